@@ -1,0 +1,157 @@
+// An activity, and the pool that holds all of them.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernel/efficiency.hpp"
+#include "kernel/event_queue.hpp"
+
+namespace twinloop {
+
+using Slot = std::uint32_t;
+using ResourceId = std::uint32_t;
+
+inline constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
+
+// Names an activity for good: slots are reused, generations are not.
+struct ActivityId {
+    Slot slot = none;
+    std::uint32_t generation = 0;
+    bool operator==(const ActivityId&) const = default;
+};
+
+enum class State : std::uint8_t { free, waiting, running, suspended };
+
+// What decides the rate of a running activity: its own limit, the level of its resource, or the
+// solution of its group.
+enum class Hold : std::uint8_t { nothing, limit, level, group };
+
+// The resources that an activity draws on; up to three are kept in place.
+class Route {
+  public:
+    Route() = default;
+    explicit Route(std::span<const ResourceId> resources) { assign(resources); }
+    Route(const Route& other) { assign(other.view()); }
+    Route(Route&& other) noexcept : size_(other.size_) {
+        std::memcpy(local_, other.local_, sizeof local_);
+        other.size_ = 0;
+    }
+    Route& operator=(const Route& other) {
+        if (this != &other) {
+            release();
+            assign(other.view());
+        }
+        return *this;
+    }
+    Route& operator=(Route&& other) noexcept {
+        if (this != &other) {
+            release();
+            size_ = other.size_;
+            std::memcpy(local_, other.local_, sizeof local_);
+            other.size_ = 0;
+        }
+        return *this;
+    }
+    ~Route() { release(); }
+
+    [[nodiscard]] std::span<const ResourceId> view() const {
+        return {size_ > kept ? far() : local_, size_};
+    }
+    [[nodiscard]] std::uint32_t size() const { return size_; }
+    [[nodiscard]] ResourceId front() const { return view().front(); }
+
+  private:
+    static constexpr std::uint32_t kept = 3;
+
+    void assign(std::span<const ResourceId> resources) {
+        size_ = static_cast<std::uint32_t>(resources.size());
+        ResourceId* to = local_;
+        if (size_ > kept) {
+            to = new ResourceId[size_];
+            std::memcpy(local_ + 1, &to, sizeof to);
+        }
+        std::memcpy(to, resources.data(), resources.size_bytes());
+    }
+    [[nodiscard]] ResourceId* far() const {
+        ResourceId* pointer = nullptr;
+        std::memcpy(&pointer, local_ + 1, sizeof pointer);
+        return pointer;
+    }
+    void release() {
+        if (size_ > kept) delete[] far();
+        size_ = 0;
+    }
+
+    std::uint32_t size_ = 0;
+    ResourceId local_[kept] = {};
+};
+
+struct Activity {
+    std::uint64_t tag = 0;  // heap entries with another tag are stale
+    double work = 0.0;      // done so far plus remaining
+    double key = 0.0;       // running alone: clock reading at its end; else: remaining work
+    double limit = 0.0;
+    double weight = 1.0;
+    double consumed = 0.0;  // capacity drawn until `joined`
+    double joined = 0.0;    // reading (time, or integral of the level) since which it draws
+    double started = 0.0;
+    std::uint64_t token = 0;  // the client's
+    Route route;
+    std::uint32_t where = none;  // waiting: its event; held by the group: its flow
+    std::uint32_t generation = 0;
+    std::int32_t priority = 0;
+    Kind kind = 0;
+    State state = State::free;
+    Hold hold = Hold::nothing;
+    bool suspend_on_start = false;
+
+    [[nodiscard]] double threshold() const { return limit / weight; }
+};
+
+// Activities stay where they are: chunks are never moved, and freed slots are used again.
+class ActivityPool {
+  public:
+    ActivityPool() = default;
+    ActivityPool(const ActivityPool& other);
+    ActivityPool(ActivityPool&&) noexcept = default;
+    ActivityPool& operator=(const ActivityPool&) = delete;
+    ActivityPool& operator=(ActivityPool&&) noexcept = default;
+    ~ActivityPool() = default;
+
+    [[nodiscard]] Activity& operator[](Slot slot) { return chunks_[slot >> bits][slot & mask]; }
+    [[nodiscard]] const Activity& operator[](Slot slot) const {
+        return chunks_[slot >> bits][slot & mask];
+    }
+
+    [[nodiscard]] Slot take();
+    void give_back(Slot slot);
+
+    // A fresh tag makes all heap entries of the activity stale.
+    std::uint64_t retag(Slot slot);
+    [[nodiscard]] bool current(std::uint64_t tag) const { return (*this)[slot_of(tag)].tag == tag; }
+    [[nodiscard]] static Slot slot_of(std::uint64_t tag) {
+        return static_cast<Slot>(tag & slot_mask);
+    }
+
+    [[nodiscard]] std::size_t live() const { return live_; }
+    [[nodiscard]] Slot slots() const { return size_; }
+
+  private:
+    static constexpr unsigned bits = 10;
+    static constexpr Slot mask = (Slot{1} << bits) - 1;
+    static constexpr unsigned slot_bits = 26;  // 67 million activities at once
+    static constexpr std::uint64_t slot_mask = (std::uint64_t{1} << slot_bits) - 1;
+
+    std::vector<std::unique_ptr<Activity[]>> chunks_;
+    std::vector<Slot> free_;
+    Slot size_ = 0;
+    std::size_t live_ = 0;
+    std::uint64_t tags_ = 0;
+};
+
+}  // namespace twinloop

@@ -1,0 +1,41 @@
+// How much of the capacity that an activity consumes becomes progress, given who else is there.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+namespace twinloop {
+
+using Kind = std::uint16_t;
+
+struct KindPresence {
+    Kind kind;
+    std::uint32_t running;  // activities of this kind that draw on the resource now
+    double efficiency;      // to be filled in: finite, not negative
+};
+
+class Efficiency {
+  public:
+    virtual ~Efficiency() = default;
+    virtual void evaluate(std::span<KindPresence> present) const = 0;
+
+  protected:
+    Efficiency() = default;
+    Efficiency(const Efficiency&) = default;
+    Efficiency& operator=(const Efficiency&) = default;
+};
+
+// Per kind, the efficiency when one activity runs on the resource, when two do, and so on; the
+// last value holds beyond. A kind without a row works at efficiency 1.
+class EfficiencyTable final : public Efficiency {
+  public:
+    explicit EfficiencyTable(std::map<Kind, std::vector<double>> rows);
+    void evaluate(std::span<KindPresence> present) const override;
+
+  private:
+    std::map<Kind, std::vector<double>> rows_;
+};
+
+}  // namespace twinloop

@@ -1,0 +1,135 @@
+// The one queue of a simulation: an indexed four-ary heap, so that an event can be moved or
+// withdrawn in O(log n) without leaving garbage behind.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace twinloop {
+
+using EventId = std::uint32_t;
+
+// At equal times events happen in this order, then in the order in which they were scheduled.
+enum class EventKind : std::uint8_t {
+    end,       // activities of a resource or a group reach their end
+    capacity,  // a capacity profile takes its next step
+    start,     // an activity has waited long enough
+    feed,      // a client is to start what is due
+    urgent,    // a client's event that precedes its timers
+    timer,     // a client's timer
+};
+
+class EventQueue {
+  public:
+    struct Slot {
+        std::uint64_t subject = 0;
+        std::uint32_t position = idle;
+        std::uint32_t recurrence = idle;  // the client's recurring timers only
+        EventKind kind = EventKind::timer;
+        bool used = false;
+    };
+    static constexpr std::uint32_t idle = std::numeric_limits<std::uint32_t>::max();
+
+    [[nodiscard]] EventId create(EventKind kind, std::uint64_t subject) {
+        EventId id;
+        if (free_.empty()) {
+            id = static_cast<EventId>(slots_.size());
+            slots_.push_back({subject, idle, idle, kind, true});
+        } else {
+            id = free_.back();
+            free_.pop_back();
+            slots_[id] = {subject, idle, idle, kind, true};
+        }
+        return id;
+    }
+
+    void destroy(EventId id) {
+        cancel(id);
+        slots_[id].used = false;
+        free_.push_back(id);
+    }
+
+    // `rank` orders events of equal time and kind; the default is the order of scheduling.
+    void schedule(EventId id, double time) { place(id, time, sequence_++); }
+    void schedule(EventId id, double time, std::uint64_t rank) { place(id, time, rank); }
+
+    void cancel(EventId id) {
+        const std::uint32_t hole = slots_[id].position;
+        if (hole == idle) return;
+        slots_[id].position = idle;
+        const Entry last = heap_.back();
+        heap_.pop_back();
+        if (hole < heap_.size()) settle(hole, last);
+    }
+
+    [[nodiscard]] bool empty() const { return heap_.empty(); }
+    [[nodiscard]] double next_time() const {
+        return heap_.empty() ? std::numeric_limits<double>::infinity() : heap_.front().time;
+    }
+    [[nodiscard]] EventId next() const { return heap_.front().id; }
+    [[nodiscard]] bool queued(EventId id) const { return slots_[id].position != idle; }
+    [[nodiscard]] double time_of(EventId id) const { return heap_[slots_[id].position].time; }
+    [[nodiscard]] bool used(EventId id) const { return id < slots_.size() && slots_[id].used; }
+    [[nodiscard]] const Slot& operator[](EventId id) const { return slots_[id]; }
+    void set_recurrence(EventId id, std::uint32_t index) { slots_[id].recurrence = index; }
+    [[nodiscard]] std::size_t slot_count() const { return slots_.size(); }
+
+  private:
+    static constexpr std::uint32_t arity = 4;
+
+    struct Entry {
+        double time;
+        std::uint64_t order;
+        EventId id;
+        [[nodiscard]] bool before(const Entry& other) const {
+            return time < other.time || (time == other.time && order < other.order);
+        }
+    };
+
+    void place(EventId id, double time, std::uint64_t rank) {
+        Slot& slot = slots_[id];
+        const Entry entry{time, static_cast<std::uint64_t>(slot.kind) << 56 | rank, id};
+        if (slot.position == idle) {
+            slot.position = static_cast<std::uint32_t>(heap_.size());
+            heap_.push_back(entry);
+        }
+        settle(slot.position, entry);
+    }
+
+    // Puts `entry` where it belongs, starting from the hole at `at`.
+    void settle(std::uint32_t at, const Entry& entry) {
+        while (at > 0) {
+            const std::uint32_t parent = (at - 1) / arity;
+            if (!entry.before(heap_[parent])) break;
+            put(at, heap_[parent]);
+            at = parent;
+        }
+        const auto size = static_cast<std::uint32_t>(heap_.size());
+        for (;;) {
+            const std::uint32_t first = at * arity + 1;
+            if (first >= size) break;
+            const std::uint32_t last = first + arity < size ? first + arity : size;
+            std::uint32_t least = first;
+            for (std::uint32_t child = first + 1; child < last; ++child)
+                if (heap_[child].before(heap_[least])) least = child;
+            if (!heap_[least].before(entry)) break;
+            put(at, heap_[least]);
+            at = least;
+        }
+        put(at, entry);
+    }
+
+    void put(std::uint32_t at, const Entry& entry) {
+        heap_[at] = entry;
+        slots_[entry.id].position = at;
+    }
+
+    std::vector<Entry> heap_;
+    std::vector<Slot> slots_;
+    std::vector<EventId> free_;
+    std::uint64_t sequence_ = 0;
+};
+
+}  // namespace twinloop

@@ -1,0 +1,98 @@
+// A resource on its own: weighted max-min sharing among activities that draw on nothing else.
+//
+//   rate = min(limit, weight x level)
+//
+// Those held by their limit advance at a rate that does not depend on the others; those held by
+// the level all advance with one virtual clock per kind, whose reading at their end is fixed when
+// they join. Whatever changes, only the activities that cross from one side to the other are
+// touched; everything else follows from the clocks.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "kernel/activity.hpp"
+#include "kernel/efficiency.hpp"
+#include "kernel/key_heap.hpp"
+#include "kernel/measure.hpp"
+
+namespace twinloop {
+
+struct KindShare {
+    Kind kind = 0;
+    double efficiency = 1.0;
+    std::uint32_t running = 0;
+    std::uint32_t by_limit = 0;
+    std::uint32_t by_level = 0;
+    Sum limits;            // of those held by their limit
+    Sum weights;           // of those held by the level
+    Clock own;             // integral of the efficiency: progress of a unit limit
+    Clock shared;          // integral of level x efficiency: progress of a unit weight
+    KeyHeap own_ends;      // readings of `own` at which activities end
+    KeyHeap shared_ends;   // readings of `shared` at which activities end
+};
+
+class Resource {
+  public:
+    Resource(double capacity, std::shared_ptr<const Efficiency> efficiency, EventId end_event,
+             double now)
+        : capacity(capacity), efficiency(std::move(efficiency)), end_event(end_event),
+          consumed(0.0, now, 0.0), done(0.0, now, 0.0), levels_(0.0, now, 0.0) {}
+
+    // Counts an activity that begins or ceases to draw here, alone or in a group.
+    void enter(Kind kind);
+    void quit(Kind kind, double now);
+
+    // An activity that draws on this resource only begins or ceases to.
+    void join(ActivityPool& pool, Slot slot, double now);
+    void leave(ActivityPool& pool, Slot slot, double now);
+
+    // Brings level and clocks up to date after any change; returns when the next activity ends.
+    [[nodiscard]] double settle(ActivityPool& pool, double now);
+
+    // The next activity whose end is due, or `none`. It is still joined.
+    [[nodiscard]] Slot due(ActivityPool& pool, double now);
+
+    // All activities that have joined, in the order of their tags.
+    [[nodiscard]] std::vector<Slot> joined(const ActivityPool& pool) const;
+
+    [[nodiscard]] double remaining(const Activity& activity, double now) const;
+    [[nodiscard]] double consumed_by(const Activity& activity, double now) const;
+    [[nodiscard]] double rate_of(const Activity& activity) const;
+
+    // Asks the efficiency model again if those present have changed.
+    void refresh_efficiencies();
+    [[nodiscard]] double efficiency_of(Kind kind) const;
+    [[nodiscard]] std::uint32_t running() const { return running_; }
+
+    double capacity;
+    double level = never;
+    std::shared_ptr<const Efficiency> efficiency;
+    EventId end_event;
+    Clock consumed;
+    Clock done;
+    std::uint32_t group = none;
+    std::uint32_t link = none;     // its place in the group
+    std::uint32_t profile = none;  // its capacity over time, if any
+    bool dirty = false;
+
+  private:
+    [[nodiscard]] KindShare& share(Kind kind);
+    [[nodiscard]] const KindShare& share(Kind kind) const;
+    void hold_by_limit(ActivityPool& pool, Slot slot, double now);
+    void hold_by_level(ActivityPool& pool, Slot slot, double now);
+    void let_go(ActivityPool& pool, Slot slot, double now, bool crossing);
+    [[nodiscard]] double balance() const;
+    void find_level(ActivityPool& pool, double now);
+    void rest(KindShare& share, double now);
+
+    std::vector<KindShare> kinds_;
+    KeyHeap limit_thresholds_;  // minus limit/weight of those held by their limit
+    KeyHeap level_thresholds_;  // limit/weight of those held by the level
+    Clock levels_;              // integral of the level: consumption of a unit weight
+    std::uint32_t running_ = 0;
+    std::uint64_t next_end_ = 0;  // tag of the activity that ends next
+    bool presence_changed_ = false;
+};
+
+}  // namespace twinloop

@@ -1,0 +1,777 @@
+#include "kernel/simulation.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "kernel/checks.hpp"
+
+namespace twinloop {
+namespace {
+
+constexpr std::uint64_t group_mark = std::uint64_t{1} << 32;
+
+}  // namespace
+
+Simulation::Simulation(double start, std::shared_ptr<const SharingRule> rule)
+    : now_(start), rule_(std::move(rule)) {
+    if (!(std::isfinite(start) && std::abs(start) <= largest))
+        refuse("start", "finite, at most 1e100", start);
+}
+
+Simulation::Simulation(const Simulation& other)
+    : now_(other.now_),
+      events_(other.events_),
+      rule_(other.rule_),
+      queue_(other.queue_),
+      pool_(other.pool_),
+      resources_(other.resources_),
+      groups_(other.groups_),
+      free_groups_(other.free_groups_),
+      profiles_(other.profiles_),
+      recurrences_(other.recurrences_),
+      free_recurrences_(other.free_recurrences_),
+      dirty_resources_(other.dirty_resources_),
+      dirty_groups_(other.dirty_groups_) {
+    other.check_open();
+}
+
+// ---- Checks -------------------------------------------------------------------------------------
+
+const Resource& Simulation::at(ResourceId id) const {
+    if (id >= resources_.size())
+        throw std::invalid_argument("there is no resource " + std::to_string(id));
+    return resources_[id];
+}
+
+Resource& Simulation::at(ResourceId id) {
+    return const_cast<Resource&>(std::as_const(*this).at(id));
+}
+
+bool Simulation::alive(ActivityId id) const {
+    return id.slot < pool_.slots() && pool_[id.slot].generation == id.generation &&
+           pool_[id.slot].state != State::free;
+}
+
+const Activity& Simulation::find(ActivityId id) const {
+    if (!alive(id)) throw std::runtime_error("the activity has ended");
+    return pool_[id.slot];
+}
+
+Activity& Simulation::find(ActivityId id) {
+    return const_cast<Activity&>(std::as_const(*this).find(id));
+}
+
+const Activity& Simulation::activity(ActivityId id) const { return find(id); }
+
+void Simulation::check_route(std::span<const ResourceId> route) const {
+    if (route.empty()) throw std::invalid_argument("an activity needs at least one resource");
+    for (std::size_t i = 0; i < route.size(); ++i) {
+        (void)at(route[i]);
+        if (std::ranges::find(route.first(i), route[i]) != route.begin() + static_cast<long>(i))
+            throw std::invalid_argument("a resource is named twice in one activity");
+    }
+}
+
+void Simulation::check_open() const {
+    if (settling_)
+        throw std::runtime_error("an efficiency function must not use the simulation it serves");
+}
+
+void Simulation::check_future(const char* what, double time) const {
+    if (std::isnan(time)) refuse(what, "a number", time);
+    if (time < now_)
+        throw std::invalid_argument(std::string(what) + " lies in the past: it is " + text(now_) +
+                                    " already, got " + text(time));
+    if (time > largest) refuse(what, "at most 1e100", time);
+}
+
+// ---- The main loop ------------------------------------------------------------------------------
+
+bool Simulation::ready() {
+    for (;;) {
+        // Whatever happens at this very instant is settled in one go, before time moves on.
+        if (queue_.next_time() <= now_) return true;
+        if (!dirty_resources_.empty() || !dirty_groups_.empty()) {
+            settle();
+        } else if (!rate_notices_.empty()) {
+            notice_rates();
+        } else {
+            return !queue_.empty();
+        }
+    }
+}
+
+bool Simulation::step(double before) {
+    if (!ready() || queue_.next_time() >= before) return false;
+    fire();
+    return true;
+}
+
+void Simulation::run_until(double time) {
+    check_future("until", time);
+    while (step(time)) {
+    }
+    now_ = time;
+}
+
+double Simulation::next_time() {
+    return ready() ? std::max(queue_.next_time(), now_) : never;
+}
+
+void Simulation::jump(double time) {
+    check_future("the time to jump to", time);
+    if (next_time() < time)
+        throw std::invalid_argument("cannot jump to " + text(time) + ": there is an event at " +
+                                    text(next_time()));
+    now_ = time;
+}
+
+std::size_t Simulation::skip(double time) {
+    check_future("the time to skip to", time);
+    std::size_t dropped = 0;
+    while (ready() && queue_.next_time() < time) {
+        const EventId event = queue_.next();
+        const EventQueue::Slot slot = queue_[event];
+        if (slot.kind != EventKind::timer) {
+            fire();
+            continue;
+        }
+        if (slot.recurrence != none) {
+            Recurrence& recurrence = recurrences_[slot.recurrence];
+            while (recurrence.left > 0 &&
+                   recurrence.origin + static_cast<double>(recurrence.ticks) * recurrence.period <
+                       time) {
+                ++recurrence.ticks;
+                --recurrence.left;
+                ++dropped;
+            }
+            if (recurrence.left > 0) {
+                queue_.schedule(event, recurrence.origin + static_cast<double>(recurrence.ticks) *
+                                                               recurrence.period);
+                continue;
+            }
+        } else {
+            ++dropped;
+        }
+        cancel_timer(event);
+        if (client_) client_->dropped(slot.subject);
+    }
+    now_ = time;
+    return dropped;
+}
+
+void Simulation::fire() {
+    const EventId event = queue_.next();
+    now_ = std::max(now_, queue_.next_time());
+    const EventQueue::Slot slot = queue_[event];
+    switch (slot.kind) {
+        case EventKind::end:
+            queue_.cancel(event);
+            if (slot.subject & group_mark) {
+                end_due_in(static_cast<std::uint32_t>(slot.subject));
+            } else {
+                end_due(static_cast<ResourceId>(slot.subject));
+            }
+            break;
+        case EventKind::capacity:
+            step_profile(static_cast<std::uint32_t>(slot.subject));
+            break;
+        case EventKind::start:
+            queue_.destroy(event);
+            begin(static_cast<Slot>(slot.subject));
+            break;
+        case EventKind::timer:
+            ++events_;
+            if (slot.recurrence != none) {
+                tick(slot.recurrence);
+                break;
+            }
+            [[fallthrough]];
+        case EventKind::urgent:
+        case EventKind::feed:
+            queue_.destroy(event);
+            if (client_) client_->fired(slot.subject, false);
+            break;
+    }
+}
+
+// ---- Timers -------------------------------------------------------------------------------------
+
+EventId Simulation::schedule(double time, std::uint64_t token, EventKind kind) {
+    check_future("the time of an event", time);
+    const EventId event = queue_.create(kind, token);
+    queue_.schedule(event, time);
+    return event;
+}
+
+EventId Simulation::schedule_every(double first, double period, std::uint64_t count,
+                                   std::uint64_t token) {
+    check_future("the first time", first);
+    check_positive("period", period);
+    if (count == 0) throw std::invalid_argument("count must be at least 1");
+    const EventId event = queue_.create(EventKind::timer, token);
+    std::uint32_t index;
+    if (free_recurrences_.empty()) {
+        index = static_cast<std::uint32_t>(recurrences_.size());
+        recurrences_.emplace_back();
+    } else {
+        index = free_recurrences_.back();
+        free_recurrences_.pop_back();
+    }
+    recurrences_[index] = {period, first, 0, count, token, event};
+    queue_.set_recurrence(event, index);
+    queue_.schedule(event, first);
+    return event;
+}
+
+void Simulation::tick(std::uint32_t index) {
+    Recurrence& recurrence = recurrences_[index];
+    const std::uint64_t token = recurrence.token;
+    const bool again = --recurrence.left > 0;
+    if (again) {
+        ++recurrence.ticks;
+        // From the origin, so that a million periods add no rounding error.
+        const double next =
+            recurrence.origin + static_cast<double>(recurrence.ticks) * recurrence.period;
+        if (next <= now_)
+            throw std::runtime_error("a period of " + text(recurrence.period) +
+                                     " is lost in rounding at time " + text(now_));
+        queue_.schedule(recurrence.event, next);
+    } else {
+        cancel_timer(recurrence.event);
+    }
+    if (client_) client_->fired(token, again);
+}
+
+void Simulation::cancel_timer(EventId event) {
+    const std::uint32_t recurrence = queue_[event].recurrence;
+    if (recurrence != none) free_recurrences_.push_back(recurrence);
+    queue_.destroy(event);
+}
+
+bool Simulation::timer_pending(EventId event, std::uint64_t token) const {
+    return queue_.used(event) && queue_[event].subject == token && queue_.queued(event) &&
+           queue_[event].kind >= EventKind::feed;
+}
+
+std::vector<std::uint64_t> Simulation::timer_tokens() const {
+    std::vector<std::uint64_t> tokens;
+    for (EventId event = 0; event < queue_.slot_count(); ++event)
+        if (queue_.used(event) && queue_[event].kind >= EventKind::feed)
+            tokens.push_back(queue_[event].subject);
+    return tokens;
+}
+
+// ---- Resources ----------------------------------------------------------------------------------
+
+ResourceId Simulation::add_resource(double capacity, std::shared_ptr<const Efficiency> efficiency) {
+    check_open();
+    check_not_negative("capacity", capacity);
+    const auto id = static_cast<ResourceId>(resources_.size());
+    resources_.emplace_back(capacity, std::move(efficiency), queue_.create(EventKind::end, id),
+                            now_);
+    return id;
+}
+
+void Simulation::set_capacity(ResourceId id, double capacity) {
+    check_open();
+    check_not_negative("capacity", capacity);
+    if (at(id).capacity == capacity) return;
+    resources_[id].capacity = capacity;
+    touch(id);
+}
+
+void Simulation::set_profile(ResourceId id, std::vector<double> times,
+                             std::vector<double> capacities, double period) {
+    check_open();
+    Resource& resource = at(id);
+    if (times.empty() || times.size() != capacities.size())
+        throw std::invalid_argument("a profile needs as many times as capacities, at least one");
+    check_future("the first time of a profile", times.front());
+    for (std::size_t i = 0; i < times.size(); ++i) {
+        check_not_negative("capacity", capacities[i]);
+        check_future("a time of a profile", times[i]);
+        if (i > 0 && times[i] <= times[i - 1])
+            throw std::invalid_argument("the times of a profile must increase: " +
+                                        text(times[i - 1]) + " is followed by " + text(times[i]));
+    }
+    if (period != never) {
+        check_positive("period", period);
+        if (period <= times.back() - times.front())
+            throw std::invalid_argument("the period of a profile must exceed its length");
+    }
+    if (resource.profile == none) {
+        resource.profile = static_cast<std::uint32_t>(profiles_.size());
+        profiles_.emplace_back();
+        profiles_.back().event = queue_.create(EventKind::capacity, resource.profile);
+    }
+    Profile& profile = profiles_[resource.profile];
+    profile = {id, std::move(times), std::move(capacities), period, 0, 0.0, profile.event};
+    queue_.schedule(profile.event, profile.times.front());
+}
+
+void Simulation::step_profile(std::uint32_t index) {
+    Profile& profile = profiles_[index];
+    ++events_;
+    const double capacity = profile.capacities[profile.next];
+    if (++profile.next == profile.times.size() && profile.period < never) {
+        profile.next = 0;
+        profile.shift += profile.period;
+    }
+    if (profile.next < profile.times.size()) {
+        const double next = profile.times[profile.next] + profile.shift;
+        if (next <= now_)
+            throw std::runtime_error("the period of a profile is lost in rounding at time " +
+                                     text(now_));
+        queue_.schedule(profile.event, next);
+    } else {
+        queue_.cancel(profile.event);
+    }
+    set_capacity(profile.resource, capacity);
+}
+
+double Simulation::level(ResourceId id) {
+    settle();
+    return at(id).level;
+}
+
+double Simulation::rate(ResourceId id) {
+    settle();
+    return at(id).consumed.rate();
+}
+
+std::vector<ResourceId> Simulation::influence_group(ResourceId id) {
+    if (at(id).group != none) split(resources_[id].group);
+    std::vector<ResourceId> members;
+    if (resources_[id].group == none) return {id};
+    for (const Link& link : groups_[resources_[id].group].links()) members.push_back(link.resource);
+    std::ranges::sort(members);
+    return members;
+}
+
+// ---- Activities ---------------------------------------------------------------------------------
+
+ActivityId Simulation::start(const ActivitySpec& spec, std::span<const ResourceId> route) {
+    check_open();
+    check_not_negative("work", spec.work);
+    check_limit(spec.limit);
+    check_positive("weight", spec.weight);
+    if (std::isnan(spec.start) || spec.start > largest)
+        refuse("the start of an activity", "at most 1e100", spec.start);
+    check_route(route);
+    const Slot slot = pool_.take();
+    Activity& activity = pool_[slot];
+    activity.work = activity.key = spec.work;
+    activity.limit = spec.limit;
+    activity.weight = spec.weight;
+    activity.kind = spec.kind;
+    activity.priority = spec.priority;
+    activity.token = spec.token;
+    activity.route = Route(route);
+    const ActivityId id{slot, activity.generation};
+    if (spec.start > now_) {
+        activity.state = State::waiting;
+        activity.where = queue_.create(EventKind::start, slot);
+        queue_.schedule(activity.where, spec.start);
+    } else {
+        begin(slot);
+    }
+    return id;
+}
+
+void Simulation::begin(Slot slot) {
+    Activity& activity = pool_[slot];
+    ++events_;
+    activity.where = none;
+    activity.started = now_;
+    if (activity.suspend_on_start) {
+        activity.suspend_on_start = false;
+        activity.state = State::suspended;
+    } else {
+        activity.state = State::running;
+        draw(slot);
+    }
+    const ActivityId id{slot, activity.generation};
+    for (std::size_t i = 0; i < observers_.size(); ++i) observers_[i]->started(id);
+}
+
+void Simulation::suspend(ActivityId id) {
+    check_open();
+    Activity& activity = find(id);
+    if (activity.state == State::waiting) activity.suspend_on_start = true;
+    if (activity.state != State::running) return;
+    withdraw(id.slot);
+    activity.state = State::suspended;
+}
+
+void Simulation::resume(ActivityId id) {
+    check_open();
+    Activity& activity = find(id);
+    activity.suspend_on_start = false;
+    if (activity.state != State::suspended) return;
+    activity.state = State::running;
+    draw(id.slot);
+}
+
+void Simulation::cancel(ActivityId id) {
+    check_open();
+    (void)find(id);
+    end(id.slot, Ending::cancelled);
+}
+
+template <class Change>
+void Simulation::change(ActivityId id, Change&& apply) {
+    check_open();
+    Activity& activity = find(id);
+    const bool running = activity.state == State::running;
+    if (running) withdraw(id.slot);
+    apply(activity);
+    if (running) draw(id.slot);
+}
+
+void Simulation::set_limit(ActivityId id, double limit) {
+    check_limit(limit);
+    change(id, [limit](Activity& activity) { activity.limit = limit; });
+}
+
+void Simulation::set_weight(ActivityId id, double weight) {
+    check_positive("weight", weight);
+    change(id, [weight](Activity& activity) { activity.weight = weight; });
+}
+
+void Simulation::set_remaining(ActivityId id, double work) {
+    check_not_negative("remaining work", work);
+    change(id, [work](Activity& activity) {
+        activity.work += work - activity.key;
+        activity.key = work;
+    });
+}
+
+void Simulation::move(ActivityId id, std::span<const ResourceId> route) {
+    check_route(route);
+    change(id, [route](Activity& activity) { activity.route = Route(route); });
+}
+
+double Simulation::remaining(const Activity& activity) const {
+    switch (activity.hold) {
+        case Hold::limit:
+        case Hold::level:
+            return resources_[activity.route.front()].remaining(activity, now_);
+        case Hold::group:
+            return Group::remaining(
+                groups_[resources_[activity.route.front()].group].flows()[activity.where], now_);
+        default:
+            return activity.key;
+    }
+}
+
+double Simulation::consumed(const Activity& activity) const {
+    switch (activity.hold) {
+        case Hold::limit:
+        case Hold::level:
+            return resources_[activity.route.front()].consumed_by(activity, now_);
+        case Hold::group:
+            return Group::consumed(
+                groups_[resources_[activity.route.front()].group].flows()[activity.where], now_);
+        default:
+            return activity.consumed;
+    }
+}
+
+double Simulation::remaining(ActivityId id) const { return remaining(find(id)); }
+double Simulation::consumed(ActivityId id) const { return consumed(find(id)); }
+double Simulation::work_done(ActivityId id) const {
+    return std::max(find(id).work - remaining(id), 0.0);
+}
+
+double Simulation::rate(ActivityId id) {
+    settle();
+    const Activity& activity = find(id);
+    switch (activity.hold) {
+        case Hold::limit:
+        case Hold::level:
+            return resources_[activity.route.front()].rate_of(activity);
+        case Hold::group:
+            return groups_[resources_[activity.route.front()].group].flows()[activity.where].rate;
+        default:
+            return 0.0;
+    }
+}
+
+std::vector<ActivityId> Simulation::activities() const {
+    std::vector<ActivityId> found;
+    for (Slot slot = 0; slot < pool_.slots(); ++slot)
+        if (pool_[slot].state != State::free) found.push_back({slot, pool_[slot].generation});
+    return found;
+}
+
+// ---- Ends ---------------------------------------------------------------------------------------
+
+void Simulation::end_due(ResourceId id) {
+    touch(id);
+    // A callback may couple the resource to others; then its group sees to the rest.
+    while (resources_[id].group == none) {
+        const Slot slot = resources_[id].due(pool_, now_);
+        if (slot == none) break;
+        end(slot, Ending::finished);
+    }
+}
+
+void Simulation::end_due_in(std::uint32_t group) {
+    touch_group(group);
+    std::vector<Slot> due;
+    groups_[group].due(pool_, now_, due);
+    std::vector<std::uint64_t> tags;
+    tags.reserve(due.size());
+    for (const Slot slot : due) tags.push_back(pool_[slot].tag);
+    // A callback may end, change or move any of the others.
+    for (std::size_t i = 0; i < due.size(); ++i)
+        if (pool_[due[i]].tag == tags[i]) end(due[i], Ending::finished);
+}
+
+void Simulation::end(Slot slot, Ending how) {
+    Activity& activity = pool_[slot];
+    if (activity.state == State::running) withdraw(slot);
+    if (activity.state == State::waiting) queue_.destroy(activity.where);
+    if (how == Ending::finished) {
+        ++events_;
+        activity.key = 0.0;
+    }
+    const Final figures{activity.started, activity.key, activity.work - activity.key,
+                        activity.consumed};
+    const std::uint64_t token = activity.token;
+    pool_.give_back(slot);
+    for (std::size_t i = 0; i < observers_.size(); ++i) observers_[i]->ended(token, how, figures);
+    if (client_ && token != 0) client_->ended(token, how, figures);
+}
+
+// ---- Drawing on resources -----------------------------------------------------------------------
+
+void Simulation::draw(Slot slot) {
+    Activity& activity = pool_[slot];
+    if (activity.limit == 0.0) return;
+    const ResourceId first = activity.route.front();
+    if (activity.route.size() == 1 && resources_[first].group == none &&
+        rule_->levels_single_resources()) {
+        resources_[first].join(pool_, slot, now_);
+        touch(first);
+    } else {
+        draw_in_group(slot);
+    }
+}
+
+void Simulation::draw_in_group(Slot slot) {
+    const auto route = pool_[slot].route.view();
+    const std::uint32_t group = join_groups(route);
+    for (const ResourceId id : route) resources_[id].enter(pool_[slot].kind);
+    groups_[group].add_flow(pool_, slot, resources_, now_);
+    touch_group(group);
+}
+
+void Simulation::withdraw(Slot slot) {
+    Activity& activity = pool_[slot];
+    if (activity.hold == Hold::nothing) return;
+    const auto route = activity.route.view();
+    if (activity.hold == Hold::group) {
+        const std::uint32_t group = resources_[route.front()].group;
+        groups_[group].remove_flow(pool_, slot, resources_, now_);
+        for (const ResourceId id : route) resources_[id].quit(activity.kind, now_);
+        release_if_empty(group);
+        if (groups_[group].in_use) touch_group(group);
+    } else {
+        resources_[route.front()].leave(pool_, slot, now_);
+    }
+    for (const ResourceId id : route) touch(id);
+}
+
+// One group that holds all of `route`: the largest one there, which takes in the others.
+std::uint32_t Simulation::join_groups(std::span<const ResourceId> route) {
+    std::uint32_t group = none;
+    for (const ResourceId id : route) {
+        const std::uint32_t other = resources_[id].group;
+        if (other == none || other == group) continue;
+        if (group == none) {
+            group = other;
+            continue;
+        }
+        std::uint32_t from = other;
+        if (groups_[other].flows().size() > groups_[group].flows().size()) std::swap(group, from);
+        groups_[group].absorb(groups_[from], pool_, resources_, group);
+        release_if_empty(from);
+    }
+    if (group == none) group = new_group();
+    for (const ResourceId id : route) {
+        Resource& resource = resources_[id];
+        if (resource.group != none) continue;
+        const std::vector<Slot> alone = resource.joined(pool_);
+        for (const Slot slot : alone) resource.leave(pool_, slot, now_);
+        queue_.cancel(resource.end_event);
+        groups_[group].add_resource(id, resource, group);
+        for (const Slot slot : alone) {
+            resource.enter(pool_[slot].kind);
+            groups_[group].add_flow(pool_, slot, resources_, now_);
+        }
+    }
+    return group;
+}
+
+std::uint32_t Simulation::new_group() {
+    std::uint32_t index;
+    if (free_groups_.empty()) {
+        index = static_cast<std::uint32_t>(groups_.size());
+        groups_.emplace_back().end_event = queue_.create(EventKind::end, group_mark | index);
+    } else {
+        index = free_groups_.back();
+        free_groups_.pop_back();
+    }
+    groups_[index].in_use = true;
+    return index;
+}
+
+void Simulation::release_if_empty(std::uint32_t index) {
+    Group& group = groups_[index];
+    if (!group.links().empty()) return;
+    group.forget_departures();
+    group.in_use = false;
+    queue_.cancel(group.end_event);
+    free_groups_.push_back(index);
+}
+
+void Simulation::split(std::uint32_t index) {
+    Group& group = groups_[index];
+    auto parts = group.parts();
+    group.forget_departures();
+    const auto largest_part = std::ranges::max_element(parts, {}, &std::vector<Slot>::size);
+    std::vector<Slot> leaving;
+    for (auto part = parts.begin(); part != parts.end(); ++part) {
+        const bool single = rule_->levels_single_resources() &&
+                            std::ranges::all_of(*part, [this](Slot slot) {
+                                return pool_[slot].route.size() == 1;
+                            });
+        if (part != largest_part || single) leaving.insert(leaving.end(), part->begin(), part->end());
+    }
+    if (leaving.empty()) return;
+    std::ranges::sort(leaving, {}, [this](Slot slot) { return pool_[slot].tag; });
+    for (const Slot slot : leaving) withdraw(slot);
+    for (const Slot slot : leaving) draw(slot);
+}
+
+// ---- Settling -----------------------------------------------------------------------------------
+
+void Simulation::touch(ResourceId id) {
+    Resource& resource = resources_[id];
+    if (resource.group != none) {
+        touch_group(resource.group);
+    } else if (!resource.dirty) {
+        resource.dirty = true;
+        dirty_resources_.push_back(id);
+    }
+}
+
+void Simulation::touch_group(std::uint32_t group) {
+    if (groups_[group].dirty) return;
+    groups_[group].dirty = true;
+    dirty_groups_.push_back(group);
+}
+
+void Simulation::settle() {
+    check_open();
+    if (dirty_resources_.empty() && dirty_groups_.empty()) return;
+    std::size_t resources = 0;
+    std::size_t groups = 0;
+    const auto finish = [&] {
+        settling_ = false;
+        dirty_resources_.erase(dirty_resources_.begin(),
+                               dirty_resources_.begin() + static_cast<long>(resources));
+        dirty_groups_.erase(dirty_groups_.begin(), dirty_groups_.begin() + static_cast<long>(groups));
+    };
+    settling_ = true;
+    try {
+        // Splitting a group adds to both lists.
+        while (resources < dirty_resources_.size() || groups < dirty_groups_.size()) {
+            for (; groups < dirty_groups_.size(); ++groups) settle_group(dirty_groups_[groups]);
+            for (; resources < dirty_resources_.size(); ++resources)
+                settle_resource(dirty_resources_[resources]);
+        }
+    } catch (...) {
+        finish();
+        throw;
+    }
+    finish();
+}
+
+void Simulation::settle_resource(ResourceId id) {
+    Resource& resource = resources_[id];
+    if (resource.group == none) {
+        const double before = resource.consumed.rate();
+        const double end = resource.settle(pool_, now_);
+        if (end < never) {
+            queue_.schedule(resource.end_event, end, id);
+        } else {
+            queue_.cancel(resource.end_event);
+        }
+        if (!observers_.empty() && resource.consumed.rate() != before) rate_notices_.push_back(id);
+    }
+    resource.dirty = false;
+}
+
+void Simulation::settle_group(std::uint32_t index) {
+    if (groups_[index].in_use && groups_[index].worth_splitting()) split(index);
+    Group& group = groups_[index];
+    if (group.in_use) {
+        std::vector<double> before;
+        if (!observers_.empty())
+            for (const Link& link : group.links())
+                before.push_back(resources_[link.resource].consumed.rate());
+        const double end = group.settle(*rule_, pool_, resources_, now_);
+        if (end < never) {
+            queue_.schedule(group.end_event, end, group_mark | index);
+        } else {
+            queue_.cancel(group.end_event);
+        }
+        for (std::size_t i = 0; i < before.size(); ++i) {
+            const ResourceId id = group.links()[i].resource;
+            if (resources_[id].consumed.rate() != before[i]) rate_notices_.push_back(id);
+        }
+    }
+    group.dirty = false;
+}
+
+void Simulation::notice_rates() {
+    const std::vector<ResourceId> notices = std::move(rate_notices_);
+    rate_notices_.clear();
+    for (const ResourceId id : notices)
+        for (std::size_t i = 0; i < observers_.size(); ++i)
+            observers_[i]->rate_changed(id, now_, resources_[id].consumed.rate());
+}
+
+std::vector<Stalled> Simulation::stalled() {
+    settle();
+    std::vector<Stalled> found;
+    for (Slot slot = 0; slot < pool_.slots(); ++slot) {
+        const Activity& activity = pool_[slot];
+        if (activity.state == State::free) continue;
+        Stalled each{slot, Stall::too_long, activity.route.front()};
+        if (activity.state == State::suspended) {
+            each.why = Stall::suspended;
+        } else if (activity.limit == 0.0) {
+            each.why = Stall::no_limit;
+        } else {
+            if (rate(ActivityId{slot, activity.generation}) == 0.0) each.why = Stall::outrun;
+            for (const ResourceId id : activity.route.view()) {
+                if (resources_[id].capacity == 0.0) {
+                    each.why = Stall::no_capacity;
+                    each.where = id;
+                } else if (resources_[id].efficiency_of(activity.kind) == 0.0) {
+                    each.why = Stall::no_efficiency;
+                    each.where = id;
+                }
+            }
+        }
+        found.push_back(each);
+    }
+    return found;
+}
+
+}  // namespace twinloop

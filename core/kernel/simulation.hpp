@@ -1,0 +1,219 @@
+// A simulation: one clock, one queue, resources, and the activities that draw on them. It is a
+// value: a copy goes on from the same state and gives the same results.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernel/activity.hpp"
+#include "kernel/event_queue.hpp"
+#include "kernel/group.hpp"
+#include "kernel/resource.hpp"
+#include "kernel/sharing_rule.hpp"
+
+namespace twinloop {
+
+enum class Ending : std::uint8_t { finished, cancelled };
+
+// The figures of an activity when it ended.
+struct Final {
+    double started;
+    double remaining;
+    double done;
+    double consumed;
+};
+
+// Who runs the simulation: told of the events that carry a token of its own.
+class Client {
+  public:
+    virtual ~Client() = default;
+    // A timer or urgent event; `again` says that it recurs.
+    virtual void fired(std::uint64_t token, bool again) = 0;
+    // A timer that was skipped for good.
+    virtual void dropped(std::uint64_t token) = 0;
+    // An activity with a token; it no longer exists in the simulation.
+    virtual void ended(std::uint64_t token, Ending how, const Final& figures) = 0;
+};
+
+// Who looks on. An activity's rate is min(limit, weight x level), so one notice per resource and
+// change says all about the rates there.
+class Observer {
+  public:
+    virtual ~Observer() = default;
+    virtual void started(ActivityId) {}
+    // It no longer exists in the simulation.
+    virtual void ended(std::uint64_t /*token*/, Ending, const Final&) {}
+    virtual void rate_changed(ResourceId, double /*now*/, double /*rate*/) {}
+};
+
+struct ActivitySpec {
+    double work = 0.0;
+    double limit = never;
+    double weight = 1.0;
+    Kind kind = 0;
+    std::int32_t priority = 0;
+    double start = 0.0;  // draws from this time on; the present or earlier is now
+    std::uint64_t token = 0;
+};
+
+// Why a live activity will not end by itself.
+enum class Stall : std::uint8_t { suspended, no_capacity, no_limit, no_efficiency, outrun, too_long };
+
+struct Stalled {
+    Slot slot;
+    Stall why;
+    ResourceId where;
+};
+
+class Simulation {
+  public:
+    explicit Simulation(double start = 0.0,
+                        std::shared_ptr<const SharingRule> rule = std::make_shared<MaxMin>());
+    // The copy has no client and no observers.
+    Simulation(const Simulation& other);
+    Simulation(Simulation&&) = delete;
+    Simulation& operator=(const Simulation&) = delete;
+    Simulation& operator=(Simulation&&) = delete;
+    ~Simulation() = default;
+
+    void set_client(Client* client) { client_ = client; }
+    void add_observer(Observer* observer) { observers_.push_back(observer); }
+    void remove_observer(Observer* observer) { std::erase(observers_, observer); }
+
+    // Time
+    [[nodiscard]] double now() const { return now_; }
+    [[nodiscard]] std::uint64_t events() const { return events_; }
+    [[nodiscard]] double next_time();
+    // The next event, if it lies before `time`; false if there is none.
+    bool step(double before = never);
+    void run_until(double time);    // events before `time`, then the clock shows it
+    void jump(double time);         // refuses to pass an event
+    std::size_t skip(double time);  // drops the timers before `time`; activities go on
+
+    // Timers of the client
+    EventId schedule(double time, std::uint64_t token, EventKind kind = EventKind::timer);
+    EventId schedule_every(double first, double period, std::uint64_t count, std::uint64_t token);
+    void cancel_timer(EventId event);
+    [[nodiscard]] bool timer_pending(EventId event, std::uint64_t token) const;
+    [[nodiscard]] double timer_time(EventId event) const { return queue_.time_of(event); }
+    [[nodiscard]] std::vector<std::uint64_t> timer_tokens() const;
+
+    // Resources
+    ResourceId add_resource(double capacity, std::shared_ptr<const Efficiency> efficiency = {});
+    void set_capacity(ResourceId id, double capacity);
+    // Capacity over time; with a period the steps repeat, counted from the first.
+    void set_profile(ResourceId id, std::vector<double> times, std::vector<double> capacities,
+                     double period = never);
+    [[nodiscard]] std::size_t resource_count() const { return resources_.size(); }
+    [[nodiscard]] double capacity(ResourceId id) const { return at(id).capacity; }
+    [[nodiscard]] double level(ResourceId id);
+    [[nodiscard]] double rate(ResourceId id);
+    [[nodiscard]] double consumed(ResourceId id) const { return at(id).consumed.at(now_); }
+    [[nodiscard]] double done(ResourceId id) const { return at(id).done.at(now_); }
+    [[nodiscard]] std::uint32_t running(ResourceId id) const { return at(id).running(); }
+    [[nodiscard]] std::vector<ResourceId> influence_group(ResourceId id);
+
+    // Activities
+    ActivityId start(const ActivitySpec& spec, std::span<const ResourceId> route);
+    void suspend(ActivityId id);
+    void resume(ActivityId id);
+    void cancel(ActivityId id);
+    void set_limit(ActivityId id, double limit);
+    void set_weight(ActivityId id, double weight);
+    void set_remaining(ActivityId id, double work);
+    void move(ActivityId id, std::span<const ResourceId> route);
+
+    [[nodiscard]] bool alive(ActivityId id) const;
+    [[nodiscard]] const Activity& activity(ActivityId id) const;
+    [[nodiscard]] double remaining(ActivityId id) const;
+    [[nodiscard]] double consumed(ActivityId id) const;
+    [[nodiscard]] double work_done(ActivityId id) const;
+    [[nodiscard]] double rate(ActivityId id);
+    [[nodiscard]] std::size_t live() const { return pool_.live(); }
+    [[nodiscard]] std::vector<ActivityId> activities() const;
+    void set_token(ActivityId id, std::uint64_t token) { find(id).token = token; }
+    [[nodiscard]] std::uint64_t token(Slot slot) const { return pool_[slot].token; }
+
+    // The live activities that no coming event will end. Meaningful when no event is left.
+    [[nodiscard]] std::vector<Stalled> stalled();
+
+  private:
+    struct Profile {
+        ResourceId resource;
+        std::vector<double> times;
+        std::vector<double> capacities;
+        double period;
+        std::size_t next;
+        double shift;
+        EventId event;
+    };
+    struct Recurrence {
+        double period;
+        double origin;
+        std::uint64_t ticks;
+        std::uint64_t left;
+        std::uint64_t token;
+        EventId event;
+    };
+
+    [[nodiscard]] const Resource& at(ResourceId id) const;
+    [[nodiscard]] Resource& at(ResourceId id);
+    [[nodiscard]] Activity& find(ActivityId id);
+    [[nodiscard]] const Activity& find(ActivityId id) const;
+    void check_route(std::span<const ResourceId> route) const;
+    void check_open() const;
+    void check_future(const char* what, double time) const;
+
+    // The next event is due, and all before it is settled.
+    [[nodiscard]] bool ready();
+    void fire();
+    void end_due(ResourceId id);
+    void end_due_in(std::uint32_t group);
+    void end(Slot slot, Ending how);
+    void step_profile(std::uint32_t index);
+    void tick(std::uint32_t index);
+    void begin(Slot slot);
+
+    // Drawing on resources: alone, or in a group
+    void draw(Slot slot);
+    void withdraw(Slot slot);
+    void draw_in_group(Slot slot);
+    std::uint32_t join_groups(std::span<const ResourceId> route);
+    [[nodiscard]] std::uint32_t new_group();
+    void release_if_empty(std::uint32_t group);
+    void split(std::uint32_t group);
+    template <class Change>
+    void change(ActivityId id, Change&& apply);
+
+    void touch(ResourceId id);
+    void touch_group(std::uint32_t group);
+    void settle();
+    void settle_resource(ResourceId id);
+    void settle_group(std::uint32_t group);
+    void notice_rates();
+    [[nodiscard]] double remaining(const Activity& activity) const;
+    [[nodiscard]] double consumed(const Activity& activity) const;
+
+    double now_;
+    std::uint64_t events_ = 0;
+    std::shared_ptr<const SharingRule> rule_;
+    EventQueue queue_;
+    ActivityPool pool_;
+    std::vector<Resource> resources_;
+    std::deque<Group> groups_;  // references to groups stay valid while groups are added
+    std::vector<std::uint32_t> free_groups_;
+    std::vector<Profile> profiles_;
+    std::vector<Recurrence> recurrences_;
+    std::vector<std::uint32_t> free_recurrences_;
+    std::vector<ResourceId> dirty_resources_;
+    std::vector<std::uint32_t> dirty_groups_;
+    std::vector<ResourceId> rate_notices_;
+    bool settling_ = false;
+    Client* client_ = nullptr;
+    std::vector<Observer*> observers_;
+};
+
+}  // namespace twinloop
