@@ -506,6 +506,12 @@ std::vector<ActivityId> Simulation::activities() const {
     return found;
 }
 
+void Simulation::forget_tokens() {
+    for (EventId event = 0; event < queue_.slot_count(); ++event)
+        if (queue_.used(event) && queue_[event].kind >= EventKind::feed) cancel_timer(event);
+    for (Slot slot = 0; slot < pool_.slots(); ++slot) pool_[slot].token = 0;
+}
+
 // ---- Ends ---------------------------------------------------------------------------------------
 
 void Simulation::end_due(ResourceId id) {

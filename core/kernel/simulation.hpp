@@ -137,6 +137,9 @@ class Simulation {
     void set_token(ActivityId id, std::uint64_t token) { find(id).token = token; }
     [[nodiscard]] std::uint64_t token(Slot slot) const { return pool_[slot].token; }
 
+    // Withdraws the client's timers and takes the tokens off all activities.
+    void forget_tokens();
+
     // The live activities that no coming event will end. Meaningful when no event is left.
     [[nodiscard]] std::vector<Stalled> stalled();
 

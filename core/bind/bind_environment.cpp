@@ -1,0 +1,354 @@
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+
+#include "bind/environment.hpp"
+#include "bind/observers.hpp"
+#include "kernel/checks.hpp"
+
+namespace twinloop::bind {
+namespace {
+
+nb::object call_at(nb::handle self, double time, nb::handle function, nb::handle args) {
+    if (!PyCallable_Check(function.ptr())) throw nb::type_error("a timer needs a function to call");
+    nb::object timer = make<Timer>(types.timer, self, function, args);
+    part<Timer>(timer).event = part<Environment>(self).schedule_timer(time, timer);
+    return timer;
+}
+
+nb::object timeout(nb::handle self, double delay, nb::object value) {
+    Environment& env = part<Environment>(self);
+    check_not_negative("delay", delay);
+    nb::object event = make<Timeout>(types.timeout, self);
+    Event& what = part<Event>(event);
+    what.value = value.release().ptr();
+    what.stage = Stage::triggered;
+    env.schedule(env.sim.now() + delay, event);
+    return event;
+}
+
+}  // namespace
+
+void bind_environment(nb::module_& module) {
+    nb::class_<Environment> environment(module, "Environment", nb::is_final(),
+                                        nb::type_slots(collected<Environment>), R"doc(
+A simulated world: a clock, a queue of events, and resources that activities share.
+
+Processes are generators that yield what they wait for:
+
+>>> from twinloop.engine import Environment
+>>> env = Environment()
+>>> host = env.resource(capacity=1, name="host")
+>>> def job(name, work):
+...     yield host.execute(work)
+...     print(f"{env.now:g}: {name} done")
+>>> for name, work in [("short", 2), ("long", 4)]:
+...     process = env.process(job(name, work))
+>>> env.run()
+4: short done
+6: long done
+
+`start` is the time at which the clock starts. `sharing` is the rule by which activities share:
+"max-min" (each gets min(limit, weight x level)) or "strict-priority" (a higher priority takes all
+that it can use first; equals share max-min).
+)doc");
+    types.environment = reinterpret_cast<PyTypeObject*>(environment.ptr());
+    environment
+        .def(nb::init<double, const std::string&>(), nb::kw_only(), nb::arg("start") = 0.0,
+             nb::arg("sharing") = "max-min",
+             nb::sig("def __init__(self, *, start: float = 0.0, sharing: typing.Literal['max-min', "
+                     "'strict-priority'] = 'max-min') -> None"))
+        .def_prop_ro("now", [](const Environment& self) { return self.sim.now(); },
+                     "The time, in seconds.")
+        .def_prop_ro("events", [](const Environment& self) { return self.sim.events(); },
+                     "How much has happened: starts and ends of activities, timers, steps of profiles.")
+
+        // Time
+        .def("timeout", &timeout, nb::arg("delay"), nb::arg("value") = nb::none(),
+             nb::sig("def timeout(self, delay: float, value: object = None) -> Timeout"),
+             "An event that happens after `delay` seconds, for a process to yield.")
+        .def("event", [](nb::handle self) { return make<Event>(types.event, self); },
+             nb::sig("def event(self) -> Event"),
+             "An event that somebody lets happen with `succeed` or `fail`.")
+        .def("process",
+             [](nb::handle self, nb::handle generator) {
+                 if (!PyIter_Check(generator.ptr()) ||
+                     PyObject_HasAttrString(generator.ptr(), "throw") != 1)
+                     throw nb::type_error(
+                         "process() takes a generator: call the generator function, as in "
+                         "env.process(job(1))");
+                 Environment& env = part<Environment>(self);
+                 nb::object process = make<Process>(types.process, self, generator);
+                 env.schedule(env.sim.now(), process, EventKind::urgent);
+                 ++env.processes;
+                 return process;
+             },
+             nb::arg("generator"),
+             nb::sig("def process(self, generator: collections.abc.Generator[Event, typing.Any, object]) "
+                     "-> Process"),
+             "Let a generator live here: it starts at the present time and runs from event to event.")
+        .def("call_at",
+             [](nb::handle self, double time, nb::handle function, nb::args args) {
+                 return call_at(self, time, function, args);
+             },
+             nb::arg("time"), nb::arg("function"), nb::arg("args"),
+             nb::sig("def call_at(self, time: float, function: collections.abc.Callable[..., object], "
+                     "*args: object) -> Timer"),
+             "Call `function(*args)` at a time.")
+        .def("call_later",
+             [](nb::handle self, double delay, nb::handle function, nb::args args) {
+                 check_not_negative("delay", delay);
+                 return call_at(self, part<Environment>(self).sim.now() + delay, function, args);
+             },
+             nb::arg("delay"), nb::arg("function"), nb::arg("args"),
+             nb::sig("def call_later(self, delay: float, function: collections.abc.Callable[..., "
+                     "object], *args: object) -> Timer"),
+             R"doc(
+Call `function(*args)` after `delay` seconds.
+
+>>> from twinloop.engine import Environment
+>>> env = Environment()
+>>> timer = env.call_later(5, print, "five")
+>>> other = env.call_later(9, print, "nine")
+>>> other.cancel()
+True
+>>> env.run()
+five
+)doc")
+        .def("every",
+             [](nb::handle self, double period, nb::handle function, nb::args args,
+                nb::handle start, nb::handle count) {
+                 if (!PyCallable_Check(function.ptr()))
+                     throw nb::type_error("a timer needs a function to call");
+                 Environment& env = part<Environment>(self);
+                 std::uint64_t times = std::numeric_limits<std::uint64_t>::max();
+                 if (!count.is_none()) {
+                     const auto given = nb::cast<std::int64_t>(count);
+                     if (given < 1) throw nb::value_error("count must be at least 1");
+                     times = static_cast<std::uint64_t>(given);
+                 }
+                 check_positive("period", period);
+                 const double first =
+                     start.is_none() ? env.sim.now() + period : nb::cast<double>(start);
+                 nb::object timer = make<Timer>(types.timer, self, function, args);
+                 part<Timer>(timer).event = env.schedule_timer_every(first, period, times, timer);
+                 return timer;
+             },
+             nb::arg("period"), nb::arg("function"), nb::arg("args"), nb::kw_only(),
+             nb::arg("start") = nb::none(), nb::arg("count") = nb::none(),
+             nb::sig("def every(self, period: float, function: collections.abc.Callable[..., object], "
+                     "*args: object, start: float | None = None, count: int | None = None) -> Timer"),
+             R"doc(
+Call `function(*args)` again and again: first at `start` (one period from now), `count` times or
+until it is cancelled.
+
+>>> from twinloop.engine import Environment
+>>> env = Environment()
+>>> timer = env.every(10, lambda: print(f"tick at {env.now:g}"), count=3)
+>>> env.run()
+tick at 10
+tick at 20
+tick at 30
+)doc")
+        .def("run", [](Environment& self, nb::handle until) { return self.run(until); },
+             nb::arg("until") = nb::none(),
+             nb::sig("def run(self, until: float | Event | None = None) -> typing.Any"), R"doc(
+Run to the end, until a time, or until an event has happened (and return its value).
+
+Events at the time `until` itself are left for the next run. Run to the end raises `StalledError`
+if activities are left that can never end:
+
+>>> from twinloop.engine import Environment
+>>> env = Environment()
+>>> host = env.resource(0, name="host")
+>>> job = host.execute(1, name="job")
+>>> env.run()
+Traceback (most recent call last):
+    ...
+twinloop._core.StalledError: 1 activity can never end:
+  job: the capacity of host is 0 and nothing is left to change it
+)doc")
+        .def("step", &Environment::step,
+             "Let the next event happen (all ends of one instant on one resource together); False if "
+             "there is none.")
+        .def("peek",
+             [](Environment& self) {
+                 self.check_idle();
+                 return self.sim.next_time();
+             },
+             "The time of the next event, or infinity.")
+        .def("jump",
+             [](Environment& self, double to) {
+                 self.check_idle();
+                 self.sim.jump(to);
+             },
+             nb::arg("to"), "Move the clock over empty time; an event on the way is an error.")
+        .def("skip", &Environment::skip, nb::arg("to"), R"doc(
+Move the clock on and drop the timers on the way; returns how many calls were dropped.
+
+Recurring timers go on with their first time at or after `to`. Activities are not events to be
+dropped: they go on and end as they would.
+
+>>> from twinloop.engine import Environment
+>>> env = Environment()
+>>> timer = env.every(10, lambda: print(f"tick at {env.now:g}"))
+>>> env.skip(95)
+9
+>>> env.run(until=101)
+tick at 100
+)doc")
+
+        // Resources and activities
+        .def("resource",
+             [](nb::handle self, double capacity, nb::handle name, nb::handle efficiency) {
+                 Environment& env = part<Environment>(self);
+                 const ResourceId id = env.sim.add_resource(capacity, efficiency_from(efficiency));
+                 nb::object resource = make<Resource>(
+                     types.resource, self, id,
+                     name.is_none() ? "resource " + std::to_string(id) : nb::cast<std::string>(name),
+                     efficiency);
+                 env.resources.push_back(resource.inc_ref().ptr());
+                 return resource;
+             },
+             nb::arg("capacity"), nb::arg("name") = nb::none(), nb::kw_only(),
+             nb::arg("efficiency") = nb::none(),
+             nb::sig("def resource(self, capacity: float, name: str | None = None, *, efficiency: "
+                     "collections.abc.Mapping[int, collections.abc.Sequence[float]] | "
+                     "collections.abc.Callable[[dict[int, int]], collections.abc.Mapping[int, float]] "
+                     "| None = None) -> Resource"),
+             R"doc(
+A new resource.
+
+`efficiency` says how much of what an activity draws becomes progress, given who else runs there:
+a mapping of kind to the values for one, two, ... activities present (the last holds beyond), or a
+function from counts by kind to efficiencies by kind, which must not touch the environment.
+
+>>> from twinloop.engine import Environment
+>>> env = Environment()
+>>> host = env.resource(2, efficiency={0: [1.0, 0.8]})
+>>> jobs = [host.execute(8, limit=1) for _ in range(2)]
+>>> env.run()
+>>> env.now, jobs[0].consumed, jobs[0].done
+(10.0, 10.0, 8.0)
+)doc")
+        .def("start",
+             [](nb::handle self, double work, nb::object resources, nb::handle limit, double weight,
+                std::int64_t kind, std::int64_t priority, double latency, nb::handle at,
+                nb::handle name) {
+                 if (Py_TYPE(resources.ptr()) != types.resource) resources = nb::tuple(resources);
+                 return part<Environment>(self).start(
+                     self, work, resources, {limit, weight, kind, priority, latency, at, name});
+             },
+             nb::arg("work"), nb::arg("resources"), nb::kw_only(), nb::arg("limit") = nb::none(),
+             nb::arg("weight") = 1.0, nb::arg("kind") = 0, nb::arg("priority") = 0,
+             nb::arg("latency") = 0.0, nb::arg("at") = nb::none(), nb::arg("name") = nb::none(),
+             nb::sig("def start(self, work: float, resources: Resource | "
+                     "collections.abc.Iterable[Resource], *, limit: float | None = None, weight: float "
+                     "= 1.0, kind: int = 0, priority: int = 0, latency: float = 0.0, at: float | None "
+                     "= None, name: str | None = None) -> Activity"),
+             R"doc(
+Start an activity that draws on one resource or on several at once, at one rate on all of them.
+
+`limit` is its highest rate, `weight` its share of the level, `kind` what efficiencies go by,
+`priority` what the strict-priority rule goes by. It begins to draw after `latency` seconds, or at
+the time `at`.
+
+>>> from twinloop.engine import Environment
+>>> env = Environment()
+>>> up, down = env.resource(100, "up"), env.resource(40, "down")
+>>> transfer = env.start(800, [up, down])
+>>> env.run()
+>>> transfer.finished
+20.0
+)doc")
+        .def_prop_ro("activities", &Environment::activities,
+                     nb::sig("def activities(self) -> list[Activity]"),
+                     "All that live, in the order in which they were started.")
+        .def_prop_ro("resources",
+                     [](const Environment& self) {
+                         nb::list list;
+                         for (PyObject* each : self.resources) list.append(nb::handle(each));
+                         return list;
+                     },
+                     nb::sig("def resources(self) -> list[Resource]"),
+                     "All resources, in the order in which they were made.")
+        .def("influence_group",
+             [](Environment& self, nb::handle resource) {
+                 const auto route = self.route_of(resource);
+                 if (route.size() != 1) throw nb::value_error("name one resource");
+                 nb::list members;
+                 for (const ResourceId id : self.sim.influence_group(route.front()))
+                     members.append(nb::handle(self.resources[id]));
+                 return members;
+             },
+             nb::arg("resource"),
+             nb::sig("def influence_group(self, resource: Resource) -> list[Resource]"),
+             "The resources that activities couple to this one, directly or through others, itself "
+             "included.")
+
+        // Looking on
+        .def("observe",
+             [](nb::handle self, nb::handle started, nb::handle ended, nb::handle rate) {
+                 for (const nb::handle each : {started, ended, rate})
+                     if (!each.is_none() && !PyCallable_Check(each.ptr()))
+                         throw nb::type_error("observe() takes functions");
+                 nb::object object = make<Onlooker>(types.onlooker, self, started, ended, rate);
+                 attach(self, object, &part<Onlooker>(object));
+                 return object;
+             },
+             nb::kw_only(), nb::arg("started") = nb::none(), nb::arg("ended") = nb::none(),
+             nb::arg("rate") = nb::none(),
+             nb::sig("def observe(self, *, started: collections.abc.Callable[[Activity], object] | None "
+                     "= None, ended: collections.abc.Callable[[Activity], object] | None = None, rate: "
+                     "collections.abc.Callable[[Resource], object] | None = None) -> Observer"),
+             R"doc(
+Be told when an activity starts to draw, when one has ended, and when the rate of a resource changes.
+
+>>> from twinloop.engine import Environment
+>>> env = Environment()
+>>> host = env.resource(2, "host")
+>>> observer = env.observe(rate=lambda r: print(f"{env.now:g}: {r.name} at {r.rate:g}"))
+>>> job = host.execute(5, limit=1)
+>>> env.run()
+0: host at 1
+5: host at 0
+)doc")
+        .def("record",
+             [](nb::handle self) {
+                 nb::object object = make<Recording>(types.recording, self);
+                 attach(self, object, &part<Recording>(object).recorder);
+                 return object;
+             },
+             nb::sig("def record(self) -> Recording"),
+             "Record the rates of all resources from now on, natively.")
+
+        // Copies
+        .def("copy", &Environment::copy, nb::sig("def copy(self) -> Environment"), R"doc(
+The same world once more: both go on independently, and give the same results if left alone.
+
+Python code cannot be copied, so that an environment with live processes, pending timers or
+activities that somebody waits for refuses. Observers stay behind; efficiency functions are shared.
+
+>>> from twinloop.engine import Environment
+>>> env = Environment()
+>>> host = env.resource(1)
+>>> job = host.execute(10)
+>>> env.run(until=3)
+>>> what_if = env.copy()
+>>> what_if.counterpart(host).set_capacity(7)
+>>> what_if.run(); env.run()
+>>> what_if.now, env.now
+(4.0, 10.0)
+)doc")
+        .def("counterpart", &Environment::counterpart, nb::arg("original"),
+             nb::sig("@typing.overload\ndef counterpart(self, original: Resource) -> Resource: ...\n"
+                     "@typing.overload\ndef counterpart(self, original: Activity) -> Activity"),
+             "In a copy: the resource or activity that corresponds to one of the original.")
+        .def("__repr__", [](const Environment& self) {
+            return "<Environment at " + text(self.sim.now()) + ": " +
+                   std::to_string(self.resources.size()) + " resources, " +
+                   std::to_string(self.sim.live()) + " activities>";
+        });
+}
+
+}  // namespace twinloop::bind

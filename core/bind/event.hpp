@@ -1,0 +1,226 @@
+// What a process can wait for. All of these are Python objects whose C++ part lives inside them;
+// references between them are raw and counted by hand, so that the garbage collector can follow
+// and cut them.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernel/simulation.hpp"
+
+namespace twinloop::bind {
+
+namespace nb = nanobind;
+
+class Environment;
+
+enum class Stage : std::uint8_t {
+    pending,    // may or may not happen
+    triggered,  // will happen at the present time
+    processed,  // has happened, those waiting have been told
+};
+
+class Event {
+  public:
+    explicit Event(nb::handle env) : env_(env.inc_ref().ptr()) {}
+    Event(const Event&) = delete;
+    Event& operator=(const Event&) = delete;
+    Event(Event&&) = delete;
+    Event& operator=(Event&&) = delete;
+    virtual ~Event() { Event::release(); }
+
+    [[nodiscard]] Environment& env() const;
+    [[nodiscard]] nb::handle env_object() const { return env_; }
+
+    // A process, a condition, or a callable that takes the event.
+    void add_waiter(nb::handle waiter);
+    void remove_waiter(nb::handle waiter);
+    [[nodiscard]] bool has_waiters() const { return first_ || !more_.empty(); }
+
+    // Decides the outcome; those waiting are told through the queue.
+    void trigger(nb::handle self, nb::object value, bool ok);
+    // Decides the outcome without telling anybody yet.
+    void settle(nb::object value, bool ok);
+    // Tells those waiting, now.
+    void process(nb::handle self);
+    // Its value, or its exception raised.
+    [[nodiscard]] nb::object result() const;
+    [[nodiscard]] virtual bool raises_when_unheard() const { return true; }
+
+    virtual int traverse(visitproc visit, void* arg);
+    virtual void release();
+
+    PyObject* value = nullptr;
+    Stage stage = Stage::pending;
+    bool ok = true;
+    bool interruption = false;  // its one waiter is the process to interrupt
+
+    [[nodiscard]] nb::object take_first() { return nb::steal(std::exchange(first_, nullptr)); }
+
+  private:
+    void tell(nb::handle self, nb::handle waiter);
+
+    PyObject* env_;
+    PyObject* first_ = nullptr;  // most events have one waiter
+    std::vector<PyObject*> more_;
+};
+
+class Timeout final : public Event {
+  public:
+    using Event::Event;
+};
+
+class Process final : public Event {
+  public:
+    Process(nb::handle env, nb::handle generator);
+    ~Process() override { Process::release(); }
+    void resume(nb::handle self, nb::handle value, bool ok);
+    void interrupt(nb::handle self, nb::object cause);
+    static void deliver(Event& interruption);
+    int traverse(visitproc visit, void* arg) override;
+    void release() override;
+
+    PyObject* generator;
+    PyObject* target = nullptr;  // what it waits for
+    bool running = false;
+};
+
+class Condition final : public Event {
+  public:
+    Condition(nb::handle env, std::vector<PyObject*> events, std::size_t needed)
+        : Event(env), events_(std::move(events)), needed_(needed) {
+        for (PyObject* each : events_) Py_INCREF(each);
+    }
+    ~Condition() override { Condition::release(); }
+    void watch(nb::handle self);
+    void heard(nb::handle self, Event& event);
+    int traverse(visitproc visit, void* arg) override;
+    void release() override;
+
+  private:
+    void conclude(nb::handle self);
+
+    std::vector<PyObject*> events_;
+    std::size_t needed_;
+    std::size_t happened_ = 0;
+};
+
+class Activity final : public Event {
+  public:
+    Activity(nb::handle env, std::string name, std::uint64_t sequence, nb::handle on)
+        : Event(env), sequence(sequence), on(on.inc_ref().ptr()), given_name_(std::move(name)) {}
+    ~Activity() override { Activity::release(); }
+    [[nodiscard]] bool raises_when_unheard() const override { return false; }
+    [[nodiscard]] std::string name() const {
+        return given_name_.empty() ? "#" + std::to_string(sequence) : given_name_;
+    }
+    void conclude(Ending ending, const Final& last, double now) {
+        ended = true;
+        how = ending;
+        figures = last;
+        finished = now;
+    }
+    int traverse(visitproc visit, void* arg) override;
+    void release() override;
+
+    ActivityId id;
+    std::uint64_t sequence;
+    PyObject* on;  // its Resource, or a tuple of them
+    double limit = never;
+    double weight = 1.0;
+    std::int64_t kind = 0;
+    std::int64_t priority = 0;
+    // Once it has ended:
+    Final figures{};
+    double finished = 0.0;
+    Ending how = Ending::finished;
+    bool ended = false;
+
+  private:
+    std::string given_name_;
+};
+
+// A call at a time; not an event, so that it costs no more than the call.
+class Timer {
+  public:
+    Timer(nb::handle env, nb::handle function, nb::handle args)
+        : env_(env.inc_ref().ptr()), function_(function.inc_ref().ptr()),
+          args_(args.inc_ref().ptr()) {}
+    Timer(const Timer&) = delete;
+    Timer& operator=(const Timer&) = delete;
+    Timer(Timer&&) = delete;
+    Timer& operator=(Timer&&) = delete;
+    ~Timer() { release(); }
+
+    [[nodiscard]] Environment& env() const;
+    void call() const;
+    int traverse(visitproc visit, void* arg) const;
+    void release();
+
+    EventId event = none;
+
+  private:
+    PyObject* env_;
+    PyObject* function_;
+    PyObject* args_;
+};
+
+struct Types {
+    PyTypeObject* environment = nullptr;
+    PyTypeObject* resource = nullptr;
+    PyTypeObject* event = nullptr;
+    PyTypeObject* timeout = nullptr;
+    PyTypeObject* process = nullptr;
+    PyTypeObject* condition = nullptr;
+    PyTypeObject* activity = nullptr;
+    PyTypeObject* timer = nullptr;
+    PyTypeObject* onlooker = nullptr;
+    PyTypeObject* recording = nullptr;
+    PyObject* interrupt = nullptr;
+    PyObject* cancelled = nullptr;
+    PyObject* stalled = nullptr;
+};
+extern Types types;
+
+// The C++ part of a Python object known to be of type T.
+template <class T>
+[[nodiscard]] T& part(nb::handle object) {
+    return *nb::inst_ptr<T>(object);
+}
+
+// The event in `object`, or nullptr. Every event type starts with its Event.
+[[nodiscard]] Event* as_event(nb::handle object);
+
+// A new Python object of `type` with its C++ part made from `args`.
+template <class T, class... Args>
+[[nodiscard]] nb::object make(PyTypeObject* type, Args&&... args) {
+    nb::object object = nb::inst_alloc(reinterpret_cast<PyObject*>(type));
+    new (nb::inst_ptr<T>(object)) T(std::forward<Args>(args)...);
+    nb::inst_mark_ready(object);
+    return object;
+}
+
+// Slots for the garbage collector, for any part with traverse() and release().
+template <class T>
+inline PyType_Slot collected[] = {
+    {Py_tp_traverse, reinterpret_cast<void*>(+[](PyObject* self, visitproc visit, void* arg) {
+         Py_VISIT(Py_TYPE(self));
+         return nb::inst_ready(self) ? part<T>(self).traverse(visit, arg) : 0;
+     })},
+    {Py_tp_clear, reinterpret_cast<void*>(+[](PyObject* self) {
+         if (nb::inst_ready(self)) part<T>(self).release();
+         return 0;
+     })},
+    {0, nullptr},
+};
+
+void bind_events(nb::module_& module);
+void bind_environment(nb::module_& module);
+void bind_resources(nb::module_& module);
+void bind_observers(nb::module_& module);
+void bind_columns(nb::module_& module);
+
+}  // namespace twinloop::bind
