@@ -9,23 +9,99 @@
 namespace twinloop::bind {
 namespace {
 
-nb::object call_at(nb::handle self, double time, nb::handle function, nb::handle args) {
-    if (!PyCallable_Check(function.ptr())) throw nb::type_error("a timer needs a function to call");
-    nb::object timer = make<Timer>(types.timer, self, function, args);
-    part<Timer>(timer).event = part<Environment>(self).schedule_timer(time, timer);
-    return timer;
+// The two calls that a simulation in Python makes most are plain C functions: no dispatcher
+// stands between the interpreter and the queue.
+template <class Call>
+PyObject* guarded(PyObject* self, Call&& call) {
+    try {
+        if (!nb::inst_ready(self)) throw nb::type_error("the environment was not initialised");
+        return call(part<Environment>(self)).release().ptr();
+    } catch (nb::python_error& error) {
+        error.restore();
+    } catch (const nb::builtin_exception& error) {
+        PyErr_SetString(PyExc_TypeError, error.what());
+    } catch (const std::invalid_argument& error) {
+        PyErr_SetString(PyExc_ValueError, error.what());
+    } catch (const std::exception& error) {
+        PyErr_SetString(PyExc_RuntimeError, error.what());
+    }
+    return nullptr;
 }
 
-nb::object timeout(nb::handle self, double delay, nb::object value) {
-    Environment& env = part<Environment>(self);
-    check_not_negative("delay", delay);
-    nb::object event = make<Timeout>(types.timeout, self);
-    Event& what = part<Event>(event);
-    what.value = value.release().ptr();
-    what.stage = Stage::triggered;
-    env.schedule(env.sim.now() + delay, event);
-    return event;
+double real(PyObject* object) {
+    const double value = PyFloat_AsDouble(object);
+    if (value == -1.0 && PyErr_Occurred()) throw nb::python_error();
+    return value;
 }
+
+PyObject* fast_timeout(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+    return guarded(self, [&](Environment& env) {
+        const Py_ssize_t named = names ? PyTuple_Size(names) : 0;
+        PyObject* given[2] = {nullptr, nullptr};
+        bool fits = count + named <= 2;
+        for (Py_ssize_t i = 0; fits && i < count; ++i) given[i] = args[i];
+        for (Py_ssize_t i = 0; fits && i < named; ++i) {
+            PyObject* name = PyTuple_GetItem(names, i);
+            const int place = PyUnicode_CompareWithASCIIString(name, "delay") == 0   ? 0
+                              : PyUnicode_CompareWithASCIIString(name, "value") == 0 ? 1
+                                                                                     : -1;
+            fits = place >= 0 && !given[place];
+            if (fits) given[place] = args[count + i];
+        }
+        if (!fits || !given[0]) throw nb::type_error("timeout() takes a delay and a value");
+        return env.timeout(self, real(given[0]), given[1] ? given[1] : Py_None);
+    });
+}
+
+nb::object args_after_two(PyObject* const* args, Py_ssize_t count) {
+    if (count == 2) return {};
+    nb::object tuple = nb::steal(PyTuple_New(count - 2));
+    for (Py_ssize_t i = 2; i < count; ++i) {
+        Py_INCREF(args[i]);
+        PyTuple_SetItem(tuple.ptr(), i - 2, args[i]);
+    }
+    return tuple;
+}
+
+PyObject* fast_call_at(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+    return guarded(self, [&](Environment& env) {
+        if (count < 2) throw nb::type_error("call_at() takes a time and a function");
+        return env.call_at(self, real(args[0]), args[1], args_after_two(args, count));
+    });
+}
+
+PyObject* fast_call_later(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+    return guarded(self, [&](Environment& env) {
+        if (count < 2) throw nb::type_error("call_later() takes a delay and a function");
+        const double delay = real(args[0]);
+        check_not_negative("delay", delay);
+        return env.call_at(self, env.sim.now() + delay, args[1], args_after_two(args, count));
+    });
+}
+
+// A C function through void*, which is what PyMethodDef stores whatever its flags say.
+template <class Function>
+PyCFunction method(Function* function) {
+    return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
+PyMethodDef fast_methods[] = {
+    {"timeout", method(&fast_timeout), METH_FASTCALL | METH_KEYWORDS,
+     "An event that happens after `delay` seconds, for a process to yield."},
+    {"call_at", method(&fast_call_at), METH_FASTCALL, "Call `function(*args)` at a time."},
+    {"call_later", method(&fast_call_later), METH_FASTCALL, R"doc(
+Call `function(*args)` after `delay` seconds.
+
+>>> from twinloop.engine import Environment
+>>> env = Environment()
+>>> timer = env.call_later(5, print, "five")
+>>> other = env.call_later(9, print, "nine")
+>>> other.cancel()
+True
+>>> env.run()
+five
+)doc"},
+};
 
 }  // namespace
 
@@ -64,9 +140,6 @@ that it can use first; equals share max-min).
                      "How much has happened: starts and ends of activities, timers, steps of profiles.")
 
         // Time
-        .def("timeout", &timeout, nb::arg("delay"), nb::arg("value") = nb::none(),
-             nb::sig("def timeout(self, delay: float, value: object = None) -> Timeout"),
-             "An event that happens after `delay` seconds, for a process to yield.")
         .def("event", [](nb::handle self) { return make<Event>(types.event, self); },
              nb::sig("def event(self) -> Event"),
              "An event that somebody lets happen with `succeed` or `fail`.")
@@ -87,34 +160,6 @@ that it can use first; equals share max-min).
              nb::sig("def process(self, generator: collections.abc.Generator[Event, typing.Any, object]) "
                      "-> Process"),
              "Let a generator live here: it starts at the present time and runs from event to event.")
-        .def("call_at",
-             [](nb::handle self, double time, nb::handle function, nb::args args) {
-                 return call_at(self, time, function, args);
-             },
-             nb::arg("time"), nb::arg("function"), nb::arg("args"),
-             nb::sig("def call_at(self, time: float, function: collections.abc.Callable[..., object], "
-                     "*args: object) -> Timer"),
-             "Call `function(*args)` at a time.")
-        .def("call_later",
-             [](nb::handle self, double delay, nb::handle function, nb::args args) {
-                 check_not_negative("delay", delay);
-                 return call_at(self, part<Environment>(self).sim.now() + delay, function, args);
-             },
-             nb::arg("delay"), nb::arg("function"), nb::arg("args"),
-             nb::sig("def call_later(self, delay: float, function: collections.abc.Callable[..., "
-                     "object], *args: object) -> Timer"),
-             R"doc(
-Call `function(*args)` after `delay` seconds.
-
->>> from twinloop.engine import Environment
->>> env = Environment()
->>> timer = env.call_later(5, print, "five")
->>> other = env.call_later(9, print, "nine")
->>> other.cancel()
-True
->>> env.run()
-five
-)doc")
         .def("every",
              [](nb::handle self, double period, nb::handle function, nb::args args,
                 nb::handle start, nb::handle count) {
@@ -349,6 +394,8 @@ activities that somebody waits for refuses. Observers stay behind; efficiency fu
                    std::to_string(self.resources.size()) + " resources, " +
                    std::to_string(self.sim.live()) + " activities>";
         });
+    for (PyMethodDef& each : fast_methods)
+        environment.attr(each.ml_name) = nb::steal(PyDescr_NewMethod(types.environment, &each));
 }
 
 }  // namespace twinloop::bind

@@ -104,11 +104,12 @@ Environment::Environment(const Environment& other)
 
 void Environment::fired(std::uint64_t token, bool again) {
     if (token & timer_token) {
-        const nb::object timer = again ? nb::borrow(look(token)) : take(token);
+        nb::object timer = again ? nb::borrow(look(token)) : take(token);
         part<Timer>(timer).call();
+        if (!again) keep(std::move(timer), spare_timers_);
         return;
     }
-    const nb::object event = take(token);
+    nb::object event = take(token);
     PyTypeObject* type = Py_TYPE(event.ptr());
     Event& what = part<Event>(event);
     if (type == types.process && what.stage == Stage::pending) {
@@ -117,7 +118,49 @@ void Environment::fired(std::uint64_t token, bool again) {
         Process::deliver(what);
     } else {
         what.process(event);
+        if (type == types.timeout) keep(std::move(event), spare_timeouts_);
     }
+}
+
+void Environment::keep(nb::object object, std::vector<PyObject*>& spare) {
+    constexpr std::size_t enough = 64;
+    if (Py_REFCNT(object.ptr()) != 1 || spare.size() >= enough) return;
+    if (&spare == &spare_timers_) {
+        part<Timer>(object).release();
+    } else {
+        part<Event>(object).release();
+    }
+    spare.push_back(object.release().ptr());
+}
+
+nb::object Environment::timeout(nb::handle self, double delay, nb::handle value) {
+    check_not_negative("delay", delay);
+    nb::object event;
+    if (spare_timeouts_.empty()) {
+        event = make<Timeout>(types.timeout, self, value);
+    } else {
+        event = nb::steal(spare_timeouts_.back());
+        spare_timeouts_.pop_back();
+        part<Event>(event).set_env(self);
+        part<Timeout>(event).set(value);
+    }
+    schedule(sim.now() + delay, event);
+    return event;
+}
+
+nb::object Environment::call_at(nb::handle self, double time, nb::handle function,
+                                nb::handle args) {
+    if (!PyCallable_Check(function.ptr())) throw nb::type_error("a timer needs a function to call");
+    nb::object timer;
+    if (spare_timers_.empty()) {
+        timer = make<Timer>(types.timer, self, function, args);
+    } else {
+        timer = nb::steal(spare_timers_.back());
+        spare_timers_.pop_back();
+        part<Timer>(timer).set(self, function, args);
+    }
+    part<Timer>(timer).event = schedule_timer(time, timer);
+    return timer;
 }
 
 void Environment::dropped(std::uint64_t token) { take(token); }
@@ -412,6 +455,8 @@ void Resource::release() {
 int Environment::traverse(visitproc visit, void* arg) const {
     for (PyObject* each : resources) Py_VISIT(each);
     for (PyObject* each : onlookers) Py_VISIT(each);
+    for (PyObject* each : spare_timeouts_) Py_VISIT(each);
+    for (PyObject* each : spare_timers_) Py_VISIT(each);
     for (const std::uint64_t each : sim.timer_tokens()) Py_VISIT(look(each));
     for (const ActivityId id : sim.activities()) Py_VISIT(look(sim.token(id.slot)));
     return 0;
@@ -424,9 +469,10 @@ void Environment::release() {
     std::vector<PyObject*> held;
     for (const std::uint64_t each : sim.timer_tokens()) held.push_back(look(each));
     for (const ActivityId id : sim.activities()) held.push_back(look(sim.token(id.slot)));
-    for (const auto* list : {&resources, &onlookers}) held.insert(held.end(), list->begin(), list->end());
-    resources.clear();
-    onlookers.clear();
+    for (auto* list : {&resources, &onlookers, &spare_timeouts_, &spare_timers_}) {
+        held.insert(held.end(), list->begin(), list->end());
+        list->clear();
+    }
     sim.forget_tokens();
     for (PyObject* each : held) Py_DECREF(each);
 }

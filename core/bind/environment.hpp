@@ -25,8 +25,15 @@ class Environment final : public Client {
     ~Environment() override { release(); }
 
     void fired(std::uint64_t token, bool again) override;
+    double feed(std::uint64_t) override { return never; }
     void dropped(std::uint64_t token) override;
     void ended(std::uint64_t token, Ending how, const Final& figures) override;
+
+    // What passes most often through the queue: these objects are used again once nobody else
+    // holds them, which saves making and collecting one per event.
+    [[nodiscard]] nb::object timeout(nb::handle self, double delay, nb::handle value);
+    [[nodiscard]] nb::object call_at(nb::handle self, double time, nb::handle function,
+                                     nb::handle args);
 
     // The queue holds a reference to `event` until it happens.
     EventId schedule(double time, nb::handle event, EventKind kind = EventKind::timer);
@@ -61,9 +68,12 @@ class Environment final : public Client {
     std::size_t processes = 0;  // alive
 
   private:
+    void keep(nb::object object, std::vector<PyObject*>& spare);
     [[nodiscard]] nb::object counterparts(nb::handle on) const;
     [[noreturn]] void raise_stalled();
 
+    std::vector<PyObject*> spare_timeouts_;
+    std::vector<PyObject*> spare_timers_;
     bool running_ = false;
     bool released_ = false;
 };

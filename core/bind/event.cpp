@@ -274,7 +274,8 @@ Environment& Timer::env() const { return part<Environment>(env_); }
 void Timer::call() const {
     const nb::object function = nb::borrow(function_);
     const nb::object args = nb::borrow(args_);
-    const nb::object result = nb::steal(PyObject_Call(function.ptr(), args.ptr(), nullptr));
+    const nb::object result = nb::steal(args_ ? PyObject_Call(function_, args_, nullptr)
+                                              : PyObject_CallNoArgs(function_));
     if (!result.is_valid()) throw nb::python_error();
 }
 

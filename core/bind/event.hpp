@@ -26,6 +26,7 @@ enum class Stage : std::uint8_t {
 class Event {
   public:
     explicit Event(nb::handle env) : env_(env.inc_ref().ptr()) {}
+    void set_env(nb::handle env) { env_ = env.inc_ref().ptr(); }
     Event(const Event&) = delete;
     Event& operator=(const Event&) = delete;
     Event(Event&&) = delete;
@@ -70,7 +71,12 @@ class Event {
 
 class Timeout final : public Event {
   public:
-    using Event::Event;
+    Timeout(nb::handle env, nb::handle outcome) : Event(env) { set(outcome); }
+    // Its outcome is known from the start.
+    void set(nb::handle outcome) {
+        value = outcome.inc_ref().ptr();
+        stage = Stage::triggered;
+    }
 };
 
 class Process final : public Event {
@@ -146,15 +152,19 @@ class Activity final : public Event {
 // A call at a time; not an event, so that it costs no more than the call.
 class Timer {
   public:
-    Timer(nb::handle env, nb::handle function, nb::handle args)
-        : env_(env.inc_ref().ptr()), function_(function.inc_ref().ptr()),
-          args_(args.inc_ref().ptr()) {}
+    // `args`: a tuple, or nothing.
+    Timer(nb::handle env, nb::handle function, nb::handle args) { set(env, function, args); }
     Timer(const Timer&) = delete;
     Timer& operator=(const Timer&) = delete;
     Timer(Timer&&) = delete;
     Timer& operator=(Timer&&) = delete;
     ~Timer() { release(); }
 
+    void set(nb::handle env, nb::handle function, nb::handle args) {
+        env_ = env.inc_ref().ptr();
+        function_ = function.inc_ref().ptr();
+        args_ = args.inc_ref().ptr();
+    }
     [[nodiscard]] Environment& env() const;
     void call() const;
     int traverse(visitproc visit, void* arg) const;
@@ -163,9 +173,9 @@ class Timer {
     EventId event = none;
 
   private:
-    PyObject* env_;
-    PyObject* function_;
-    PyObject* args_;
+    PyObject* env_ = nullptr;
+    PyObject* function_ = nullptr;
+    PyObject* args_ = nullptr;
 };
 
 struct Types {

@@ -31,9 +31,11 @@ Slot ActivityPool::take() {
 
 void ActivityPool::give_back(Slot slot) {
     Activity& activity = (*this)[slot];
-    const std::uint32_t generation = activity.generation + 1;
-    activity = Activity{};
-    activity.generation = generation;
+    ++activity.generation;
+    activity.state = State::free;
+    activity.tag = 0;
+    activity.token = 0;
+    activity.route = {};
     free_.push_back(slot);
     --live_;
 }

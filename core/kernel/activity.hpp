@@ -128,6 +128,16 @@ class ActivityPool {
         return chunks_[slot >> bits][slot & mask];
     }
 
+    void prefetch(Slot slot) const {
+#if defined(__GNUC__)
+        const Activity* activity = &(*this)[slot];
+        __builtin_prefetch(activity);
+        __builtin_prefetch(reinterpret_cast<const char*>(activity) + 64);
+#else
+        (void)slot;
+#endif
+    }
+
     [[nodiscard]] Slot take();
     void give_back(Slot slot);
 

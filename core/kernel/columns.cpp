@@ -21,12 +21,12 @@ class Feeder final : public Client {
         if (!columns.start.empty()) simulation_.schedule(start_of(0), 0, EventKind::feed);
     }
 
-    void fired(std::uint64_t, bool) override {
+    double feed(std::uint64_t) override {
         while (next_ < columns_.start.size() && start_of(next_) <= simulation_.now())
             begin(row_at(next_++));
-        if (next_ < columns_.start.size())
-            simulation_.schedule(start_of(next_), 0, EventKind::feed);
+        return next_ < columns_.start.size() ? start_of(next_) : never;
     }
+    void fired(std::uint64_t, bool) override {}
     void dropped(std::uint64_t) override {}
     void ended(std::uint64_t token, Ending, const Final&) override {
         finish_[token - 1] = simulation_.now();

@@ -42,9 +42,14 @@ class KeyHeap {
         return nullptr;
     }
 
-    // One entry, somewhere, no longer counts.
+    // The entry of `tag`, which `live` does not accept any more, is to go: at once if it is the
+    // least, else when it gets there.
     template <class Live>
-    void forget_one(Live&& live) {
+    void forget(std::uint64_t tag, Live&& live) {
+        if (heap_.front().tag == tag) {
+            pop();
+            return;
+        }
         ++stale_;
         if (stale_ * 2 > heap_.size() + 32) sweep(std::forward<Live>(live));
     }

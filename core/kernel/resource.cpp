@@ -4,6 +4,9 @@
 #include <cmath>
 #include <stdexcept>
 #include <string>
+#include <utility>
+
+#include "kernel/checks.hpp"
 
 namespace twinloop {
 
@@ -97,18 +100,18 @@ void Resource::let_go(ActivityPool& pool, Slot slot, double now, bool crossing) 
     const double left = remaining(activity, now);
     activity.consumed = consumed_by(activity, now);
     activity.key = left;
-    activity.tag = 0;
+    const std::uint64_t tag = std::exchange(activity.tag, 0);
     const auto live = [&pool](std::uint64_t tag) { return pool.current(tag); };
     if (activity.hold == Hold::limit) {
-        mine.own_ends.forget_one(live);
+        mine.own_ends.forget(tag, live);
         mine.limits.subtract(activity.limit);
         if (--mine.by_limit == 0) mine.limits.clear();
-        if (!crossing) limit_thresholds_.forget_one(live);
+        if (!crossing) limit_thresholds_.forget(tag, live);
     } else {
-        mine.shared_ends.forget_one(live);
+        mine.shared_ends.forget(tag, live);
         mine.weights.subtract(activity.weight);
         if (--mine.by_level == 0) mine.weights.clear();
-        if (!crossing && activity.limit < never) level_thresholds_.forget_one(live);
+        if (!crossing && activity.limit < never) level_thresholds_.forget(tag, live);
     }
     activity.hold = Hold::nothing;
 }
@@ -153,21 +156,19 @@ void Resource::find_level(ActivityPool& pool, double now) {
 }
 
 void Resource::refresh_efficiencies() {
-    if (!presence_changed_) return;
-    if (efficiency) {
-        std::vector<KindPresence> present;
-        for (const KindShare& each : kinds_)
-            if (each.running > 0) present.push_back({each.kind, each.running, 1.0});
-        efficiency->evaluate(present);
-        auto answer = present.begin();
-        for (KindShare& each : kinds_) {
-            if (each.running == 0) continue;
-            if (!std::isfinite(answer->efficiency) || answer->efficiency < 0.0)
-                throw std::invalid_argument("efficiency of kind " + std::to_string(each.kind) +
-                                            " must be finite and not negative, got " +
-                                            std::to_string(answer->efficiency));
-            each.efficiency = answer++->efficiency;
-        }
+    if (!efficiency || !presence_changed_) return;
+    std::vector<KindPresence> present;
+    for (const KindShare& each : kinds_)
+        if (each.running > 0) present.push_back({each.kind, each.running, 1.0});
+    efficiency->evaluate(present);
+    auto answer = present.begin();
+    for (KindShare& each : kinds_) {
+        if (each.running == 0) continue;
+        if (!std::isfinite(answer->efficiency) || answer->efficiency < 0.0)
+            throw std::invalid_argument("efficiency of kind " + std::to_string(each.kind) +
+                                        " must be finite and not negative, got " +
+                                        text(answer->efficiency));
+        each.efficiency = answer++->efficiency;
     }
     presence_changed_ = false;
 }
@@ -205,6 +206,7 @@ double Resource::settle(ActivityPool& pool, double now) {
             }
         }
     }
+    if (next < never) pool.prefetch(ActivityPool::slot_of(next_end_));
     levels_.set_rate(now, flow);
     consumed.set_rate(now, drawn);
     done.set_rate(now, progress);

@@ -139,16 +139,18 @@ std::size_t Simulation::skip(double time) {
         }
         if (slot.recurrence != none) {
             Recurrence& recurrence = recurrences_[slot.recurrence];
-            while (recurrence.left > 0 &&
-                   recurrence.origin + static_cast<double>(recurrence.ticks) * recurrence.period <
-                       time) {
-                ++recurrence.ticks;
-                --recurrence.left;
-                ++dropped;
-            }
+            // The first tick at or after `time`, found without walking there.
+            const double ticks = std::ceil((time - recurrence.origin) / recurrence.period);
+            const double missed = ticks - static_cast<double>(recurrence.ticks);
+            const std::uint64_t passed =
+                missed < 1e18 ? std::clamp(static_cast<std::uint64_t>(std::max(missed, 1.0)),
+                                           std::uint64_t{1}, recurrence.left)
+                              : recurrence.left;
+            recurrence.ticks += passed;
+            recurrence.left -= passed;
+            dropped += passed;
             if (recurrence.left > 0) {
-                queue_.schedule(event, recurrence.origin + static_cast<double>(recurrence.ticks) *
-                                                               recurrence.period);
+                queue_.schedule(event, recurrence.time());
                 continue;
             }
         } else {
@@ -189,10 +191,22 @@ void Simulation::fire() {
             }
             [[fallthrough]];
         case EventKind::urgent:
-        case EventKind::feed:
             queue_.destroy(event);
             if (client_) client_->fired(slot.subject, false);
             break;
+        case EventKind::feed:
+            feed(event, slot.subject);
+            break;
+    }
+}
+
+// The client says when it wants to be asked again; the event stays in place meanwhile.
+void Simulation::feed(EventId event, std::uint64_t token) {
+    const double next = client_ ? client_->feed(token) : never;
+    if (next < never) {
+        queue_.schedule(event, std::max(next, now_));
+    } else {
+        queue_.destroy(event);
     }
 }
 
@@ -232,8 +246,7 @@ void Simulation::tick(std::uint32_t index) {
     if (again) {
         ++recurrence.ticks;
         // From the origin, so that a million periods add no rounding error.
-        const double next =
-            recurrence.origin + static_cast<double>(recurrence.ticks) * recurrence.period;
+        const double next = recurrence.time();
         if (next <= now_)
             throw std::runtime_error("a period of " + text(recurrence.period) +
                                      " is lost in rounding at time " + text(now_));
@@ -363,6 +376,8 @@ ActivityId Simulation::start(const ActivitySpec& spec, std::span<const ResourceI
     const Slot slot = pool_.take();
     Activity& activity = pool_[slot];
     activity.work = activity.key = spec.work;
+    activity.consumed = 0.0;
+    activity.suspend_on_start = false;
     activity.limit = spec.limit;
     activity.weight = spec.weight;
     activity.kind = spec.kind;
@@ -686,12 +701,6 @@ void Simulation::settle() {
     if (dirty_resources_.empty() && dirty_groups_.empty()) return;
     std::size_t resources = 0;
     std::size_t groups = 0;
-    const auto finish = [&] {
-        settling_ = false;
-        dirty_resources_.erase(dirty_resources_.begin(),
-                               dirty_resources_.begin() + static_cast<long>(resources));
-        dirty_groups_.erase(dirty_groups_.begin(), dirty_groups_.begin() + static_cast<long>(groups));
-    };
     settling_ = true;
     try {
         // Splitting a group adds to both lists.
@@ -701,10 +710,16 @@ void Simulation::settle() {
                 settle_resource(dirty_resources_[resources]);
         }
     } catch (...) {
-        finish();
+        // What could not be settled stays to be settled.
+        settling_ = false;
+        dirty_resources_.erase(dirty_resources_.begin(),
+                               dirty_resources_.begin() + static_cast<long>(resources));
+        dirty_groups_.erase(dirty_groups_.begin(), dirty_groups_.begin() + static_cast<long>(groups));
         throw;
     }
-    finish();
+    settling_ = false;
+    dirty_resources_.clear();
+    dirty_groups_.clear();
 }
 
 void Simulation::settle_resource(ResourceId id) {

@@ -34,6 +34,8 @@ class Client {
     virtual void fired(std::uint64_t token, bool again) = 0;
     // A timer that was skipped for good.
     virtual void dropped(std::uint64_t token) = 0;
+    // The client starts what is due now, and says when the next is.
+    virtual double feed(std::uint64_t token) = 0;
     // An activity with a token; it no longer exists in the simulation.
     virtual void ended(std::uint64_t token, Ending how, const Final& figures) = 0;
 };
@@ -160,6 +162,9 @@ class Simulation {
         std::uint64_t left;
         std::uint64_t token;
         EventId event;
+        [[nodiscard]] double time() const {
+            return origin + static_cast<double>(ticks) * period;
+        }
     };
 
     [[nodiscard]] const Resource& at(ResourceId id) const;
@@ -173,6 +178,7 @@ class Simulation {
     // The next event is due, and all before it is settled.
     [[nodiscard]] bool ready();
     void fire();
+    void feed(EventId event, std::uint64_t token);
     void end_due(ResourceId id);
     void end_due_in(std::uint32_t group);
     void end(Slot slot, Ending how);

@@ -1,0 +1,128 @@
+# Everything starts from a Python of 3.11 or later, a C++20 compiler and make: the rest, cmake and
+# ninja included, comes from PyPI into .venv. Each target makes what it needs, and only when it is
+# out of date. Try `make help`.
+
+PYTHON ?= python3
+VENV   ?= .venv
+
+BIN   := $(VENV)/bin
+PY    := $(BIN)/python
+PIP   := $(PY) -m pip --disable-pip-version-check --quiet
+BUILD := build/$(patsubst .%,%,$(notdir $(VENV)))
+JOBS  := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+
+CXX_FILES  := $(shell find core benchmarks verify -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
+NATIVE     := $(filter-out core/tests/%,$(filter core/%,$(CXX_FILES)))
+TIDY_FILES := $(wildcard core/kernel/*.cpp core/bind/*.cpp)
+PY_DIRS    := $(wildcard conftest.py src tests verify benchmarks examples)
+
+# One pip at a time in one environment; the compilers run in parallel by themselves.
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench verify sanitize docs clean FORCE
+
+help: ## say what each target does
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.package ## run a small, visible job on the kernel
+	@$(PY) examples/demo.py
+
+test: $(VENV)/.package $(VENV)/.extra-test ## run the tests, and the examples of docs and docstrings
+	$(PY) -m pytest $(ARGS)
+
+lint: $(VENV)/.package $(VENV)/.extra-lint ## check style and types, Python and C++
+	$(BIN)/ruff check $(PY_DIRS)
+	$(BIN)/ruff format --check $(PY_DIRS)
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run -Werror $(CXX_FILES)
+	@$(MAKE) --no-print-directory $(BUILD)/.tidy
+
+format: $(VENV)/.extra-lint ## rewrite the sources in the style that lint asks for
+	$(BIN)/ruff check --fix-only --quiet $(PY_DIRS)
+	$(BIN)/ruff format $(PY_DIRS)
+	$(BIN)/clang-format -i $(CXX_FILES)
+
+bench: $(VENV)/.package $(VENV)/.extra-bench ## measure the speed, print the table
+	$(PY) benchmarks/run.py $(ARGS)
+
+verify: $(VENV)/.package $(VENV)/.extra-test ## run the long proofs: oracle, fuzzers, thorough laws
+	TWINLOOP_HYPOTHESIS_PROFILE=thorough $(PY) -m pytest verify -v -s $(ARGS)
+	TWINLOOP_HYPOTHESIS_PROFILE=thorough $(PY) -m pytest tests
+
+docs: $(VENV)/.package $(VENV)/.extra-docs ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
+clean: ## remove what was built, and the environment
+	rm -rf build dist site $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
+
+# --- the environment -----------------------------------------------------------------------------
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Twinloop needs Python 3.11 or later; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." >&2; \
+	  echo "Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@echo "creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# The extras of pyproject.toml one by one, so that the demo does not wait for the linters. `build`
+# is what an isolated build would fetch.
+$(VENV)/.extra-%: pyproject.toml $(VENV)/.created
+	@echo "installing what '$*' needs"
+	@$(PY) -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb')); \
+	  extras = p['project']['optional-dependencies']; \
+	  extras['build'] = [*p['build-system']['requires'], 'cmake>=3.21', 'ninja']; \
+	  print(*extras['$*'], sep='\n')" > $@.txt
+	@$(PIP) install -r $@.txt
+	@touch $@
+
+# The list of native sources: a file that comes or goes must rebuild as surely as one that changes.
+$(VENV)/.sources: FORCE | $(VENV)/.created
+	@printf '%s\n' $(sort $(NATIVE)) > $@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+# An editable install, so that Python sources take effect at once. Without isolation: the build
+# folder then keeps pointing at headers that stay, which ninja and clang-tidy both rely on.
+$(VENV)/.package: pyproject.toml CMakeLists.txt $(NATIVE) $(VENV)/.sources $(VENV)/.extra-build
+	@echo "building twinloop"
+	@$(PIP) install --no-build-isolation --config-settings=build-dir=$(BUILD) --editable .
+	@touch $@
+
+# The clang tools read the compiler's own command lines; all files again when any of them changed.
+$(BUILD)/.tidy: .clang-tidy core/bind/.clang-tidy $(TIDY_FILES) $(filter core/%.hpp,$(CXX_FILES)) \
+                $(VENV)/.package $(VENV)/.extra-lint
+	printf '%s\n' $(TIDY_FILES) | xargs -P $(JOBS) -n 1 $(BIN)/clang-tidy --quiet -p $(BUILD)
+	@touch $@
+
+# --- the sanitizers ------------------------------------------------------------------------------
+
+SANITIZED   := build/sanitize
+# Python itself is not instrumented, so the runtimes come first, and libstdc++ with them: the
+# interceptor of C++ exceptions looks for the real one at start-up.
+RUNTIMES     = $(foreach lib,libasan.so libubsan.so libstdc++.so.6,$(shell $(CXX) -print-file-name=$(lib)))
+SANITIZE_ENV = ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc
+
+sanitize: sanitize-native sanitize-python ## run the core under AddressSanitizer and UBSan
+
+.PHONY: sanitize-native sanitize-python
+sanitize-native: $(VENV)/.extra-build
+	CXX="$(CXX)" $(BIN)/cmake -S . -B $(SANITIZED)/native -G Ninja \
+	  -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	  -DTWINLOOP_SANITIZE=ON -DTWINLOOP_PYTHON=OFF -DTWINLOOP_NATIVE_TESTS=ON
+	$(BIN)/cmake --build $(SANITIZED)/native
+	$(BIN)/ctest --test-dir $(SANITIZED)/native --output-on-failure --no-tests=error
+
+# A second environment holds the instrumented extension: the editable install of the first one
+# would win over any other place on the path.
+sanitize-python: $(VENV)/.created
+	@$(if $(filter /%,$(firstword $(RUNTIMES))),,echo "no libasan.so for CXX=$(CXX): use GCC" >&2; exit 1)
+	@$(MAKE) --no-print-directory PYTHON=$(PY) VENV=$(SANITIZED)/venv \
+	  $(SANITIZED)/venv/.extra-build $(SANITIZED)/venv/.extra-test
+	CXX="$(CXX)" $(SANITIZED)/venv/bin/python -m pip --disable-pip-version-check --quiet install \
+	  --no-build-isolation --config-settings=build-dir=$(SANITIZED)/extension \
+	  --config-settings=cmake.build-type=RelWithDebInfo --config-settings=install.strip=false \
+	  --config-settings=cmake.define.TWINLOOP_SANITIZE=ON .
+	env $(SANITIZE_ENV) LD_PRELOAD="$(RUNTIMES)" \
+	  $(SANITIZED)/venv/bin/python -m pytest --capture=sys tests/engine $(ARGS)

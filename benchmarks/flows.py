@@ -1,0 +1,175 @@
+"""Transfers between random pairs of hosts on stars; each end starts the next transfer."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+from measure import Goal, Result, Table, compile_cpp
+
+from twinloop.engine import Environment
+
+HOSTS = 100
+CONCURRENT = 1_000  # per star
+BANDWIDTH = 125e6  # bytes per second, each way
+STARS = (1, 10, 100)
+AGREE = 1e-6  # SimGrid rounds rates
+Transfer = tuple[int, int, int]  # source, destination, bytes
+
+
+def transfers(count: int, seed: int) -> list[Transfer]:
+    rng = np.random.default_rng(seed)
+    source = rng.integers(0, HOSTS, count)
+    target = (source + rng.integers(1, HOSTS, count)) % HOSTS  # never the source itself
+    size = rng.lognormal(np.log(1e8), 1.0, count).astype(np.int64) + 1
+    return list(zip(source.tolist(), target.tolist(), size.tolist(), strict=True))
+
+
+def on_stars(stars: list[list[Transfer]], warm: int, timed: int) -> tuple[float, float, float]:
+    """CPU seconds up to the end of the warm-up and for `timed` ends after it, and simulated time.
+
+    Each star draws from its own list. The clock runs from the end number `warm` on (over all
+    stars), when the rush of the first starts is over.
+    """
+    begin = process_time()
+    env = Environment()
+    marks = {warm: env.event(), warm + timed: env.event()}
+    ended = 0
+
+    def star(pending: list[Transfer]) -> None:
+        up = [env.resource(BANDWIDTH) for _ in range(HOSTS)]
+        down = [env.resource(BANDWIDTH) for _ in range(HOSTS)]
+        following = iter(pending).__next__
+        start = env.start
+
+        def begin_one() -> None:
+            source, target, size = following()
+            start(size, [up[source], down[target]]).then(end_one)
+
+        def end_one(_event: Any) -> None:
+            nonlocal ended
+            ended += 1
+            if ended in marks:
+                marks[ended].succeed()
+            begin_one()
+
+        for _ in range(CONCURRENT):
+            begin_one()
+
+    for pending in stars:
+        star(pending)
+    env.run(until=marks[warm])
+    middle = process_time()
+    env.run(until=marks[warm + timed])
+    return middle - begin, process_time() - middle, float(env.now)
+
+
+def simgrid_program() -> Path | str:
+    """The same program for SimGrid's C++ interface, or the reason why there is none."""
+    try:
+        return compile_cpp("flows_simgrid.cpp", "-lsimgrid")
+    except OSError as error:
+        return str(error)
+    except subprocess.CalledProcessError as error:
+        missing = "simgrid/s4u.hpp" in error.stderr or "-lsimgrid" in error.stderr
+        return "not installed (libsimgrid-dev)" if missing else error.stderr.splitlines()[0]
+
+
+def on_simgrid(
+    program: Path, pending: list[Transfer], warm: int, timed: int
+) -> tuple[float, float]:
+    """CPU seconds for `timed` ends after the first `warm`, and simulated time, by SimGrid."""
+    head = f"{HOSTS} {BANDWIDTH} {CONCURRENT} {warm} {timed}\n"
+    lines = "\n".join(f"{source} {target} {size}" for source, target, size in pending)
+    answer = subprocess.run(
+        [str(program)], input=head + lines, check=True, capture_output=True, text=True
+    )
+    seconds, now = map(float, answer.stdout.split())
+    return seconds, now
+
+
+def one_star(result: Result, quick: bool) -> None:
+    warm, timed = 1_000, 5_000 if quick else 20_000
+    pending = transfers(CONCURRENT + warm + timed + 10, seed=4)
+    program = simgrid_program()
+    ours: list[float] = []
+    theirs: list[float] = []
+    for _ in range(3):
+        _, seconds, now = on_stars([pending], warm, timed)
+        ours.append(timed / seconds)
+        if isinstance(program, Path):
+            seconds, their_now = on_simgrid(program, pending, warm, timed)
+            theirs.append(timed / seconds)
+    table = Table(
+        f"{CONCURRENT:,} concurrent transfers, {HOSTS} hosts on a star (flows per second)",
+        {"simulator": "s", "flows": ",d", "flows/s": ",.0f", "ratio": ".1f", "simulated s": ".3f"},
+    )
+    best = max(ours)
+    table.rows.append(["twinloop, from Python", timed, best, 1.0, now])
+    if isinstance(program, str):
+        table.note = f"SimGrid: {program}, no comparison."
+    else:
+        table.rows.append(["SimGrid, from C++", timed, max(theirs), best / max(theirs), their_now])
+        table.note = "SimGrid: CM02, no TCP corrections, one actor per transfer."
+        off = abs(now - their_now) / now
+        if off > AGREE:
+            result.failures.append(f"flows: simulated time differs from SimGrid's by {off:.1e}")
+    result.tables.append(table)
+    for name, floor in (("flows on a star", 15_000), ("flows on a star, the aim", 30_000)):
+        result.goals.append(
+            Goal(name, f"at least {floor:,} flows/s", f"{best:,.0f} flows/s", best >= floor)
+        )
+
+
+def many_stars(result: Result, quick: bool) -> None:
+    """Cost per flow on more and more independent stars: the same turnover on every star.
+
+    Fewer stars are run more often: one run on one star is too short to time.
+    """
+    warm, timed = (200, 300) if quick else (500, 1_000)
+    most = STARS[-1]
+    lists = [transfers(CONCURRENT + 2 * (warm + timed) + 500, seed) for seed in range(most)]
+    cost: dict[int, list[float]] = {count: [] for count in STARS}
+    setup: dict[int, list[float]] = {count: [] for count in STARS}
+    for _ in range(2 if quick else 3):
+        for count in STARS:
+            runs = max(1, min(10, 20 // count))
+            spent = ready = 0.0
+            for one in range(runs):
+                own = lists[one * count : (one + 1) * count]
+                before, during, _ = on_stars(own, warm * count, timed * count)
+                ready += before
+                spent += during
+            cost[count].append(spent / (timed * count * runs))
+            setup[count].append(ready / (count * runs))
+    table = Table(
+        f"The same on independent stars, {CONCURRENT:,} transfers on each",
+        {
+            "stars": ",d",
+            "live": ",d",
+            "flows/s": ",.0f",
+            "cost vs 1 star": ".2f",
+            "set-up ms/star": ".1f",
+        },
+        note="Set-up: resources, first transfers and the warm-up, not in flows/s.",
+    )
+    best = {count: min(values) for count, values in cost.items()}
+    for count in STARS:
+        growth = best[count] / best[1]
+        ready = min(setup[count]) * 1e3
+        table.rows.append([count, count * CONCURRENT, 1 / best[count], growth, ready])
+    result.tables.append(table)
+    growth = best[most] / best[1]
+    result.goals.append(
+        Goal(f"cost per flow, {most} stars to 1", "at most 1.5", f"{growth:.2f}", growth <= 1.5)
+    )
+
+
+def run(quick: bool) -> Result:
+    result = Result()
+    one_star(result, quick)
+    many_stars(result, quick)
+    return result

@@ -1,0 +1,81 @@
+"""Timing side by side, and the shape of a result: tables, goals, failures."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shlex
+import subprocess
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+BUILD = HERE.parent / "build" / "benchmarks"
+
+
+@dataclass
+class Table:
+    """Rows of raw figures; `columns` maps each heading to its print format."""
+
+    title: str
+    columns: Mapping[str, str]
+    rows: list[list[Any]] = field(default_factory=list)
+    note: str = ""
+
+
+@dataclass
+class Goal:
+    """One requirement, what was measured for it, and whether it is met (None: not measured)."""
+
+    name: str
+    goal: str
+    measured: str
+    met: bool | None
+
+
+@dataclass
+class Result:
+    tables: list[Table] = field(default_factory=list)
+    goals: list[Goal] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+
+def side_by_side(
+    contestants: Mapping[str, Callable[[], Any]],
+    repetitions: int,
+    clock: Callable[[], float] = process_time,
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """Best time of each contestant, and its last answer.
+
+    Each repetition runs all contestants in turn, so that a slow spell of the machine meets them
+    all. The best is taken because noise only ever adds time. The default clock counts CPU time,
+    so that a busy machine does not decide the figures.
+    """
+    best = dict.fromkeys(contestants, float("inf"))
+    answers: dict[str, Any] = {}
+    for _ in range(repetitions):
+        for name, contestant in contestants.items():
+            answers.pop(name, None)
+            gc.collect()
+            begin = clock()
+            answers[name] = contestant()
+            best[name] = min(best[name], clock() - begin)
+    return best, answers
+
+
+def compile_cpp(source: str, *options: str) -> Path:
+    """Compile benchmarks/<source> with $CXX (or c++) unless the same build is already there."""
+    compiler = shlex.split(os.environ.get("CXX", "c++"))
+    command = [*compiler, "-O3", "-std=c++20", str(HERE / source), *options]
+    key = zlib.crc32(" ".join(command).encode() + (HERE / source).read_bytes())
+    target = BUILD / f"{Path(source).stem}-{key:08x}"
+    if not target.exists():
+        BUILD.mkdir(parents=True, exist_ok=True)
+        partial = target.with_suffix(f".{os.getpid()}")
+        subprocess.run([*command, "-o", str(partial)], check=True, capture_output=True, text=True)
+        partial.replace(target)
+    return target

@@ -1,0 +1,64 @@
+"""Several columnar runs in two threads against the same runs one after another."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
+from typing import Any
+
+from load import Load, bare_loop, grouped
+from measure import Goal, Result, Table, side_by_side
+
+from twinloop.engine import run_columns
+
+RUNS = 8
+THREADS = 2
+
+
+def run(quick: bool) -> Result:
+    loads = [grouped(100_000 if quick else 300_000, 1_000, seed) for seed in range(RUNS)]
+
+    def kernel(load: Load) -> Any:
+        return run_columns(load.start, load.work).finish
+
+    def in_turn(one: Callable[[Load], Any]) -> list[Any]:
+        return [one(load) for load in loads]
+
+    def in_threads(one: Callable[[Load], Any]) -> list[Any]:
+        with ThreadPoolExecutor(THREADS) as pool:
+            return list(pool.map(one, loads))
+
+    contestants: dict[str, Callable[[], Any]] = {
+        "bare in turn": lambda: in_turn(bare_loop),
+        "bare in threads": lambda: in_threads(bare_loop),
+        "kernel in turn": lambda: in_turn(kernel),
+        "kernel in threads": lambda: in_threads(kernel),
+    }
+    seconds, answers = side_by_side(contestants, 3 if quick else 5, clock=perf_counter)
+    result = Result()
+    pairs = zip(answers["kernel in turn"], answers["kernel in threads"], strict=True)
+    if any(one.tobytes() != other.tobytes() for one, other in pairs):
+        result.failures.append("threads: results differ from those of the runs in turn")
+    table = Table(
+        f"{RUNS} runs in {THREADS} threads (elapsed seconds)",
+        {"code": "s", "in turn": ".2f", "in threads": ".2f", "speed-up": ".2f"},
+        note="The bare loop shows what the machine has to give at the moment.",
+    )
+    speedup = {}
+    for code, title in (("bare", "bare loop"), ("kernel", "twinloop")):
+        turn, parallel = seconds[f"{code} in turn"], seconds[f"{code} in threads"]
+        speedup[code] = turn / parallel
+        table.rows.append([title, turn, parallel, speedup[code]])
+    result.tables.append(table)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    result.goals.append(
+        Goal(
+            f"runs in {THREADS} threads are truly parallel",
+            "at least 1.5x",
+            f"{speedup['kernel']:.2f}x",
+            speedup["kernel"] >= 1.5 if (cores or 1) >= THREADS else None,
+        )
+    )
+    return result

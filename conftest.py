@@ -1,0 +1,53 @@
+"""What all tests share: the examples of the documentation, Hypothesis profiles, real data."""
+
+import os
+from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from sybil import Sybil
+from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
+
+ROOT = Path(__file__).resolve().parent
+
+# No deadline: a test checks a law, and a busy machine breaks none.
+settings.register_profile("default", deadline=None, print_blob=True)
+settings.register_profile(
+    "thorough",
+    parent=settings.get_profile("default"),
+    max_examples=1000,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("TWINLOOP_HYPOTHESIS_PROFILE", "default"))
+
+# The Python blocks of a page run from top to bottom in one namespace; those with `>>>` are
+# doctests, the others just have to run.
+pytest_collect_file = Sybil(
+    parsers=[
+        PythonCodeBlockParser(doctest_optionflags=ELLIPSIS | NORMALIZE_WHITESPACE),
+        SkipParser(),
+    ],
+    patterns=["*.md"],
+    path=str(ROOT),
+).pytest()
+
+
+REAL_DATA = Path(os.environ.get("TWINLOOP_DATA", ROOT.parent / "shared" / "data"))
+NO_REAL_DATA = f"no collection of real logs at {REAL_DATA} (TWINLOOP_DATA names another place)"
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real logs, for tests marked `realdata`."""
+    if not REAL_DATA.is_dir():
+        pytest.skip(NO_REAL_DATA)
+    return REAL_DATA
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if REAL_DATA.is_dir():
+        return
+    for item in items:
+        if item.get_closest_marker("realdata"):
+            item.add_marker(pytest.mark.skip(reason=NO_REAL_DATA))

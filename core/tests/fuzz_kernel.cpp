@@ -1,0 +1,10 @@
+// The entry that libFuzzer drives.
+#include <cstddef>
+#include <cstdint>
+
+#include "program.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    run_program({data, size});
+    return 0;
+}

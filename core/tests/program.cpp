@@ -1,0 +1,338 @@
+#include "program.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernel/recorder.hpp"
+#include "kernel/simulation.hpp"
+
+namespace {
+
+using namespace twinloop;
+
+void require(bool holds, const char* law) {
+    if (holds) return;
+    std::fprintf(stderr, "the law does not hold: %s\n", law);
+    std::abort();
+}
+
+bool near(double a, double b, double scale) {
+    return a == b || std::abs(a - b) <= 1e-9 * std::max({std::abs(a), std::abs(b), scale});
+}
+
+class Bytes {
+  public:
+    explicit Bytes(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
+    [[nodiscard]] bool empty() const { return at_ >= bytes_.size(); }
+    std::uint8_t byte() { return empty() ? 0 : bytes_[at_++]; }
+    std::size_t below(std::size_t bound) { return bound ? byte() % bound : 0; }
+
+    // Few distinct values, so that ties are common; now and then an odd or an impossible one.
+    double amount() {
+        static constexpr double values[] = {
+            0.0,  1.0,   2.0, 3.0,  4.0,   0.5,  10.0,  1e-3, 1e6,  7.25, 100.0, 0.1,
+            1e12, 1e-12, 1.5, 33.0, 1e100, -1.0, 1e-90, 5.0,  1e50, 6.0,  8.0,   9.0,
+        };
+        const std::uint8_t code = byte();
+        if (code < 200) return values[code % std::size(values)];
+        if (code == 200) return std::numeric_limits<double>::quiet_NaN();
+        if (code == 201) return std::numeric_limits<double>::infinity();
+        return static_cast<double>(code) / 16.0 + static_cast<double>(byte());
+    }
+
+  private:
+    std::span<const std::uint8_t> bytes_;
+    std::size_t at_ = 0;
+};
+
+// Writes down what it is told; sometimes starts something new, or throws.
+class Scribe final : public Client {
+  public:
+    explicit Scribe(Simulation& simulation) : simulation_(simulation) {}
+    void fired(std::uint64_t token, bool) override {
+        log.push_back({simulation_.now(), token, 0.0});
+        if (token % 7 == 3) throw std::runtime_error("a callback fails");
+    }
+    void dropped(std::uint64_t token) override { log.push_back({-1.0, token, 0.0}); }
+    double feed(std::uint64_t) override { return never; }
+    void ended(std::uint64_t token, Ending how, const Final& figures) override {
+        require(figures.remaining >= 0.0, "what remains is not negative");
+        if (how == Ending::finished)
+            require(figures.remaining == 0.0, "nothing remains of what has finished");
+        log.push_back({simulation_.now(), token, figures.consumed});
+        if (respawn > 0 && how == Ending::finished) {
+            --respawn;
+            ActivitySpec spec;
+            spec.work = 1.0;
+            spec.token = token + 1000;
+            const ResourceId route[] = {static_cast<ResourceId>(
+                token % simulation_.resource_count())};
+            simulation_.start(spec, route);
+        }
+    }
+
+    struct Line {
+        double time;
+        std::uint64_t token;
+        double figure;
+        bool operator==(const Line&) const = default;
+    };
+    std::vector<Line> log;
+    int respawn = 0;
+
+  private:
+    Simulation& simulation_;
+};
+
+void check_rates(Simulation& simulation) {
+    std::vector<double> drawn(simulation.resource_count());
+    for (const ActivityId id : simulation.activities()) {
+        const double rate = simulation.rate(id);
+        const Activity& activity = simulation.activity(id);
+        require(rate >= 0.0 && std::isfinite(rate), "a rate is finite and not negative");
+        require(rate <= activity.limit * (1 + 1e-12), "no rate exceeds its limit");
+        require(simulation.remaining(id) >= 0.0, "what remains is not negative");
+        for (const ResourceId resource : activity.route.view()) drawn[resource] += rate;
+    }
+    for (ResourceId id = 0; id < simulation.resource_count(); ++id) {
+        require(drawn[id] <= simulation.capacity(id) * (1 + 1e-9), "no capacity is exceeded");
+        require(near(drawn[id], simulation.rate(id), 0.0), "a resource knows what is drawn on it");
+    }
+    for (const ActivityId id : simulation.activities()) {
+        const Activity& activity = simulation.activity(id);
+        if (activity.state != State::running || activity.limit == 0.0) continue;
+        bool held = simulation.rate(id) >= activity.limit * (1 - 1e-9);
+        for (const ResourceId resource : activity.route.view())
+            held = held || drawn[resource] >= simulation.capacity(resource) * (1 - 1e-9);
+        require(held, "a running activity is held by its limit or by a full resource");
+    }
+}
+
+// An efficiency that fails now and then, as a user's function may.
+class Moody final : public Efficiency {
+  public:
+    void evaluate(std::span<KindPresence> present) const override {
+        for (KindPresence& each : present) {
+            if (each.running == 5) throw std::runtime_error("an efficiency function fails");
+            each.efficiency = each.kind == 2 ? 0.0 : 1.0 / each.running;
+        }
+    }
+};
+
+std::shared_ptr<const Efficiency> some_efficiency(std::size_t choice) {
+    static const auto table = std::make_shared<EfficiencyTable>(
+        std::map<Kind, std::vector<double>>{{0, {1.0, 0.9, 0.5}}, {1, {1.0, 1.0, 2.0}}});
+    static const auto moody = std::make_shared<Moody>();
+    if (choice == 0) return table;
+    if (choice == 1) return moody;
+    return nullptr;
+}
+
+class Machine {
+  public:
+    explicit Machine(Bytes& bytes)
+        : bytes_(bytes),
+          simulation_(0.0, sharing_rule(bytes.below(4) ? "max-min" : "strict-priority")),
+          scribe_(simulation_) {
+        simulation_.set_client(&scribe_);
+        scribe_.respawn = static_cast<int>(bytes.below(20));
+        const std::size_t resources = 1 + bytes.below(6);
+        for (std::size_t i = 0; i < resources; ++i)
+            simulation_.add_resource(static_cast<double>(bytes.below(5)),
+                                     some_efficiency(bytes.below(8)));
+        if (bytes.below(2)) simulation_.add_observer(&recorder_);
+    }
+
+    void operate() {
+        const double before = simulation_.now();
+        try {
+            apply();
+        } catch (const std::invalid_argument&) {
+            // refused: nothing has changed
+        } catch (const std::runtime_error&) {
+            // a callback failed, or the activity was gone: the simulation goes on
+        }
+        require(simulation_.now() >= before, "time never goes back");
+    }
+
+    void finish() {
+        drain(simulation_, scribe_);
+        for (const auto& each : simulation_.activities())
+            require(simulation_.alive(each), "a listed activity lives");
+    }
+
+  private:
+    // Runs to the end, or until it has run long enough.
+    static void drain(Simulation& simulation, Scribe& scribe) {
+        scribe.respawn = 0;
+        double last = simulation.now();
+        for (int count = 0; count < 800; ++count) {
+            try {
+                if (!simulation.step()) {
+                    const auto stalled = simulation.stalled();
+                    require(stalled.size() == simulation.live(),
+                            "whatever is left when nothing happens is stalled");
+                    return;
+                }
+            } catch (const std::runtime_error&) {
+            }
+            require(simulation.now() >= last, "time never goes back");
+            last = simulation.now();
+        }
+    }
+
+    void apply() {
+        switch (bytes_.below(19)) {
+            case 0:
+            case 1:
+            case 2:
+            case 3:
+                start();
+                break;
+            case 4:
+                simulation_.suspend(some_activity());
+                break;
+            case 5:
+                simulation_.resume(some_activity());
+                break;
+            case 6:
+                simulation_.cancel(some_activity());
+                break;
+            case 7:
+                simulation_.set_limit(some_activity(), bytes_.amount());
+                break;
+            case 8:
+                simulation_.set_weight(some_activity(), bytes_.amount());
+                break;
+            case 9:
+                simulation_.set_remaining(some_activity(), bytes_.amount());
+                break;
+            case 10: {
+                const ActivityId id = some_activity();
+                simulation_.move(id, some_route());
+                break;
+            }
+            case 11: {
+                const ResourceId id = some_resource();
+                simulation_.set_capacity(id, bytes_.amount());
+                break;
+            }
+            case 12: {
+                // Bounded: a small period may put any number of events before `time`.
+                const double time = simulation_.now() + bytes_.amount();
+                int count = 0;
+                while (count < 500 && simulation_.step(time)) ++count;
+                if (count < 500) simulation_.run_until(time);
+                break;
+            }
+            case 13:
+                simulation_.step();
+                break;
+            case 14:
+                check_rates(simulation_);
+                break;
+            case 15: {
+                const ResourceId id = some_resource();
+                const double first = simulation_.now() + bytes_.amount();
+                const double then = first + bytes_.amount();
+                const double period = bytes_.below(2) ? never : bytes_.amount();
+                profiled_ = true;
+                simulation_.set_profile(id, {first, then}, {bytes_.amount(), bytes_.amount()},
+                                        period);
+                break;
+            }
+            case 16: {
+                const double time = simulation_.now() + bytes_.amount();
+                if (bytes_.below(2)) {
+                    timers_.push_back(simulation_.schedule(time, bytes_.byte()));
+                } else {
+                    simulation_.schedule_every(time, bytes_.amount(), bytes_.below(9),
+                                               bytes_.byte());
+                }
+                break;
+            }
+            case 17: {
+                const ResourceId id = some_resource();
+                const auto group = simulation_.influence_group(id);
+                require(std::ranges::find(group, id) != group.end(), "a group holds its members");
+                break;
+            }
+            case 18:
+                if (bytes_.below(2)) {
+                    copy();
+                } else {
+                    const double time = simulation_.now() + bytes_.amount();
+                    if (bytes_.below(2) && !profiled_) {
+                        simulation_.skip(time);
+                    } else {
+                        simulation_.jump(time);
+                    }
+                }
+                break;
+        }
+    }
+
+    // Two copies of the same state go the same way.
+    void copy() {
+        Simulation left(simulation_);
+        Simulation right(simulation_);
+        Scribe left_scribe(left);
+        Scribe right_scribe(right);
+        left.set_client(&left_scribe);
+        right.set_client(&right_scribe);
+        drain(left, left_scribe);
+        drain(right, right_scribe);
+        require(left_scribe.log == right_scribe.log, "copies give the same bytes");
+        require(left.events() == right.events(), "copies count the same events");
+    }
+
+    void start() {
+        ActivitySpec spec;
+        spec.work = bytes_.amount();
+        if (bytes_.below(3) == 0) spec.limit = bytes_.amount();
+        if (bytes_.below(3) == 0) spec.weight = bytes_.amount();
+        spec.kind = static_cast<Kind>(bytes_.below(3));
+        spec.priority = static_cast<std::int32_t>(bytes_.below(3));
+        spec.token = 1 + bytes_.byte();
+        spec.start = bytes_.below(4) ? simulation_.now() : simulation_.now() + bytes_.amount();
+        const auto route = some_route();
+        known_.push_back(simulation_.start(spec, route));
+    }
+
+    [[nodiscard]] ActivityId some_activity() {
+        return known_.empty() ? ActivityId{} : known_[bytes_.below(known_.size())];
+    }
+    [[nodiscard]] ResourceId some_resource() {
+        return static_cast<ResourceId>(bytes_.below(simulation_.resource_count() + 1));
+    }
+    [[nodiscard]] std::vector<ResourceId> some_route() {
+        const std::size_t hops = bytes_.below(3) ? 1 : 1 + bytes_.below(5);
+        std::vector<ResourceId> route;
+        for (std::size_t i = 0; i < hops; ++i) route.push_back(some_resource());
+        return route;
+    }
+
+    Bytes& bytes_;
+    Simulation simulation_;
+    Scribe scribe_;
+    RateRecorder recorder_;
+    std::vector<ActivityId> known_;
+    std::vector<EventId> timers_;
+    bool profiled_ = false;  // the steps of a profile are not skipped, and may be any number
+};
+
+}  // namespace
+
+void run_program(std::span<const std::uint8_t> program) {
+    Bytes bytes(program);
+    Machine machine(bytes);
+    while (!bytes.empty()) machine.operate();
+    machine.finish();
+}

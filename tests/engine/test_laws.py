@@ -1,0 +1,339 @@
+"""The laws of fluid sharing, on random programs: against the reference, and on the kernel alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from math import inf, isinf
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinloop.engine import Activity, Environment, Resource, StalledError
+
+from .programs import Operation, Program, Session, programs
+from .reference import Stalled, World
+
+TOLERANCE = 1e-9
+# Closer than this to its end, an activity may have ended in one simulation and not in the other.
+AT_ITS_END = 10 * TOLERANCE
+
+
+def on_kernel(program: Program) -> Session:
+    return Session(Environment(sharing=program.sharing), program, StalledError)
+
+
+def on_reference(program: Program) -> Session:
+    return Session(World(sharing=program.sharing), program, Stalled)
+
+
+def lockstep(program: Program) -> Iterator[tuple[Session, Session]]:
+    """Play a program on both, and stop after every operation to be looked at."""
+    sim, ref = on_kernel(program), on_reference(program)
+    for operation in [*program.operations, ("finish",)]:
+        resolved = ref.resolve(operation, safe=lambda a: not at_its_end(ref.env, a))
+        if resolved is None:
+            continue
+        assert sim.apply(resolved) == ref.apply(resolved), "one stalled, the other did not"
+        yield sim, ref
+        if resolved[0] == "finish":
+            beyond = float(ref.env.now)
+            sim.align(beyond)
+            ref.align(beyond)
+            yield sim, ref
+
+
+def at_its_end(world: World, activity: Any) -> bool:
+    end = world.ends().get(activity, activity.finished)
+    return end is not None and abs(end - world.now) <= AT_ITS_END * max(1, world.now)
+
+
+def close(x: float, exact: Fraction, *scale: Fraction) -> bool:
+    return abs(x - float(exact)) <= TOLERANCE * float(max(1, exact, *scale))
+
+
+def play(session: Session, operations: list[Operation], look: bool = False) -> Session:
+    for operation in operations:
+        resolved = session.resolve(operation)
+        if resolved is not None:
+            session.apply(resolved)
+        if look:
+            figures(session)
+    return session
+
+
+def figures(session: Session) -> tuple[Any, ...]:
+    """All there is to see in a simulation."""
+    return (
+        session.env.now,
+        [(a.state, a.started, a.finished) for a in session.activities],
+        [(a.remaining, a.done, a.consumed, a.rate) for a in session.activities],
+        [(r.capacity, r.rate, r.level, r.consumed, r.done) for r in session.resources],
+    )
+
+
+def drawing(session: Session) -> list[Activity]:
+    return [a for a in session.activities if a.state == "running" and a.limit != 0]
+
+
+def users(session: Session, resource: Resource) -> list[Activity]:
+    return [a for a in drawing(session) if resource in a.resources]
+
+
+def at_limit(activity: Activity) -> bool:
+    return activity.limit is not None and activity.rate >= activity.limit * (1 - TOLERANCE)
+
+
+def saturated(session: Session, resource: Resource) -> bool:
+    return sum(a.rate for a in users(session, resource)) >= resource.capacity * (1 - TOLERANCE)
+
+
+# Against the reference
+
+
+@given(programs())
+def test_times_work_and_rates_are_those_of_the_reference(program: Program) -> None:
+    for sim, ref in lockstep(program):
+        now = ref.env.now
+        assert close(sim.env.now, now)
+        ending = [at_its_end(ref.env, a) for a in ref.activities]
+        rates = ref.env.rates()
+        for a, exact, ends in zip(sim.activities, ref.activities, ending, strict=True):
+            scale = (now, exact.done + exact.remaining)
+            assert close(a.remaining, exact.remaining, *scale)
+            assert close(a.done, exact.done, *scale)
+            assert close(a.consumed, exact.consumed, *scale)
+            if not ends:
+                assert a.state == exact.state
+                assert (a.finished is None) == (exact.finished is None)
+                assert (a.started is None) == (exact.started is None)
+            if a.finished is not None:
+                assert close(a.finished, now if exact.finished is None else exact.finished, *scale)
+            if a.started is not None and exact.started is not None:
+                assert close(a.started, exact.started)
+            if not any(ending):
+                assert close(a.rate, rates.get(exact, Fraction(0)))
+        for r, exact in zip(sim.resources, ref.resources, strict=True):
+            assert r.capacity == exact.capacity
+            assert close(r.consumed, exact.consumed, now)
+            assert close(r.done, exact.done, now)
+
+
+# On the kernel alone
+
+
+@given(programs())
+def test_no_capacity_and_no_limit_is_exceeded(program: Program) -> None:
+    session = on_kernel(program)
+    for operation in program.operations:
+        play(session, [operation])
+        for r in session.resources:
+            drawn = sum(a.rate for a in users(session, r))
+            assert drawn <= r.capacity * (1 + TOLERANCE)
+            assert r.rate == pytest.approx(drawn, rel=TOLERANCE, abs=TOLERANCE)
+        for a in session.activities:
+            assert 0 <= a.rate <= (inf if a.limit is None else a.limit * (1 + TOLERANCE))
+            assert a.rate == 0 or a in drawing(session)
+
+
+@given(programs(sharing=("max-min",)))
+def test_each_is_at_its_limit_or_has_a_full_resource_where_none_has_more(program: Program) -> None:
+    session = on_kernel(program)
+    for operation in program.operations:
+        play(session, [operation])
+        for a in drawing(session):
+            assert at_limit(a) or any(
+                saturated(session, r) and has_the_most(a, users(session, r)) for r in a.resources
+            )
+
+
+def has_the_most(activity: Activity, rivals: list[Activity]) -> bool:
+    most = max(rival.rate / rival.weight for rival in rivals)
+    return activity.rate / activity.weight >= most * (1 - TOLERANCE)
+
+
+@given(programs(sharing=("max-min",)))
+def test_a_rate_is_the_limit_or_the_weight_times_the_lowest_level(program: Program) -> None:
+    session = on_kernel(program)
+    for operation in program.operations:
+        play(session, [operation])
+        for a in drawing(session):
+            level = min(r.level for r in a.resources)
+            held = min(inf if a.limit is None else a.limit, a.weight * level)
+            assert a.rate == pytest.approx(held, rel=TOLERANCE, abs=TOLERANCE)
+        for r in session.resources:
+            assert isinf(r.level) or saturated(session, r)
+
+
+@given(programs(sharing=("strict-priority",)))
+def test_a_lower_class_gets_only_what_the_higher_ones_cannot_take(program: Program) -> None:
+    session = on_kernel(program)
+    priorities: list[int] = []
+    for operation in program.operations:
+        if operation[0] == "start":
+            priorities.append(operation[3]["priority"])
+        play(session, [operation])
+        rank = dict(zip(session.activities, priorities, strict=True))
+        for a in drawing(session):
+            assert at_limit(a) or any(
+                saturated(session, r)
+                and has_the_most(a, [b for b in users(session, r) if rank[b] == rank[a]])
+                and not any(
+                    b.rate > TOLERANCE * r.capacity for b in users(session, r) if rank[b] < rank[a]
+                )
+                for r in a.resources
+            )
+
+
+@given(programs())
+def test_work_is_conserved(program: Program) -> None:
+    session = on_kernel(program)
+    owed: dict[Activity, float] = {}
+    for operation in [*program.operations, ("finish",)]:
+        resolved = session.resolve(operation)
+        if resolved is None:
+            continue
+        if resolved[0] == "set_remaining":
+            activity = session.activities[resolved[1]]
+            owed[activity] = activity.done + resolved[2]
+        session.apply(resolved)
+        if resolved[0] == "start":
+            owed[session.activities[-1]] = resolved[1]
+        for a, work in owed.items():
+            assert a.remaining >= 0
+            assert a.done + a.remaining == pytest.approx(work, rel=TOLERANCE, abs=TOLERANCE)
+            if a.state == "finished":
+                assert a.remaining == 0
+
+
+@given(programs())
+def test_what_a_resource_gave_is_what_its_activities_took(program: Program) -> None:
+    # Without moves: the counters of an activity do not say where it took what.
+    session = on_kernel(program)
+    play(session, [op for op in program.operations if op[0] != "move"])
+    for r in session.resources:
+        here = [a for a in session.activities if r in a.resources]
+        scale = TOLERANCE * max(1, session.env.now)
+        assert r.consumed == pytest.approx(sum(a.consumed for a in here), rel=TOLERANCE, abs=scale)
+        assert r.done == pytest.approx(sum(a.done for a in here), rel=TOLERANCE, abs=scale)
+
+
+@given(programs())
+def test_time_and_counters_never_go_back(program: Program) -> None:
+    session = on_kernel(program)
+    clock, events, counters = session.env.now, session.env.events, list[float]()
+    for operation in program.operations:
+        play(session, [operation])
+        assert session.env.now >= clock
+        assert session.env.events >= events
+        clock, events = session.env.now, session.env.events
+        assert session.env.peek() >= clock
+        subjects = [*session.resources, *session.activities]
+        after = [x for s in subjects for x in (s.consumed, s.done)]
+        rounding = TOLERANCE * max(1, clock)
+        assert all(y >= x - rounding for x, y in zip(counters, after, strict=False))
+        counters = after
+
+
+@given(programs(), st.data())
+def test_a_copy_and_its_original_go_on_alike(program: Program, data: st.DataObject) -> None:
+    cut = data.draw(st.integers(0, len(program.operations)), label="copied after")
+    rest = [*program.operations[cut:], ("finish",)]
+    alone = play(play(on_kernel(program), program.operations[:cut]), rest)
+    original = play(on_kernel(program), program.operations[:cut])
+    before = figures(original)
+    twin = copy(original)
+    assert figures(twin) == figures(original) == before
+    for operation in rest:
+        play(twin, [operation])
+        assert twin is not original
+        play(original, [operation])
+        assert figures(twin) == figures(original)
+    assert figures(original) == figures(alone)
+    assert twin.env.events == original.env.events == alone.env.events
+
+
+@given(programs())
+def test_a_copy_left_alone_does_not_move(program: Program) -> None:
+    cut = len(program.operations) // 2
+    original = play(on_kernel(program), program.operations[:cut])
+    twin = copy(original)
+    before = figures(twin)
+    play(original, program.operations[cut:])
+    assert figures(twin) == before
+
+
+def copy(session: Session) -> Session:
+    twin = object.__new__(Session)
+    twin.env = session.env.copy()
+    twin.resources = [twin.env.counterpart(r) for r in session.resources]
+    # Those that have ended are not in the copy: their figures stand for ever.
+    twin.activities = [
+        a if a.state in ("finished", "cancelled") else twin.env.counterpart(a)
+        for a in session.activities
+    ]
+    twin.periodic, twin.stalled = session.periodic, session.stalled
+    return twin
+
+
+@given(programs())
+def test_the_same_program_twice_gives_the_same_bits(program: Program) -> None:
+    once = play(on_kernel(program), program.operations)
+    again = play(on_kernel(program), program.operations)
+    assert figures(once) == figures(again)
+    assert once.env.events == again.env.events
+
+
+@given(programs())
+def test_two_threads_at_once_give_the_same_bits(program: Program) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(lambda: play(on_kernel(program), program.operations)) for _ in "ab"]
+    first, second = (run.result() for run in runs)
+    assert figures(first) == figures(second)
+    assert first.env.events == second.env.events
+
+
+@given(programs())
+def test_looking_changes_nothing(program: Program) -> None:
+    blind = play(on_kernel(program), program.operations)
+    watched = play(on_kernel(program), program.operations, look=True)
+    assert figures(watched) == figures(blind)
+    assert watched.env.events == blind.env.events
+
+
+@given(programs())
+def test_an_influence_group_is_what_running_activities_connect(program: Program) -> None:
+    session = on_kernel(program)
+    for operation in program.operations:
+        play(session, [operation])
+        live = [a for a in session.activities if a.state not in ("finished", "cancelled")]
+        for r in session.resources:
+            group = set(session.env.influence_group(r))
+            assert connected(r, drawing(session)) <= group <= connected(r, live)
+
+
+def connected(resource: Resource, activities: list[Activity]) -> set[Resource]:
+    group = {resource}
+    while more := {
+        r for a in activities if group & set(a.resources) for r in a.resources if r not in group
+    }:
+        group |= more
+    return group
+
+
+@given(programs())
+def test_the_recorded_rates_add_up_to_the_capacity_consumed(program: Program) -> None:
+    session = on_kernel(program)
+    recording = session.env.record()
+    play(session, program.operations)
+    columns = recording.rates()
+    for i, r in enumerate(session.resources):
+        mine = columns["resource"] == i
+        times = np.append(columns["t"][mine], session.env.now)
+        consumed = float(np.sum(columns["rate"][mine] * np.diff(times)))
+        scale = TOLERANCE * max(1, session.env.now)
+        assert r.consumed == pytest.approx(consumed, rel=TOLERANCE, abs=scale)

@@ -1,0 +1,194 @@
+"""Finish times of random sharing and flow cases: Twinloop against SimGrid.
+
+Every case is told to Twinloop in three ways (all that can be is declared beforehand; all is done
+by callbacks when its time comes; columns, where nothing changes) and once to SimGrid, set to plain
+weighted max-min (see `simgrid_oracle`). A difference is taken relative to the time from start to
+finish, which is stricter than relative to the finish.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+from simgrid_cases import FAMILIES, cases
+from simgrid_oracle import MAX_MIN, Activity, Case, Change, SimGrid, SimGridMissing
+
+from twinloop import engine
+
+TOLERANCE = 1e-6
+
+
+@pytest.fixture(scope="module")
+def simgrid() -> SimGrid:
+    try:
+        return SimGrid()
+    except SimGridMissing as missing:
+        pytest.skip(f"SimGrid is not installed here: {missing}")
+
+
+@dataclass
+class Tally:
+    cases: int = 0
+    activities: int = 0
+    worst: float = 0.0
+
+    def add(self, other: Tally) -> None:
+        self.cases += other.cases
+        self.activities += other.activities
+        self.worst = max(self.worst, other.worst)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.cases:6} cases {self.activities:8} finish times"
+            f"   worst relative difference {self.worst:.1e}"
+        )
+
+
+@pytest.fixture(scope="module")
+def total() -> Iterator[Tally]:
+    tally = Tally()
+    yield tally
+    print(f"\nSimGrid, all: {tally}")
+
+
+def declared(case: Case) -> list[float | None]:
+    env = engine.Environment()
+    resources = [env.resource(capacity) for capacity in case.capacities]
+    for index, resource in enumerate(resources):
+        profile = [c for c in case.changes if c.verb == "capacity" and c.subject == index]
+        if profile:
+            resource.set_profile([c.time for c in profile], [c.value for c in profile])
+    started = [
+        env.start(
+            a.work,
+            [resources[r] for r in a.resources],
+            limit=a.limit,
+            weight=a.weight,
+            at=a.start + a.latency,
+        )
+        for a in case.activities
+    ]
+    for change in case.changes:
+        if change.verb != "capacity":
+            env.call_at(change.time, apply, change, resources, started)
+    env.run()
+    return [activity.finished for activity in started]
+
+
+def driven(case: Case) -> list[float | None]:
+    env = engine.Environment()
+    resources = [env.resource(capacity) for capacity in case.capacities]
+    started: dict[int, engine.Activity] = {}
+
+    def start(index: int) -> None:
+        a = case.activities[index]
+        shares = {"limit": a.limit, "weight": a.weight, "latency": a.latency}
+        if case.flow:
+            started[index] = env.start(a.work, [resources[r] for r in a.resources], **shares)
+        else:
+            started[index] = resources[a.resources[0]].execute(a.work, **shares)
+
+    for index, activity in enumerate(case.activities):
+        env.call_at(activity.start, start, index)
+    for change in case.changes:
+        env.call_at(change.time, apply, change, resources, started)
+    env.run()
+    return [started[index].finished for index in range(len(case.activities))]
+
+
+def apply(change: Change, resources, started) -> None:
+    if change.verb == "capacity":
+        resources[change.subject].set_capacity(change.value)
+        return
+    activity = started[change.subject]
+    if activity.finished is not None:
+        return
+    if change.verb == "weight":
+        activity.set_weight(change.value)
+    elif change.verb == "suspend":
+        activity.suspend()
+    else:
+        activity.resume()
+
+
+def columns(case: Case) -> list[float]:
+    longest = max(len(a.resources) for a in case.activities)
+    run = engine.run_columns(
+        [a.start + a.latency for a in case.activities],
+        [a.work for a in case.activities],
+        capacity=list(case.capacities),
+        resource=[[*a.resources, *[-1] * (longest - len(a.resources))] for a in case.activities],
+        limit=[math.inf if a.limit is None else a.limit for a in case.activities],
+        weight=[a.weight for a in case.activities],
+    )
+    return list(run.finish)
+
+
+def difference(case: Case, ours: list[float | None], theirs: list[float]) -> float:
+    """The largest of the case, relative to the time from start to finish."""
+    if None in ours or min(theirs) < 0.0:
+        return math.inf
+    return max(
+        abs(our - their) / (their - activity.start)
+        for activity, our, their in zip(case.activities, ours, theirs, strict=True)
+    )
+
+
+def compare(case: Case, theirs: list[float]) -> float:
+    ways = [declared, driven] if case.changes else [declared, driven, columns]
+    return max(difference(case, way(case), theirs) for way in ways)
+
+
+@pytest.mark.parametrize("flow", [False, True], ids=["sharing", "flow"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_finish_times_are_those_of_simgrid(
+    simgrid: SimGrid, total: Tally, family: str, flow: bool
+) -> None:
+    tally = Tally()
+    for case, theirs in zip(made := cases(family, flow), simgrid.play(made), strict=True):
+        found = compare(case, theirs)
+        tally.add(Tally(1, len(case.activities), found))
+        assert found <= TOLERANCE, f"{case.name}: {found:.1e}, SimGrid says {theirs}\n{case.text()}"
+    total.add(tally)
+    print(f"\n{tally}")
+
+
+# One resource of 10/s: 100 at weight 1 and 100 at weight 2 get 10/3 and 20/3 until the second ends
+# at 15 s; the first then has 50 left and ends at 20 s.
+BY_HAND = Case("by hand", False, (10.0,), (Activity(0, 100, (0,)), Activity(0, 100, (0,), None, 2)))
+
+
+def test_simgrid_gives_the_times_worked_out_by_hand(simgrid: SimGrid) -> None:
+    assert simgrid.play([BY_HAND])[0] == pytest.approx([20.0, 15.0], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "error", [{"weight": 2.001}, {"limit": 6.66}, {"work": 100.001}, {"start": 0.0001}], ids=str
+)
+def test_an_error_in_the_input_of_one_side_is_noticed(simgrid: SimGrid, error: dict) -> None:
+    theirs = simgrid.play([BY_HAND])[0]
+    first, second = BY_HAND.activities
+    wrong = replace(BY_HAND, activities=(first, replace(second, **error)))
+    assert compare(BY_HAND, theirs) <= TOLERANCE
+    assert all(difference(BY_HAND, way(wrong), theirs) > TOLERANCE for way in (declared, driven))
+
+
+@pytest.mark.parametrize("flow", [False, True], ids=["sharing", "flow"])
+def test_the_cases_depend_on_the_weights(simgrid: SimGrid, flow: bool) -> None:
+    """Most cases with two or more weights fail when all weights are taken for equal."""
+    weighted = [c for c in cases("plain", flow)[:100] if len({a.weight for a in c.activities}) > 1]
+    noticed = 0
+    for case, theirs in zip(weighted, simgrid.play(weighted), strict=True):
+        equal = replace(case, activities=tuple(replace(a, weight=1.0) for a in case.activities))
+        noticed += difference(case, declared(equal), theirs) > TOLERANCE
+    assert noticed > len(weighted) / 2
+
+
+def test_simgrid_with_its_default_network_model_is_not_max_min(simgrid: SimGrid) -> None:
+    """So the options of `MAX_MIN` are needed, and are applied."""
+    flow = Case("flow", True, (10.0,), (Activity(0, 100, (0,)),))
+    assert simgrid.play([flow], MAX_MIN)[0] == pytest.approx([10.0], rel=1e-9)
+    assert simgrid.play([flow], ())[0] == pytest.approx([10.0 / 0.97], rel=1e-9)
