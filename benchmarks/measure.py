@@ -29,7 +29,7 @@ class Table:
 
 @dataclass
 class Goal:
-    """One requirement, what was measured for it, and whether it is met (None: not measured)."""
+    """One requirement, what was measured for it, and whether it is met (None: undecided)."""
 
     name: str
     goal: str

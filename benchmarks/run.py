@@ -33,7 +33,7 @@ def print_table(table: Table) -> None:
 
 
 def print_goals(goals: list[Goal]) -> None:
-    verdict = {True: "met", False: "NOT met", None: "not measured"}
+    verdict = {True: "met", False: "NOT met", None: "undecided"}
     print("\nGoals")
     widths = [max(len(getattr(g, key)) for g in goals) for key in ("name", "goal", "measured")]
     for goal in goals:

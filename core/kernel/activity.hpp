@@ -63,19 +63,20 @@ class Route {
         return {size_ > kept ? far() : local_, size_};
     }
     [[nodiscard]] std::uint32_t size() const { return size_; }
-    [[nodiscard]] ResourceId front() const { return view().front(); }
+    [[nodiscard]] ResourceId front() const { return size_ > kept ? *far() : local_[0]; }
 
   private:
     static constexpr std::uint32_t kept = 3;
 
     void assign(std::span<const ResourceId> resources) {
         size_ = static_cast<std::uint32_t>(resources.size());
-        ResourceId* to = local_;
         if (size_ > kept) {
-            to = new ResourceId[size_];
+            ResourceId* to = new ResourceId[size_];
             std::memcpy(local_ + 1, &to, sizeof to);
+            std::memcpy(to, resources.data(), resources.size_bytes());
+        } else {
+            for (std::uint32_t i = 0; i < size_; ++i) local_[i] = resources[i];
         }
-        std::memcpy(to, resources.data(), resources.size_bytes());
     }
     [[nodiscard]] ResourceId* far() const {
         ResourceId* pointer = nullptr;
@@ -92,14 +93,16 @@ class Route {
 };
 
 struct Activity {
-    std::uint64_t tag = 0;  // heap entries with another tag are stale
+    std::uint64_t tag = 0;  // of its present draw; orders ends at the same instant
     double work = 0.0;      // done so far plus remaining
-    double key = 0.0;       // running alone: clock reading at its end; else: remaining work
+    double left = 0.0;      // remaining when it was last held
+    double reading = 0.0;   // of its clock at that moment
+    double key = 0.0;       // the reading at which it ends
+    double consumed = 0.0;  // capacity drawn until `joined`
+    double joined = 0.0;    // time, or integral of the level, when it was last held
     double limit = 0.0;
     double weight = 1.0;
-    double consumed = 0.0;  // capacity drawn until `joined`
-    double joined = 0.0;    // reading (time, or integral of the level) since which it draws
-    double started = 0.0;
+    double started = 0.0;     // when it began to draw; not a number before
     std::uint64_t token = 0;  // the client's
     Route route;
     std::uint32_t where = none;  // waiting: its event; held by the group: its flow
@@ -107,11 +110,12 @@ struct Activity {
     std::int32_t priority = 0;
     Kind kind = 0;
     State state = State::free;
-    Hold hold = Hold::nothing;
-    bool suspend_on_start = false;
+    Hold hold : 4 = Hold::nothing;
+    bool suspend_on_start : 4 = false;
 
     [[nodiscard]] double threshold() const { return limit / weight; }
 };
+static_assert(sizeof(Activity) <= 120);
 
 // Activities stay where they are: chunks are never moved, and freed slots are used again.
 class ActivityPool {
@@ -141,9 +145,8 @@ class ActivityPool {
     [[nodiscard]] Slot take();
     void give_back(Slot slot);
 
-    // A fresh tag makes all heap entries of the activity stale.
-    std::uint64_t retag(Slot slot);
-    [[nodiscard]] bool current(std::uint64_t tag) const { return (*this)[slot_of(tag)].tag == tag; }
+    // Tags grow: of two activities, the one that began to draw first has the smaller one.
+    void retag(Slot slot);
     [[nodiscard]] static Slot slot_of(std::uint64_t tag) {
         return static_cast<Slot>(tag & slot_mask);
     }

@@ -1,8 +1,6 @@
 #include "kernel/group.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "kernel/sharing_rule.hpp"
 
@@ -17,13 +15,11 @@ void Group::add_resource(ResourceId id, Resource& resource, std::uint32_t self) 
 
 void Group::add_flow(ActivityPool& pool, Slot slot, std::span<const Resource> resources,
                      double now) {
-    pool.retag(slot);
     Activity& activity = pool[slot];
     const auto route = activity.route.view();
     if (route.size() > stride_) restride(static_cast<std::uint32_t>(route.size()));
     const auto index = static_cast<std::uint32_t>(flows_.size());
-    flows_.push_back({activity.weight, 0.0, 1.0, activity.key, activity.consumed, now,
-                      std::numeric_limits<double>::quiet_NaN(), slot, 0});
+    flows_.push_back({activity.weight, 0.0, 1.0, activity.left, activity.consumed, now, never, slot, 0});
     hops_.resize(hops_.size() + stride_);
     hop_counts_.push_back(static_cast<std::uint32_t>(route.size()));
     for (std::uint32_t hop = 0; hop < route.size(); ++hop) {
@@ -41,7 +37,7 @@ void Group::remove_flow(ActivityPool& pool, Slot slot, std::vector<Resource>& re
                         double now) {
     Activity& activity = pool[slot];
     const std::uint32_t index = activity.where;
-    activity.key = remaining(flows_[index], now);
+    activity.left = remaining(flows_[index], now);
     activity.consumed = consumed(flows_[index], now);
     activity.hold = Hold::nothing;
     activity.where = none;
@@ -132,6 +128,7 @@ double Group::consumed(const Flow& flow, double now) {
     return flow.consumed + (now - flow.since) * flow.rate;
 }
 
+// Always, for the reason given at Resource::anchor.
 void Group::anchor(Flow& flow) const {
     flow.remaining = remaining(flow, now_);
     flow.consumed = consumed(flow, now_);
@@ -140,15 +137,11 @@ void Group::anchor(Flow& flow) const {
 
 void Group::fix(std::uint32_t index, double rate) {
     Flow& flow = flows_[index];
+    anchor(flow);
     flow.open = 0;
-    if (rate != flow.rate || std::isnan(flow.end)) {
-        anchor(flow);
-        flow.rate = rate;
-        const double speed = rate * flow.efficiency;
-        flow.end = speed > 0.0             ? now_ + flow.remaining / speed
-                   : flow.remaining <= 0.0 ? now_
-                                           : never;
-    }
+    flow.rate = rate;
+    const double speed = rate * flow.efficiency;
+    flow.end = flow.remaining <= 0.0 ? now_ : speed > 0.0 ? now_ + flow.remaining / speed : never;
     next_ = std::min(next_, flow.end);
 }
 
@@ -156,14 +149,11 @@ void Group::refresh_efficiencies(const ActivityPool& pool, std::vector<Resource>
     for (const Link& link : links_) resources[link.resource].refresh_efficiencies();
     for (std::uint32_t index = 0; index < flows_.size(); ++index) {
         Flow& flow = flows_[index];
-        double product = 1.0;
-        for (const Hop& hop : hops(index))
-            product *= resources[links_[hop.link].resource].efficiency_of(
-                pool[flow.activity].kind);
-        if (product == flow.efficiency) continue;
         anchor(flow);
-        flow.efficiency = product;
-        flow.end = std::numeric_limits<double>::quiet_NaN();
+        flow.efficiency = 1.0;
+        for (const Hop& hop : hops(index))
+            flow.efficiency *=
+                resources[links_[hop.link].resource].efficiency_of(pool[flow.activity].kind);
     }
 }
 
@@ -179,17 +169,13 @@ double Group::settle(const SharingRule& rule, ActivityPool& pool, std::vector<Re
     if (modelled_ > 0) refresh_efficiencies(pool, resources);
     rule.assign(*this, pool);
     for (const Link& link : links_) {
-        Resource& resource = resources[link.resource];
-        resource.level = link.level;
-        resource.consumed.set_rate(now, link.used);
-        if (modelled_ == 0) {
-            resource.done.set_rate(now, link.used);
-            continue;
+        double progress = link.used;
+        if (modelled_ > 0) {
+            progress = 0.0;
+            for (const Incidence& each : link.flows)
+                progress += flows_[each.flow].rate * flows_[each.flow].efficiency;
         }
-        double progress = 0.0;
-        for (const Incidence& each : link.flows)
-            progress += flows_[each.flow].rate * flows_[each.flow].efficiency;
-        resource.done.set_rate(now, progress);
+        resources[link.resource].settle(now, link.level, link.used, progress);
     }
     return next_;
 }

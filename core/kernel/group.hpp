@@ -69,7 +69,7 @@ class Group {
 
     // Departures may have cut the group in two; looking pays only after a good many of them.
     [[nodiscard]] bool worth_splitting() const {
-        return 2 * departures_ > flows_.size() + links_.size();
+        return in_use && 2 * departures_ > flows_.size() + links_.size();
     }
     // The connected parts, each as a list of its flows' activities (in the order of flows()).
     [[nodiscard]] std::vector<std::vector<Slot>> parts() const;
@@ -89,6 +89,7 @@ class Group {
     EventId end_event = none;
     bool dirty = false;
     bool in_use = false;
+    bool to_split = false;  // it is on the list of those to look at
 
   private:
     void anchor(Flow& flow) const;

@@ -35,18 +35,18 @@ class KeyHeap {
     template <class Live>
     [[nodiscard]] const Entry* top(Live&& live) {
         while (!heap_.empty()) {
-            if (stale_ == 0 || live(heap_.front().tag)) return &heap_.front();
+            if (stale_ == 0 || live(heap_.front())) return &heap_.front();
             pop();
             --stale_;
         }
         return nullptr;
     }
 
-    // The entry of `tag`, which `live` does not accept any more, is to go: at once if it is the
-    // least, else when it gets there.
+    // An entry that `live` does not accept any more is to go: at once if it is the least, else when
+    // it gets there. It may stand there twice, if it came back: then either of them goes.
     template <class Live>
-    void forget(std::uint64_t tag, Live&& live) {
-        if (heap_.front().tag == tag) {
+    void forget(const Entry& entry, Live&& live) {
+        if (heap_.front().tag == entry.tag && heap_.front().key == entry.key) {
             pop();
             return;
         }
@@ -66,7 +66,7 @@ class KeyHeap {
 
     template <class Live>
     void sweep(Live&& live) {
-        std::erase_if(heap_, [&](const Entry& entry) { return !live(entry.tag); });
+        std::erase_if(heap_, [&](const Entry& entry) { return !live(entry); });
         stale_ = 0;
         if (heap_.size() < 2) return;
         for (std::size_t at = (heap_.size() - 2) / arity + 1; at-- > 0;) sift_down(at, heap_[at]);

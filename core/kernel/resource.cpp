@@ -9,13 +9,35 @@
 #include "kernel/checks.hpp"
 
 namespace twinloop {
+namespace {
+
+// Whether an entry of a heap still speaks of the present: an activity that crosses leaves its old
+// entry behind.
+struct CurrentEnd {
+    const ActivityPool& pool;
+    Hold hold;
+    bool operator()(const KeyHeap::Entry& entry) const {
+        const Activity& activity = pool[ActivityPool::slot_of(entry.tag)];
+        return activity.tag == entry.tag && activity.hold == hold && activity.key == entry.key;
+    }
+};
+
+struct CurrentThreshold {
+    const ActivityPool& pool;
+    Hold hold;
+    bool operator()(const KeyHeap::Entry& entry) const {
+        const Activity& activity = pool[ActivityPool::slot_of(entry.tag)];
+        return activity.tag == entry.tag && activity.hold == hold;
+    }
+};
+
+}  // namespace
 
 KindShare& Resource::share(Kind kind) {
     for (KindShare& each : kinds_)
         if (each.kind == kind) return each;
     kinds_.emplace_back();
     kinds_.back().kind = kind;
-    kinds_.back().own = Clock(0.0, 0.0, 1.0);
     return kinds_.back();
 }
 
@@ -31,28 +53,44 @@ void Resource::enter(Kind kind) {
     presence_changed_ = true;
 }
 
-void Resource::quit(Kind kind, double now) {
+void Resource::quit(Kind kind) {
     KindShare& quitted = share(kind);
     --running_;
     presence_changed_ = true;
-    if (--quitted.running == 0) rest(quitted, now);
+    if (--quitted.running == 0) rest(quitted);
 }
 
 // Nobody of this kind is left: start afresh, so that clocks stay small and sums stay exact.
-void Resource::rest(KindShare& share, double now) {
+void Resource::rest(KindShare& share) {
     share.limits.clear();
     share.weights.clear();
     share.own_ends.clear();
     share.shared_ends.clear();
-    share.shared = Clock(0.0, now, 0.0);
+    share.shared.total = share.lag = 0.0;
     if (running_ == 0) {
         limit_thresholds_.clear();
         level_thresholds_.clear();
-        levels_ = Clock(0.0, now, 0.0);
+        levels_.total = 0.0;
+    }
+}
+
+// Adds up all integrals until now, whether their rates change or not: what follows is then the same
+// however often the resource is looked at within one instant.
+void Resource::anchor(double now) {
+    const double elapsed = now - since_;
+    if (elapsed <= 0.0) return;
+    since_ = now;
+    levels_.advance(elapsed);
+    consumed_.advance(elapsed);
+    done_.advance(elapsed);
+    for (KindShare& each : kinds_) {
+        each.shared.advance(elapsed);
+        each.lag += (each.efficiency - 1.0) * elapsed;
     }
 }
 
 void Resource::join(ActivityPool& pool, Slot slot, double now) {
+    anchor(now);
     enter(pool[slot].kind);
     if (pool[slot].limit < never && pool[slot].threshold() <= level) {
         hold_by_limit(pool, slot, now);
@@ -62,58 +100,62 @@ void Resource::join(ActivityPool& pool, Slot slot, double now) {
 }
 
 void Resource::leave(ActivityPool& pool, Slot slot, double now) {
+    anchor(now);
     let_go(pool, slot, now, false);
-    quit(pool[slot].kind, now);
+    quit(pool[slot].kind);
 }
 
 void Resource::hold_by_limit(ActivityPool& pool, Slot slot, double now) {
-    const std::uint64_t tag = pool.retag(slot);
     Activity& activity = pool[slot];
     KindShare& mine = share(activity.kind);
-    activity.key = mine.own.at(now) + activity.key / activity.limit;
+    activity.reading = now + mine.lag;
+    activity.key = activity.reading + activity.left / activity.limit;
     activity.joined = now;
     activity.hold = Hold::limit;
-    mine.own_ends.push(activity.key, tag);
+    mine.own_ends.push(activity.key, activity.tag);
     mine.limits.add(activity.limit);
     ++mine.by_limit;
-    limit_thresholds_.push(-activity.threshold(), tag);
+    limit_thresholds_.push(-activity.threshold(), activity.tag);
 }
 
 void Resource::hold_by_level(ActivityPool& pool, Slot slot, double now) {
-    const std::uint64_t tag = pool.retag(slot);
     Activity& activity = pool[slot];
     KindShare& mine = share(activity.kind);
-    activity.key = mine.shared.at(now) + activity.key / activity.weight;
-    activity.joined = levels_.at(now);
+    activity.reading = mine.shared.after(now - since_);
+    activity.key = activity.reading + activity.left / activity.weight;
+    activity.joined = levels_.after(now - since_);
     activity.hold = Hold::level;
-    mine.shared_ends.push(activity.key, tag);
+    mine.shared_ends.push(activity.key, activity.tag);
     mine.weights.add(activity.weight);
     ++mine.by_level;
-    if (activity.limit < never) level_thresholds_.push(activity.threshold(), tag);
+    if (activity.limit < never) level_thresholds_.push(activity.threshold(), activity.tag);
 }
 
-// Takes the activity out of its hold; its key becomes the remaining work again. When it crosses,
-// it was the top of its threshold heap and has been popped there already.
+// Takes the activity out of its hold. When it crosses, it was the top of its threshold heap and has
+// been popped there already.
 void Resource::let_go(ActivityPool& pool, Slot slot, double now, bool crossing) {
     Activity& activity = pool[slot];
     KindShare& mine = share(activity.kind);
-    const double left = remaining(activity, now);
     activity.consumed = consumed_by(activity, now);
-    activity.key = left;
-    const std::uint64_t tag = std::exchange(activity.tag, 0);
-    const auto live = [&pool](std::uint64_t tag) { return pool.current(tag); };
-    if (activity.hold == Hold::limit) {
-        mine.own_ends.forget(tag, live);
+    activity.left = remaining(activity, now);
+    const KeyHeap::Entry end{activity.key, activity.tag};
+    const Hold hold = activity.hold;
+    activity.hold = Hold::nothing;
+    if (hold == Hold::limit) {
+        mine.own_ends.forget(end, CurrentEnd{pool, hold});
         mine.limits.subtract(activity.limit);
         if (--mine.by_limit == 0) mine.limits.clear();
-        if (!crossing) limit_thresholds_.forget(tag, live);
+        if (!crossing)
+            limit_thresholds_.forget({-activity.threshold(), activity.tag},
+                                     CurrentThreshold{pool, hold});
     } else {
-        mine.shared_ends.forget(tag, live);
+        mine.shared_ends.forget(end, CurrentEnd{pool, hold});
         mine.weights.subtract(activity.weight);
         if (--mine.by_level == 0) mine.weights.clear();
-        if (!crossing && activity.limit < never) level_thresholds_.forget(tag, live);
+        if (!crossing && activity.limit < never)
+            level_thresholds_.forget({activity.threshold(), activity.tag},
+                                     CurrentThreshold{pool, hold});
     }
-    activity.hold = Hold::nothing;
 }
 
 // The level at which those held by it use up what the others leave: infinite if nobody is held by
@@ -132,11 +174,10 @@ double Resource::balance() const {
 }
 
 void Resource::find_level(ActivityPool& pool, double now) {
-    const auto live = [&pool](std::uint64_t tag) { return pool.current(tag); };
     level = balance();
     // Releasing one raises the level, but never above its own threshold; capturing one raises it
     // as well. So each loop runs once through those that cross, and none crosses back.
-    while (const auto* top = limit_thresholds_.top(live)) {
+    while (const auto* top = limit_thresholds_.top(CurrentThreshold{pool, Hold::limit})) {
         if (-top->key <= level) break;
         const Slot slot = ActivityPool::slot_of(top->tag);
         limit_thresholds_.pop();
@@ -144,7 +185,7 @@ void Resource::find_level(ActivityPool& pool, double now) {
         hold_by_level(pool, slot, now);
         level = balance();
     }
-    while (const auto* top = level_thresholds_.top(live)) {
+    while (const auto* top = level_thresholds_.top(CurrentThreshold{pool, Hold::level})) {
         if (top->key > level) break;
         const Slot slot = ActivityPool::slot_of(top->tag);
         level_thresholds_.pop();
@@ -161,68 +202,87 @@ void Resource::refresh_efficiencies() {
     for (const KindShare& each : kinds_)
         if (each.running > 0) present.push_back({each.kind, each.running, 1.0});
     efficiency->evaluate(present);
-    auto answer = present.begin();
-    for (KindShare& each : kinds_) {
-        if (each.running == 0) continue;
-        if (!std::isfinite(answer->efficiency) || answer->efficiency < 0.0)
+    for (const KindPresence& each : present)
+        if (!std::isfinite(each.efficiency) || each.efficiency < 0.0)
             throw std::invalid_argument("efficiency of kind " + std::to_string(each.kind) +
                                         " must be finite and not negative, got " +
-                                        text(answer->efficiency));
-        each.efficiency = answer++->efficiency;
-    }
+                                        text(each.efficiency));
+    auto answer = present.begin();
+    for (KindShare& each : kinds_)
+        if (each.running > 0) each.efficiency = answer++->efficiency;
     presence_changed_ = false;
 }
 
 double Resource::efficiency_of(Kind kind) const { return share(kind).efficiency; }
 
 double Resource::settle(ActivityPool& pool, double now) {
+    anchor(now);
     refresh_efficiencies();
     find_level(pool, now);
 
-    const auto live = [&pool](std::uint64_t tag) { return pool.current(tag); };
     const double flow = level < never ? level : 0.0;
     double drawn = 0.0;
     double progress = 0.0;
     double next = never;
     for (KindShare& each : kinds_) {
-        if (each.running == 0) continue;
-        const double mine = each.limits.value() + (each.by_level ? flow * each.weights.value() : 0.0);
+        double mine = 0.0;
+        if (each.by_limit > 0) {
+            mine = each.limits.value();
+            const auto* top = each.own_ends.top(CurrentEnd{pool, Hold::limit});
+            // At efficiency 1 the key is a time, and stays one.
+            const double left = top->key - each.lag - now;
+            const double end = left <= 0.0              ? now
+                               : each.efficiency == 1.0 ? top->key - each.lag
+                               : each.efficiency > 0.0  ? now + left / each.efficiency
+                                                        : never;
+            if (end < next) {
+                next = end;
+                next_end_ = top->tag;
+            }
+        }
+        each.shared.rate = flow * each.efficiency;
+        if (each.by_level > 0) {
+            mine += flow * each.weights.value();
+            const auto* top = each.shared_ends.top(CurrentEnd{pool, Hold::level});
+            const double left = top->key - each.shared.total;
+            const double end = left <= 0.0               ? now
+                               : each.shared.rate > 0.0 ? now + left / each.shared.rate
+                                                         : never;
+            if (end < next) {
+                next = end;
+                next_end_ = top->tag;
+            }
+        }
         drawn += mine;
         progress += mine * each.efficiency;
-        each.own.set_rate(now, each.efficiency);
-        each.shared.set_rate(now, flow * each.efficiency);
-        if (const auto* top = each.own_ends.top(live)) {
-            const double end = each.own.when(top->key, now);
-            if (end < next) {
-                next = end;
-                next_end_ = top->tag;
-            }
-        }
-        if (const auto* top = each.shared_ends.top(live)) {
-            const double end = each.shared.when(top->key, now);
-            if (end < next) {
-                next = end;
-                next_end_ = top->tag;
-            }
-        }
     }
     if (next < never) pool.prefetch(ActivityPool::slot_of(next_end_));
-    levels_.set_rate(now, flow);
-    consumed.set_rate(now, drawn);
-    done.set_rate(now, progress);
+    levels_.rate = flow;
+    consumed_.rate = drawn;
+    done_.rate = progress;
     return next;
 }
 
+void Resource::settle(double now, double group_level, double drawn, double progress) {
+    anchor(now);
+    level = group_level;
+    consumed_.rate = drawn;
+    done_.rate = progress;
+}
+
 Slot Resource::due(ActivityPool& pool, double now) {
-    const auto live = [&pool](std::uint64_t tag) { return pool.current(tag); };
+    anchor(now);
     for (KindShare& each : kinds_) {
-        if (const auto* top = each.own_ends.top(live)) {
-            if (top->tag == next_end_) each.own.reach(top->key, now);
-            if (top->key <= each.own.at(now)) return ActivityPool::slot_of(top->tag);
+        // Rounding may leave a clock a hair short of the reading that is due now.
+        if (each.by_limit > 0) {
+            const auto* top = each.own_ends.top(CurrentEnd{pool, Hold::limit});
+            if (top->key <= now + each.lag || top->tag == next_end_)
+                return ActivityPool::slot_of(top->tag);
         }
-        if (const auto* top = each.shared_ends.top(live)) {
-            if (top->tag == next_end_) each.shared.reach(top->key, now);
-            if (top->key <= each.shared.at(now)) return ActivityPool::slot_of(top->tag);
+        if (each.by_level > 0) {
+            const auto* top = each.shared_ends.top(CurrentEnd{pool, Hold::level});
+            if (top->tag == next_end_) each.shared.total = std::max(each.shared.total, top->key);
+            if (top->key <= each.shared.total) return ActivityPool::slot_of(top->tag);
         }
     }
     return none;
@@ -230,11 +290,15 @@ Slot Resource::due(ActivityPool& pool, double now) {
 
 std::vector<Slot> Resource::joined(const ActivityPool& pool) const {
     std::vector<std::uint64_t> tags;
-    for (const KindShare& each : kinds_)
-        for (const KeyHeap* heap : {&each.own_ends, &each.shared_ends})
-            for (const auto& entry : heap->entries())
-                if (pool.current(entry.tag)) tags.push_back(entry.tag);
+    for (const KindShare& each : kinds_) {
+        for (const auto& entry : each.own_ends.entries())
+            if (CurrentEnd{pool, Hold::limit}(entry)) tags.push_back(entry.tag);
+        for (const auto& entry : each.shared_ends.entries())
+            if (CurrentEnd{pool, Hold::level}(entry)) tags.push_back(entry.tag);
+    }
     std::ranges::sort(tags);
+    const auto repeated = std::ranges::unique(tags);
+    tags.erase(repeated.begin(), repeated.end());
     std::vector<Slot> slots;
     slots.reserve(tags.size());
     for (const std::uint64_t tag : tags) slots.push_back(ActivityPool::slot_of(tag));
@@ -243,16 +307,20 @@ std::vector<Slot> Resource::joined(const ActivityPool& pool) const {
 
 double Resource::remaining(const Activity& activity, double now) const {
     const KindShare& mine = share(activity.kind);
-    const double left = activity.hold == Hold::limit
-                            ? (activity.key - mine.own.at(now)) * activity.limit
-                            : (activity.key - mine.shared.at(now)) * activity.weight;
-    return std::max(left, 0.0);
+    const double elapsed = now - since_;
+    const double progress =
+        activity.hold == Hold::limit
+            ? (now + mine.lag + (mine.efficiency - 1.0) * elapsed - activity.reading) *
+                  activity.limit
+            : (mine.shared.after(elapsed) - activity.reading) * activity.weight;
+    return std::max(activity.left - progress, 0.0);
 }
 
 double Resource::consumed_by(const Activity& activity, double now) const {
-    return activity.consumed + (activity.hold == Hold::limit
-                                    ? (now - activity.joined) * activity.limit
-                                    : (levels_.at(now) - activity.joined) * activity.weight);
+    return activity.consumed +
+           (activity.hold == Hold::limit
+                ? (now - activity.joined) * activity.limit
+                : (levels_.after(now - since_) - activity.joined) * activity.weight);
 }
 
 double Resource::rate_of(const Activity& activity) const {

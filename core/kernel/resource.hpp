@@ -20,28 +20,28 @@ namespace twinloop {
 
 struct KindShare {
     Kind kind = 0;
-    double efficiency = 1.0;
     std::uint32_t running = 0;
     std::uint32_t by_limit = 0;
     std::uint32_t by_level = 0;
-    Sum limits;            // of those held by their limit
-    Sum weights;           // of those held by the level
-    Clock own;             // integral of the efficiency: progress of a unit limit
-    Clock shared;          // integral of level x efficiency: progress of a unit weight
-    KeyHeap own_ends;      // readings of `own` at which activities end
-    KeyHeap shared_ends;   // readings of `shared` at which activities end
+    double efficiency = 1.0;
+    double lag = 0.0;     // of the own clock behind the time: shows the integral of the efficiency
+    Integral shared;      // of level x efficiency: progress of a unit weight
+    Sum limits;           // of those held by their limit
+    Sum weights;          // of those held by the level
+    KeyHeap own_ends;     // readings of the own clock at which activities end
+    KeyHeap shared_ends;  // readings of `shared` at which activities end
 };
 
 class Resource {
   public:
     Resource(double capacity, std::shared_ptr<const Efficiency> efficiency, EventId end_event,
              double now)
-        : capacity(capacity), efficiency(std::move(efficiency)), end_event(end_event),
-          consumed(0.0, now, 0.0), done(0.0, now, 0.0), levels_(0.0, now, 0.0) {}
+        : capacity(capacity), efficiency(std::move(efficiency)), end_event(end_event), since_(now) {
+    }
 
     // Counts an activity that begins or ceases to draw here, alone or in a group.
     void enter(Kind kind);
-    void quit(Kind kind, double now);
+    void quit(Kind kind);
 
     // An activity that draws on this resource only begins or ceases to.
     void join(ActivityPool& pool, Slot slot, double now);
@@ -49,11 +49,13 @@ class Resource {
 
     // Brings level and clocks up to date after any change; returns when the next activity ends.
     [[nodiscard]] double settle(ActivityPool& pool, double now);
+    // The same for a member of a group, which has found the rates.
+    void settle(double now, double group_level, double drawn, double progress);
 
     // The next activity whose end is due, or `none`. It is still joined.
     [[nodiscard]] Slot due(ActivityPool& pool, double now);
 
-    // All activities that have joined, in the order of their tags.
+    // All activities that have joined, in the order in which they did.
     [[nodiscard]] std::vector<Slot> joined(const ActivityPool& pool) const;
 
     [[nodiscard]] double remaining(const Activity& activity, double now) const;
@@ -63,14 +65,16 @@ class Resource {
     // Asks the efficiency model again if those present have changed.
     void refresh_efficiencies();
     [[nodiscard]] double efficiency_of(Kind kind) const;
+
     [[nodiscard]] std::uint32_t running() const { return running_; }
+    [[nodiscard]] double rate() const { return consumed_.rate; }
+    [[nodiscard]] double consumed(double now) const { return consumed_.after(now - since_); }
+    [[nodiscard]] double done(double now) const { return done_.after(now - since_); }
 
     double capacity;
     double level = never;
     std::shared_ptr<const Efficiency> efficiency;
     EventId end_event;
-    Clock consumed;
-    Clock done;
     std::uint32_t group = none;
     std::uint32_t link = none;     // its place in the group
     std::uint32_t profile = none;  // its capacity over time, if any
@@ -84,12 +88,16 @@ class Resource {
     void let_go(ActivityPool& pool, Slot slot, double now, bool crossing);
     [[nodiscard]] double balance() const;
     void find_level(ActivityPool& pool, double now);
-    void rest(KindShare& share, double now);
+    void anchor(double now);
+    void rest(KindShare& share);
 
     std::vector<KindShare> kinds_;
     KeyHeap limit_thresholds_;  // minus limit/weight of those held by their limit
     KeyHeap level_thresholds_;  // limit/weight of those held by the level
-    Clock levels_;              // integral of the level: consumption of a unit weight
+    Integral levels_;           // of the level: consumption of a unit weight
+    Integral consumed_;
+    Integral done_;
+    double since_;  // up to when all integrals are added up
     std::uint32_t running_ = 0;
     std::uint64_t next_end_ = 0;  // tag of the activity that ends next
     bool presence_changed_ = false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 
 #include "kernel/checks.hpp"
@@ -32,7 +33,8 @@ Simulation::Simulation(const Simulation& other)
       recurrences_(other.recurrences_),
       free_recurrences_(other.free_recurrences_),
       dirty_resources_(other.dirty_resources_),
-      dirty_groups_(other.dirty_groups_) {
+      dirty_groups_(other.dirty_groups_),
+      to_split_(other.to_split_) {
     other.check_open();
 }
 
@@ -92,6 +94,7 @@ bool Simulation::ready() {
     for (;;) {
         // Whatever happens at this very instant is settled in one go, before time moves on.
         if (queue_.next_time() <= now_) return true;
+        if (!to_split_.empty()) split_groups();
         if (!dirty_resources_.empty() || !dirty_groups_.empty()) {
             settle();
         } else if (!rate_notices_.empty()) {
@@ -351,16 +354,22 @@ double Simulation::level(ResourceId id) {
 
 double Simulation::rate(ResourceId id) {
     settle();
-    return at(id).consumed.rate();
+    return at(id).rate();
 }
 
-std::vector<ResourceId> Simulation::influence_group(ResourceId id) {
-    if (at(id).group != none) split(resources_[id].group);
-    std::vector<ResourceId> members;
-    if (resources_[id].group == none) return {id};
-    for (const Link& link : groups_[resources_[id].group].links()) members.push_back(link.resource);
-    std::ranges::sort(members);
-    return members;
+std::vector<ResourceId> Simulation::influence_group(ResourceId id) const {
+    if (at(id).group == none) return {id};
+    // The group may not have been split yet.
+    for (const auto& part : groups_[resources_[id].group].parts()) {
+        std::vector<ResourceId> members;
+        for (const Slot slot : part)
+            for (const ResourceId each : pool_[slot].route.view()) members.push_back(each);
+        std::ranges::sort(members);
+        const auto repeated = std::ranges::unique(members);
+        members.erase(repeated.begin(), repeated.end());
+        if (std::ranges::binary_search(members, id)) return members;
+    }
+    return {id};
 }
 
 // ---- Activities ---------------------------------------------------------------------------------
@@ -375,8 +384,9 @@ ActivityId Simulation::start(const ActivitySpec& spec, std::span<const ResourceI
     check_route(route);
     const Slot slot = pool_.take();
     Activity& activity = pool_[slot];
-    activity.work = activity.key = spec.work;
+    activity.work = activity.left = spec.work;
     activity.consumed = 0.0;
+    activity.started = std::numeric_limits<double>::quiet_NaN();
     activity.suspend_on_start = false;
     activity.limit = spec.limit;
     activity.weight = spec.weight;
@@ -458,8 +468,8 @@ void Simulation::set_weight(ActivityId id, double weight) {
 void Simulation::set_remaining(ActivityId id, double work) {
     check_not_negative("remaining work", work);
     change(id, [work](Activity& activity) {
-        activity.work += work - activity.key;
-        activity.key = work;
+        activity.work += work - activity.left;
+        activity.left = work;
     });
 }
 
@@ -477,7 +487,7 @@ double Simulation::remaining(const Activity& activity) const {
             return Group::remaining(
                 groups_[resources_[activity.route.front()].group].flows()[activity.where], now_);
         default:
-            return activity.key;
+            return activity.left;
     }
 }
 
@@ -557,9 +567,9 @@ void Simulation::end(Slot slot, Ending how) {
     if (activity.state == State::waiting) queue_.destroy(activity.where);
     if (how == Ending::finished) {
         ++events_;
-        activity.key = 0.0;
+        activity.left = 0.0;
     }
-    const Final figures{activity.started, activity.key, activity.work - activity.key,
+    const Final figures{activity.started, activity.left, activity.work - activity.left,
                         activity.consumed};
     const std::uint64_t token = activity.token;
     pool_.give_back(slot);
@@ -570,22 +580,23 @@ void Simulation::end(Slot slot, Ending how) {
 // ---- Drawing on resources -----------------------------------------------------------------------
 
 void Simulation::draw(Slot slot) {
-    Activity& activity = pool_[slot];
-    if (activity.limit == 0.0) return;
+    if (pool_[slot].limit == 0.0) return;
+    pool_.retag(slot);
+    attach(slot);
+}
+
+void Simulation::attach(Slot slot) {
+    const Activity& activity = pool_[slot];
     const ResourceId first = activity.route.front();
     if (activity.route.size() == 1 && resources_[first].group == none &&
         rule_->levels_single_resources()) {
         resources_[first].join(pool_, slot, now_);
         touch(first);
-    } else {
-        draw_in_group(slot);
+        return;
     }
-}
-
-void Simulation::draw_in_group(Slot slot) {
-    const auto route = pool_[slot].route.view();
+    const auto route = activity.route.view();
     const std::uint32_t group = join_groups(route);
-    for (const ResourceId id : route) resources_[id].enter(pool_[slot].kind);
+    for (const ResourceId id : route) resources_[id].enter(activity.kind);
     groups_[group].add_flow(pool_, slot, resources_, now_);
     touch_group(group);
 }
@@ -597,9 +608,13 @@ void Simulation::withdraw(Slot slot) {
     if (activity.hold == Hold::group) {
         const std::uint32_t group = resources_[route.front()].group;
         groups_[group].remove_flow(pool_, slot, resources_, now_);
-        for (const ResourceId id : route) resources_[id].quit(activity.kind, now_);
+        for (const ResourceId id : route) resources_[id].quit(activity.kind);
         release_if_empty(group);
         if (groups_[group].in_use) touch_group(group);
+        if (!groups_[group].to_split && groups_[group].worth_splitting()) {
+            groups_[group].to_split = true;
+            to_split_.push_back(group);
+        }
     } else {
         resources_[route.front()].leave(pool_, slot, now_);
     }
@@ -659,6 +674,7 @@ void Simulation::release_if_empty(std::uint32_t index) {
     free_groups_.push_back(index);
 }
 
+// Lets go of the parts that departures have cut off, and of a part that is one resource again.
 void Simulation::split(std::uint32_t index) {
     Group& group = groups_[index];
     auto parts = group.parts();
@@ -670,12 +686,21 @@ void Simulation::split(std::uint32_t index) {
                             std::ranges::all_of(*part, [this](Slot slot) {
                                 return pool_[slot].route.size() == 1;
                             });
-        if (part != largest_part || single) leaving.insert(leaving.end(), part->begin(), part->end());
+        if (part != largest_part || single)
+            leaving.insert(leaving.end(), part->begin(), part->end());
     }
-    if (leaving.empty()) return;
     std::ranges::sort(leaving, {}, [this](Slot slot) { return pool_[slot].tag; });
     for (const Slot slot : leaving) withdraw(slot);
-    for (const Slot slot : leaving) draw(slot);
+    for (const Slot slot : leaving) attach(slot);
+}
+
+void Simulation::split_groups() {
+    const std::vector<std::uint32_t> due = std::move(to_split_);
+    to_split_.clear();
+    for (const std::uint32_t group : due) {
+        groups_[group].to_split = false;
+        if (groups_[group].worth_splitting()) split(group);
+    }
 }
 
 // ---- Settling -----------------------------------------------------------------------------------
@@ -703,12 +728,9 @@ void Simulation::settle() {
     std::size_t groups = 0;
     settling_ = true;
     try {
-        // Splitting a group adds to both lists.
-        while (resources < dirty_resources_.size() || groups < dirty_groups_.size()) {
-            for (; groups < dirty_groups_.size(); ++groups) settle_group(dirty_groups_[groups]);
-            for (; resources < dirty_resources_.size(); ++resources)
-                settle_resource(dirty_resources_[resources]);
-        }
+        for (; groups < dirty_groups_.size(); ++groups) settle_group(dirty_groups_[groups]);
+        for (; resources < dirty_resources_.size(); ++resources)
+            settle_resource(dirty_resources_[resources]);
     } catch (...) {
         // What could not be settled stays to be settled.
         settling_ = false;
@@ -725,26 +747,25 @@ void Simulation::settle() {
 void Simulation::settle_resource(ResourceId id) {
     Resource& resource = resources_[id];
     if (resource.group == none) {
-        const double before = resource.consumed.rate();
+        const double before = resource.rate();
         const double end = resource.settle(pool_, now_);
         if (end < never) {
             queue_.schedule(resource.end_event, end, id);
         } else {
             queue_.cancel(resource.end_event);
         }
-        if (!observers_.empty() && resource.consumed.rate() != before) rate_notices_.push_back(id);
+        if (!observers_.empty() && resource.rate() != before) rate_notices_.push_back(id);
     }
     resource.dirty = false;
 }
 
 void Simulation::settle_group(std::uint32_t index) {
-    if (groups_[index].in_use && groups_[index].worth_splitting()) split(index);
     Group& group = groups_[index];
     if (group.in_use) {
         std::vector<double> before;
         if (!observers_.empty())
             for (const Link& link : group.links())
-                before.push_back(resources_[link.resource].consumed.rate());
+                before.push_back(resources_[link.resource].rate());
         const double end = group.settle(*rule_, pool_, resources_, now_);
         if (end < never) {
             queue_.schedule(group.end_event, end, group_mark | index);
@@ -753,7 +774,7 @@ void Simulation::settle_group(std::uint32_t index) {
         }
         for (std::size_t i = 0; i < before.size(); ++i) {
             const ResourceId id = group.links()[i].resource;
-            if (resources_[id].consumed.rate() != before[i]) rate_notices_.push_back(id);
+            if (resources_[id].rate() != before[i]) rate_notices_.push_back(id);
         }
     }
     group.dirty = false;
@@ -764,7 +785,7 @@ void Simulation::notice_rates() {
     rate_notices_.clear();
     for (const ResourceId id : notices)
         for (std::size_t i = 0; i < observers_.size(); ++i)
-            observers_[i]->rate_changed(id, now_, resources_[id].consumed.rate());
+            observers_[i]->rate_changed(id, now_, resources_[id].rate());
 }
 
 std::vector<Stalled> Simulation::stalled() {

@@ -113,10 +113,10 @@ class Simulation {
     [[nodiscard]] double capacity(ResourceId id) const { return at(id).capacity; }
     [[nodiscard]] double level(ResourceId id);
     [[nodiscard]] double rate(ResourceId id);
-    [[nodiscard]] double consumed(ResourceId id) const { return at(id).consumed.at(now_); }
-    [[nodiscard]] double done(ResourceId id) const { return at(id).done.at(now_); }
+    [[nodiscard]] double consumed(ResourceId id) const { return at(id).consumed(now_); }
+    [[nodiscard]] double done(ResourceId id) const { return at(id).done(now_); }
     [[nodiscard]] std::uint32_t running(ResourceId id) const { return at(id).running(); }
-    [[nodiscard]] std::vector<ResourceId> influence_group(ResourceId id);
+    [[nodiscard]] std::vector<ResourceId> influence_group(ResourceId id) const;
 
     // Activities
     ActivityId start(const ActivitySpec& spec, std::span<const ResourceId> route);
@@ -189,11 +189,12 @@ class Simulation {
     // Drawing on resources: alone, or in a group
     void draw(Slot slot);
     void withdraw(Slot slot);
-    void draw_in_group(Slot slot);
+    void attach(Slot slot);
     std::uint32_t join_groups(std::span<const ResourceId> route);
     [[nodiscard]] std::uint32_t new_group();
     void release_if_empty(std::uint32_t group);
     void split(std::uint32_t group);
+    void split_groups();
     template <class Change>
     void change(ActivityId id, Change&& apply);
 
@@ -219,6 +220,7 @@ class Simulation {
     std::vector<std::uint32_t> free_recurrences_;
     std::vector<ResourceId> dirty_resources_;
     std::vector<std::uint32_t> dirty_groups_;
+    std::vector<std::uint32_t> to_split_;
     std::vector<ResourceId> rate_notices_;
     bool settling_ = false;
     Client* client_ = nullptr;

@@ -26,6 +26,7 @@ EFFICIENCIES = [
     None,
     {0: [1.0, 0.5]},
     {0: [1.0, 1.0, 0.75], 1: [0.9, 0.8, 0.7, 0.25], 2: [1.25]},
+    {0: [1.0, 1.0, 0.0], 1: [0.5, 1.0]},
 ]
 KINDS = 3
 PROFILE_LENGTH = 3
@@ -53,7 +54,7 @@ def programs(
     max_operations: int = 60,
     functions: bool = True,
 ) -> st.SearchStrategy[Program]:
-    which = st.integers(0, 7)
+    which = st.integers(0, 31)
     path = st.lists(st.integers(0, 3), min_size=1, max_size=3)
     work = st.sampled_from(WORKS)
     limit = st.sampled_from(LIMITS)
@@ -72,6 +73,7 @@ def programs(
                 "latency": st.one_of(st.just(0.0), instants(1, 40)),
             }
         ),
+        st.booleans(),  # whether it starts at a time, or after a latency
     )
     profile = st.lists(st.tuples(instants(1, 24), capacity), min_size=1, max_size=PROFILE_LENGTH)
     choices = {
@@ -103,8 +105,8 @@ def programs(
 
 
 ACTS_ON = {
-    "suspend": ("running",),
-    "resume": ("suspended",),
+    "suspend": ("waiting", "running"),
+    "resume": ("waiting", "suspended"),
     "cancel": ("waiting", "running", "suspended"),
     "set_limit": ("waiting", "running", "suspended"),
     "set_weight": ("waiting", "running", "suspended"),
@@ -133,8 +135,6 @@ class Session:
         name, *args = operation
         if name in ACTS_ON:
             fit = [i for i, a in enumerate(self.activities) if a.state in ACTS_ON[name] and safe(a)]
-            if name == "set_remaining" and args[1] == 0:  # would a paused activity end at once?
-                fit = [i for i in fit if self._draws(self.activities[i])]
             return (name, fit[args[0] % len(fit)], *args[1:]) if fit else None
         if name in ("set_capacity", "set_profile"):
             return (name, args[0] % len(self.resources), *args[1:])
@@ -142,20 +142,15 @@ class Session:
             return ("advance", 10.0)  # a profile that repeats has no end
         return operation
 
-    @staticmethod
-    def _draws(activity: Any) -> bool:
-        return activity.state == "running" and activity.limit != 0
-
     def apply(self, operation: Operation) -> bool:
         """Play a resolved operation; True if it was a run that stalled."""
         name, *args = operation
         if name == "start":
-            work, path, options = args
-            if work == 0 and options["limit"] == 0:
-                options = options | {"limit": None}
-            self.activities.append(
-                self.env.start(work, self._along(path), name=f"a{len(self.activities)}", **options)
-            )
+            work, path, options, absolute = args
+            if absolute:
+                options = options | {"at": float(self.env.now) + options["latency"], "latency": 0.0}
+            name = f"a{len(self.activities)}"
+            self.activities.append(self.env.start(work, self._along(path), name=name, **options))
         elif name == "advance":
             self.env.run(until=self.env.now + args[0])
         elif name == "finish":

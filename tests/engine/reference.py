@@ -76,7 +76,8 @@ class Activity:
     priority: int
     begins: Fraction
     name: str | None = None
-    state: str = "waiting"
+    phase: str = "waiting"  # then "running", at last "finished" or "cancelled"
+    suspended: bool = False
     started: Fraction | None = None
     finished: Fraction | None = None
     done: Fraction = Fraction(0)
@@ -87,17 +88,21 @@ class Activity:
         return self.world.rates().get(self, Fraction(0))
 
     @property
+    def state(self) -> str:
+        return "suspended" if self.suspended and self.phase == "running" else self.phase
+
+    @property
     def live(self) -> bool:
-        return self.state not in ("finished", "cancelled")
+        return self.phase in ("waiting", "running")
 
     def suspend(self) -> None:
-        self.state = "suspended"
+        self.suspended = True
 
     def resume(self) -> None:
-        self.state = "running"
+        self.suspended = False
 
     def cancel(self) -> None:
-        self.state, self.finished = "cancelled", self.world.now
+        self.phase, self.finished = "cancelled", self.world.now
 
     def set_limit(self, limit: float | None) -> None:
         self.limit = None if limit is None else Fraction(limit)
@@ -194,7 +199,7 @@ class World:
             self._advance(time)
             for a in self.drawing():
                 if a.remaining == 0:
-                    a.state, a.finished = "finished", self.now
+                    a.phase, a.finished = "finished", self.now
             for r in self.resources:
                 r.follow_profile(self.now)
             for a in self.activities:
@@ -206,7 +211,7 @@ class World:
             raise Stalled(live)
 
     def _begin(self, activity: Activity) -> None:
-        activity.state, activity.started = "running", self.now
+        activity.phase, activity.started = "running", self.now
 
     def _advance(self, time: Fraction) -> None:
         rates = self.rates()

