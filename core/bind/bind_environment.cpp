@@ -210,7 +210,7 @@ if activities are left that can never end:
 >>> env.run()
 Traceback (most recent call last):
     ...
-twinloop._core.StalledError: 1 activity can never end:
+twinloop.engine.StalledError: 1 activity can never end:
   job: the capacity of host is 0 and nothing is left to change it
 )doc")
         .def("step", &Environment::step,
@@ -386,8 +386,6 @@ activities that somebody waits for refuses. Observers stay behind; efficiency fu
 (4.0, 10.0)
 )doc")
         .def("counterpart", &Environment::counterpart, nb::arg("original"),
-             nb::sig("@typing.overload\ndef counterpart(self, original: Resource) -> Resource: ...\n"
-                     "@typing.overload\ndef counterpart(self, original: Activity) -> Activity"),
              "In a copy: the resource or activity that corresponds to one of the original.")
         .def("__repr__", [](const Environment& self) {
             return "<Environment at " + text(self.sim.now()) + ": " +

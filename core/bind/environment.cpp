@@ -1,5 +1,7 @@
 #include "bind/environment.hpp"
 
+#include <nanobind/stl/string.h>
+
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>

@@ -59,16 +59,31 @@ class EventQueue {
         const std::uint32_t hole = slots_[id].position;
         if (hole == idle) return;
         slots_[id].position = idle;
-        const Entry last = heap_.back();
-        heap_.pop_back();
-        if (hole < heap_.size()) settle(hole, last);
+        close();
+        remove(hole);
     }
 
-    [[nodiscard]] bool empty() const { return heap_.empty(); }
-    [[nodiscard]] double next_time() const {
+    // The next event; it is out of the queue.
+    EventId take() {
+        close();
+        const EventId id = heap_.front().id;
+        slots_[id].position = idle;
+        open_ = true;
+        return id;
+    }
+
+    [[nodiscard]] bool empty() {
+        close();
+        return heap_.empty();
+    }
+    [[nodiscard]] double next_time() {
+        close();
         return heap_.empty() ? std::numeric_limits<double>::infinity() : heap_.front().time;
     }
-    [[nodiscard]] EventId next() const { return heap_.front().id; }
+    [[nodiscard]] EventId next() {
+        close();
+        return heap_.front().id;
+    }
     [[nodiscard]] bool queued(EventId id) const { return slots_[id].position != idle; }
     [[nodiscard]] double time_of(EventId id) const { return heap_[slots_[id].position].time; }
     [[nodiscard]] bool used(EventId id) const { return id < slots_.size() && slots_[id].used; }
@@ -89,23 +104,52 @@ class EventQueue {
     };
 
     void place(EventId id, double time, std::uint64_t rank) {
-        Slot& slot = slots_[id];
+        const Slot& slot = slots_[id];
         const Entry entry{time, static_cast<std::uint64_t>(slot.kind) << 56 | rank, id};
-        if (slot.position == idle) {
-            slot.position = static_cast<std::uint32_t>(heap_.size());
+        if (slot.position != idle) {
+            if (entry.before(heap_[slot.position])) {
+                rise(slot.position, entry);
+            } else {
+                sink(slot.position, entry);
+            }
+        } else if (open_) {
+            open_ = false;
+            sink(0, entry);
+        } else {
             heap_.push_back(entry);
+            rise(static_cast<std::uint32_t>(heap_.size() - 1), entry);
         }
-        settle(slot.position, entry);
     }
 
-    // Puts `entry` where it belongs, starting from the hole at `at`.
-    void settle(std::uint32_t at, const Entry& entry) {
+    // Events often come back as soon as they are taken: the root stays open until somebody looks.
+    void close() {
+        if (!open_) return;
+        open_ = false;
+        remove(0);
+    }
+
+    void remove(std::uint32_t hole) {
+        const Entry last = heap_.back();
+        heap_.pop_back();
+        if (hole == heap_.size()) return;
+        if (hole > 0 && last.before(heap_[(hole - 1) / arity])) {
+            rise(hole, last);
+        } else {
+            sink(hole, last);
+        }
+    }
+
+    void rise(std::uint32_t at, const Entry entry) {
         while (at > 0) {
             const std::uint32_t parent = (at - 1) / arity;
             if (!entry.before(heap_[parent])) break;
             put(at, heap_[parent]);
             at = parent;
         }
+        put(at, entry);
+    }
+
+    void sink(std::uint32_t at, const Entry entry) {
         const auto size = static_cast<std::uint32_t>(heap_.size());
         for (;;) {
             const std::uint32_t first = at * arity + 1;
@@ -130,6 +174,7 @@ class EventQueue {
     std::vector<Slot> slots_;
     std::vector<EventId> free_;
     std::uint64_t sequence_ = 0;
+    bool open_ = false;  // the root of the heap is empty
 };
 
 }  // namespace twinloop

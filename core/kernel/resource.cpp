@@ -33,7 +33,7 @@ struct CurrentThreshold {
 
 }  // namespace
 
-KindShare& Resource::share(Kind kind) {
+KindShare& Resource::find_kind(Kind kind) {
     for (KindShare& each : kinds_)
         if (each.kind == kind) return each;
     kinds_.emplace_back();
@@ -41,23 +41,16 @@ KindShare& Resource::share(Kind kind) {
     return kinds_.back();
 }
 
-const KindShare& Resource::share(Kind kind) const {
-    for (const KindShare& each : kinds_)
-        if (each.kind == kind) return each;
-    throw std::logic_error("no activity of this kind has been here");
-}
-
-void Resource::enter(Kind kind) {
-    ++share(kind).running;
+void Resource::count(KindShare& mine) {
+    ++mine.running;
     ++running_;
     presence_changed_ = true;
 }
 
-void Resource::quit(Kind kind) {
-    KindShare& quitted = share(kind);
+void Resource::discount(KindShare& mine) {
     --running_;
     presence_changed_ = true;
-    if (--quitted.running == 0) rest(quitted);
+    if (--mine.running == 0) rest(mine);
 }
 
 // Nobody of this kind is left: start afresh, so that clocks stay small and sums stay exact.
@@ -76,9 +69,8 @@ void Resource::rest(KindShare& share) {
 
 // Adds up all integrals until now, whether their rates change or not: what follows is then the same
 // however often the resource is looked at within one instant.
-void Resource::anchor(double now) {
+void Resource::advance(double now) {
     const double elapsed = now - since_;
-    if (elapsed <= 0.0) return;
     since_ = now;
     levels_.advance(elapsed);
     consumed_.advance(elapsed);
@@ -90,24 +82,26 @@ void Resource::anchor(double now) {
 }
 
 void Resource::join(ActivityPool& pool, Slot slot, double now) {
+    Activity& activity = pool[slot];
+    KindShare& mine = share(activity.kind);
     anchor(now);
-    enter(pool[slot].kind);
-    if (pool[slot].limit < never && pool[slot].threshold() <= level) {
-        hold_by_limit(pool, slot, now);
+    count(mine);
+    if (activity.limit < never && activity.threshold() <= level) {
+        hold_by_limit(activity, mine, now);
     } else {
-        hold_by_level(pool, slot, now);
+        hold_by_level(activity, mine);
     }
 }
 
 void Resource::leave(ActivityPool& pool, Slot slot, double now) {
-    anchor(now);
-    let_go(pool, slot, now, false);
-    quit(pool[slot].kind);
-}
-
-void Resource::hold_by_limit(ActivityPool& pool, Slot slot, double now) {
     Activity& activity = pool[slot];
     KindShare& mine = share(activity.kind);
+    anchor(now);
+    let_go(pool, activity, mine, now, false);
+    discount(mine);
+}
+
+void Resource::hold_by_limit(Activity& activity, KindShare& mine, double now) {
     activity.reading = now + mine.lag;
     activity.key = activity.reading + activity.left / activity.limit;
     activity.joined = now;
@@ -118,12 +112,10 @@ void Resource::hold_by_limit(ActivityPool& pool, Slot slot, double now) {
     limit_thresholds_.push(-activity.threshold(), activity.tag);
 }
 
-void Resource::hold_by_level(ActivityPool& pool, Slot slot, double now) {
-    Activity& activity = pool[slot];
-    KindShare& mine = share(activity.kind);
-    activity.reading = mine.shared.after(now - since_);
+void Resource::hold_by_level(Activity& activity, KindShare& mine) {
+    activity.reading = mine.shared.total;
     activity.key = activity.reading + activity.left / activity.weight;
-    activity.joined = levels_.after(now - since_);
+    activity.joined = levels_.total;
     activity.hold = Hold::level;
     mine.shared_ends.push(activity.key, activity.tag);
     mine.weights.add(activity.weight);
@@ -133,11 +125,10 @@ void Resource::hold_by_level(ActivityPool& pool, Slot slot, double now) {
 
 // Takes the activity out of its hold. When it crosses, it was the top of its threshold heap and has
 // been popped there already.
-void Resource::let_go(ActivityPool& pool, Slot slot, double now, bool crossing) {
-    Activity& activity = pool[slot];
-    KindShare& mine = share(activity.kind);
+void Resource::let_go(const ActivityPool& pool, Activity& activity, KindShare& mine, double now,
+                      bool crossing) {
     activity.consumed = consumed_by(activity, now);
-    activity.left = remaining(activity, now);
+    activity.left = remaining(activity, mine, now);
     const KeyHeap::Entry end{activity.key, activity.tag};
     const Hold hold = activity.hold;
     activity.hold = Hold::nothing;
@@ -179,18 +170,20 @@ void Resource::find_level(ActivityPool& pool, double now) {
     // as well. So each loop runs once through those that cross, and none crosses back.
     while (const auto* top = limit_thresholds_.top(CurrentThreshold{pool, Hold::limit})) {
         if (-top->key <= level) break;
-        const Slot slot = ActivityPool::slot_of(top->tag);
+        Activity& activity = pool[ActivityPool::slot_of(top->tag)];
+        KindShare& mine = share(activity.kind);
         limit_thresholds_.pop();
-        let_go(pool, slot, now, true);
-        hold_by_level(pool, slot, now);
+        let_go(pool, activity, mine, now, true);
+        hold_by_level(activity, mine);
         level = balance();
     }
     while (const auto* top = level_thresholds_.top(CurrentThreshold{pool, Hold::level})) {
         if (top->key > level) break;
-        const Slot slot = ActivityPool::slot_of(top->tag);
+        Activity& activity = pool[ActivityPool::slot_of(top->tag)];
+        KindShare& mine = share(activity.kind);
         level_thresholds_.pop();
-        let_go(pool, slot, now, true);
-        hold_by_limit(pool, slot, now);
+        let_go(pool, activity, mine, now, true);
+        hold_by_limit(activity, mine, now);
         level = balance();
     }
     if (level < 0.0) level = 0.0;  // capacity 0 less a rounding error
@@ -306,7 +299,10 @@ std::vector<Slot> Resource::joined(const ActivityPool& pool) const {
 }
 
 double Resource::remaining(const Activity& activity, double now) const {
-    const KindShare& mine = share(activity.kind);
+    return remaining(activity, share(activity.kind), now);
+}
+
+double Resource::remaining(const Activity& activity, const KindShare& mine, double now) const {
     const double elapsed = now - since_;
     const double progress =
         activity.hold == Hold::limit

@@ -40,8 +40,8 @@ class Resource {
     }
 
     // Counts an activity that begins or ceases to draw here, alone or in a group.
-    void enter(Kind kind);
-    void quit(Kind kind);
+    void enter(Kind kind) { count(share(kind)); }
+    void quit(Kind kind) { discount(share(kind)); }
 
     // An activity that draws on this resource only begins or ceases to.
     void join(ActivityPool& pool, Slot slot, double now);
@@ -81,14 +81,28 @@ class Resource {
     bool dirty = false;
 
   private:
-    [[nodiscard]] KindShare& share(Kind kind);
-    [[nodiscard]] const KindShare& share(Kind kind) const;
-    void hold_by_limit(ActivityPool& pool, Slot slot, double now);
-    void hold_by_level(ActivityPool& pool, Slot slot, double now);
-    void let_go(ActivityPool& pool, Slot slot, double now, bool crossing);
+    [[nodiscard]] KindShare& share(Kind kind) {
+        // Most resources see one kind only.
+        return !kinds_.empty() && kinds_.front().kind == kind ? kinds_.front() : find_kind(kind);
+    }
+    [[nodiscard]] const KindShare& share(Kind kind) const {
+        return const_cast<Resource*>(this)->share(kind);
+    }
+    KindShare& find_kind(Kind kind);
+    void hold_by_limit(Activity& activity, KindShare& mine, double now);
+    void hold_by_level(Activity& activity, KindShare& mine);
+    void let_go(const ActivityPool& pool, Activity& activity, KindShare& mine, double now,
+                bool crossing);
+    [[nodiscard]] double remaining(const Activity& activity, const KindShare& mine,
+                                   double now) const;
+    void count(KindShare& mine);
+    void discount(KindShare& mine);
     [[nodiscard]] double balance() const;
     void find_level(ActivityPool& pool, double now);
-    void anchor(double now);
+    void anchor(double now) {
+        if (now > since_) advance(now);
+    }
+    void advance(double now);
     void rest(KindShare& share);
 
     std::vector<KindShare> kinds_;

@@ -90,23 +90,26 @@ void Simulation::check_future(const char* what, double time) const {
 
 // ---- The main loop ------------------------------------------------------------------------------
 
-bool Simulation::ready() {
+double Simulation::ready() {
     for (;;) {
         // Whatever happens at this very instant is settled in one go, before time moves on.
-        if (queue_.next_time() <= now_) return true;
+        const double next = queue_.next_time();
+        if (next <= now_) return now_;
         if (!to_split_.empty()) split_groups();
         if (!dirty_resources_.empty() || !dirty_groups_.empty()) {
             settle();
         } else if (!rate_notices_.empty()) {
             notice_rates();
         } else {
-            return !queue_.empty();
+            return next;
         }
     }
 }
 
 bool Simulation::step(double before) {
-    if (!ready() || queue_.next_time() >= before) return false;
+    const double next = ready();
+    if (next >= before) return false;
+    now_ = next;
     fire();
     return true;
 }
@@ -118,9 +121,7 @@ void Simulation::run_until(double time) {
     now_ = time;
 }
 
-double Simulation::next_time() {
-    return ready() ? std::max(queue_.next_time(), now_) : never;
-}
+double Simulation::next_time() { return ready(); }
 
 void Simulation::jump(double time) {
     check_future("the time to jump to", time);
@@ -133,10 +134,11 @@ void Simulation::jump(double time) {
 std::size_t Simulation::skip(double time) {
     check_future("the time to skip to", time);
     std::size_t dropped = 0;
-    while (ready() && queue_.next_time() < time) {
+    for (double next = ready(); next < time; next = ready()) {
         const EventId event = queue_.next();
         const EventQueue::Slot slot = queue_[event];
         if (slot.kind != EventKind::timer) {
+            now_ = next;
             fire();
             continue;
         }
@@ -167,12 +169,10 @@ std::size_t Simulation::skip(double time) {
 }
 
 void Simulation::fire() {
-    const EventId event = queue_.next();
-    now_ = std::max(now_, queue_.next_time());
+    const EventId event = queue_.take();
     const EventQueue::Slot slot = queue_[event];
     switch (slot.kind) {
         case EventKind::end:
-            queue_.cancel(event);
             if (slot.subject & group_mark) {
                 end_due_in(static_cast<std::uint32_t>(slot.subject));
             } else {
@@ -203,7 +203,7 @@ void Simulation::fire() {
     }
 }
 
-// The client says when it wants to be asked again; the event stays in place meanwhile.
+// The client says when it wants to be asked again.
 void Simulation::feed(EventId event, std::uint64_t token) {
     const double next = client_ ? client_->feed(token) : never;
     if (next < never) {

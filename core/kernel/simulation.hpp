@@ -175,8 +175,8 @@ class Simulation {
     void check_open() const;
     void check_future(const char* what, double time) const;
 
-    // The next event is due, and all before it is settled.
-    [[nodiscard]] bool ready();
+    // The time of the next event, with all that precedes it settled.
+    [[nodiscard]] double ready();
     void fire();
     void feed(EventId event, std::uint64_t token);
     void end_due(ResourceId id);

@@ -39,3 +39,8 @@ __all__ = [
     "any_of",
     "run_columns",
 ]
+
+# Errors and representations name the public place, not the extension.
+for _public in map(globals().get, __all__):
+    if isinstance(_public, type):
+        _public.__module__ = __name__

@@ -1,0 +1,54 @@
+"""What users see of the extension: its examples run, and its types are those of the stub."""
+
+import doctest
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import twinloop.engine
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def documented() -> dict[str, str]:
+    """The docstrings of the public names, and of their members, that hold examples."""
+    found = {}
+    for name in twinloop.engine.__all__:
+        public = getattr(twinloop.engine, name)
+        for member, thing in [("", public), *vars(public).items()]:
+            doc = getattr(thing, "__doc__", None) or ""
+            if ">>>" in doc:
+                found[f"{name}.{member}".rstrip(".")] = doc
+    return found
+
+
+@pytest.mark.parametrize("name", documented())
+def test_examples_of_docstrings_run(name: str) -> None:
+    examples = doctest.DocTestParser().get_doctest(documented()[name], {}, name, None, None)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    assert runner.run(examples).failed == 0
+
+
+def test_every_public_name_is_documented() -> None:
+    for name in twinloop.engine.__all__:
+        public = getattr(twinloop.engine, name)
+        assert public.__doc__, name
+        if isinstance(public, type):
+            assert public.__module__ == "twinloop.engine", name
+
+
+def test_the_stub_is_what_the_extension_says(tmp_path: Path) -> None:
+    pytest.importorskip("nanobind")
+    fresh = tmp_path / "_core.pyi"
+    command = [sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "twinloop._core"]
+    command += ["-p", str(ROOT / "core/bind/stub.pattern"), "-o", str(fresh)]
+    subprocess.run(command, check=True)
+    stub = ROOT / "src/twinloop/_core.pyi"
+    assert fresh.read_text() == stub.read_text(), "run `make stub`"
+
+
+def test_importing_the_extension_alone_works() -> None:
+    assert importlib.import_module("twinloop._core").Environment is twinloop.engine.Environment
