@@ -20,7 +20,7 @@ PY_DIRS    := $(wildcard conftest.py src tests verify benchmarks examples)
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench verify sanitize docs clean FORCE
+.PHONY: help demo test lint stub format bench verify sanitize docs clean FORCE
 
 help: ## say what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ lint: $(VENV)/.package $(VENV)/.extra-lint ## check style and types, Python and 
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run -Werror $(CXX_FILES)
 	@$(MAKE) --no-print-directory $(BUILD)/.tidy
+
+stub: $(VENV)/.package ## write the types of the extension anew, after a change of core/bind
+	$(PY) -m nanobind.stubgen -q -m twinloop._core -p core/bind/stub.pattern -o src/twinloop/_core.pyi
 
 format: $(VENV)/.extra-lint ## rewrite the sources in the style that lint asks for
 	$(BIN)/ruff check --fix-only --quiet $(PY_DIRS)

@@ -18,7 +18,7 @@ def documented() -> dict[str, str]:
     found = {}
     for name in twinloop.engine.__all__:
         public = getattr(twinloop.engine, name)
-        for member, thing in [("", public), *vars(public).items()]:
+        for member, thing in [("", public), *getattr(public, "__dict__", {}).items()]:
             doc = getattr(thing, "__doc__", None) or ""
             if ">>>" in doc:
                 found[f"{name}.{member}".rstrip(".")] = doc

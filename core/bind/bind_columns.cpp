@@ -47,8 +47,8 @@ void check_resources(const Columns& columns) {
             if (route[i] == -1 && columns.width > 1) continue;
             if (route[i] < 0 || route[i] >= count)
                 refuse_row("resource", row,
-                           "there is no resource " + std::to_string(route[i]) + " (capacity names " +
-                               std::to_string(count) + ")");
+                           "there is no resource " + std::to_string(route[i]) +
+                               " (capacity names " + std::to_string(count) + ")");
             for (std::size_t j = 0; j < i; ++j)
                 if (route[j] == route[i])
                     refuse_row("resource", row,
@@ -59,7 +59,8 @@ void check_resources(const Columns& columns) {
     }
 }
 
-std::span<const double> reals(const char* name, const std::optional<Reals>& column, std::size_t rows) {
+std::span<const double> reals(const char* name, const std::optional<Reals>& column,
+                              std::size_t rows) {
     if (!column) return {};
     if (column->shape(0) != rows)
         throw nb::value_error(("column `" + std::string(name) + "` has " +
@@ -73,24 +74,25 @@ std::span<const std::int64_t> integers(const char* name, const std::optional<Int
                                        std::size_t rows, std::size_t max_dimensions) {
     if (!column) return {};
     if (column->ndim() < 1 || column->ndim() > max_dimensions || column->shape(0) != rows)
-        throw nb::value_error(("column `" + std::string(name) + "` must have as many rows as `start` (" +
-                               std::to_string(rows) + ")")
+        throw nb::value_error(("column `" + std::string(name) +
+                               "` must have as many rows as `start` (" + std::to_string(rows) + ")")
                                   .c_str());
     return {column->data(), column->size()};
 }
 
 nb::object as_array(std::vector<double>&& values) {
     auto* kept = new std::vector<double>(std::move(values));
-    const nb::capsule owner(kept,
-                            [](void* each) noexcept { delete static_cast<std::vector<double>*>(each); });
-    return nb::cast(nb::ndarray<nb::numpy, double, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
+    const nb::capsule owner(
+        kept, [](void* each) noexcept { delete static_cast<std::vector<double>*>(each); });
+    return nb::cast(
+        nb::ndarray<nb::numpy, double, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
 }
 
 [[noreturn]] void raise_stalled(const std::vector<Stalled>& stalled) {
     const std::string where = "resource " + std::to_string(stalled.front().where);
-    const std::string message = std::to_string(stalled.size()) + " of the rows can never end; row " +
-                                std::to_string(stalled.front().slot) + ": " +
-                                why(stalled.front(), where);
+    const std::string message =
+        std::to_string(stalled.size()) + " of the rows can never end; row " +
+        std::to_string(stalled.front().slot) + ": " + why(stalled.front(), where);
     PyErr_SetString(types.stalled, message.c_str());
     throw nb::python_error();
 }
@@ -109,7 +111,8 @@ Result run(const Reals& start, const Reals& work, const std::optional<Reals>& ca
     columns.kind = integers("kind", kind, rows, 1);
     columns.resource = integers("resource", resource, rows, 2);
     if (resource && resource->ndim() == 2) columns.width = resource->shape(1);
-    columns.capacity = capacity ? std::span(capacity->data(), capacity->shape(0)) : std::span(&one, 1);
+    columns.capacity =
+        capacity ? std::span(capacity->data(), capacity->shape(0)) : std::span(&one, 1);
     if (PyCallable_Check(efficiency.ptr()))
         throw nb::type_error("run_columns takes efficiencies as a table: it runs without Python");
     columns.efficiency = efficiency_from(efficiency);
@@ -144,29 +147,33 @@ Result run(const Reals& start, const Reals& work, const std::optional<Reals>& ca
 
 void bind_columns(nb::module_& module) {
     nb::class_<Result>(module, "ColumnRun", nb::is_final(), "What `run_columns` gives back.")
-        .def_prop_ro("finish", [](const Result& self) { return self.finish; },
-                     nb::sig("def finish(self) -> numpy.typing.NDArray[numpy.float64]"),
-                     "When each row finished.")
-        .def_prop_ro("events", [](const Result& self) { return self.events; },
-                     "How much happened: starts and ends.")
-        .def_prop_ro("rates", [](const Result& self) { return self.rates; },
-                     nb::sig("def rates(self) -> dict[str, numpy.typing.NDArray[typing.Any]] | None"),
-                     "With `record`: the rates over time, as `Recording.rates` gives them.");
+        .def_prop_ro(
+            "finish", [](const Result& self) { return self.finish; },
+            nb::sig("def finish(self) -> numpy.typing.NDArray[numpy.float64]"),
+            "When each row finished.")
+        .def_prop_ro(
+            "events", [](const Result& self) { return self.events; },
+            "How much happened: starts and ends.")
+        .def_prop_ro(
+            "rates", [](const Result& self) { return self.rates; },
+            nb::sig("def rates(self) -> dict[str, numpy.typing.NDArray[typing.Any]] | None"),
+            "With `record`: the rates over time, as `Recording.rates` gives them.");
 
-    module.def("run_columns_native", &run, nb::arg("start"), nb::arg("work"), nb::kw_only(),
-               nb::arg("capacity").none(), nb::arg("resource").none(), nb::arg("limit").none(),
-               nb::arg("weight").none(), nb::arg("kind").none(), nb::arg("efficiency").none(),
-               nb::arg("record"),
-               nb::sig("def run_columns_native(start: numpy.typing.NDArray[numpy.float64], work: "
-                       "numpy.typing.NDArray[numpy.float64], *, capacity: "
-                       "numpy.typing.NDArray[numpy.float64] | None, resource: "
-                       "numpy.typing.NDArray[numpy.int64] | None, limit: "
-                       "numpy.typing.NDArray[numpy.float64] | None, weight: "
-                       "numpy.typing.NDArray[numpy.float64] | None, kind: "
-                       "numpy.typing.NDArray[numpy.int64] | None, efficiency: "
-                       "collections.abc.Mapping[int, collections.abc.Sequence[float]] | None, record: "
-                       "bool) -> ColumnRun"),
-               "See `twinloop.engine.run_columns`, which turns what it is given into columns.");
+    module.def(
+        "run_columns_native", &run, nb::arg("start"), nb::arg("work"), nb::kw_only(),
+        nb::arg("capacity").none(), nb::arg("resource").none(), nb::arg("limit").none(),
+        nb::arg("weight").none(), nb::arg("kind").none(), nb::arg("efficiency").none(),
+        nb::arg("record"),
+        nb::sig("def run_columns_native(start: numpy.typing.NDArray[numpy.float64], work: "
+                "numpy.typing.NDArray[numpy.float64], *, capacity: "
+                "numpy.typing.NDArray[numpy.float64] | None, resource: "
+                "numpy.typing.NDArray[numpy.int64] | None, limit: "
+                "numpy.typing.NDArray[numpy.float64] | None, weight: "
+                "numpy.typing.NDArray[numpy.float64] | None, kind: "
+                "numpy.typing.NDArray[numpy.int64] | None, efficiency: "
+                "collections.abc.Mapping[int, collections.abc.Sequence[float]] | None, record: "
+                "bool) -> ColumnRun"),
+        "See `twinloop.engine.run_columns`, which turns what it is given into columns.");
 }
 
 }  // namespace twinloop::bind

@@ -134,56 +134,63 @@ that it can use first; equals share max-min).
              nb::arg("sharing") = "max-min",
              nb::sig("def __init__(self, *, start: float = 0.0, sharing: typing.Literal['max-min', "
                      "'strict-priority'] = 'max-min') -> None"))
-        .def_prop_ro("now", [](const Environment& self) { return self.sim.now(); },
-                     "The time, in seconds.")
-        .def_prop_ro("events", [](const Environment& self) { return self.sim.events(); },
-                     "How much has happened: starts and ends of activities, timers, steps of profiles.")
+        .def_prop_ro(
+            "now", [](const Environment& self) { return self.sim.now(); }, "The time, in seconds.")
+        .def_prop_ro(
+            "events", [](const Environment& self) { return self.sim.events(); },
+            "How much has happened: starts and ends of activities, timers, steps of profiles.")
 
         // Time
-        .def("event", [](nb::handle self) { return make<Event>(types.event, self); },
-             nb::sig("def event(self) -> Event"),
-             "An event that somebody lets happen with `succeed` or `fail`.")
-        .def("process",
-             [](nb::handle self, nb::handle generator) {
-                 if (!PyIter_Check(generator.ptr()) ||
-                     PyObject_HasAttrString(generator.ptr(), "throw") != 1)
-                     throw nb::type_error(
-                         "process() takes a generator: call the generator function, as in "
-                         "env.process(job(1))");
-                 Environment& env = part<Environment>(self);
-                 nb::object process = make<Process>(types.process, self, generator);
-                 env.schedule(env.sim.now(), process, EventKind::urgent);
-                 ++env.processes;
-                 return process;
-             },
-             nb::arg("generator"),
-             nb::sig("def process(self, generator: collections.abc.Generator[Event, typing.Any, object]) "
-                     "-> Process"),
-             "Let a generator live here: it starts at the present time and runs from event to event.")
-        .def("every",
-             [](nb::handle self, double period, nb::handle function, nb::args args,
-                nb::handle start, nb::handle count) {
-                 if (!PyCallable_Check(function.ptr()))
-                     throw nb::type_error("a timer needs a function to call");
-                 Environment& env = part<Environment>(self);
-                 std::uint64_t times = std::numeric_limits<std::uint64_t>::max();
-                 if (!count.is_none()) {
-                     const auto given = nb::cast<std::int64_t>(count);
-                     if (given < 1) throw nb::value_error("count must be at least 1");
-                     times = static_cast<std::uint64_t>(given);
-                 }
-                 check_positive("period", period);
-                 const double first =
-                     start.is_none() ? env.sim.now() + period : nb::cast<double>(start);
-                 nb::object timer = make<Timer>(types.timer, self, function, args);
-                 part<Timer>(timer).event = env.schedule_timer_every(first, period, times, timer);
-                 return timer;
-             },
-             nb::arg("period"), nb::arg("function"), nb::arg("args"), nb::kw_only(),
-             nb::arg("start") = nb::none(), nb::arg("count") = nb::none(),
-             nb::sig("def every(self, period: float, function: collections.abc.Callable[..., object], "
-                     "*args: object, start: float | None = None, count: int | None = None) -> Timer"),
-             R"doc(
+        .def(
+            "event", [](nb::handle self) { return make<Event>(types.event, self); },
+            nb::sig("def event(self) -> Event"),
+            "An event that somebody lets happen with `succeed` or `fail`.")
+        .def(
+            "process",
+            [](nb::handle self, nb::handle generator) {
+                if (!PyIter_Check(generator.ptr()) ||
+                    PyObject_HasAttrString(generator.ptr(), "throw") != 1)
+                    throw nb::type_error(
+                        "process() takes a generator: call the generator function, as in "
+                        "env.process(job(1))");
+                Environment& env = part<Environment>(self);
+                nb::object process = make<Process>(types.process, self, generator);
+                env.schedule(env.sim.now(), process, EventKind::urgent);
+                ++env.processes;
+                return process;
+            },
+            nb::arg("generator"),
+            nb::sig("def process(self, generator: collections.abc.Generator[Event, typing.Any, "
+                    "object]) "
+                    "-> Process"),
+            "Let a generator live here: it starts at the present time and runs from event to "
+            "event.")
+        .def(
+            "every",
+            [](nb::handle self, double period, nb::handle function, nb::args args, nb::handle start,
+               nb::handle count) {
+                if (!PyCallable_Check(function.ptr()))
+                    throw nb::type_error("a timer needs a function to call");
+                Environment& env = part<Environment>(self);
+                std::uint64_t times = std::numeric_limits<std::uint64_t>::max();
+                if (!count.is_none()) {
+                    const auto given = nb::cast<std::int64_t>(count);
+                    if (given < 1) throw nb::value_error("count must be at least 1");
+                    times = static_cast<std::uint64_t>(given);
+                }
+                check_positive("period", period);
+                const double first =
+                    start.is_none() ? env.sim.now() + period : nb::cast<double>(start);
+                nb::object timer = make<Timer>(types.timer, self, function, args);
+                part<Timer>(timer).event = env.schedule_timer_every(first, period, times, timer);
+                return timer;
+            },
+            nb::arg("period"), nb::arg("function"), nb::arg("args"), nb::kw_only(),
+            nb::arg("start") = nb::none(), nb::arg("count") = nb::none(),
+            nb::sig(
+                "def every(self, period: float, function: collections.abc.Callable[..., object], "
+                "*args: object, start: float | None = None, count: int | None = None) -> Timer"),
+            R"doc(
 Call `function(*args)` again and again: first at `start` (one period from now), `count` times or
 until it is cancelled.
 
@@ -195,9 +202,10 @@ tick at 10
 tick at 20
 tick at 30
 )doc")
-        .def("run", [](Environment& self, nb::handle until) { return self.run(until); },
-             nb::arg("until") = nb::none(),
-             nb::sig("def run(self, until: float | Event | None = None) -> typing.Any"), R"doc(
+        .def(
+            "run", [](Environment& self, nb::handle until) { return self.run(until); },
+            nb::arg("until") = nb::none(),
+            nb::sig("def run(self, until: float | Event | None = None) -> typing.Any"), R"doc(
 Run to the end, until a time, or until an event has happened (and return its value).
 
 Events at the time `until` itself are left for the next run. Run to the end raises `StalledError`
@@ -214,20 +222,23 @@ twinloop.engine.StalledError: 1 activity can never end:
   job: the capacity of host is 0 and nothing is left to change it
 )doc")
         .def("step", &Environment::step,
-             "Let the next event happen (all ends of one instant on one resource together); False if "
+             "Let the next event happen (all ends of one instant on one resource together); False "
+             "if "
              "there is none.")
-        .def("peek",
-             [](Environment& self) {
-                 self.check_idle();
-                 return self.sim.next_time();
-             },
-             "The time of the next event, or infinity.")
-        .def("jump",
-             [](Environment& self, double to) {
-                 self.check_idle();
-                 self.sim.jump(to);
-             },
-             nb::arg("to"), "Move the clock over empty time; an event on the way is an error.")
+        .def(
+            "peek",
+            [](Environment& self) {
+                self.check_idle();
+                return self.sim.next_time();
+            },
+            "The time of the next event, or infinity.")
+        .def(
+            "jump",
+            [](Environment& self, double to) {
+                self.check_idle();
+                self.sim.jump(to);
+            },
+            nb::arg("to"), "Move the clock over empty time; an event on the way is an error.")
         .def("skip", &Environment::skip, nb::arg("to"), R"doc(
 Move the clock on and drop the timers on the way; returns how many calls were dropped.
 
@@ -244,24 +255,26 @@ tick at 100
 )doc")
 
         // Resources and activities
-        .def("resource",
-             [](nb::handle self, double capacity, nb::handle name, nb::handle efficiency) {
-                 Environment& env = part<Environment>(self);
-                 const ResourceId id = env.sim.add_resource(capacity, efficiency_from(efficiency));
-                 nb::object resource = make<Resource>(
-                     types.resource, self, id,
-                     name.is_none() ? "resource " + std::to_string(id) : nb::cast<std::string>(name),
-                     efficiency);
-                 env.resources.push_back(resource.inc_ref().ptr());
-                 return resource;
-             },
-             nb::arg("capacity"), nb::arg("name") = nb::none(), nb::kw_only(),
-             nb::arg("efficiency") = nb::none(),
-             nb::sig("def resource(self, capacity: float, name: str | None = None, *, efficiency: "
-                     "collections.abc.Mapping[int, collections.abc.Sequence[float]] | "
-                     "collections.abc.Callable[[dict[int, int]], collections.abc.Mapping[int, float]] "
-                     "| None = None) -> Resource"),
-             R"doc(
+        .def(
+            "resource",
+            [](nb::handle self, double capacity, nb::handle name, nb::handle efficiency) {
+                Environment& env = part<Environment>(self);
+                const ResourceId id = env.sim.add_resource(capacity, efficiency_from(efficiency));
+                nb::object resource = make<Resource>(
+                    types.resource, self, id,
+                    name.is_none() ? "resource " + std::to_string(id) : nb::cast<std::string>(name),
+                    efficiency);
+                env.resources.push_back(resource.inc_ref().ptr());
+                return resource;
+            },
+            nb::arg("capacity"), nb::arg("name") = nb::none(), nb::kw_only(),
+            nb::arg("efficiency") = nb::none(),
+            nb::sig(
+                "def resource(self, capacity: float, name: str | None = None, *, efficiency: "
+                "collections.abc.Mapping[int, collections.abc.Sequence[float]] | "
+                "collections.abc.Callable[[dict[int, int]], collections.abc.Mapping[int, float]] "
+                "| None = None) -> Resource"),
+            R"doc(
 A new resource.
 
 `efficiency` says how much of what an activity draws becomes progress, given who else runs there:
@@ -276,22 +289,24 @@ function from counts by kind to efficiencies by kind, which must not touch the e
 >>> env.now, jobs[0].consumed, jobs[0].done
 (10.0, 10.0, 8.0)
 )doc")
-        .def("start",
-             [](nb::handle self, double work, nb::object resources, nb::handle limit, double weight,
-                std::int64_t kind, std::int64_t priority, double latency, nb::handle at,
-                nb::handle name) {
-                 if (Py_TYPE(resources.ptr()) != types.resource) resources = nb::tuple(resources);
-                 return part<Environment>(self).start(
-                     self, work, resources, {limit, weight, kind, priority, latency, at, name});
-             },
-             nb::arg("work"), nb::arg("resources"), nb::kw_only(), nb::arg("limit") = nb::none(),
-             nb::arg("weight") = 1.0, nb::arg("kind") = 0, nb::arg("priority") = 0,
-             nb::arg("latency") = 0.0, nb::arg("at") = nb::none(), nb::arg("name") = nb::none(),
-             nb::sig("def start(self, work: float, resources: Resource | "
-                     "collections.abc.Iterable[Resource], *, limit: float | None = None, weight: float "
-                     "= 1.0, kind: int = 0, priority: int = 0, latency: float = 0.0, at: float | None "
-                     "= None, name: str | None = None) -> Activity"),
-             R"doc(
+        .def(
+            "start",
+            [](nb::handle self, double work, nb::object resources, nb::handle limit, double weight,
+               std::int64_t kind, std::int64_t priority, double latency, nb::handle at,
+               nb::handle name) {
+                if (Py_TYPE(resources.ptr()) != types.resource) resources = nb::tuple(resources);
+                return part<Environment>(self).start(
+                    self, work, resources, {limit, weight, kind, priority, latency, at, name});
+            },
+            nb::arg("work"), nb::arg("resources"), nb::kw_only(), nb::arg("limit") = nb::none(),
+            nb::arg("weight") = 1.0, nb::arg("kind") = 0, nb::arg("priority") = 0,
+            nb::arg("latency") = 0.0, nb::arg("at") = nb::none(), nb::arg("name") = nb::none(),
+            nb::sig(
+                "def start(self, work: float, resources: Resource | "
+                "collections.abc.Iterable[Resource], *, limit: float | None = None, weight: float "
+                "= 1.0, kind: int = 0, priority: int = 0, latency: float = 0.0, at: float | None "
+                "= None, name: str | None = None) -> Activity"),
+            R"doc(
 Start an activity that draws on one resource or on several at once, at one rate on all of them.
 
 `limit` is its highest rate, `weight` its share of the level, `kind` what efficiencies go by,
@@ -309,44 +324,48 @@ the time `at`.
         .def_prop_ro("activities", &Environment::activities,
                      nb::sig("def activities(self) -> list[Activity]"),
                      "All that live, in the order in which they were started.")
-        .def_prop_ro("resources",
-                     [](const Environment& self) {
-                         nb::list list;
-                         for (PyObject* each : self.resources) list.append(nb::handle(each));
-                         return list;
-                     },
-                     nb::sig("def resources(self) -> list[Resource]"),
-                     "All resources, in the order in which they were made.")
-        .def("influence_group",
-             [](Environment& self, nb::handle resource) {
-                 const auto route = self.route_of(resource);
-                 if (route.size() != 1) throw nb::value_error("name one resource");
-                 nb::list members;
-                 for (const ResourceId id : self.sim.influence_group(route.front()))
-                     members.append(nb::handle(self.resources[id]));
-                 return members;
-             },
-             nb::arg("resource"),
-             nb::sig("def influence_group(self, resource: Resource) -> list[Resource]"),
-             "The resources that activities couple to this one, directly or through others, itself "
-             "included.")
+        .def_prop_ro(
+            "resources",
+            [](const Environment& self) {
+                nb::list list;
+                for (PyObject* each : self.resources) list.append(nb::handle(each));
+                return list;
+            },
+            nb::sig("def resources(self) -> list[Resource]"),
+            "All resources, in the order in which they were made.")
+        .def(
+            "influence_group",
+            [](Environment& self, nb::handle resource) {
+                const auto route = self.route_of(resource);
+                if (route.size() != 1) throw nb::value_error("name one resource");
+                nb::list members;
+                for (const ResourceId id : self.sim.influence_group(route.front()))
+                    members.append(nb::handle(self.resources[id]));
+                return members;
+            },
+            nb::arg("resource"),
+            nb::sig("def influence_group(self, resource: Resource) -> list[Resource]"),
+            "The resources that activities couple to this one, directly or through others, itself "
+            "included.")
 
         // Looking on
-        .def("observe",
-             [](nb::handle self, nb::handle started, nb::handle ended, nb::handle rate) {
-                 for (const nb::handle each : {started, ended, rate})
-                     if (!each.is_none() && !PyCallable_Check(each.ptr()))
-                         throw nb::type_error("observe() takes functions");
-                 nb::object object = make<Onlooker>(types.onlooker, self, started, ended, rate);
-                 attach(self, object, &part<Onlooker>(object));
-                 return object;
-             },
-             nb::kw_only(), nb::arg("started") = nb::none(), nb::arg("ended") = nb::none(),
-             nb::arg("rate") = nb::none(),
-             nb::sig("def observe(self, *, started: collections.abc.Callable[[Activity], object] | None "
-                     "= None, ended: collections.abc.Callable[[Activity], object] | None = None, rate: "
-                     "collections.abc.Callable[[Resource], object] | None = None) -> Observer"),
-             R"doc(
+        .def(
+            "observe",
+            [](nb::handle self, nb::handle started, nb::handle ended, nb::handle rate) {
+                for (const nb::handle each : {started, ended, rate})
+                    if (!each.is_none() && !PyCallable_Check(each.ptr()))
+                        throw nb::type_error("observe() takes functions");
+                nb::object object = make<Onlooker>(types.onlooker, self, started, ended, rate);
+                attach(self, object, &part<Onlooker>(object));
+                return object;
+            },
+            nb::kw_only(), nb::arg("started") = nb::none(), nb::arg("ended") = nb::none(),
+            nb::arg("rate") = nb::none(),
+            nb::sig(
+                "def observe(self, *, started: collections.abc.Callable[[Activity], object] | None "
+                "= None, ended: collections.abc.Callable[[Activity], object] | None = None, rate: "
+                "collections.abc.Callable[[Resource], object] | None = None) -> Observer"),
+            R"doc(
 Be told when an activity starts to draw, when one has ended, and when the rate of a resource changes.
 
 >>> from twinloop.engine import Environment
@@ -358,14 +377,15 @@ Be told when an activity starts to draw, when one has ended, and when the rate o
 0: host at 1
 5: host at 0
 )doc")
-        .def("record",
-             [](nb::handle self) {
-                 nb::object object = make<Recording>(types.recording, self);
-                 attach(self, object, &part<Recording>(object).recorder);
-                 return object;
-             },
-             nb::sig("def record(self) -> Recording"),
-             "Record the rates of all resources from now on, natively.")
+        .def(
+            "record",
+            [](nb::handle self) {
+                nb::object object = make<Recording>(types.recording, self);
+                attach(self, object, &part<Recording>(object).recorder);
+                return object;
+            },
+            nb::sig("def record(self) -> Recording"),
+            "Record the rates of all resources from now on, natively.")
 
         // Copies
         .def("copy", &Environment::copy, nb::sig("def copy(self) -> Environment"), R"doc(

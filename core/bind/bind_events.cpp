@@ -43,7 +43,8 @@ std::string shown(nb::handle self) {
 }  // namespace
 
 void bind_events(nb::module_& module) {
-    nb::class_<Event> event(module, "Event", nb::is_final(), nb::type_slots(collected<Event>), R"doc(
+    nb::class_<Event> event(module, "Event", nb::is_final(), nb::type_slots(collected<Event>),
+                            R"doc(
 Something that happens once, and that processes can wait for.
 
 Made by `Environment.event`, and decided by `succeed` or `fail`:
@@ -61,56 +62,63 @@ Made by `Environment.event`, and decided by `succeed` or `fail`:
 )doc");
     types.event = reinterpret_cast<PyTypeObject*>(event.ptr());
     event
-        .def("succeed",
-             [](nb::handle self, nb::object value) {
-                 part<Event>(self).trigger(self, std::move(value), true);
-             },
-             nb::arg("value") = nb::none(),
-             nb::sig("def succeed(self, value: object = None) -> None"),
-             "Let it happen, with a value for those who wait.")
-        .def("fail",
-             [](nb::handle self, nb::object exception) {
-                 if (!PyExceptionInstance_Check(exception.ptr()))
-                     throw nb::type_error("fail() takes an exception");
-                 part<Event>(self).trigger(self, std::move(exception), false);
-             },
-             nb::arg("exception"), nb::sig("def fail(self, exception: BaseException) -> None"),
-             "Let it fail: the exception is thrown into those who wait, or out of `run` if nobody does.")
-        .def("then",
-             [](nb::handle self, nb::handle function) {
-                 if (!PyCallable_Check(function.ptr()))
-                     throw nb::type_error("then() takes a function of the event");
-                 Event& event = part<Event>(self);
-                 if (event.stage != Stage::processed) {
-                     event.add_waiter(function);
-                     return;
-                 }
-                 const nb::object timer = make<Timer>(types.timer, event.env_object(), function,
-                                                      nb::make_tuple(self));
-                 part<Timer>(timer).event = event.env().schedule_timer(event.env().sim.now(), timer);
-             },
-             nb::arg("function"),
-             nb::sig("def then(self, function: collections.abc.Callable[[Event], object]) -> None"),
-             "Call `function(event)` when it happens; at once if it has happened already.")
-        .def_prop_ro("triggered",
-                     [](const Event& self) { return self.stage != Stage::pending; },
-                     "Whether its outcome is decided.")
-        .def_prop_ro("processed",
-                     [](const Event& self) { return self.stage == Stage::processed; },
-                     "Whether those who wait have been told.")
-        .def_prop_ro("ok",
-                     [](const Event& self) { return self.stage != Stage::pending && self.ok; },
-                     "Whether it has succeeded.")
-        .def_prop_ro("value",
-                     [](const Event& self) {
-                         return self.value ? nb::borrow(self.value) : nb::object(nb::none());
-                     },
-                     nb::sig("def value(self) -> typing.Any"),
-                     "Its value, or the exception with which it failed; None while it is pending.")
-        .def("__and__", [](nb::handle self, nb::handle other) { return pair(self, other, true); },
-             nb::sig("def __and__(self, other: Event) -> Condition"), "Both: see `all_of`.")
-        .def("__or__", [](nb::handle self, nb::handle other) { return pair(self, other, false); },
-             nb::sig("def __or__(self, other: Event) -> Condition"), "Either: see `any_of`.")
+        .def(
+            "succeed",
+            [](nb::handle self, nb::object value) {
+                part<Event>(self).trigger(self, std::move(value), true);
+            },
+            nb::arg("value") = nb::none(),
+            nb::sig("def succeed(self, value: object = None) -> None"),
+            "Let it happen, with a value for those who wait.")
+        .def(
+            "fail",
+            [](nb::handle self, nb::object exception) {
+                if (!PyExceptionInstance_Check(exception.ptr()))
+                    throw nb::type_error("fail() takes an exception");
+                part<Event>(self).trigger(self, std::move(exception), false);
+            },
+            nb::arg("exception"), nb::sig("def fail(self, exception: BaseException) -> None"),
+            "Let it fail: the exception is thrown into those who wait, or out of `run` if nobody "
+            "does.")
+        .def(
+            "then",
+            [](nb::handle self, nb::handle function) {
+                if (!PyCallable_Check(function.ptr()))
+                    throw nb::type_error("then() takes a function of the event");
+                Event& event = part<Event>(self);
+                if (event.stage != Stage::processed) {
+                    event.add_waiter(function);
+                    return;
+                }
+                const nb::object timer =
+                    make<Timer>(types.timer, event.env_object(), function, nb::make_tuple(self));
+                part<Timer>(timer).event = event.env().schedule_timer(event.env().sim.now(), timer);
+            },
+            nb::arg("function"),
+            nb::sig("def then(self, function: collections.abc.Callable[[Event], object]) -> None"),
+            "Call `function(event)` when it happens; at once if it has happened already.")
+        .def_prop_ro(
+            "triggered", [](const Event& self) { return self.stage != Stage::pending; },
+            "Whether its outcome is decided.")
+        .def_prop_ro(
+            "processed", [](const Event& self) { return self.stage == Stage::processed; },
+            "Whether those who wait have been told.")
+        .def_prop_ro(
+            "ok", [](const Event& self) { return self.stage != Stage::pending && self.ok; },
+            "Whether it has succeeded.")
+        .def_prop_ro(
+            "value",
+            [](const Event& self) {
+                return self.value ? nb::borrow(self.value) : nb::object(nb::none());
+            },
+            nb::sig("def value(self) -> typing.Any"),
+            "Its value, or the exception with which it failed; None while it is pending.")
+        .def(
+            "__and__", [](nb::handle self, nb::handle other) { return pair(self, other, true); },
+            nb::sig("def __and__(self, other: Event) -> Condition"), "Both: see `all_of`.")
+        .def(
+            "__or__", [](nb::handle self, nb::handle other) { return pair(self, other, false); },
+            nb::sig("def __or__(self, other: Event) -> Condition"), "Either: see `any_of`.")
         .def("__repr__", [](nb::handle self) { return shown(self); });
 
     types.timeout = reinterpret_cast<PyTypeObject*>(
@@ -127,12 +135,13 @@ It is an event itself: it happens when the generator returns, and its value is w
 )doc");
     types.process = reinterpret_cast<PyTypeObject*>(process.ptr());
     process
-        .def("interrupt",
-             [](nb::handle self, nb::object cause) {
-                 part<Process>(self).interrupt(self, std::move(cause));
-             },
-             nb::arg("cause") = nb::none(),
-             nb::sig("def interrupt(self, cause: object = None) -> None"), R"doc(
+        .def(
+            "interrupt",
+            [](nb::handle self, nb::object cause) {
+                part<Process>(self).interrupt(self, std::move(cause));
+            },
+            nb::arg("cause") = nb::none(),
+            nb::sig("def interrupt(self, cause: object = None) -> None"), R"doc(
 Throw `Interrupt` into the process, at the present time.
 
 What it was waiting for goes on without it.
@@ -149,13 +158,15 @@ What it was waiting for goes on without it.
 >>> env.run(until=10)
 2: woken by the cat
 )doc")
-        .def_prop_ro("is_alive", [](const Process& self) { return self.stage == Stage::pending; },
-                     "Whether the generator has not returned yet.")
-        .def_prop_ro("target",
-                     [](const Process& self) {
-                         return self.target ? nb::borrow(self.target) : nb::object(nb::none());
-                     },
-                     nb::sig("def target(self) -> Event | None"), "The event it waits for.");
+        .def_prop_ro(
+            "is_alive", [](const Process& self) { return self.stage == Stage::pending; },
+            "Whether the generator has not returned yet.")
+        .def_prop_ro(
+            "target",
+            [](const Process& self) {
+                return self.target ? nb::borrow(self.target) : nb::object(nb::none());
+            },
+            nb::sig("def target(self) -> Event | None"), "The event it waits for.");
 
     types.condition = reinterpret_cast<PyTypeObject*>(
         nb::class_<Condition, Event>(module, "Condition", nb::is_final(),
@@ -163,34 +174,39 @@ What it was waiting for goes on without it.
                                      "Happens when others have: see `all_of` and `any_of`.")
             .ptr());
 
-    nb::class_<Timer> timer(module, "Timer", nb::is_final(), nb::type_slots(collected<Timer>),
-                            "A call that is to come: see `Environment.call_later` and `Environment.every`.");
+    nb::class_<Timer> timer(
+        module, "Timer", nb::is_final(), nb::type_slots(collected<Timer>),
+        "A call that is to come: see `Environment.call_later` and `Environment.every`.");
     types.timer = reinterpret_cast<PyTypeObject*>(timer.ptr());
     timer
-        .def("cancel",
-             [](nb::handle self) {
-                 const Timer& timer = part<Timer>(self);
-                 return timer.env().cancel_timer(timer.event, self);
-             },
-             "Withdraw it; False if there was nothing left to withdraw.")
-        .def_prop_ro("pending",
-                     [](nb::handle self) {
-                         const Timer& timer = part<Timer>(self);
-                         return timer.env().timer_pending(timer.event, self);
-                     },
-                     nb::sig("def pending(self) -> bool"), "Whether a call is still to come.")
-        .def_prop_ro("time",
-                     [](nb::handle self) -> nb::object {
-                         const Timer& timer = part<Timer>(self);
-                         if (!timer.env().timer_pending(timer.event, self)) return nb::none();
-                         return nb::float_(timer.env().sim.timer_time(timer.event));
-                     },
-                     nb::sig("def time(self) -> float | None"),
-                     "The time of the next call; None if none is to come.");
+        .def(
+            "cancel",
+            [](nb::handle self) {
+                const Timer& timer = part<Timer>(self);
+                return timer.env().cancel_timer(timer.event, self);
+            },
+            "Withdraw it; False if there was nothing left to withdraw.")
+        .def_prop_ro(
+            "pending",
+            [](nb::handle self) {
+                const Timer& timer = part<Timer>(self);
+                return timer.env().timer_pending(timer.event, self);
+            },
+            nb::sig("def pending(self) -> bool"), "Whether a call is still to come.")
+        .def_prop_ro(
+            "time",
+            [](nb::handle self) -> nb::object {
+                const Timer& timer = part<Timer>(self);
+                if (!timer.env().timer_pending(timer.event, self)) return nb::none();
+                return nb::float_(timer.env().sim.timer_time(timer.event));
+            },
+            nb::sig("def time(self) -> float | None"),
+            "The time of the next call; None if none is to come.");
 
-    module.def("all_of", [](nb::object events) { return condition(nb::list(events), true); },
-               nb::arg("events"),
-               nb::sig("def all_of(events: collections.abc.Iterable[Event]) -> Condition"), R"doc(
+    module.def(
+        "all_of", [](nb::object events) { return condition(nb::list(events), true); },
+        nb::arg("events"),
+        nb::sig("def all_of(events: collections.abc.Iterable[Event]) -> Condition"), R"doc(
 An event that happens when all of `events` have. Its value maps each of them to its value.
 
 >>> from twinloop.engine import Environment, all_of
@@ -203,9 +219,10 @@ An event that happens when all of `events` have. Its value maps each of them to 
 >>> env.run()
 2: a b
 )doc");
-    module.def("any_of", [](nb::object events) { return condition(nb::list(events), false); },
-               nb::arg("events"),
-               nb::sig("def any_of(events: collections.abc.Iterable[Event]) -> Condition"), R"doc(
+    module.def(
+        "any_of", [](nb::object events) { return condition(nb::list(events), false); },
+        nb::arg("events"),
+        nb::sig("def any_of(events: collections.abc.Iterable[Event]) -> Condition"), R"doc(
 An event that happens when the first of `events` does. Its value maps what has happened to its value.
 
 >>> from twinloop.engine import Environment, any_of

@@ -8,8 +8,8 @@ namespace twinloop::bind {
 // ---- Onlooker -----------------------------------------------------------------------------------
 
 Onlooker::Onlooker(nb::handle env, nb::handle started, nb::handle ended, nb::handle rate)
-    : started_(started.inc_ref().ptr()), ended_(ended.inc_ref().ptr()),
-      rate_(rate.inc_ref().ptr()), env_(env.inc_ref().ptr()) {}
+    : started_(started.inc_ref().ptr()), ended_(ended.inc_ref().ptr()), rate_(rate.inc_ref().ptr()),
+      env_(env.inc_ref().ptr()) {}
 
 void Onlooker::call(PyObject* function, nb::handle argument) {
     const nb::object result = nb::steal(PyObject_CallOneArg(function, argument.ptr()));
@@ -68,9 +68,8 @@ nb::dict rate_columns(const RateRecorder& recorder) {
     const auto column = [](const auto& values) {
         using Value = typename std::decay_t<decltype(values)>::value_type;
         auto* kept = new std::vector<Value>(values);
-        const nb::capsule owner(kept, [](void* each) noexcept {
-            delete static_cast<std::vector<Value>*>(each);
-        });
+        const nb::capsule owner(
+            kept, [](void* each) noexcept { delete static_cast<std::vector<Value>*>(each); });
         return nb::ndarray<nb::numpy, Value, nb::ndim<1>>(kept->data(), {kept->size()}, owner);
     };
     nb::dict columns;
@@ -81,32 +80,36 @@ nb::dict rate_columns(const RateRecorder& recorder) {
 }
 
 void bind_observers(nb::module_& module) {
-    nb::class_<Onlooker> onlooker(module, "Observer", nb::is_final(),
-                                  nb::type_slots(collected<Onlooker>),
-                                  "Functions that are told what happens: see `Environment.observe`.");
+    nb::class_<Onlooker> onlooker(
+        module, "Observer", nb::is_final(), nb::type_slots(collected<Onlooker>),
+        "Functions that are told what happens: see `Environment.observe`.");
     types.onlooker = reinterpret_cast<PyTypeObject*>(onlooker.ptr());
-    onlooker.def("stop",
-                 [](nb::handle self) {
-                     Onlooker& each = part<Onlooker>(self);
-                     detach(each.env(), self, &each);
-                 },
-                 nb::sig("def stop(self) -> None"), "Be told no more.");
+    onlooker.def(
+        "stop",
+        [](nb::handle self) {
+            Onlooker& each = part<Onlooker>(self);
+            detach(each.env(), self, &each);
+        },
+        nb::sig("def stop(self) -> None"), "Be told no more.");
 
-    nb::class_<Recording> recording(module, "Recording", nb::is_final(),
-                                    nb::type_slots(collected<Recording>),
-                                    "The rates of all resources over time: see `Environment.record`.");
+    nb::class_<Recording> recording(
+        module, "Recording", nb::is_final(), nb::type_slots(collected<Recording>),
+        "The rates of all resources over time: see `Environment.record`.");
     types.recording = reinterpret_cast<PyTypeObject*>(recording.ptr());
     recording
-        .def("rates", [](const Recording& self) { return rate_columns(self.recorder); },
-             nb::sig("def rates(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"),
-             "Columns `t`, `resource` (its index) and `rate`: one row per change, each valid until the "
-             "next row of the same resource.")
-        .def("stop",
-             [](nb::handle self) {
-                 Recording& each = part<Recording>(self);
-                 detach(each.env(), self, &each.recorder);
-             },
-             nb::sig("def stop(self) -> None"), "Record no more; what is recorded stays.");
+        .def(
+            "rates", [](const Recording& self) { return rate_columns(self.recorder); },
+            nb::sig("def rates(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"),
+            "Columns `t`, `resource` (its index) and `rate`: one row per change, each valid until "
+            "the "
+            "next row of the same resource.")
+        .def(
+            "stop",
+            [](nb::handle self) {
+                Recording& each = part<Recording>(self);
+                detach(each.env(), self, &each.recorder);
+            },
+            nb::sig("def stop(self) -> None"), "Record no more; what is recorded stays.");
 }
 
 }  // namespace twinloop::bind

@@ -32,7 +32,9 @@ void change(Activity& activity, const char* verb, Change&& apply) {
     apply(sim(activity));
 }
 
-nb::object or_infinite(double limit) { return limit < never ? nb::object(nb::float_(limit)) : nb::none(); }
+nb::object or_infinite(double limit) {
+    return limit < never ? nb::object(nb::float_(limit)) : nb::none();
+}
 
 }  // namespace
 
@@ -57,20 +59,23 @@ at which the capacity is used up.
 )doc");
     types.resource = reinterpret_cast<PyTypeObject*>(resource.ptr());
     resource
-        .def("execute",
-             [](nb::handle self, double work, nb::handle limit, double weight, std::int64_t kind,
-                std::int64_t priority, double latency, nb::handle at, nb::handle name) {
-                 const Resource& resource = part<Resource>(self);
-                 return resource.env().start(resource.env_object(), work, self,
-                                             {limit, weight, kind, priority, latency, at, name});
-             },
-             nb::arg("work"), nb::kw_only(), nb::arg("limit") = nb::none(),
-             nb::arg("weight") = 1.0, nb::arg("kind") = 0, nb::arg("priority") = 0,
-             nb::arg("latency") = 0.0, nb::arg("at") = nb::none(), nb::arg("name") = nb::none(),
-             nb::sig("def execute(self, work: float, *, limit: float | None = None, weight: float = 1.0, "
-                     "kind: int = 0, priority: int = 0, latency: float = 0.0, at: float | None = None, "
-                     "name: str | None = None) -> Activity"),
-             R"doc(
+        .def(
+            "execute",
+            [](nb::handle self, double work, nb::handle limit, double weight, std::int64_t kind,
+               std::int64_t priority, double latency, nb::handle at, nb::handle name) {
+                const Resource& resource = part<Resource>(self);
+                return resource.env().start(resource.env_object(), work, self,
+                                            {limit, weight, kind, priority, latency, at, name});
+            },
+            nb::arg("work"), nb::kw_only(), nb::arg("limit") = nb::none(), nb::arg("weight") = 1.0,
+            nb::arg("kind") = 0, nb::arg("priority") = 0, nb::arg("latency") = 0.0,
+            nb::arg("at") = nb::none(), nb::arg("name") = nb::none(),
+            nb::sig(
+                "def execute(self, work: float, *, limit: float | None = None, weight: float = "
+                "1.0, "
+                "kind: int = 0, priority: int = 0, latency: float = 0.0, at: float | None = None, "
+                "name: str | None = None) -> Activity"),
+            R"doc(
 Start an activity that does `work` here: see `Environment.start` for the options.
 
 >>> from twinloop.engine import Environment
@@ -82,19 +87,21 @@ Start an activity that does `work` here: see `Environment.start` for the options
 >>> env.run(until=env.process(job()))
 3.0
 )doc")
-        .def("set_capacity",
-             [](Resource& self, double capacity) { self.sim().set_capacity(self.id, capacity); },
-             nb::arg("capacity"), "Change the capacity from now on; 0 halts everything here.")
-        .def("set_profile",
-             [](Resource& self, std::vector<double> times, std::vector<double> capacities,
-                nb::handle period) {
-                 self.sim().set_profile(self.id, std::move(times), std::move(capacities),
-                                        period.is_none() ? never : nb::cast<double>(period));
-             },
-             nb::arg("times"), nb::arg("capacities"), nb::arg("period") = nb::none(),
-             nb::sig("def set_profile(self, times: collections.abc.Sequence[float], capacities: "
-                     "collections.abc.Sequence[float], period: float | None = None) -> None"),
-             R"doc(
+        .def(
+            "set_capacity",
+            [](Resource& self, double capacity) { self.sim().set_capacity(self.id, capacity); },
+            nb::arg("capacity"), "Change the capacity from now on; 0 halts everything here.")
+        .def(
+            "set_profile",
+            [](Resource& self, std::vector<double> times, std::vector<double> capacities,
+               nb::handle period) {
+                self.sim().set_profile(self.id, std::move(times), std::move(capacities),
+                                       period.is_none() ? never : nb::cast<double>(period));
+            },
+            nb::arg("times"), nb::arg("capacities"), nb::arg("period") = nb::none(),
+            nb::sig("def set_profile(self, times: collections.abc.Sequence[float], capacities: "
+                    "collections.abc.Sequence[float], period: float | None = None) -> None"),
+            R"doc(
 Give the capacity over time: at each of `times` it becomes the one of `capacities`.
 
 With a period the steps repeat for ever. An earlier profile is replaced.
@@ -108,26 +115,36 @@ With a period the steps repeat for ever. An earlier profile is replaced.
 >>> job.finished
 25.0
 )doc")
-        .def_prop_ro("capacity", [](const Resource& self) { return self.sim().capacity(self.id); },
-                     "The capacity now.")
-        .def_prop_ro("level", [](const Resource& self) { return self.sim().level(self.id); },
-                     "The rate per unit of weight of those whom their limit does not hold; infinite if "
-                     "there are none.")
-        .def_prop_ro("rate", [](const Resource& self) { return self.sim().rate(self.id); },
-                     "The capacity drawn now.")
-        .def_prop_ro("consumed", [](const Resource& self) { return self.sim().consumed(self.id); },
-                     "The capacity drawn so far: the integral of `rate`.")
-        .def_prop_ro("done", [](const Resource& self) { return self.sim().done(self.id); },
-                     "The work done here so far: consumption times efficiency.")
-        .def_prop_ro("running", [](const Resource& self) { return self.sim().running(self.id); },
-                     "The number of activities that draw on it now.")
-        .def_prop_ro("name", [](const Resource& self) { return self.name; }, "Its name.")
-        .def_prop_ro("index", [](const Resource& self) { return self.id; },
-                     "Its place among the resources of its environment, from 0.")
-        .def_prop_ro("env", [](const Resource& self) { return nb::borrow(self.env_object()); },
-                     nb::sig("def env(self) -> Environment"), "Its environment.")
+        .def_prop_ro(
+            "capacity", [](const Resource& self) { return self.sim().capacity(self.id); },
+            "The capacity now.")
+        .def_prop_ro(
+            "level", [](const Resource& self) { return self.sim().level(self.id); },
+            "The rate per unit of weight of those whom their limit does not hold; infinite if "
+            "there are none.")
+        .def_prop_ro(
+            "rate", [](const Resource& self) { return self.sim().rate(self.id); },
+            "The capacity drawn now.")
+        .def_prop_ro(
+            "consumed", [](const Resource& self) { return self.sim().consumed(self.id); },
+            "The capacity drawn so far: the integral of `rate`.")
+        .def_prop_ro(
+            "done", [](const Resource& self) { return self.sim().done(self.id); },
+            "The work done here so far: consumption times efficiency.")
+        .def_prop_ro(
+            "running", [](const Resource& self) { return self.sim().running(self.id); },
+            "The number of activities that draw on it now.")
+        .def_prop_ro(
+            "name", [](const Resource& self) { return self.name; }, "Its name.")
+        .def_prop_ro(
+            "index", [](const Resource& self) { return self.id; },
+            "Its place among the resources of its environment, from 0.")
+        .def_prop_ro(
+            "env", [](const Resource& self) { return nb::borrow(self.env_object()); },
+            nb::sig("def env(self) -> Environment"), "Its environment.")
         .def("__repr__", [](const Resource& self) {
-            return "<Resource " + self.name + ": capacity " + text(self.sim().capacity(self.id)) + ">";
+            return "<Resource " + self.name + ": capacity " + text(self.sim().capacity(self.id)) +
+                   ">";
         });
 
     nb::class_<Activity, Event> activity(module, "Activity", nb::is_final(),
@@ -151,101 +168,119 @@ those who wait.
 )doc");
     types.activity = reinterpret_cast<PyTypeObject*>(activity.ptr());
     activity
-        .def("suspend",
-             [](Activity& self) {
-                 change(self, "suspend", [&](Simulation& sim) { sim.suspend(self.id); });
-             },
-             "Stop drawing; what is done is kept.")
-        .def("resume",
-             [](Activity& self) {
-                 change(self, "resume", [&](Simulation& sim) { sim.resume(self.id); });
-             },
-             "Go on after `suspend`.")
-        .def("cancel",
-             [](Activity& self) {
-                 change(self, "cancel", [&](Simulation& sim) { sim.cancel(self.id); });
-             },
-             "End it now, unfinished.")
-        .def("set_limit",
-             [](Activity& self, nb::handle limit) {
-                 const double value = limit.is_none() ? never : nb::cast<double>(limit);
-                 change(self, "limit", [&](Simulation& sim) { sim.set_limit(self.id, value); });
-                 self.limit = value;
-             },
-             nb::arg("limit").none(), nb::sig("def set_limit(self, limit: float | None) -> None"),
-             "Change its highest rate; None lifts it, 0 halts the activity.")
-        .def("set_weight",
-             [](Activity& self, double weight) {
-                 change(self, "weigh", [&](Simulation& sim) { sim.set_weight(self.id, weight); });
-                 self.weight = weight;
-             },
-             nb::arg("weight"), "Change its weight.")
-        .def("set_remaining",
-             [](Activity& self, double work) {
-                 change(self, "change", [&](Simulation& sim) { sim.set_remaining(self.id, work); });
-             },
-             nb::arg("work"), "Change the work that is left.")
-        .def("move",
-             [](Activity& self, nb::object to) {
-                 nb::object on = Py_TYPE(to.ptr()) == types.resource ? to : nb::object(nb::tuple(to));
-                 const auto route = self.env().route_of(on);
-                 change(self, "move", [&](Simulation& sim) { sim.move(self.id, route); });
-                 PyObject* old = std::exchange(self.on, on.release().ptr());
-                 Py_DECREF(old);
-             },
-             nb::arg("to"),
-             nb::sig("def move(self, to: Resource | collections.abc.Iterable[Resource]) -> None"),
-             "Draw on other resources from now on; what is done is kept.")
-        .def_prop_ro("remaining",
-                     [](const Activity& self) {
-                         return self.ended ? self.figures.remaining : sim(self).remaining(self.id);
-                     },
-                     "The work left.")
-        .def_prop_ro("done",
-                     [](const Activity& self) {
-                         return self.ended ? self.figures.done : sim(self).work_done(self.id);
-                     },
-                     "The work done.")
-        .def_prop_ro("consumed",
-                     [](const Activity& self) {
-                         return self.ended ? self.figures.consumed : sim(self).consumed(self.id);
-                     },
-                     "The capacity drawn: more than the work done where the efficiency is below 1.")
-        .def_prop_ro("rate",
-                     [](const Activity& self) { return self.ended ? 0.0 : sim(self).rate(self.id); },
-                     "The capacity it draws now, per second.")
-        .def_prop_ro("limit", [](const Activity& self) { return or_infinite(self.limit); },
-                     nb::sig("def limit(self) -> float | None"), "Its highest rate; None if it has none.")
-        .def_prop_ro("weight", [](const Activity& self) { return self.weight; }, "Its weight.")
-        .def_prop_ro("kind", [](const Activity& self) { return self.kind; }, "Its kind.")
-        .def_prop_ro("priority", [](const Activity& self) { return self.priority; }, "Its priority.")
-        .def_prop_ro("state", [](const Activity& self) { return state(self); },
-                     nb::sig("def state(self) -> typing.Literal['waiting', 'running', 'suspended', "
-                             "'finished', 'cancelled']"),
-                     "What it is doing.")
-        .def_prop_ro("started",
-                     [](const Activity& self) -> nb::object {
-                         const double started = self.ended
-                                                    ? self.figures.started
-                                                    : sim(self).activity(self.id).started;
-                         return std::isnan(started) ? nb::none() : nb::object(nb::float_(started));
-                     },
-                     nb::sig("def started(self) -> float | None"),
-                     "When it began to draw; None if it has not.")
-        .def_prop_ro("finished",
-                     [](const Activity& self) -> nb::object {
-                         if (!self.ended) return nb::none();
-                         return nb::float_(self.finished);
-                     },
-                     nb::sig("def finished(self) -> float | None"),
-                     "When it ended; None while it lives.")
-        .def_prop_ro("resources",
-                     [](const Activity& self) {
-                         return PyTuple_Check(self.on) ? nb::borrow<nb::tuple>(self.on)
-                                                       : nb::make_tuple(nb::handle(self.on));
-                     },
-                     nb::sig("def resources(self) -> tuple[Resource, ...]"), "What it draws on.")
-        .def_prop_ro("name", [](const Activity& self) { return self.name(); }, "Its name.")
+        .def(
+            "suspend",
+            [](Activity& self) {
+                change(self, "suspend", [&](Simulation& sim) { sim.suspend(self.id); });
+            },
+            "Stop drawing; what is done is kept.")
+        .def(
+            "resume",
+            [](Activity& self) {
+                change(self, "resume", [&](Simulation& sim) { sim.resume(self.id); });
+            },
+            "Go on after `suspend`.")
+        .def(
+            "cancel",
+            [](Activity& self) {
+                change(self, "cancel", [&](Simulation& sim) { sim.cancel(self.id); });
+            },
+            "End it now, unfinished.")
+        .def(
+            "set_limit",
+            [](Activity& self, nb::handle limit) {
+                const double value = limit.is_none() ? never : nb::cast<double>(limit);
+                change(self, "limit", [&](Simulation& sim) { sim.set_limit(self.id, value); });
+                self.limit = value;
+            },
+            nb::arg("limit").none(), nb::sig("def set_limit(self, limit: float | None) -> None"),
+            "Change its highest rate; None lifts it, 0 halts the activity.")
+        .def(
+            "set_weight",
+            [](Activity& self, double weight) {
+                change(self, "weigh", [&](Simulation& sim) { sim.set_weight(self.id, weight); });
+                self.weight = weight;
+            },
+            nb::arg("weight"), "Change its weight.")
+        .def(
+            "set_remaining",
+            [](Activity& self, double work) {
+                change(self, "change", [&](Simulation& sim) { sim.set_remaining(self.id, work); });
+            },
+            nb::arg("work"), "Change the work that is left.")
+        .def(
+            "move",
+            [](Activity& self, nb::object to) {
+                nb::object on =
+                    Py_TYPE(to.ptr()) == types.resource ? to : nb::object(nb::tuple(to));
+                const auto route = self.env().route_of(on);
+                change(self, "move", [&](Simulation& sim) { sim.move(self.id, route); });
+                PyObject* old = std::exchange(self.on, on.release().ptr());
+                Py_DECREF(old);
+            },
+            nb::arg("to"),
+            nb::sig("def move(self, to: Resource | collections.abc.Iterable[Resource]) -> None"),
+            "Draw on other resources from now on; what is done is kept.")
+        .def_prop_ro(
+            "remaining",
+            [](const Activity& self) {
+                return self.ended ? self.figures.remaining : sim(self).remaining(self.id);
+            },
+            "The work left.")
+        .def_prop_ro(
+            "done",
+            [](const Activity& self) {
+                return self.ended ? self.figures.done : sim(self).work_done(self.id);
+            },
+            "The work done.")
+        .def_prop_ro(
+            "consumed",
+            [](const Activity& self) {
+                return self.ended ? self.figures.consumed : sim(self).consumed(self.id);
+            },
+            "The capacity drawn: more than the work done where the efficiency is below 1.")
+        .def_prop_ro(
+            "rate", [](const Activity& self) { return self.ended ? 0.0 : sim(self).rate(self.id); },
+            "The capacity it draws now, per second.")
+        .def_prop_ro(
+            "limit", [](const Activity& self) { return or_infinite(self.limit); },
+            nb::sig("def limit(self) -> float | None"), "Its highest rate; None if it has none.")
+        .def_prop_ro(
+            "weight", [](const Activity& self) { return self.weight; }, "Its weight.")
+        .def_prop_ro(
+            "kind", [](const Activity& self) { return self.kind; }, "Its kind.")
+        .def_prop_ro(
+            "priority", [](const Activity& self) { return self.priority; }, "Its priority.")
+        .def_prop_ro(
+            "state", [](const Activity& self) { return state(self); },
+            nb::sig("def state(self) -> typing.Literal['waiting', 'running', 'suspended', "
+                    "'finished', 'cancelled']"),
+            "What it is doing.")
+        .def_prop_ro(
+            "started",
+            [](const Activity& self) -> nb::object {
+                const double started =
+                    self.ended ? self.figures.started : sim(self).activity(self.id).started;
+                return std::isnan(started) ? nb::none() : nb::object(nb::float_(started));
+            },
+            nb::sig("def started(self) -> float | None"),
+            "When it began to draw; None if it has not.")
+        .def_prop_ro(
+            "finished",
+            [](const Activity& self) -> nb::object {
+                if (!self.ended) return nb::none();
+                return nb::float_(self.finished);
+            },
+            nb::sig("def finished(self) -> float | None"), "When it ended; None while it lives.")
+        .def_prop_ro(
+            "resources",
+            [](const Activity& self) {
+                return PyTuple_Check(self.on) ? nb::borrow<nb::tuple>(self.on)
+                                              : nb::make_tuple(nb::handle(self.on));
+            },
+            nb::sig("def resources(self) -> tuple[Resource, ...]"), "What it draws on.")
+        .def_prop_ro(
+            "name", [](const Activity& self) { return self.name(); }, "Its name.")
         .def("__repr__", [](const Activity& self) {
             return "<Activity " + self.name() + ": " + state(self) + ">";
         });

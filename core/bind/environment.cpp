@@ -34,7 +34,8 @@ class EfficiencyFunction final : public Efficiency {
         const nb::object answer = nb::steal(PyObject_CallOneArg(function_, counts.ptr()));
         if (!answer.is_valid()) throw nb::python_error();
         if (!PyMapping_Check(answer.ptr()))
-            throw nb::type_error("an efficiency function must return a mapping of kind to efficiency");
+            throw nb::type_error(
+                "an efficiency function must return a mapping of kind to efficiency");
         for (KindPresence& each : present) {
             const nb::object kind = nb::int_(each.kind);
             const nb::object found = nb::steal(PyObject_GetItem(answer.ptr(), kind.ptr()));
@@ -84,8 +85,7 @@ std::shared_ptr<const Efficiency> efficiency_from(nb::handle given) {
     std::map<Kind, std::vector<double>> rows;
     for (const nb::handle item : nb::steal<nb::list>(PyMapping_Items(given.ptr()))) {
         const auto kind = nb::cast<std::int64_t>(item[0]);
-        if (kind < 0 || kind > 65535)
-            throw nb::value_error("a kind must be between 0 and 65535");
+        if (kind < 0 || kind > 65535) throw nb::value_error("a kind must be between 0 and 65535");
         std::vector<double>& row = rows[static_cast<Kind>(kind)];
         for (const nb::handle value : nb::object(item[1])) row.push_back(nb::cast<double>(value));
     }
@@ -106,9 +106,10 @@ Environment::Environment(const Environment& other)
 
 void Environment::fired(std::uint64_t token, bool again) {
     if (token & timer_token) {
-        nb::object timer = again ? nb::borrow(look(token)) : take(token);
-        part<Timer>(timer).call();
-        if (!again) keep(std::move(timer), spare_timers_);
+        nb::object object = again ? nb::borrow(look(token)) : take(token);
+        Timer& timer = part<Timer>(object);
+        timer.call();
+        if (!again) keep(std::move(object), timer, spare_timers_);
         return;
     }
     nb::object event = take(token);
@@ -120,18 +121,15 @@ void Environment::fired(std::uint64_t token, bool again) {
         Process::deliver(what);
     } else {
         what.process(event);
-        if (type == types.timeout) keep(std::move(event), spare_timeouts_);
+        if (type == types.timeout) keep(std::move(event), what, spare_timeouts_);
     }
 }
 
-void Environment::keep(nb::object object, std::vector<PyObject*>& spare) {
+template <class Part>
+void Environment::keep(nb::object object, Part& part, std::vector<PyObject*>& spare) {
     constexpr std::size_t enough = 64;
     if (Py_REFCNT(object.ptr()) != 1 || spare.size() >= enough) return;
-    if (&spare == &spare_timers_) {
-        part<Timer>(object).release();
-    } else {
-        part<Event>(object).release();
-    }
+    part.release();
     spare.push_back(object.release().ptr());
 }
 
@@ -143,8 +141,7 @@ nb::object Environment::timeout(nb::handle self, double delay, nb::handle value)
     } else {
         event = nb::steal(spare_timeouts_.back());
         spare_timeouts_.pop_back();
-        part<Event>(event).set_env(self);
-        part<Timeout>(event).set(value);
+        part<Timeout>(event).set(self, value);
     }
     schedule(sim.now() + delay, event);
     return event;
@@ -215,9 +212,7 @@ bool Environment::timer_pending(EventId event, nb::handle timer) const {
 
 // ---- Resources and activities -------------------------------------------------------------------
 
-std::string Environment::name_of(ResourceId id) const {
-    return part<Resource>(resources[id]).name;
-}
+std::string Environment::name_of(ResourceId id) const { return part<Resource>(resources[id]).name; }
 
 std::vector<ResourceId> Environment::route_of(nb::handle given) const {
     std::vector<ResourceId> route;
@@ -267,8 +262,7 @@ nb::object Environment::start(nb::handle self, double work, nb::handle on,
                                       .c_str());
     }
     std::string name = options.name.is_none() ? "" : nb::cast<std::string>(options.name);
-    nb::object object =
-        make<Activity>(types.activity, self, std::move(name), activity_count, on);
+    nb::object object = make<Activity>(types.activity, self, std::move(name), activity_count, on);
     Activity& activity = part<Activity>(object);
     activity.limit = spec.limit;
     activity.weight = spec.weight;
@@ -286,8 +280,9 @@ nb::object Environment::start(nb::handle self, double work, nb::handle on,
 
 void Environment::check_idle() const {
     if (running_)
-        throw std::runtime_error("the environment is running already: callbacks and processes "
-                                 "cannot run it again");
+        throw std::runtime_error(
+            "the environment is running already: callbacks and processes "
+            "cannot run it again");
 }
 
 nb::object Environment::run(nb::handle until) {
@@ -378,11 +373,10 @@ nb::object Environment::copy() const {
     for (const ActivityId id : live)
         watched += part<Activity>(look(sim.token(id.slot))).has_waiters();
     if (processes + timers + watched > 0)
-        throw std::runtime_error(
-            "cannot copy an environment with Python code inside: it has " +
-            std::to_string(processes) + " processes, " + std::to_string(timers) +
-            " timers or triggered events, and " + std::to_string(watched) +
-            " activities that somebody waits for");
+        throw std::runtime_error("cannot copy an environment with Python code inside: it has " +
+                                 std::to_string(processes) + " processes, " +
+                                 std::to_string(timers) + " timers or triggered events, and " +
+                                 std::to_string(watched) + " activities that somebody waits for");
     nb::object twin = make<Environment>(types.environment, *this);
     Environment& other = part<Environment>(twin);
     for (PyObject* each : resources) {
@@ -394,8 +388,8 @@ nb::object Environment::copy() const {
     }
     for (const ActivityId id : live) {
         const Activity& mine = part<Activity>(look(sim.token(id.slot)));
-        nb::object object =
-            make<Activity>(types.activity, twin, mine.name(), mine.sequence, other.counterparts(mine.on));
+        nb::object object = make<Activity>(types.activity, twin, mine.name(), mine.sequence,
+                                           other.counterparts(mine.on));
         Activity& theirs = part<Activity>(object);
         theirs.id = id;
         theirs.limit = mine.limit;

@@ -68,7 +68,8 @@ class Environment final : public Client {
     std::size_t processes = 0;  // alive
 
   private:
-    void keep(nb::object object, std::vector<PyObject*>& spare);
+    template <class Part>
+    void keep(nb::object object, Part& part, std::vector<PyObject*>& spare);
     [[nodiscard]] nb::object counterparts(nb::handle on) const;
     [[noreturn]] void raise_stalled();
 

@@ -145,8 +145,9 @@ void Process::resume(nb::handle self, nb::handle value, bool ok) {
             const std::string message =
                 event ? std::string("the process waits for an event of another environment: ") +
                             shown.c_str()
-                      : std::string("a process must yield events such as env.timeout(3) or "
-                                    "host.execute(5), not ") +
+                      : std::string(
+                            "a process must yield events such as env.timeout(3) or "
+                            "host.execute(5), not ") +
                             shown.c_str();
             PyObject* type = event ? PyExc_ValueError : PyExc_TypeError;
             sent = nb::steal(PyObject_CallFunction(type, "s", message.c_str()));
@@ -272,8 +273,6 @@ void Activity::release() {
 Environment& Timer::env() const { return part<Environment>(env_); }
 
 void Timer::call() const {
-    const nb::object function = nb::borrow(function_);
-    const nb::object args = nb::borrow(args_);
     const nb::object result = nb::steal(args_ ? PyObject_Call(function_, args_, nullptr)
                                               : PyObject_CallNoArgs(function_));
     if (!result.is_valid()) throw nb::python_error();

@@ -26,7 +26,6 @@ enum class Stage : std::uint8_t {
 class Event {
   public:
     explicit Event(nb::handle env) : env_(env.inc_ref().ptr()) {}
-    void set_env(nb::handle env) { env_ = env.inc_ref().ptr(); }
     Event(const Event&) = delete;
     Event& operator=(const Event&) = delete;
     Event(Event&&) = delete;
@@ -61,19 +60,22 @@ class Event {
 
     [[nodiscard]] nb::object take_first() { return nb::steal(std::exchange(first_, nullptr)); }
 
+  protected:
+    PyObject* env_;
+
   private:
     void tell(nb::handle self, nb::handle waiter);
 
-    PyObject* env_;
     PyObject* first_ = nullptr;  // most events have one waiter
     std::vector<PyObject*> more_;
 };
 
 class Timeout final : public Event {
   public:
-    Timeout(nb::handle env, nb::handle outcome) : Event(env) { set(outcome); }
+    Timeout(nb::handle env, nb::handle outcome) : Event({}) { set(env, outcome); }
     // Its outcome is known from the start.
-    void set(nb::handle outcome) {
+    void set(nb::handle env, nb::handle outcome) {
+        env_ = env.inc_ref().ptr();
         value = outcome.inc_ref().ptr();
         stage = Stage::triggered;
     }

@@ -14,18 +14,20 @@ PyObject* exception(nb::module_& module, const char* name, const char* doc, PyOb
 
 void bind_exceptions(nb::module_& module) {
     nb::dict members;
-    members["cause"] = nb::module_::import_("builtins").attr("property")(
-        nb::cpp_function([](nb::handle self) { return nb::object(self.attr("args")[0]); }),
-        nb::none(), nb::none(), "What `interrupt` was given.");
+    members["cause"] =
+        nb::module_::import_("builtins")
+            .attr("property")(
+                nb::cpp_function([](nb::handle self) { return nb::object(self.attr("args")[0]); }),
+                nb::none(), nb::none(), "What `interrupt` was given.");
     types.interrupt = exception(module, "Interrupt",
                                 "Thrown into a process that is interrupted; `cause` says why.",
                                 PyExc_Exception, members);
-    types.cancelled = exception(module, "Cancelled",
-                                "Thrown into a process whose activity is cancelled.",
-                                PyExc_Exception);
-    types.stalled = exception(module, "StalledError",
-                              "Activities are left that can never end; the message says which and why.",
-                              PyExc_RuntimeError);
+    types.cancelled = exception(
+        module, "Cancelled", "Thrown into a process whose activity is cancelled.", PyExc_Exception);
+    types.stalled =
+        exception(module, "StalledError",
+                  "Activities are left that can never end; the message says which and why.",
+                  PyExc_RuntimeError);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ Slot ActivityPool::take() {
         --live_;
         throw std::length_error("more than 67,108,864 activities at once");
     }
-    if ((size_ & mask) == 0) chunks_.push_back(std::make_unique<Activity[]>(mask + 1));
+    if (size_ >> bits == chunks_.size()) chunks_.push_back(std::make_unique<Activity[]>(mask + 1));
     return size_++;
 }
 
@@ -36,13 +36,19 @@ void ActivityPool::give_back(Slot slot) {
     activity.tag = 0;
     activity.token = 0;
     activity.route = {};
-    free_.push_back(slot);
-    --live_;
+    if (--live_ > 0) {
+        free_.push_back(slot);
+    } else {
+        // All are free: from the first on again, in the order in which memory likes to be read.
+        free_.clear();
+        size_ = 0;
+    }
 }
 
 void ActivityPool::retag(Slot slot) {
     // 2^38 tags: a day and a night at three million draws a second.
-    if (++tags_ >> (64 - slot_bits)) throw std::length_error("more than 2^38 activities have drawn");
+    if (++tags_ >> (64 - slot_bits))
+        throw std::length_error("more than 2^38 activities have drawn");
     (*this)[slot].tag = tags_ << slot_bits | slot;
 }
 

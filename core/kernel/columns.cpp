@@ -16,7 +16,8 @@ class Feeder final : public Client {
         if (!std::ranges::is_sorted(columns.start)) {
             order_.resize(columns.start.size());
             std::iota(order_.begin(), order_.end(), std::size_t{0});
-            std::ranges::stable_sort(order_, {}, [&](std::size_t row) { return columns.start[row]; });
+            std::ranges::stable_sort(order_, {},
+                                     [&](std::size_t row) { return columns.start[row]; });
         }
         if (!columns.start.empty()) simulation_.schedule(start_of(0), 0, EventKind::feed);
     }
@@ -41,26 +42,25 @@ class Feeder final : public Client {
     void begin(std::size_t row) {
         ActivitySpec spec;
         spec.work = columns_.work[row];
+        spec.start = simulation_.now();
+        spec.token = row + 1;
         if (!columns_.limit.empty()) spec.limit = columns_.limit[row];
         if (!columns_.weight.empty()) spec.weight = columns_.weight[row];
         if (!columns_.kind.empty()) spec.kind = static_cast<Kind>(columns_.kind[row]);
-        spec.start = columns_.start[row];
-        spec.token = row + 1;
-        route_.clear();
-        if (columns_.resource.empty()) {
-            route_.push_back(0);
-        } else {
-            for (const std::int64_t id : columns_.resource.subspan(row * columns_.width, columns_.width))
-                if (id >= 0) route_.push_back(static_cast<ResourceId>(id));
+        if (!columns_.resource.empty()) {
+            route_.clear();
+            for (std::size_t i = row * columns_.width; i < (row + 1) * columns_.width; ++i)
+                if (columns_.resource[i] >= 0)
+                    route_.push_back(static_cast<ResourceId>(columns_.resource[i]));
         }
-        simulation_.start(spec, route_);
+        simulation_.launch(spec, route_);
     }
 
     const Columns& columns_;
     Simulation& simulation_;
     std::vector<double>& finish_;
     std::vector<std::size_t> order_;  // of the rows by start; empty if they are sorted
-    std::vector<ResourceId> route_;
+    std::vector<ResourceId> route_ = {0};
     std::size_t next_ = 0;
 };
 

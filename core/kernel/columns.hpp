@@ -33,7 +33,7 @@ struct ColumnRun {
     std::vector<Stalled> stalled;  // `slot` holds the row; empty if all have finished
 };
 
-// `poll` is called every now and then; what it throws ends the run.
+// The columns have been checked. `poll` is called every now and then; what it throws ends the run.
 [[nodiscard]] ColumnRun run_columns(const Columns& columns, bool record,
                                     const std::function<void()>& poll);
 

@@ -19,7 +19,8 @@ void Group::add_flow(ActivityPool& pool, Slot slot, std::span<const Resource> re
     const auto route = activity.route.view();
     if (route.size() > stride_) restride(static_cast<std::uint32_t>(route.size()));
     const auto index = static_cast<std::uint32_t>(flows_.size());
-    flows_.push_back({activity.weight, 0.0, 1.0, activity.left, activity.consumed, now, never, slot, 0});
+    flows_.push_back(
+        {activity.weight, 0.0, 1.0, activity.left, activity.consumed, now, never, slot, 0});
     hops_.resize(hops_.size() + stride_);
     hop_counts_.push_back(static_cast<std::uint32_t>(route.size()));
     for (std::uint32_t hop = 0; hop < route.size(); ++hop) {

@@ -3,8 +3,10 @@
 // its way through the heap, which is what keeps 100,000 sharers as cheap as ten.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -15,8 +17,11 @@ class KeyHeap {
     struct Entry {
         double key;
         std::uint64_t tag;  // who, and since when: equal keys leave in the order of their tags
+        // Without a branch: which of two keys is less, nobody can predict.
         [[nodiscard]] bool before(const Entry& other) const {
-            return key < other.key || (key == other.key && tag < other.tag);
+            return static_cast<bool>(
+                static_cast<int>(key < other.key) |
+                (static_cast<int>(key == other.key) & static_cast<int>(tag < other.tag)));
         }
     };
 
@@ -28,7 +33,26 @@ class KeyHeap {
     void pop() {
         const Entry last = heap_.back();
         heap_.pop_back();
-        if (!heap_.empty()) sift_down(0, last);
+        if (heap_.empty()) return;
+        // The last entry belongs near the bottom: let the hole sink all the way, then rise from it.
+        Entry* const heap = heap_.data();
+        const std::size_t size = heap_.size();
+        std::size_t hole = 0;
+        std::size_t first = 1;
+        for (; first + arity <= size; first = hole * arity + 1) {
+            const std::size_t left = first + heap[first + 1].before(heap[first]);
+            const std::size_t right = first + 2 + heap[first + 3].before(heap[first + 2]);
+            const std::size_t least = heap[right].before(heap[left]) ? right : left;
+            heap[hole] = heap[least];
+            hole = least;
+        }
+        if (first < size) {
+            const std::size_t least = least_of(first, size);
+            heap[hole] = heap[least];
+            hole = least;
+        }
+        heap[hole] = last;
+        sift_up(hole);
     }
 
     // The least entry that `live` accepts, or nullptr.
@@ -60,6 +84,11 @@ class KeyHeap {
         stale_ = 0;
     }
     [[nodiscard]] const std::vector<Entry>& entries() const { return heap_; }
+    // Those of which one is the least after the least.
+    [[nodiscard]] std::span<const Entry> runners_up() const {
+        return std::span(heap_).subspan(heap_.empty() ? 0 : 1,
+                                        std::min(arity, heap_.size() - !heap_.empty()));
+    }
 
   private:
     static constexpr std::size_t arity = 4;
@@ -88,15 +117,19 @@ class KeyHeap {
         for (;;) {
             const std::size_t first = at * arity + 1;
             if (first >= size) break;
-            const std::size_t last = first + arity < size ? first + arity : size;
-            std::size_t least = first;
-            for (std::size_t child = first + 1; child < last; ++child)
-                if (heap_[child].before(heap_[least])) least = child;
+            const std::size_t least = least_of(first, first + arity < size ? first + arity : size);
             if (!heap_[least].before(entry)) break;
             heap_[at] = heap_[least];
             at = least;
         }
         heap_[at] = entry;
+    }
+
+    [[nodiscard]] std::size_t least_of(std::size_t first, std::size_t last) const {
+        std::size_t least = first;
+        for (std::size_t child = first + 1; child < last; ++child)
+            least = heap_[child].before(heap_[least]) ? child : least;
+        return least;
     }
 
     std::vector<Entry> heap_;

@@ -166,6 +166,7 @@ double Resource::balance() const {
 
 void Resource::find_level(ActivityPool& pool, double now) {
     level = balance();
+    if (limit_thresholds_.empty() && level_thresholds_.empty()) return;
     // Releasing one raises the level, but never above its own threshold; capturing one raises it
     // as well. So each loop runs once through those that cross, and none crosses back.
     while (const auto* top = limit_thresholds_.top(CurrentThreshold{pool, Hold::limit})) {
@@ -237,10 +238,12 @@ double Resource::settle(ActivityPool& pool, double now) {
         if (each.by_level > 0) {
             mine += flow * each.weights.value();
             const auto* top = each.shared_ends.top(CurrentEnd{pool, Hold::level});
+            for (const auto& next_one : each.shared_ends.runners_up())
+                pool.prefetch(ActivityPool::slot_of(next_one.tag));
             const double left = top->key - each.shared.total;
-            const double end = left <= 0.0               ? now
+            const double end = left <= 0.0              ? now
                                : each.shared.rate > 0.0 ? now + left / each.shared.rate
-                                                         : never;
+                                                        : never;
             if (end < next) {
                 next = end;
                 next_end_ = top->tag;
@@ -290,8 +293,7 @@ std::vector<Slot> Resource::joined(const ActivityPool& pool) const {
             if (CurrentEnd{pool, Hold::level}(entry)) tags.push_back(entry.tag);
     }
     std::ranges::sort(tags);
-    const auto repeated = std::ranges::unique(tags);
-    tags.erase(repeated.begin(), repeated.end());
+    tags.erase(std::unique(tags.begin(), tags.end()), tags.end());
     std::vector<Slot> slots;
     slots.reserve(tags.size());
     for (const std::uint64_t tag : tags) slots.push_back(ActivityPool::slot_of(tag));

@@ -21,19 +21,11 @@ Simulation::Simulation(double start, std::shared_ptr<const SharingRule> rule)
 }
 
 Simulation::Simulation(const Simulation& other)
-    : now_(other.now_),
-      events_(other.events_),
-      rule_(other.rule_),
-      queue_(other.queue_),
-      pool_(other.pool_),
-      resources_(other.resources_),
-      groups_(other.groups_),
-      free_groups_(other.free_groups_),
-      profiles_(other.profiles_),
-      recurrences_(other.recurrences_),
-      free_recurrences_(other.free_recurrences_),
-      dirty_resources_(other.dirty_resources_),
-      dirty_groups_(other.dirty_groups_),
+    : now_(other.now_), events_(other.events_), rule_(other.rule_), queue_(other.queue_),
+      pool_(other.pool_), resources_(other.resources_), groups_(other.groups_),
+      free_groups_(other.free_groups_), profiles_(other.profiles_),
+      recurrences_(other.recurrences_), free_recurrences_(other.free_recurrences_),
+      dirty_resources_(other.dirty_resources_), dirty_groups_(other.dirty_groups_),
       to_split_(other.to_split_) {
     other.check_open();
 }
@@ -365,8 +357,7 @@ std::vector<ResourceId> Simulation::influence_group(ResourceId id) const {
         for (const Slot slot : part)
             for (const ResourceId each : pool_[slot].route.view()) members.push_back(each);
         std::ranges::sort(members);
-        const auto repeated = std::ranges::unique(members);
-        members.erase(repeated.begin(), repeated.end());
+        members.erase(std::unique(members.begin(), members.end()), members.end());
         if (std::ranges::binary_search(members, id)) return members;
     }
     return {id};
@@ -382,6 +373,10 @@ ActivityId Simulation::start(const ActivitySpec& spec, std::span<const ResourceI
     if (std::isnan(spec.start) || spec.start > largest)
         refuse("the start of an activity", "at most 1e100", spec.start);
     check_route(route);
+    return launch(spec, route);
+}
+
+ActivityId Simulation::launch(const ActivitySpec& spec, std::span<const ResourceId> route) {
     const Slot slot = pool_.take();
     Activity& activity = pool_[slot];
     activity.work = activity.left = spec.work;
@@ -682,10 +677,9 @@ void Simulation::split(std::uint32_t index) {
     const auto largest_part = std::ranges::max_element(parts, {}, &std::vector<Slot>::size);
     std::vector<Slot> leaving;
     for (auto part = parts.begin(); part != parts.end(); ++part) {
-        const bool single = rule_->levels_single_resources() &&
-                            std::ranges::all_of(*part, [this](Slot slot) {
-                                return pool_[slot].route.size() == 1;
-                            });
+        const bool single =
+            rule_->levels_single_resources() &&
+            std::ranges::all_of(*part, [this](Slot slot) { return pool_[slot].route.size() == 1; });
         if (part != largest_part || single)
             leaving.insert(leaving.end(), part->begin(), part->end());
     }
@@ -727,6 +721,16 @@ void Simulation::settle() {
     std::size_t resources = 0;
     std::size_t groups = 0;
     settling_ = true;
+    if (dirty_groups_.empty() && dirty_resources_.size() == 1) {
+        // The common case; if it fails, the resource stays to be settled.
+        struct Settled {
+            bool& flag;
+            ~Settled() { flag = false; }
+        } const settled{settling_};
+        settle_resource(dirty_resources_.front());
+        dirty_resources_.clear();
+        return;
+    }
     try {
         for (; groups < dirty_groups_.size(); ++groups) settle_group(dirty_groups_[groups]);
         for (; resources < dirty_resources_.size(); ++resources)
@@ -736,7 +740,8 @@ void Simulation::settle() {
         settling_ = false;
         dirty_resources_.erase(dirty_resources_.begin(),
                                dirty_resources_.begin() + static_cast<long>(resources));
-        dirty_groups_.erase(dirty_groups_.begin(), dirty_groups_.begin() + static_cast<long>(groups));
+        dirty_groups_.erase(dirty_groups_.begin(),
+                            dirty_groups_.begin() + static_cast<long>(groups));
         throw;
     }
     settling_ = false;

@@ -62,7 +62,14 @@ struct ActivitySpec {
 };
 
 // Why a live activity will not end by itself.
-enum class Stall : std::uint8_t { suspended, no_capacity, no_limit, no_efficiency, outrun, too_long };
+enum class Stall : std::uint8_t {
+    suspended,
+    no_capacity,
+    no_limit,
+    no_efficiency,
+    outrun,
+    too_long
+};
 
 struct Stalled {
     Slot slot;
@@ -120,6 +127,8 @@ class Simulation {
 
     // Activities
     ActivityId start(const ActivitySpec& spec, std::span<const ResourceId> route);
+    // The same without a check, for a client that has checked all of its activities at once.
+    ActivityId launch(const ActivitySpec& spec, std::span<const ResourceId> route);
     void suspend(ActivityId id);
     void resume(ActivityId id);
     void cancel(ActivityId id);
@@ -162,9 +171,7 @@ class Simulation {
         std::uint64_t left;
         std::uint64_t token;
         EventId event;
-        [[nodiscard]] double time() const {
-            return origin + static_cast<double>(ticks) * period;
-        }
+        [[nodiscard]] double time() const { return origin + static_cast<double>(ticks) * period; }
     };
 
     [[nodiscard]] const Resource& at(ResourceId id) const;

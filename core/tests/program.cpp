@@ -72,8 +72,8 @@ class Scribe final : public Client {
             ActivitySpec spec;
             spec.work = 1.0;
             spec.token = token + 1000;
-            const ResourceId route[] = {static_cast<ResourceId>(
-                token % simulation_.resource_count())};
+            const ResourceId route[] = {
+                static_cast<ResourceId>(token % simulation_.resource_count())};
             simulation_.start(spec, route);
         }
     }
