@@ -56,10 +56,10 @@ class EventQueue {
     void schedule(EventId id, double time, std::uint64_t rank) { place(id, time, rank); }
 
     void cancel(EventId id) {
-        const std::uint32_t hole = slots_[id].position;
-        if (hole == idle) return;
-        slots_[id].position = idle;
+        if (slots_[id].position == idle) return;
         close();
+        const std::uint32_t hole = slots_[id].position;
+        slots_[id].position = idle;
         remove(hole);
     }
 
@@ -84,6 +84,10 @@ class EventQueue {
         close();
         return heap_.front().id;
     }
+    [[nodiscard]] std::size_t size() {
+        close();
+        return heap_.size();
+    }
     [[nodiscard]] bool queued(EventId id) const { return slots_[id].position != idle; }
     [[nodiscard]] double time_of(EventId id) const { return heap_[slots_[id].position].time; }
     [[nodiscard]] bool used(EventId id) const { return id < slots_.size() && slots_[id].used; }
@@ -107,6 +111,7 @@ class EventQueue {
         const Slot& slot = slots_[id];
         const Entry entry{time, static_cast<std::uint64_t>(slot.kind) << 56 | rank, id};
         if (slot.position != idle) {
+            close();
             if (entry.before(heap_[slot.position])) {
                 rise(slot.position, entry);
             } else {

@@ -6,11 +6,18 @@
 
 namespace twinloop {
 
+void Group::begin(double now) {
+    in_use = true;
+    since_ = now;
+}
+
 void Group::add_resource(ResourceId id, Resource& resource, std::uint32_t self) {
     resource.group = self;
     resource.link = static_cast<std::uint32_t>(links_.size());
     if (resource.efficiency) ++modelled_;
-    links_.push_back({resource.capacity, never, 0.0, 0.0, 0.0, 0.0, 0, id, {}});
+    links_.emplace_back();
+    links_.back().capacity = resource.capacity;
+    links_.back().resource = id;
 }
 
 void Group::add_flow(ActivityPool& pool, Slot slot, std::span<const Resource> resources,
@@ -19,17 +26,21 @@ void Group::add_flow(ActivityPool& pool, Slot slot, std::span<const Resource> re
     const auto route = activity.route.view();
     if (route.size() > stride_) restride(static_cast<std::uint32_t>(route.size()));
     const auto index = static_cast<std::uint32_t>(flows_.size());
+    // It draws nothing before the next solution, so that the group's time holds for it as well.
     flows_.push_back(
-        {activity.weight, 0.0, 1.0, activity.left, activity.consumed, now, never, slot, 0});
+        {activity.weight, 0.0, 1.0, activity.left, activity.consumed, never, slot, round_});
     hops_.resize(hops_.size() + stride_);
     hop_counts_.push_back(static_cast<std::uint32_t>(route.size()));
     for (std::uint32_t hop = 0; hop < route.size(); ++hop) {
-        const std::uint32_t link = resources[route[hop]].link;
-        auto& list = links_[link].flows;
-        hops_[std::size_t{index} * stride_ + hop] = {link, static_cast<std::uint32_t>(list.size())};
-        list.push_back({index, hop});
+        const std::uint32_t at = resources[route[hop]].link;
+        Link& link = links_[at];
+        hops_[std::size_t{index} * stride_ + hop] = {
+            at, static_cast<std::uint32_t>(link.flows.size())};
+        link.flows.push_back(index);
+        link.weights.add(activity.weight);
     }
     if (activity.limit < never) ++limited_;
+    activity.joined = now;
     activity.hold = Hold::group;
     activity.where = index;
 }
@@ -46,11 +57,13 @@ void Group::remove_flow(ActivityPool& pool, Slot slot, std::vector<Resource>& re
     if (activity.route.size() > 1) ++departures_;
 
     for (const Hop& hop : hops(index)) {
-        auto& list = links_[hop.link].flows;
-        const Incidence moved = list.back();
-        list[hop.place] = moved;
-        hops_[std::size_t{moved.flow} * stride_ + moved.hop].place = hop.place;
-        list.pop_back();
+        Link& link = links_[hop.link];
+        const std::uint32_t moved = link.flows.back();
+        link.flows[hop.place] = moved;
+        hop_to(moved, hop.link).place = hop.place;
+        link.flows.pop_back();
+        link.weights.subtract(activity.weight);
+        if (link.flows.empty()) link.weights.clear();
     }
     const auto last = static_cast<std::uint32_t>(flows_.size() - 1);
     if (index != last) {
@@ -59,33 +72,40 @@ void Group::remove_flow(ActivityPool& pool, Slot slot, std::vector<Resource>& re
         hop_counts_[index] = hop_counts_[last];
         std::copy_n(&hops_[std::size_t{last} * stride_], stride_,
                     &hops_[std::size_t{index} * stride_]);
-        for (const Hop& hop : hops(index)) links_[hop.link].flows[hop.place].flow = index;
+        for (const Hop& hop : hops(index)) links_[hop.link].flows[hop.place] = index;
     }
     flows_.pop_back();
     hop_counts_.pop_back();
     hops_.resize(hops_.size() - stride_);
 
     for (const ResourceId id : activity.route.view())
-        if (links_[resources[id].link].flows.empty()) drop_link(resources[id].link, resources);
+        if (links_[resources[id].link].flows.empty()) drop_link(resources[id].link, resources, now);
+}
+
+Hop& Group::hop_to(std::uint32_t flow, std::uint32_t link) {
+    Hop* hop = &hops_[std::size_t{flow} * stride_];
+    while (hop->link != link) ++hop;
+    return *hop;
 }
 
 // A link that no flow uses leaves the group at once.
-void Group::drop_link(std::uint32_t link, std::vector<Resource>& resources) {
+void Group::drop_link(std::uint32_t link, std::vector<Resource>& resources, double now) {
     Resource& leaving = resources[links_[link].resource];
-    leaving.group = leaving.link = none;
+    leaving.leave_group(now, consumed(links_[link], now), done(links_[link], now));
     if (leaving.efficiency) --modelled_;
     const auto last = static_cast<std::uint32_t>(links_.size() - 1);
     if (link != last) {
         links_[link] = std::move(links_[last]);
         resources[links_[link].resource].link = link;
-        for (const Incidence& each : links_[link].flows)
-            hops_[std::size_t{each.flow} * stride_ + each.hop].link = link;
+        for (const std::uint32_t flow : links_[link].flows) hop_to(flow, last).link = link;
     }
     links_.pop_back();
 }
 
 void Group::absorb(Group& other, ActivityPool& pool, std::vector<Resource>& resources,
-                   std::uint32_t self) {
+                   std::uint32_t self, double now) {
+    anchor(now);
+    other.anchor(now);
     const auto link_shift = static_cast<std::uint32_t>(links_.size());
     const auto flow_shift = static_cast<std::uint32_t>(flows_.size());
     if (other.stride_ > stride_) restride(other.stride_);
@@ -93,14 +113,15 @@ void Group::absorb(Group& other, ActivityPool& pool, std::vector<Resource>& reso
     for (Link& link : other.links_) {
         resources[link.resource].group = self;
         resources[link.resource].link += link_shift;
-        for (Incidence& each : link.flows) each.flow += flow_shift;
+        for (std::uint32_t& flow : link.flows) flow += flow_shift;
         links_.push_back(std::move(link));
     }
     for (const Flow& flow : other.flows_) {
         pool[flow.activity].where += flow_shift;
         flows_.push_back(flow);
+        flows_.back().closed = round_;
     }
-    for (Hop hop : other.hops_) hops_.push_back({hop.link + link_shift, hop.place});
+    for (const Hop& hop : other.hops_) hops_.push_back({hop.link + link_shift, hop.place});
     hop_counts_.insert(hop_counts_.end(), other.hop_counts_.begin(), other.hop_counts_.end());
     limited_ += other.limited_;
     modelled_ += other.modelled_;
@@ -121,28 +142,35 @@ void Group::restride(std::uint32_t stride) {
     stride_ = stride;
 }
 
-double Group::remaining(const Flow& flow, double now) {
-    return std::max(flow.remaining - (now - flow.since) * flow.rate * flow.efficiency, 0.0);
+double Group::remaining(const Flow& flow, double now) const {
+    return std::max(flow.remaining - (now - since_) * flow.rate * flow.efficiency, 0.0);
 }
 
-double Group::consumed(const Flow& flow, double now) {
-    return flow.consumed + (now - flow.since) * flow.rate;
+double Group::consumed(const Flow& flow, double now) const {
+    return flow.consumed + (now - since_) * flow.rate;
 }
 
-// Always, for the reason given at Resource::anchor.
-void Group::anchor(Flow& flow) const {
-    flow.remaining = remaining(flow, now_);
-    flow.consumed = consumed(flow, now_);
-    flow.since = now_;
+// Adds up all integrals until now, whether their rates change or not, for the reason given at
+// Resource::advance.
+void Group::anchor(double now) {
+    if (now <= since_) return;
+    for (Flow& flow : flows_) {
+        flow.remaining = remaining(flow, now);
+        flow.consumed = consumed(flow, now);
+    }
+    for (Link& link : links_) {
+        link.consumed = consumed(link, now);
+        link.done = done(link, now);
+    }
+    since_ = now;
 }
 
 void Group::fix(std::uint32_t index, double rate) {
     Flow& flow = flows_[index];
-    anchor(flow);
-    flow.open = 0;
+    flow.closed = round_;
     flow.rate = rate;
     const double speed = rate * flow.efficiency;
-    flow.end = flow.remaining <= 0.0 ? now_ : speed > 0.0 ? now_ + flow.remaining / speed : never;
+    flow.end = flow.remaining <= 0.0 ? since_ : speed > 0.0 ? since_ + flow.remaining / speed : never;
     next_ = std::min(next_, flow.end);
 }
 
@@ -150,7 +178,6 @@ void Group::refresh_efficiencies(const ActivityPool& pool, std::vector<Resource>
     for (const Link& link : links_) resources[link.resource].refresh_efficiencies();
     for (std::uint32_t index = 0; index < flows_.size(); ++index) {
         Flow& flow = flows_[index];
-        anchor(flow);
         flow.efficiency = 1.0;
         for (const Hop& hop : hops(index))
             flow.efficiency *=
@@ -160,23 +187,20 @@ void Group::refresh_efficiencies(const ActivityPool& pool, std::vector<Resource>
 
 double Group::settle(const SharingRule& rule, ActivityPool& pool, std::vector<Resource>& resources,
                      double now) {
-    now_ = now;
+    anchor(now);
+    if (modelled_ > 0) refresh_efficiencies(pool, resources);
     next_ = never;
     for (Link& link : links_) {
-        link.capacity = resources[link.resource].capacity;
         link.level = never;
         link.used = 0.0;
     }
-    if (modelled_ > 0) refresh_efficiencies(pool, resources);
     rule.assign(*this, pool);
-    for (const Link& link : links_) {
-        double progress = link.used;
-        if (modelled_ > 0) {
-            progress = 0.0;
-            for (const Incidence& each : link.flows)
-                progress += flows_[each.flow].rate * flows_[each.flow].efficiency;
-        }
-        resources[link.resource].settle(now, link.level, link.used, progress);
+    for (Link& link : links_) {
+        link.progress = link.used;
+        if (modelled_ == 0) continue;
+        link.progress = 0.0;
+        for (const std::uint32_t flow : link.flows)
+            link.progress += flows_[flow].rate * flows_[flow].efficiency;
     }
     return next_;
 }
@@ -201,10 +225,10 @@ std::vector<std::vector<Slot>> Group::parts() const {
         while (!to_visit.empty()) {
             const Link& link = links_[to_visit.back()];
             to_visit.pop_back();
-            for (const Incidence& each : link.flows) {
-                if (part_of[each.flow] != none) continue;
-                part_of[each.flow] = part;
-                for (const Hop& hop : hops(each.flow)) {
+            for (const std::uint32_t flow : link.flows) {
+                if (part_of[flow] != none) continue;
+                part_of[flow] = part;
+                for (const Hop& hop : hops(flow)) {
                     if (seen[hop.link]) continue;
                     seen[hop.link] = true;
                     to_visit.push_back(hop.link);

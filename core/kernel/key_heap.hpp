@@ -55,6 +55,15 @@ class KeyHeap {
         sift_up(hole);
     }
 
+    // In bulk: entries in any order, then order() once.
+    void append(double key, std::uint64_t tag) { heap_.push_back({key, tag}); }
+    void order() {
+        if (heap_.size() < 2) return;
+        for (std::size_t at = (heap_.size() - 2) / arity + 1; at-- > 0;) sift_down(at, heap_[at]);
+    }
+    [[nodiscard]] const Entry& front() const { return heap_.front(); }
+    void raise_front(double key) { sift_down(0, {key, heap_.front().tag}); }
+
     // The least entry that `live` accepts, or nullptr.
     template <class Live>
     [[nodiscard]] const Entry* top(Live&& live) {
@@ -97,8 +106,7 @@ class KeyHeap {
     void sweep(Live&& live) {
         std::erase_if(heap_, [&](const Entry& entry) { return !live(entry); });
         stale_ = 0;
-        if (heap_.size() < 2) return;
-        for (std::size_t at = (heap_.size() - 2) / arity + 1; at-- > 0;) sift_down(at, heap_[at]);
+        order();
     }
 
     void sift_up(std::size_t at) {

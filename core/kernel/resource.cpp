@@ -259,11 +259,11 @@ double Resource::settle(ActivityPool& pool, double now) {
     return next;
 }
 
-void Resource::settle(double now, double group_level, double drawn, double progress) {
-    anchor(now);
-    level = group_level;
-    consumed_.rate = drawn;
-    done_.rate = progress;
+void Resource::leave_group(double now, double consumed, double done) {
+    group = link = none;
+    since_ = now;
+    consumed_.total += consumed;
+    done_.total += done;
 }
 
 Slot Resource::due(ActivityPool& pool, double now) {

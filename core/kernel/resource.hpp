@@ -49,8 +49,8 @@ class Resource {
 
     // Brings level and clocks up to date after any change; returns when the next activity ends.
     [[nodiscard]] double settle(ActivityPool& pool, double now);
-    // The same for a member of a group, which has found the rates.
-    void settle(double now, double group_level, double drawn, double progress);
+    // The group was in charge until now: this is what has gone through the resource there.
+    void leave_group(double now, double consumed, double done);
 
     // The next activity whose end is due, or `none`. It is still joined.
     [[nodiscard]] Slot due(ActivityPool& pool, double now);
@@ -78,6 +78,7 @@ class Resource {
     std::uint32_t group = none;
     std::uint32_t link = none;     // its place in the group
     std::uint32_t profile = none;  // its capacity over time, if any
+    double shown_rate = 0.0;       // what observers were told last
     bool dirty = false;
 
   private:

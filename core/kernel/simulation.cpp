@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 #include "kernel/checks.hpp"
 
@@ -100,9 +101,26 @@ double Simulation::ready() {
 
 bool Simulation::step(double before) {
     const double next = ready();
-    if (next >= before) return false;
+    if (!(next < before)) return false;  // also where `before` is not a number
+    if (before == never && only_repetition_left()) return false;
     now_ = next;
     fire();
+    return true;
+}
+
+// A profile that repeats goes on only while it may set something going.
+bool Simulation::only_repetition_left() {
+    if (queue_[queue_.next()].kind != EventKind::capacity) return false;
+    std::size_t steps = 0;
+    for (const Profile& profile : profiles_)
+        if (profile.period < never) steps += queue_.queued(profile.event);
+    if (steps < queue_.size()) {
+        fruitless_steps_ = 0;
+        return false;
+    }
+    // Whoever draws gets nothing now, or its end would be in the queue.
+    for (Slot slot = 0; slot < pool_.slots(); ++slot)
+        if (pool_[slot].hold != Hold::nothing) return ++fruitless_steps_ > 100'000;
     return true;
 }
 
@@ -286,7 +304,9 @@ void Simulation::set_capacity(ResourceId id, double capacity) {
     check_open();
     check_not_negative("capacity", capacity);
     if (at(id).capacity == capacity) return;
-    resources_[id].capacity = capacity;
+    Resource& resource = resources_[id];
+    resource.capacity = capacity;
+    if (resource.group != none) groups_[resource.group].links()[resource.link].capacity = capacity;
     touch(id);
 }
 
@@ -339,14 +359,37 @@ void Simulation::step_profile(std::uint32_t index) {
     set_capacity(profile.resource, capacity);
 }
 
+const Link* Simulation::link_of(const Resource& resource) const {
+    return resource.group == none ? nullptr : &groups_[resource.group].links()[resource.link];
+}
+
+double Simulation::rate(const Resource& resource) const {
+    const Link* link = link_of(resource);
+    return link ? link->used : resource.rate();
+}
+
 double Simulation::level(ResourceId id) {
     settle();
-    return at(id).level;
+    const Link* link = link_of(at(id));
+    return link ? link->level : at(id).level;
 }
 
 double Simulation::rate(ResourceId id) {
     settle();
-    return at(id).rate();
+    return rate(at(id));
+}
+
+double Simulation::consumed(ResourceId id) const {
+    const Resource& resource = at(id);
+    const Link* link = link_of(resource);
+    return resource.consumed(now_) +
+           (link ? groups_[resource.group].consumed(*link, now_) : 0.0);
+}
+
+double Simulation::done(ResourceId id) const {
+    const Resource& resource = at(id);
+    const Link* link = link_of(resource);
+    return resource.done(now_) + (link ? groups_[resource.group].done(*link, now_) : 0.0);
 }
 
 std::vector<ResourceId> Simulation::influence_group(ResourceId id) const {
@@ -473,14 +516,17 @@ void Simulation::move(ActivityId id, std::span<const ResourceId> route) {
     change(id, [route](Activity& activity) { activity.route = Route(route); });
 }
 
+const Group& Simulation::group_of(const Activity& activity) const {
+    return groups_[resources_[activity.route.front()].group];
+}
+
 double Simulation::remaining(const Activity& activity) const {
     switch (activity.hold) {
         case Hold::limit:
         case Hold::level:
             return resources_[activity.route.front()].remaining(activity, now_);
         case Hold::group:
-            return Group::remaining(
-                groups_[resources_[activity.route.front()].group].flows()[activity.where], now_);
+            return group_of(activity).remaining(group_of(activity).flows()[activity.where], now_);
         default:
             return activity.left;
     }
@@ -492,8 +538,7 @@ double Simulation::consumed(const Activity& activity) const {
         case Hold::level:
             return resources_[activity.route.front()].consumed_by(activity, now_);
         case Hold::group:
-            return Group::consumed(
-                groups_[resources_[activity.route.front()].group].flows()[activity.where], now_);
+            return group_of(activity).consumed(group_of(activity).flows()[activity.where], now_);
         default:
             return activity.consumed;
     }
@@ -513,7 +558,7 @@ double Simulation::rate(ActivityId id) {
         case Hold::level:
             return resources_[activity.route.front()].rate_of(activity);
         case Hold::group:
-            return groups_[resources_[activity.route.front()].group].flows()[activity.where].rate;
+            return group_of(activity).flows()[activity.where].rate;
         default:
             return 0.0;
     }
@@ -628,7 +673,7 @@ std::uint32_t Simulation::join_groups(std::span<const ResourceId> route) {
         }
         std::uint32_t from = other;
         if (groups_[other].flows().size() > groups_[group].flows().size()) std::swap(group, from);
-        groups_[group].absorb(groups_[from], pool_, resources_, group);
+        groups_[group].absorb(groups_[from], pool_, resources_, group, now_);
         release_if_empty(from);
     }
     if (group == none) group = new_group();
@@ -637,6 +682,7 @@ std::uint32_t Simulation::join_groups(std::span<const ResourceId> route) {
         if (resource.group != none) continue;
         const std::vector<Slot> alone = resource.joined(pool_);
         for (const Slot slot : alone) resource.leave(pool_, slot, now_);
+        (void)resource.settle(pool_, now_);  // nobody draws on it by itself any more
         queue_.cancel(resource.end_event);
         groups_[group].add_resource(id, resource, group);
         for (const Slot slot : alone) {
@@ -656,7 +702,7 @@ std::uint32_t Simulation::new_group() {
         index = free_groups_.back();
         free_groups_.pop_back();
     }
-    groups_[index].in_use = true;
+    groups_[index].begin(now_);
     return index;
 }
 
@@ -752,14 +798,13 @@ void Simulation::settle() {
 void Simulation::settle_resource(ResourceId id) {
     Resource& resource = resources_[id];
     if (resource.group == none) {
-        const double before = resource.rate();
         const double end = resource.settle(pool_, now_);
         if (end < never) {
             queue_.schedule(resource.end_event, end, id);
         } else {
             queue_.cancel(resource.end_event);
         }
-        if (!observers_.empty() && resource.rate() != before) rate_notices_.push_back(id);
+        if (!observers_.empty()) notice(id);
     }
     resource.dirty = false;
 }
@@ -767,22 +812,22 @@ void Simulation::settle_resource(ResourceId id) {
 void Simulation::settle_group(std::uint32_t index) {
     Group& group = groups_[index];
     if (group.in_use) {
-        std::vector<double> before;
-        if (!observers_.empty())
-            for (const Link& link : group.links())
-                before.push_back(resources_[link.resource].rate());
         const double end = group.settle(*rule_, pool_, resources_, now_);
         if (end < never) {
             queue_.schedule(group.end_event, end, group_mark | index);
         } else {
             queue_.cancel(group.end_event);
         }
-        for (std::size_t i = 0; i < before.size(); ++i) {
-            const ResourceId id = group.links()[i].resource;
-            if (resources_[id].rate() != before[i]) rate_notices_.push_back(id);
-        }
+        if (!observers_.empty())
+            for (const Link& link : group.links()) notice(link.resource);
     }
     group.dirty = false;
+}
+
+void Simulation::notice(ResourceId id) {
+    Resource& resource = resources_[id];
+    const double shown = std::exchange(resource.shown_rate, rate(resource));
+    if (resource.shown_rate != shown) rate_notices_.push_back(id);
 }
 
 void Simulation::notice_rates() {
@@ -790,7 +835,7 @@ void Simulation::notice_rates() {
     rate_notices_.clear();
     for (const ResourceId id : notices)
         for (std::size_t i = 0; i < observers_.size(); ++i)
-            observers_[i]->rate_changed(id, now_, resources_[id].rate());
+            observers_[i]->rate_changed(id, now_, rate(resources_[id]));
 }
 
 std::vector<Stalled> Simulation::stalled() {

@@ -96,7 +96,8 @@ class Simulation {
     [[nodiscard]] double now() const { return now_; }
     [[nodiscard]] std::uint64_t events() const { return events_; }
     [[nodiscard]] double next_time();
-    // The next event, if it lies before `time`; false if there is none.
+    // The next event, if it lies before that time; false if there is none. Without a time, the
+    // steps of repeating profiles do not count unless somebody waits for capacity.
     bool step(double before = never);
     void run_until(double time);    // events before `time`, then the clock shows it
     void jump(double time);         // refuses to pass an event
@@ -120,8 +121,8 @@ class Simulation {
     [[nodiscard]] double capacity(ResourceId id) const { return at(id).capacity; }
     [[nodiscard]] double level(ResourceId id);
     [[nodiscard]] double rate(ResourceId id);
-    [[nodiscard]] double consumed(ResourceId id) const { return at(id).consumed(now_); }
-    [[nodiscard]] double done(ResourceId id) const { return at(id).done(now_); }
+    [[nodiscard]] double consumed(ResourceId id) const;
+    [[nodiscard]] double done(ResourceId id) const;
     [[nodiscard]] std::uint32_t running(ResourceId id) const { return at(id).running(); }
     [[nodiscard]] std::vector<ResourceId> influence_group(ResourceId id) const;
 
@@ -184,6 +185,7 @@ class Simulation {
 
     // The time of the next event, with all that precedes it settled.
     [[nodiscard]] double ready();
+    [[nodiscard]] bool only_repetition_left();
     void fire();
     void feed(EventId event, std::uint64_t token);
     void end_due(ResourceId id);
@@ -210,9 +212,14 @@ class Simulation {
     void settle();
     void settle_resource(ResourceId id);
     void settle_group(std::uint32_t group);
+    void notice(ResourceId id);
     void notice_rates();
     [[nodiscard]] double remaining(const Activity& activity) const;
     [[nodiscard]] double consumed(const Activity& activity) const;
+    [[nodiscard]] const Group& group_of(const Activity& activity) const;
+    // Where a resource in a group has its figures; nullptr if it is on its own.
+    [[nodiscard]] const Link* link_of(const Resource& resource) const;
+    [[nodiscard]] double rate(const Resource& resource) const;
 
     double now_;
     std::uint64_t events_ = 0;
@@ -229,6 +236,7 @@ class Simulation {
     std::vector<std::uint32_t> dirty_groups_;
     std::vector<std::uint32_t> to_split_;
     std::vector<ResourceId> rate_notices_;
+    std::uint32_t fruitless_steps_ = 0;
     bool settling_ = false;
     Client* client_ = nullptr;
     std::vector<Observer*> observers_;

@@ -50,3 +50,13 @@ def test_the_ports_of_the_slow_transfers_are_shared_out():
     into = [env.resource(c) for c in receive]
     transfers = [env.start(SIZE, [out[i], into[j]]) for i, j in PAIRS]
     assert [t.rate for t in transfers] == pytest.approx([51.2, 12.8, 12.8, 25.6], rel=1e-9)
+
+
+@pytest.mark.parametrize("later", [{"at": 1.0}, {"latency": 1.0}])
+def test_a_flow_that_starts_later_shares_with_those_that_run(later):
+    env = Environment()
+    busy, free = env.resource(1.0), env.resource(2.0)
+    first = busy.execute(10.0)
+    flow = env.start(1.0, [busy, free], **later)
+    env.run()
+    assert (flow.finished, first.finished) == (3.0, 11.0)

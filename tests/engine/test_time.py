@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from math import inf, nan
 from typing import Any
 
@@ -469,3 +471,33 @@ def test_a_suspended_activity_can_never_end_by_itself(env: Environment) -> None:
     task.resume()
     env.run()
     assert task.finished == 13.0
+
+
+REPEATING = """
+from twinloop.engine import Environment, StalledError
+env = Environment()
+host = env.resource(1.0)
+host.set_profile([1.0, 2.0], [0.0, 1.0], period=2.0)
+"""
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "env.run()",
+        "task = host.execute(3.0); env.run(); assert task.finished == 5.0",
+        """
+host.execute(3.0, name="asleep").suspend()
+try:
+    env.run()
+except StalledError as error:
+    assert "asleep" in str(error)
+else:
+    raise AssertionError("it did not stall")
+""",
+    ],
+    ids=["idle", "all ends", "stalled"],
+)
+def test_a_profile_that_repeats_does_not_keep_a_run_from_its_end(program: str) -> None:
+    # In a process of its own: a run without end would take the tests with it.
+    subprocess.run([sys.executable, "-c", REPEATING + program], check=True, timeout=60)
