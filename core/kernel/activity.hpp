@@ -10,6 +10,7 @@
 
 #include "kernel/efficiency.hpp"
 #include "kernel/event_queue.hpp"
+#include "kernel/measure.hpp"
 
 namespace twinloop {
 
@@ -132,14 +133,10 @@ class ActivityPool {
         return chunks_[slot >> bits][slot & mask];
     }
 
-    void prefetch(Slot slot) const {
-#if defined(__GNUC__)
+    void expect(Slot slot) const {
         const Activity* activity = &(*this)[slot];
-        __builtin_prefetch(activity);
-        __builtin_prefetch(reinterpret_cast<const char*>(activity) + 64);
-#else
-        (void)slot;
-#endif
+        prefetch(activity);
+        prefetch(&activity->limit);
     }
 
     [[nodiscard]] Slot take();

@@ -27,15 +27,17 @@ void Group::add_flow(ActivityPool& pool, Slot slot, std::span<const Resource> re
     if (route.size() > stride_) restride(static_cast<std::uint32_t>(route.size()));
     const auto index = static_cast<std::uint32_t>(flows_.size());
     // It draws nothing before the next solution, so that the group's time holds for it as well.
-    flows_.push_back(
-        {activity.weight, 0.0, 1.0, activity.left, activity.consumed, never, slot, round_});
-    hops_.resize(hops_.size() + stride_);
-    hop_counts_.push_back(static_cast<std::uint32_t>(route.size()));
+    flows_.push_back({0.0, activity.left, never, slot, round_});
+    weights_.push_back(activity.weight);
+    efficiencies_.push_back(1.0);
+    wasted_.push_back(0.0);
+    if (activity.weight != 1.0) ++weighted_;
+    hops_.resize(hops_.size() + stride_, Hop{none, 0});
     for (std::uint32_t hop = 0; hop < route.size(); ++hop) {
         const std::uint32_t at = resources[route[hop]].link;
         Link& link = links_[at];
-        hops_[std::size_t{index} * stride_ + hop] = {
-            at, static_cast<std::uint32_t>(link.flows.size())};
+        hops_[std::size_t{index} * stride_ + hop] = {at,
+                                                     static_cast<std::uint32_t>(link.flows.size())};
         link.flows.push_back(index);
         link.weights.add(activity.weight);
     }
@@ -49,11 +51,12 @@ void Group::remove_flow(ActivityPool& pool, Slot slot, std::vector<Resource>& re
                         double now) {
     Activity& activity = pool[slot];
     const std::uint32_t index = activity.where;
-    activity.left = remaining(flows_[index], now);
-    activity.consumed = consumed(flows_[index], now);
+    activity.consumed = consumed(activity, now);
+    activity.left = remaining(index, now);
     activity.hold = Hold::nothing;
     activity.where = none;
     if (activity.limit < never) --limited_;
+    if (activity.weight != 1.0) --weighted_;
     if (activity.route.size() > 1) ++departures_;
 
     for (const Hop& hop : hops(index)) {
@@ -69,13 +72,17 @@ void Group::remove_flow(ActivityPool& pool, Slot slot, std::vector<Resource>& re
     if (index != last) {
         flows_[index] = flows_[last];
         pool[flows_[index].activity].where = index;
-        hop_counts_[index] = hop_counts_[last];
+        weights_[index] = weights_[last];
+        efficiencies_[index] = efficiencies_[last];
+        wasted_[index] = wasted_[last];
         std::copy_n(&hops_[std::size_t{last} * stride_], stride_,
                     &hops_[std::size_t{index} * stride_]);
         for (const Hop& hop : hops(index)) links_[hop.link].flows[hop.place] = index;
     }
     flows_.pop_back();
-    hop_counts_.pop_back();
+    weights_.pop_back();
+    efficiencies_.pop_back();
+    wasted_.pop_back();
     hops_.resize(hops_.size() - stride_);
 
     for (const ResourceId id : activity.route.view())
@@ -121,42 +128,53 @@ void Group::absorb(Group& other, ActivityPool& pool, std::vector<Resource>& reso
         flows_.push_back(flow);
         flows_.back().closed = round_;
     }
-    for (const Hop& hop : other.hops_) hops_.push_back({hop.link + link_shift, hop.place});
-    hop_counts_.insert(hop_counts_.end(), other.hop_counts_.begin(), other.hop_counts_.end());
+    for (const Hop& hop : other.hops_)
+        hops_.push_back({hop.link == none ? none : hop.link + link_shift, hop.place});
+    for (auto column : {&Group::weights_, &Group::efficiencies_, &Group::wasted_}) {
+        (this->*column)
+            .insert((this->*column).end(), (other.*column).begin(), (other.*column).end());
+        (other.*column).clear();
+    }
     limited_ += other.limited_;
+    weighted_ += other.weighted_;
     modelled_ += other.modelled_;
     departures_ += other.departures_;
     other.flows_.clear();
     other.links_.clear();
     other.hops_.clear();
-    other.hop_counts_.clear();
-    other.limited_ = other.modelled_ = 0;
+    other.limited_ = other.weighted_ = other.modelled_ = 0;
     other.departures_ = 0;
 }
 
 void Group::restride(std::uint32_t stride) {
-    std::vector<Hop> wider(flows_.size() * stride);
+    std::vector<Hop> wider(flows_.size() * stride, Hop{none, 0});
     for (std::uint32_t flow = 0; flow < flows_.size(); ++flow)
         std::ranges::copy(hops(flow), &wider[std::size_t{flow} * stride]);
     hops_ = std::move(wider);
     stride_ = stride;
 }
 
-double Group::remaining(const Flow& flow, double now) const {
-    return std::max(flow.remaining - (now - since_) * flow.rate * flow.efficiency, 0.0);
+double Group::remaining(std::uint32_t flow, double now) const {
+    const double speed = flows_[flow].rate * efficiency(flow);
+    return std::max(flows_[flow].remaining - (now - since_) * speed, 0.0);
 }
 
-double Group::consumed(const Flow& flow, double now) const {
-    return flow.consumed + (now - since_) * flow.rate;
+double Group::wasted(std::uint32_t flow, double now) const {
+    return wasted_[flow] + (now - since_) * (flows_[flow].rate * (1.0 - efficiency(flow)));
+}
+
+double Group::consumed(const Activity& activity, double now) const {
+    return activity.consumed + (activity.left - remaining(activity.where, now)) +
+           wasted(activity.where, now);
 }
 
 // Adds up all integrals until now, whether their rates change or not, for the reason given at
 // Resource::advance.
 void Group::anchor(double now) {
     if (now <= since_) return;
-    for (Flow& flow : flows_) {
-        flow.remaining = remaining(flow, now);
-        flow.consumed = consumed(flow, now);
+    for (std::uint32_t flow = 0; flow < flows_.size(); ++flow) {
+        flows_[flow].remaining = remaining(flow, now);
+        if (modelled_ > 0) wasted_[flow] = wasted(flow, now);
     }
     for (Link& link : links_) {
         link.consumed = consumed(link, now);
@@ -169,24 +187,33 @@ void Group::fix(std::uint32_t index, double rate) {
     Flow& flow = flows_[index];
     flow.closed = round_;
     flow.rate = rate;
-    const double speed = rate * flow.efficiency;
-    flow.end = flow.remaining <= 0.0 ? since_ : speed > 0.0 ? since_ + flow.remaining / speed : never;
+    const double speed = rate * efficiency(index);
+    flow.end = flow.remaining <= 0.0 ? since_
+               : speed > 0.0         ? since_ + flow.remaining / speed
+                                     : never;
     next_ = std::min(next_, flow.end);
 }
 
 void Group::refresh_efficiencies(const ActivityPool& pool, std::vector<Resource>& resources) {
     for (const Link& link : links_) resources[link.resource].refresh_efficiencies();
     for (std::uint32_t index = 0; index < flows_.size(); ++index) {
-        Flow& flow = flows_[index];
-        flow.efficiency = 1.0;
+        double product = 1.0;
         for (const Hop& hop : hops(index))
-            flow.efficiency *=
-                resources[links_[hop.link].resource].efficiency_of(pool[flow.activity].kind);
+            product *= resources[links_[hop.link].resource].efficiency_of(
+                pool[flows_[index].activity].kind);
+        efficiencies_[index] = product;
     }
 }
 
 double Group::settle(const SharingRule& rule, ActivityPool& pool, std::vector<Resource>& resources,
                      double now) {
+    // With many groups, this one has left the caches since its last solution. The rule reads it in
+    // no order that the processor could guess.
+    constexpr std::size_t line = 64;
+    for (const Link& link : links_)
+        for (std::size_t i = 0; i < link.flows.size(); i += line / sizeof link.flows[0])
+            prefetch(&link.flows[i]);
+    for (std::size_t i = 0; i < hops_.size(); i += line / sizeof hops_[0]) prefetch(&hops_[i]);
     anchor(now);
     if (modelled_ > 0) refresh_efficiencies(pool, resources);
     next_ = never;
@@ -200,7 +227,7 @@ double Group::settle(const SharingRule& rule, ActivityPool& pool, std::vector<Re
         if (modelled_ == 0) continue;
         link.progress = 0.0;
         for (const std::uint32_t flow : link.flows)
-            link.progress += flows_[flow].rate * flows_[flow].efficiency;
+            link.progress += flows_[flow].rate * efficiencies_[flow];
     }
     return next_;
 }

@@ -14,13 +14,11 @@ namespace twinloop {
 
 class SharingRule;
 
-// What a solution reads and writes of an activity: kept together, away from the rest of it.
+// What every solution reads and writes of an activity, and nothing else: with many groups, it is
+// the size of this that costs.
 struct Flow {
-    double weight;
     double rate;
-    double efficiency;
-    double remaining;  // at the time of the group's last solution, as are the others
-    double consumed;
+    double remaining;  // at the time of the group's last solution
     double end;
     Slot activity;
     std::uint32_t closed;  // the last round of filling in which its rate was found
@@ -39,13 +37,9 @@ struct Link {
     double progress = 0.0;  // work done
     double consumed = 0.0;  // integral of `used` since it became a member
     double done = 0.0;      // integral of `progress` since then
-    double residual = 0.0;  // scratch of the sharing rule, as the following two
-    double weight = 0.0;
-    double full_weight = 0.0;
-    std::uint32_t open = 0;
-    ResourceId resource;
-    Sum weights;  // of its flows
+    Sum weights;            // of its flows
     std::vector<std::uint32_t> flows;
+    ResourceId resource;
 };
 
 class Group {
@@ -66,8 +60,8 @@ class Group {
     // The flows whose end is due, in the order in which their activities started to draw.
     void due(const ActivityPool& pool, double now, std::vector<Slot>& ended) const;
 
-    [[nodiscard]] double remaining(const Flow& flow, double now) const;
-    [[nodiscard]] double consumed(const Flow& flow, double now) const;
+    [[nodiscard]] double remaining(std::uint32_t flow, double now) const;
+    [[nodiscard]] double consumed(const Activity& activity, double now) const;
     // The integrals of a link since it became a member.
     [[nodiscard]] double consumed(const Link& link, double now) const {
         return link.consumed + (now - since_) * link.used;
@@ -90,9 +84,15 @@ class Group {
     [[nodiscard]] std::vector<Link>& links() { return links_; }
     [[nodiscard]] const std::vector<Link>& links() const { return links_; }
     [[nodiscard]] std::span<const Hop> hops(std::uint32_t flow) const {
-        return {&hops_[std::size_t{flow} * stride_], hop_counts_[flow]};
+        const Hop* first = &hops_[std::size_t{flow} * stride_];
+        const Hop* last = first + stride_;
+        while (last[-1].link == none) --last;  // shorter routes are padded
+        return {first, last};
     }
     [[nodiscard]] bool limited() const { return limited_ > 0; }
+    [[nodiscard]] double weight(std::uint32_t flow) const {
+        return weighted_ > 0 ? weights_[flow] : 1.0;
+    }
     [[nodiscard]] std::uint32_t next_round() { return ++round_; }
     void fix(std::uint32_t flow, double rate);
 
@@ -103,17 +103,25 @@ class Group {
 
   private:
     void anchor(double now);
+    [[nodiscard]] double wasted(std::uint32_t flow, double now) const;
     void restride(std::uint32_t stride);
     void drop_link(std::uint32_t link, std::vector<Resource>& resources, double now);
     void refresh_efficiencies(const ActivityPool& pool, std::vector<Resource>& resources);
+    [[nodiscard]] double efficiency(std::uint32_t flow) const {
+        return modelled_ > 0 ? efficiencies_[flow] : 1.0;
+    }
     [[nodiscard]] Hop& hop_to(std::uint32_t flow, std::uint32_t link);
 
     std::vector<Flow> flows_;
     std::vector<Link> links_;
     std::vector<Hop> hops_;  // of flow f: hops_[f * stride_ ...]
-    std::vector<std::uint32_t> hop_counts_;
+    // Of each flow as well, but read only where they matter:
+    std::vector<double> weights_;
+    std::vector<double> efficiencies_;
+    std::vector<double> wasted_;  // capacity drawn that did not become progress
     std::uint32_t stride_ = 2;
     std::uint32_t limited_ = 0;   // flows with a finite limit
+    std::uint32_t weighted_ = 0;  // flows with a weight other than 1
     std::uint32_t modelled_ = 0;  // links with an efficiency model
     std::uint32_t round_ = 0;
     std::size_t departures_ = 0;

@@ -8,6 +8,15 @@ namespace twinloop {
 
 inline constexpr double never = std::numeric_limits<double>::infinity();
 
+// Asks for memory that is about to be read, where the compiler knows how.
+inline void prefetch(const void* address) {
+#if defined(__GNUC__)
+    __builtin_prefetch(address);
+#else
+    (void)address;
+#endif
+}
+
 // The integral of a piecewise-constant rate. Who owns several keeps one time for all of them.
 struct Integral {
     double total = 0.0;

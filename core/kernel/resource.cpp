@@ -239,7 +239,7 @@ double Resource::settle(ActivityPool& pool, double now) {
             mine += flow * each.weights.value();
             const auto* top = each.shared_ends.top(CurrentEnd{pool, Hold::level});
             for (const auto& next_one : each.shared_ends.runners_up())
-                pool.prefetch(ActivityPool::slot_of(next_one.tag));
+                pool.expect(ActivityPool::slot_of(next_one.tag));
             const double left = top->key - each.shared.total;
             const double end = left <= 0.0              ? now
                                : each.shared.rate > 0.0 ? now + left / each.shared.rate
@@ -252,7 +252,7 @@ double Resource::settle(ActivityPool& pool, double now) {
         drawn += mine;
         progress += mine * each.efficiency;
     }
-    if (next < never) pool.prefetch(ActivityPool::slot_of(next_end_));
+    if (next < never) pool.expect(ActivityPool::slot_of(next_end_));
     levels_.rate = flow;
     consumed_.rate = drawn;
     done_.rate = progress;
@@ -321,8 +321,21 @@ double Resource::consumed_by(const Activity& activity, double now) const {
                 : (levels_.after(now - since_) - activity.joined) * activity.weight);
 }
 
-double Resource::rate_of(const Activity& activity) const {
-    return activity.hold == Hold::limit ? activity.limit : level * activity.weight;
+Resource::Prospect Resource::prospect(const ActivityPool& pool) const {
+    if (!dirty) return {level, consumed_.rate};
+    std::vector<Slot> waiting = joined(pool);
+    std::ranges::sort(waiting, {}, [&pool](Slot slot) { return pool[slot].threshold(); });
+    Sum weights;
+    for (const Slot slot : waiting) weights.add(pool[slot].weight);
+    Sum rest;
+    rest.add(capacity);
+    for (const Slot slot : waiting) {
+        const double shared = std::max(rest.value(), 0.0) / weights.value();
+        if (pool[slot].threshold() > shared) return {shared, capacity};
+        rest.subtract(pool[slot].limit);
+        weights.subtract(pool[slot].weight);
+    }
+    return {never, capacity - rest.value()};
 }
 
 }  // namespace twinloop

@@ -60,7 +60,15 @@ class Resource {
 
     [[nodiscard]] double remaining(const Activity& activity, double now) const;
     [[nodiscard]] double consumed_by(const Activity& activity, double now) const;
-    [[nodiscard]] double rate_of(const Activity& activity) const;
+
+    // Level and rate as they will be once the resource is settled. Looking moves nobody from one
+    // side to the other, which would round differently from then on; it starts from scratch
+    // instead.
+    struct Prospect {
+        double level;
+        double rate;
+    };
+    [[nodiscard]] Prospect prospect(const ActivityPool& pool) const;
 
     // Asks the efficiency model again if those present have changed.
     void refresh_efficiencies();

@@ -11,118 +11,149 @@
 namespace twinloop {
 namespace {
 
-// What its open flows may still have of a link, per unit of weight.
-double level_of(Link& link, const std::vector<Flow>& flows, std::uint32_t round) {
-    // Taking many weights off a sum leaves the rounding error of the large ones: when little is
-    // left, it is summed afresh.
-    if (link.weight < 1e-3 * link.full_weight) {
-        link.weight = 0.0;
-        for (const std::uint32_t flow : link.flows)
-            if (flows[flow].closed != round) link.weight += flows[flow].weight;
-        link.full_weight = link.weight;
-    }
-    return std::max(link.residual, 0.0) / link.weight;
-}
+// A link while it is being filled.
+struct Filling {
+    double residual;  // capacity that is not given away yet
+    double weight;    // of its open flows
+    double full_weight;
+    std::uint32_t open;  // flows whose rate is still to be found
+};
 
-void close(Group& group, std::uint32_t index, double rate) {
-    const double weight = group.flows()[index].weight;
-    for (const Hop& hop : group.hops(index)) {
-        Link& link = group.links()[hop.link];
-        link.residual -= rate;
-        link.used += rate;
-        link.weight -= weight;
-        --link.open;
-    }
-    group.fix(index, rate);
-}
+// Kept from one solution to the next: it stays in the caches.
+struct Scratch {
+    std::vector<Filling> links;
+    KeyHeap full;
+    KeyHeap met;
+};
+thread_local Scratch scratch;
 
-// Progressive filling: the rates of the open flows grow together, each in proportion to its
-// weight, until a link is full or a limit is met; those concerned keep their rate and the rest
-// goes on. Links say how many open flows they have, and how much these weigh.
-void fill(Group& group, const ActivityPool& pool, std::uint32_t round) {
-    thread_local KeyHeap full;  // links by the level at which they are full
-    thread_local KeyHeap met;   // flows by the level at which they meet their limit
-    const std::vector<Flow>& flows = group.flows();
-    std::vector<Link>& links = group.links();
+class Filler {
+  public:
+    Filler(Group& group, const ActivityPool& pool, Scratch& kept = scratch)
+        : group_(group), pool_(pool), flows_(group.flows()), round_(group.next_round()),
+          links_(kept.links), full_(kept.full), met_(kept.met) {
+        links_.clear();
+        for (const Link& link : group.links())
+            links_.push_back({link.capacity, link.weights.value(), 0.0,
+                              static_cast<std::uint32_t>(link.flows.size())});
+    }
 
-    met.clear();
-    if (group.limited()) {
-        for (std::uint32_t index = 0; index < flows.size(); ++index) {
-            const Activity& activity = pool[flows[index].activity];
-            if (flows[index].closed != round && activity.limit < never)
-                met.append(activity.threshold(), index);
-        }
-        met.order();
-    }
-    full.clear();
-    for (std::uint32_t index = 0; index < links.size(); ++index) {
-        Link& link = links[index];
-        link.full_weight = link.weight;
-        if (link.open > 0) full.append(level_of(link, flows, round), index);
-    }
-    full.order();
+    [[nodiscard]] std::vector<Filling>& links() { return links_; }
+    [[nodiscard]] std::uint32_t round() const { return round_; }
 
-    while (!full.empty()) {
-        Link& link = links[full.front().tag];
-        if (link.open == 0) {
-            full.pop();
-            continue;
+    // Progressive filling: the rates of the open flows grow together, each in proportion to its
+    // weight, until a link is full or a limit is met; those concerned keep their rate and the rest
+    // goes on.
+    void fill() {
+        met_.clear();
+        if (group_.limited()) {
+            for (std::uint32_t index = 0; index < flows_.size(); ++index) {
+                const Activity& activity = pool_[flows_[index].activity];
+                if (open(index) && activity.limit < never) met_.append(activity.threshold(), index);
+            }
+            met_.order();
         }
-        // Levels only rise while flows are closed, so a candidate may be out of date on the low
-        // side only.
-        const double level = level_of(link, flows, round);
-        if (level > full.front().key) {
-            full.raise_front(level);
-            continue;
+        full_.clear();
+        for (std::uint32_t index = 0; index < links_.size(); ++index) {
+            links_[index].full_weight = links_[index].weight;
+            if (links_[index].open > 0) full_.append(level_of(index), index);
         }
-        while (!met.empty() && flows[met.front().tag].closed == round) met.pop();
-        if (!met.empty() && met.front().key <= level) {
-            const auto index = static_cast<std::uint32_t>(met.front().tag);
-            met.pop();
-            close(group, index, pool[flows[index].activity].limit);
-            continue;
+        full_.order();
+
+        while (!full_.empty()) {
+            const auto link = static_cast<std::uint32_t>(full_.front().tag);
+            if (links_[link].open == 0) {
+                full_.pop();
+                continue;
+            }
+            // Levels only rise while flows are closed, so a candidate may be out of date on the low
+            // side only.
+            const double level = level_of(link);
+            if (level > full_.front().key) {
+                full_.raise_front(level);
+                continue;
+            }
+            while (!met_.empty() && !open(static_cast<std::uint32_t>(met_.front().tag))) met_.pop();
+            if (!met_.empty() && met_.front().key <= level) {
+                const auto flow = static_cast<std::uint32_t>(met_.front().tag);
+                met_.pop();
+                close(flow, pool_[flows_[flow].activity].limit);
+                continue;
+            }
+            group_.links()[link].level = level;
+            for (const std::uint32_t flow : group_.links()[link].flows)
+                if (open(flow)) close(flow, level * group_.weight(flow));
         }
-        link.level = level;
-        for (const std::uint32_t flow : link.flows)
-            if (flows[flow].closed != round) close(group, flow, level * flows[flow].weight);
+        // What rounding leaves of a full link is nothing: a later class must not live on it.
+        for (std::uint32_t index = 0; index < links_.size(); ++index)
+            if (links_[index].residual < 1e-12 * group_.links()[index].capacity)
+                links_[index].residual = 0.0;
     }
-}
+
+  private:
+    [[nodiscard]] bool open(std::uint32_t flow) const { return flows_[flow].closed != round_; }
+
+    // What its open flows may still have of a link, per unit of weight.
+    [[nodiscard]] double level_of(std::uint32_t index) {
+        Filling& link = links_[index];
+        // Taking many weights off a sum leaves the rounding error of the large ones: when little is
+        // left, it is summed afresh.
+        if (link.weight < 1e-3 * link.full_weight) {
+            link.weight = 0.0;
+            for (const std::uint32_t flow : group_.links()[index].flows)
+                if (open(flow)) link.weight += group_.weight(flow);
+            link.full_weight = link.weight;
+        }
+        return std::max(link.residual, 0.0) / link.weight;
+    }
+
+    void close(std::uint32_t flow, double rate) {
+        const double weight = group_.weight(flow);
+        for (const Hop& hop : group_.hops(flow)) {
+            Filling& link = links_[hop.link];
+            link.residual -= rate;
+            link.weight -= weight;
+            --link.open;
+            group_.links()[hop.link].used += rate;
+        }
+        group_.fix(flow, rate);
+    }
+
+    Group& group_;
+    const ActivityPool& pool_;
+    const std::vector<Flow>& flows_;
+    std::uint32_t round_;
+    std::vector<Filling>& links_;
+    KeyHeap& full_;  // links by the level at which they are full
+    KeyHeap& met_;   // flows by the level at which they meet their limit
+};
 
 }  // namespace
 
-void MaxMin::assign(Group& group, const ActivityPool& pool) const {
-    for (Link& link : group.links()) {
-        link.residual = link.capacity;
-        link.weight = link.weights.value();
-        link.open = static_cast<std::uint32_t>(link.flows.size());
-    }
-    fill(group, pool, group.next_round());
-}
+void MaxMin::assign(Group& group, const ActivityPool& pool) const { Filler(group, pool).fill(); }
 
 void StrictPriority::assign(Group& group, const ActivityPool& pool) const {
+    Filler filler(group, pool);
     std::vector<Flow>& flows = group.flows();
     std::vector<std::uint32_t> order(flows.size());
     std::iota(order.begin(), order.end(), 0U);
     const auto priority = [&](std::uint32_t index) { return pool[flows[index].activity].priority; };
     std::ranges::stable_sort(order, std::greater{}, priority);
-    const std::uint32_t round = group.next_round();
-    for (Link& link : group.links()) link.residual = link.capacity;
-    for (Flow& flow : flows) flow.closed = round;
+    for (Flow& flow : flows) flow.closed = filler.round();
     for (std::size_t first = 0, last = 0; first < order.size(); first = last) {
-        for (Link& link : group.links()) {
+        for (Filling& link : filler.links()) {
             link.weight = 0.0;
             link.open = 0;
         }
         // One class: its flows are open, all others are not.
         for (; last < order.size() && priority(order[last]) == priority(order[first]); ++last) {
-            Flow& flow = flows[order[last]];
-            flow.closed = round - 1;
+            flows[order[last]].closed = filler.round() - 1;
             for (const Hop& hop : group.hops(order[last])) {
-                group.links()[hop.link].weight += flow.weight;
-                ++group.links()[hop.link].open;
+                filler.links()[hop.link].weight += group.weight(order[last]);
+                ++filler.links()[hop.link].open;
             }
         }
-        fill(group, pool, round);
+        filler.fill();
     }
 }
 

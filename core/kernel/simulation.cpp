@@ -13,6 +13,20 @@ namespace {
 
 constexpr std::uint64_t group_mark = std::uint64_t{1} << 32;
 
+// While efficiency functions may be asked, nobody else may come in.
+class Settling {
+  public:
+    explicit Settling(bool& flag) : flag_(flag) { flag_ = true; }
+    Settling(const Settling&) = delete;
+    Settling& operator=(const Settling&) = delete;
+    Settling(Settling&&) = delete;
+    Settling& operator=(Settling&&) = delete;
+    ~Settling() { flag_ = false; }
+
+  private:
+    bool& flag_;
+};
+
 }  // namespace
 
 Simulation::Simulation(double start, std::shared_ptr<const SharingRule> rule)
@@ -369,21 +383,21 @@ double Simulation::rate(const Resource& resource) const {
 }
 
 double Simulation::level(ResourceId id) {
-    settle();
+    settle_for_looking(id);
     const Link* link = link_of(at(id));
-    return link ? link->level : at(id).level;
+    return link ? link->level : at(id).prospect(pool_).level;
 }
 
 double Simulation::rate(ResourceId id) {
-    settle();
-    return rate(at(id));
+    settle_for_looking(id);
+    const Link* link = link_of(at(id));
+    return link ? link->used : at(id).prospect(pool_).rate;
 }
 
 double Simulation::consumed(ResourceId id) const {
     const Resource& resource = at(id);
     const Link* link = link_of(resource);
-    return resource.consumed(now_) +
-           (link ? groups_[resource.group].consumed(*link, now_) : 0.0);
+    return resource.consumed(now_) + (link ? groups_[resource.group].consumed(*link, now_) : 0.0);
 }
 
 double Simulation::done(ResourceId id) const {
@@ -526,7 +540,7 @@ double Simulation::remaining(const Activity& activity) const {
         case Hold::level:
             return resources_[activity.route.front()].remaining(activity, now_);
         case Hold::group:
-            return group_of(activity).remaining(group_of(activity).flows()[activity.where], now_);
+            return group_of(activity).remaining(activity.where, now_);
         default:
             return activity.left;
     }
@@ -538,7 +552,7 @@ double Simulation::consumed(const Activity& activity) const {
         case Hold::level:
             return resources_[activity.route.front()].consumed_by(activity, now_);
         case Hold::group:
-            return group_of(activity).consumed(group_of(activity).flows()[activity.where], now_);
+            return group_of(activity).consumed(activity, now_);
         default:
             return activity.consumed;
     }
@@ -551,12 +565,13 @@ double Simulation::work_done(ActivityId id) const {
 }
 
 double Simulation::rate(ActivityId id) {
-    settle();
     const Activity& activity = find(id);
+    if (activity.hold == Hold::nothing) return 0.0;
+    settle_for_looking(activity.route.front());
     switch (activity.hold) {
         case Hold::limit:
         case Hold::level:
-            return resources_[activity.route.front()].rate_of(activity);
+            return std::min(activity.limit, activity.weight * level(activity.route.front()));
         case Hold::group:
             return group_of(activity).flows()[activity.where].rate;
         default:
@@ -766,33 +781,38 @@ void Simulation::settle() {
     if (dirty_resources_.empty() && dirty_groups_.empty()) return;
     std::size_t resources = 0;
     std::size_t groups = 0;
-    settling_ = true;
     if (dirty_groups_.empty() && dirty_resources_.size() == 1) {
         // The common case; if it fails, the resource stays to be settled.
-        struct Settled {
-            bool& flag;
-            ~Settled() { flag = false; }
-        } const settled{settling_};
+        const Settling guard(settling_);
         settle_resource(dirty_resources_.front());
         dirty_resources_.clear();
         return;
     }
+    const Settling guard(settling_);
     try {
         for (; groups < dirty_groups_.size(); ++groups) settle_group(dirty_groups_[groups]);
         for (; resources < dirty_resources_.size(); ++resources)
             settle_resource(dirty_resources_[resources]);
     } catch (...) {
         // What could not be settled stays to be settled.
-        settling_ = false;
         dirty_resources_.erase(dirty_resources_.begin(),
                                dirty_resources_.begin() + static_cast<long>(resources));
         dirty_groups_.erase(dirty_groups_.begin(),
                             dirty_groups_.begin() + static_cast<long>(groups));
         throw;
     }
-    settling_ = false;
     dirty_resources_.clear();
     dirty_groups_.clear();
+}
+
+// A group may be solved as often as one likes within one instant. A resource on its own is not
+// settled: see Resource::prospect.
+void Simulation::settle_for_looking(ResourceId id) {
+    check_open();
+    const std::uint32_t group = at(id).group;
+    if (group == none || !groups_[group].dirty) return;
+    const Settling guard(settling_);
+    settle_group(group);
 }
 
 void Simulation::settle_resource(ResourceId id) {
@@ -811,7 +831,7 @@ void Simulation::settle_resource(ResourceId id) {
 
 void Simulation::settle_group(std::uint32_t index) {
     Group& group = groups_[index];
-    if (group.in_use) {
+    if (group.in_use && group.dirty) {
         const double end = group.settle(*rule_, pool_, resources_, now_);
         if (end < never) {
             queue_.schedule(group.end_event, end, group_mark | index);

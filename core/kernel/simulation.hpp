@@ -210,6 +210,7 @@ class Simulation {
     void touch(ResourceId id);
     void touch_group(std::uint32_t group);
     void settle();
+    void settle_for_looking(ResourceId id);
     void settle_resource(ResourceId id);
     void settle_group(std::uint32_t group);
     void notice(ResourceId id);
