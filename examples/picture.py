@@ -34,7 +34,8 @@ def draw_svg(
         return left + width * t / end
 
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 20:.0f} {height:.0f}"'
+        '<svg xmlns="http://www.w3.org/2000/svg" '
+        f'viewBox="0 0 {left + width + 20:.0f} {height:.0f}"'
         ' font-family="sans-serif" font-size="11" fill="#888">'
     ]
     for host in range(hosts):

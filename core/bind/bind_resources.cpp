@@ -11,7 +11,7 @@ namespace {
 
 Simulation& sim(const Activity& activity) { return activity.env().sim; }
 
-std::string state(const Activity& activity) {
+std::string_view state(const Activity& activity) {
     if (activity.ended) return activity.how == Ending::finished ? "finished" : "cancelled";
     switch (sim(activity).activity(activity.id).state) {
         case State::waiting:
@@ -28,7 +28,7 @@ template <class Change>
 void change(Activity& activity, const char* verb, Change&& apply) {
     if (activity.ended)
         throw std::runtime_error(std::string("cannot ") + verb + " activity " + activity.name() +
-                                 ": it has " + state(activity) + " already");
+                                 ": it has " + std::string(state(activity)) + " already");
     apply(sim(activity));
 }
 
@@ -252,7 +252,7 @@ those who wait.
         .def_prop_ro(
             "priority", [](const Activity& self) { return self.priority; }, "Its priority.")
         .def_prop_ro(
-            "state", [](const Activity& self) { return state(self); },
+            "state", [](const Activity& self) { return std::string(state(self)); },
             nb::sig("def state(self) -> typing.Literal['waiting', 'running', 'suspended', "
                     "'finished', 'cancelled']"),
             "What it is doing.")
@@ -282,7 +282,7 @@ those who wait.
         .def_prop_ro(
             "name", [](const Activity& self) { return self.name(); }, "Its name.")
         .def("__repr__", [](const Activity& self) {
-            return "<Activity " + self.name() + ": " + state(self) + ">";
+            return "<Activity " + self.name() + ": " + std::string(state(self)) + ">";
         });
 }
 

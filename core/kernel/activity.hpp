@@ -72,7 +72,7 @@ class Route {
     void assign(std::span<const ResourceId> resources) {
         size_ = static_cast<std::uint32_t>(resources.size());
         if (size_ > kept) {
-            ResourceId* to = new ResourceId[size_];
+            auto* to = new ResourceId[size_];
             std::memcpy(local_ + 1, &to, sizeof to);
             std::memcpy(to, resources.data(), resources.size_bytes());
         } else {

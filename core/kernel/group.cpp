@@ -130,7 +130,7 @@ void Group::absorb(Group& other, ActivityPool& pool, std::vector<Resource>& reso
     }
     for (const Hop& hop : other.hops_)
         hops_.push_back({hop.link == none ? none : hop.link + link_shift, hop.place});
-    for (auto column : {&Group::weights_, &Group::efficiencies_, &Group::wasted_}) {
+    for (const auto column : {&Group::weights_, &Group::efficiencies_, &Group::wasted_}) {
         (this->*column)
             .insert((this->*column).end(), (other.*column).begin(), (other.*column).end());
         (other.*column).clear();

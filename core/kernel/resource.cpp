@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -285,15 +286,13 @@ Slot Resource::due(ActivityPool& pool, double now) {
 }
 
 std::vector<Slot> Resource::joined(const ActivityPool& pool) const {
-    std::vector<std::uint64_t> tags;
+    std::set<std::uint64_t> tags;  // an activity may stand in a heap twice
     for (const KindShare& each : kinds_) {
         for (const auto& entry : each.own_ends.entries())
-            if (CurrentEnd{pool, Hold::limit}(entry)) tags.push_back(entry.tag);
+            if (CurrentEnd{pool, Hold::limit}(entry)) tags.insert(entry.tag);
         for (const auto& entry : each.shared_ends.entries())
-            if (CurrentEnd{pool, Hold::level}(entry)) tags.push_back(entry.tag);
+            if (CurrentEnd{pool, Hold::level}(entry)) tags.insert(entry.tag);
     }
-    std::ranges::sort(tags);
-    tags.erase(std::unique(tags.begin(), tags.end()), tags.end());
     std::vector<Slot> slots;
     slots.reserve(tags.size());
     for (const std::uint64_t tag : tags) slots.push_back(ActivityPool::slot_of(tag));

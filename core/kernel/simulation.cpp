@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -158,7 +159,9 @@ void Simulation::jump(double time) {
 std::size_t Simulation::skip(double time) {
     check_future("the time to skip to", time);
     std::size_t dropped = 0;
-    for (double next = ready(); next < time; next = ready()) {
+    for (;;) {
+        const double next = ready();
+        if (next >= time) break;
         const EventId event = queue_.next();
         const EventQueue::Slot slot = queue_[event];
         if (slot.kind != EventKind::timer) {
@@ -410,12 +413,10 @@ std::vector<ResourceId> Simulation::influence_group(ResourceId id) const {
     if (at(id).group == none) return {id};
     // The group may not have been split yet.
     for (const auto& part : groups_[resources_[id].group].parts()) {
-        std::vector<ResourceId> members;
+        std::set<ResourceId> members;
         for (const Slot slot : part)
-            for (const ResourceId each : pool_[slot].route.view()) members.push_back(each);
-        std::ranges::sort(members);
-        members.erase(std::unique(members.begin(), members.end()), members.end());
-        if (std::ranges::binary_search(members, id)) return members;
+            for (const ResourceId each : pool_[slot].route.view()) members.insert(each);
+        if (members.contains(id)) return {members.begin(), members.end()};
     }
     return {id};
 }
@@ -657,7 +658,7 @@ void Simulation::attach(Slot slot) {
 }
 
 void Simulation::withdraw(Slot slot) {
-    Activity& activity = pool_[slot];
+    const Activity& activity = pool_[slot];
     if (activity.hold == Hold::nothing) return;
     const auto route = activity.route.view();
     if (activity.hold == Hold::group) {
