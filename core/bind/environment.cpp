@@ -269,10 +269,20 @@ nb::object Environment::start(nb::handle self, double work, nb::handle on,
     activity.kind = options.kind;
     activity.priority = options.priority;
     spec.token = token(object, event_token);
-    nb::object held = object;  // by the simulation, from here on
-    activity.id = sim.start(spec, route);
-    (void)held.release();
     ++activity_count;
+    nb::object held = object;  // by the simulation, if it takes it
+    try {
+        activity.id = sim.start(spec, route);
+    } catch (...) {
+        // An observer may fail when the activity has started already.
+        for (const ActivityId id : sim.activities()) {
+            if (sim.token(id.slot) != spec.token) continue;
+            activity.id = id;
+            (void)held.release();
+        }
+        throw;
+    }
+    (void)held.release();
     return object;
 }
 

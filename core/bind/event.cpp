@@ -54,6 +54,7 @@ void Event::trigger(nb::handle self, nb::object outcome, bool success) {
 }
 
 void Event::process(nb::handle self) {
+    prepare(self);
     stage = Stage::processed;
     if (!ok && !has_waiters() && raises_when_unheard()) (void)result();
     const nb::object keep = nb::borrow(self);
@@ -218,7 +219,7 @@ void Condition::watch(nb::handle self) {
             event.add_waiter(self);
         }
     }
-    if (stage == Stage::pending && happened_ >= needed_) conclude(self);
+    if (stage == Stage::pending && happened_ >= needed_) trigger(self, nb::none(), true);
 }
 
 void Condition::heard(nb::handle self, Event& event) {
@@ -227,14 +228,13 @@ void Condition::heard(nb::handle self, Event& event) {
     if (!event.ok) {
         trigger(self, nb::borrow(event.value), false);
     } else if (happened_ == needed_) {
-        conclude(self);
+        trigger(self, nb::none(), true);
     }
 }
 
-// The value: what has happened so far, with its values, in the order in which it was named.
-void Condition::conclude(nb::handle self) {
+// The value: what has happened by now, with its values, in the order in which it was named.
+void Condition::prepare(nb::handle self) {
     nb::dict happened;
-    const nb::object keep = nb::borrow(self);
     for (PyObject* each : events_) {
         Event& event = part<Event>(each);
         if (event.stage == Stage::processed) {
@@ -243,7 +243,9 @@ void Condition::conclude(nb::handle self) {
             event.remove_waiter(self);
         }
     }
-    trigger(self, happened, true);
+    if (!ok) return;
+    PyObject* old = std::exchange(value, happened.release().ptr());
+    Py_DECREF(old);
 }
 
 int Condition::traverse(visitproc visit, void* arg) {

@@ -49,6 +49,8 @@ class Event {
     // Its value, or its exception raised.
     [[nodiscard]] nb::object result() const;
     [[nodiscard]] virtual bool raises_when_unheard() const { return true; }
+    // Called just before those waiting are told.
+    virtual void prepare(nb::handle /*self*/) {}
 
     virtual int traverse(visitproc visit, void* arg);
     virtual void release();
@@ -105,12 +107,11 @@ class Condition final : public Event {
     ~Condition() override { Condition::release(); }
     void watch(nb::handle self);
     void heard(nb::handle self, Event& event);
+    void prepare(nb::handle self) override;
     int traverse(visitproc visit, void* arg) override;
     void release() override;
 
   private:
-    void conclude(nb::handle self);
-
     std::vector<PyObject*> events_;
     std::size_t needed_;
     std::size_t happened_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <limits>
 #include <set>
 #include <stdexcept>
@@ -629,8 +630,17 @@ void Simulation::end(Slot slot, Ending how) {
                         activity.consumed};
     const std::uint64_t token = activity.token;
     pool_.give_back(slot);
-    for (std::size_t i = 0; i < observers_.size(); ++i) observers_[i]->ended(token, how, figures);
+    // An observer that fails must not keep the client from hearing of it.
+    std::exception_ptr failure;
+    for (std::size_t i = 0; i < observers_.size(); ++i) {
+        try {
+            observers_[i]->ended(token, how, figures);
+        } catch (...) {
+            if (!failure) failure = std::current_exception();
+        }
+    }
     if (client_ && token != 0) client_->ended(token, how, figures);
+    if (failure) std::rethrow_exception(failure);
 }
 
 // ---- Drawing on resources -----------------------------------------------------------------------
@@ -852,11 +862,13 @@ void Simulation::notice(ResourceId id) {
 }
 
 void Simulation::notice_rates() {
-    const std::vector<ResourceId> notices = std::move(rate_notices_);
-    rate_notices_.clear();
-    for (const ResourceId id : notices)
+    // One at a time: what an observer that fails leaves behind is told when the run goes on.
+    while (!rate_notices_.empty()) {
+        const ResourceId id = rate_notices_.front();
+        rate_notices_.pop_front();
         for (std::size_t i = 0; i < observers_.size(); ++i)
             observers_[i]->rate_changed(id, now_, rate(resources_[id]));
+    }
 }
 
 std::vector<Stalled> Simulation::stalled() {

@@ -236,7 +236,7 @@ class Simulation {
     std::vector<ResourceId> dirty_resources_;
     std::vector<std::uint32_t> dirty_groups_;
     std::vector<std::uint32_t> to_split_;
-    std::vector<ResourceId> rate_notices_;
+    std::deque<ResourceId> rate_notices_;
     std::uint32_t fruitless_steps_ = 0;
     bool settling_ = false;
     Client* client_ = nullptr;
