@@ -34,6 +34,9 @@ void bind_exceptions(nb::module_& module) {
 }  // namespace twinloop::bind
 
 NB_MODULE(_core, module) {
+    // What a user's program still holds when the interpreter ends is not a leak; that nothing else
+    // stays behind is tested.
+    nanobind::set_leak_warnings(false);
     module.doc() = "The native engine of Twinloop. Use it through `twinloop.engine`.";
     twinloop::bind::bind_exceptions(module);
     twinloop::bind::bind_events(module);

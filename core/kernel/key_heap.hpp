@@ -95,8 +95,8 @@ class KeyHeap {
     [[nodiscard]] const std::vector<Entry>& entries() const { return heap_; }
     // Those of which one is the least after the least.
     [[nodiscard]] std::span<const Entry> runners_up() const {
-        return std::span(heap_).subspan(heap_.empty() ? 0 : 1,
-                                        std::min(arity, heap_.size() - !heap_.empty()));
+        if (heap_.empty()) return {};
+        return std::span(heap_).subspan(1, std::min(arity, heap_.size() - 1));
     }
 
   private:
@@ -105,8 +105,13 @@ class KeyHeap {
     template <class Live>
     void sweep(Live&& live) {
         std::erase_if(heap_, [&](const Entry& entry) { return !live(entry); });
+        // Sorted is a heap as well, and shows those that stand there twice.
+        std::ranges::sort(heap_, [](const Entry& a, const Entry& b) { return a.before(b); });
+        std::size_t kept = 0;
+        for (const Entry& entry : heap_)
+            if (kept == 0 || heap_[kept - 1].tag != entry.tag) heap_[kept++] = entry;
+        heap_.resize(kept);
         stale_ = 0;
-        order();
     }
 
     void sift_up(std::size_t at) {

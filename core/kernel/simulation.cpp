@@ -101,10 +101,10 @@ void Simulation::check_future(const char* what, double time) const {
 
 double Simulation::ready() {
     for (;;) {
+        if (!to_split_.empty()) split_groups();
         // Whatever happens at this very instant is settled in one go, before time moves on.
         const double next = queue_.next_time();
         if (next <= now_) return now_;
-        if (!to_split_.empty()) split_groups();
         if (!dirty_resources_.empty() || !dirty_groups_.empty()) {
             settle();
         } else if (!rate_notices_.empty()) {

@@ -52,7 +52,6 @@ def instants(low: int, high: int) -> st.SearchStrategy[float]:
 def programs(
     sharing: tuple[str, ...] = ("max-min", "strict-priority"),
     max_operations: int = 60,
-    functions: bool = True,
 ) -> st.SearchStrategy[Program]:
     which = st.integers(0, 31)
     path = st.lists(st.integers(0, 3), min_size=1, max_size=3)
@@ -92,7 +91,7 @@ def programs(
     }
     often = [name for name, (times, _) in choices.items() for _ in range(times)]
     operation = st.sampled_from(often).flatmap(lambda name: choices[name][1])
-    efficiency = st.sampled_from(EFFICIENCIES + ([by_count] if functions else []))
+    efficiency = st.sampled_from([*EFFICIENCIES, by_count])
     return st.builds(
         Program,
         st.sampled_from(sharing),
@@ -139,7 +138,10 @@ class Session:
         if name in ("set_capacity", "set_profile"):
             return (name, args[0] % len(self.resources), *args[1:])
         if name == "finish" and self.periodic:
-            return ("advance", 10.0)  # a profile that repeats has no end
+            return (
+                "advance",
+                10.0,
+            )  # when a run past a profile that repeats stalls is its own affair
         return operation
 
     def apply(self, operation: Operation) -> bool:

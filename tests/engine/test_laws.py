@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from twinloop.engine import Activity, Environment, Resource, StalledError
@@ -323,7 +323,24 @@ def test_two_threads_at_once_give_the_same_bits(program: Program) -> None:
     assert first.env.events == second.env.events
 
 
+PLAIN = {"limit": None, "weight": 1.0, "kind": 0, "priority": 0, "latency": 0.0}
+A_FLOW_LEAVES = Program(
+    "max-min",
+    [(1.0, None), (10.0, None), (2.0, None)],
+    [
+        ("start", 10.0, [0], PLAIN | {"limit": 0.1}, False),
+        ("start", 100.0, [0, 1], PLAIN, False),
+        ("start", 0.0, [2, 0], PLAIN, False),
+        ("advance", 1.0),
+        ("set_weight", 1, 1.0),
+        ("set_remaining", 1, 0.0),
+        ("advance", 0.375),
+    ],
+)
+
+
 @given(programs())
+@example(A_FLOW_LEAVES)
 def test_looking_changes_nothing(program: Program) -> None:
     blind = play(on_kernel(program), program.operations)
     watched = play(on_kernel(program), program.operations, look=True)
