@@ -326,15 +326,14 @@ Resource::Prospect Resource::prospect(const ActivityPool& pool) const {
     std::ranges::sort(waiting, {}, [&pool](Slot slot) { return pool[slot].threshold(); });
     Sum weights;
     for (const Slot slot : waiting) weights.add(pool[slot].weight);
-    Sum rest;
-    rest.add(capacity);
+    Sum drawn;
     for (const Slot slot : waiting) {
-        const double shared = std::max(rest.value(), 0.0) / weights.value();
+        const double shared = std::max(capacity - drawn.value(), 0.0) / weights.value();
         if (pool[slot].threshold() > shared) return {shared, capacity};
-        rest.subtract(pool[slot].limit);
+        drawn.add(pool[slot].limit);
         weights.subtract(pool[slot].weight);
     }
-    return {never, capacity - rest.value()};
+    return {never, drawn.value()};
 }
 
 }  // namespace twinloop
