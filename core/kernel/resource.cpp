@@ -193,16 +193,16 @@ void Resource::find_level(ActivityPool& pool, double now) {
 
 void Resource::refresh_efficiencies() {
     if (!efficiency || !presence_changed_) return;
-    std::vector<KindPresence> present;
+    present_.clear();
     for (const KindShare& each : kinds_)
-        if (each.running > 0) present.push_back({each.kind, each.running, 1.0});
-    efficiency->evaluate(present);
-    for (const KindPresence& each : present)
+        if (each.running > 0) present_.push_back({each.kind, each.running, 1.0});
+    efficiency->evaluate(present_);
+    for (const KindPresence& each : present_)
         if (!std::isfinite(each.efficiency) || each.efficiency < 0.0)
             throw std::invalid_argument("efficiency of kind " + std::to_string(each.kind) +
                                         " must be finite and not negative, got " +
                                         text(each.efficiency));
-    auto answer = present.begin();
+    auto answer = present_.begin();
     for (KindShare& each : kinds_)
         if (each.running > 0) each.efficiency = answer++->efficiency;
     presence_changed_ = false;

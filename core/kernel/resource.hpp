@@ -115,6 +115,7 @@ class Resource {
     void rest(KindShare& share);
 
     std::vector<KindShare> kinds_;
+    std::vector<KindPresence> present_;  // scratch
     KeyHeap limit_thresholds_;  // minus limit/weight of those held by their limit
     KeyHeap level_thresholds_;  // limit/weight of those held by the level
     Integral levels_;           // of the level: consumption of a unit weight
