@@ -116,9 +116,9 @@ class Resource {
 
     std::vector<KindShare> kinds_;
     std::vector<KindPresence> present_;  // scratch
-    KeyHeap limit_thresholds_;  // minus limit/weight of those held by their limit
-    KeyHeap level_thresholds_;  // limit/weight of those held by the level
-    Integral levels_;           // of the level: consumption of a unit weight
+    KeyHeap limit_thresholds_;           // minus limit/weight of those held by their limit
+    KeyHeap level_thresholds_;           // limit/weight of those held by the level
+    Integral levels_;                    // of the level: consumption of a unit weight
     Integral consumed_;
     Integral done_;
     double since_;  // up to when all integrals are added up
