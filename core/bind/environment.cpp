@@ -308,7 +308,7 @@ nb::object Environment::run(nb::handle until) {
         before = nb::cast<double>(until);
         if (std::isnan(before) || before < sim.now() || before > largest)
             throw nb::value_error(("until must be a time from now (" + text(sim.now()) +
-                                   ") on, at most 1e100, got " + text(before))
+                                   ") on, at most 1e50, got " + text(before))
                                       .c_str());
     }
     const Running flag(running_);

@@ -1,5 +1,5 @@
-// What the kernel accepts. Magnitudes are bounded so that no product or quotient of two of them
-// can overflow.
+// What the kernel accepts. Magnitudes are bounded so that no counter can overflow: capacity over
+// weight, over time, times weight and efficiency.
 #pragma once
 
 #include <cmath>
@@ -9,8 +9,8 @@
 
 namespace twinloop {
 
-inline constexpr double largest = 1e100;
-inline constexpr double smallest = 1e-100;
+inline constexpr double largest = 1e50;
+inline constexpr double smallest = 1e-50;
 
 inline std::string text(double value) {
     char buffer[32];
@@ -29,19 +29,25 @@ inline std::string text(double value) {
 
 inline void check_not_negative(const char* what, double value) {
     if (!(std::isfinite(value) && value >= 0.0)) refuse(what, "finite and not negative", value);
-    if (value > largest) refuse(what, "at most 1e100", value);
+    if (value > largest) refuse(what, "at most 1e50", value);
 }
 
 inline void check_positive(const char* what, double value) {
     if (!(std::isfinite(value) && value > 0.0)) refuse(what, "finite and positive", value);
-    if (value > largest || value < smallest) refuse(what, "between 1e-100 and 1e100", value);
+    if (value > largest || value < smallest) refuse(what, "between 1e-50 and 1e50", value);
 }
 
 inline void check_limit(double value) {
     if (std::isnan(value) || value < 0.0) refuse("limit", "not negative", value);
     if (value == 0.0 || value == INFINITY) return;
     if (value > largest || value < smallest)
-        refuse("limit", "0, infinite, or between 1e-100 and 1e100", value);
+        refuse("limit", "0, infinite, or between 1e-50 and 1e50", value);
+}
+
+inline void check_efficiency(unsigned kind, double value) {
+    if (!(value >= 0.0 && value <= largest))
+        refuse("efficiency of kind " + std::to_string(kind),
+               "finite and not negative, at most 1e50", value);
 }
 
 }  // namespace twinloop

@@ -1,22 +1,20 @@
 #include "kernel/efficiency.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 #include <string>
+
+#include "kernel/checks.hpp"
 
 namespace twinloop {
 
 EfficiencyTable::EfficiencyTable(std::map<Kind, std::vector<double>> rows)
     : rows_(std::move(rows)) {
     for (const auto& [kind, row] : rows_) {
-        const std::string name = "efficiency of kind " + std::to_string(kind);
         if (row.empty())
-            throw std::invalid_argument(name + ": give at least one value (for one activity)");
-        for (const double value : row)
-            if (!std::isfinite(value) || value < 0.0)
-                throw std::invalid_argument(name + " must be finite and not negative, got " +
-                                            std::to_string(value));
+            throw std::invalid_argument("efficiency of kind " + std::to_string(kind) +
+                                        ": give at least one value (for one activity)");
+        for (const double value : row) check_efficiency(kind, value);
     }
 }
 

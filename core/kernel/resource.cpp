@@ -197,11 +197,7 @@ void Resource::refresh_efficiencies() {
     for (const KindShare& each : kinds_)
         if (each.running > 0) present_.push_back({each.kind, each.running, 1.0});
     efficiency->evaluate(present_);
-    for (const KindPresence& each : present_)
-        if (!std::isfinite(each.efficiency) || each.efficiency < 0.0)
-            throw std::invalid_argument("efficiency of kind " + std::to_string(each.kind) +
-                                        " must be finite and not negative, got " +
-                                        text(each.efficiency));
+    for (const KindPresence& each : present_) check_efficiency(each.kind, each.efficiency);
     auto answer = present_.begin();
     for (KindShare& each : kinds_)
         if (each.running > 0) each.efficiency = answer++->efficiency;

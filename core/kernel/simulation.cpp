@@ -34,7 +34,7 @@ class Settling {
 Simulation::Simulation(double start, std::shared_ptr<const SharingRule> rule)
     : now_(start), rule_(std::move(rule)) {
     if (!(std::isfinite(start) && std::abs(start) <= largest))
-        refuse("start", "finite, at most 1e100", start);
+        refuse("start", "finite, at most 1e50", start);
 }
 
 Simulation::Simulation(const Simulation& other)
@@ -94,7 +94,7 @@ void Simulation::check_future(const char* what, double time) const {
     if (time < now_)
         throw std::invalid_argument(std::string(what) + " lies in the past: it is " + text(now_) +
                                     " already, got " + text(time));
-    if (time > largest) refuse(what, "at most 1e100", time);
+    if (time > largest) refuse(what, "at most 1e50", time);
 }
 
 // ---- The main loop ------------------------------------------------------------------------------
@@ -430,7 +430,7 @@ ActivityId Simulation::start(const ActivitySpec& spec, std::span<const ResourceI
     check_limit(spec.limit);
     check_positive("weight", spec.weight);
     if (std::isnan(spec.start) || spec.start > largest)
-        refuse("the start of an activity", "at most 1e100", spec.start);
+        refuse("the start of an activity", "at most 1e50", spec.start);
     check_route(route);
     return launch(spec, route);
 }
