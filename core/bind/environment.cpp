@@ -6,6 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "kernel/busy.hpp"
 #include "kernel/checks.hpp"
 
 namespace twinloop::bind {
@@ -52,19 +53,6 @@ class EfficiencyFunction final : public Efficiency {
 
   private:
     PyObject* function_;
-};
-
-class Running {
-  public:
-    explicit Running(bool& flag) : flag_(flag) { flag_ = true; }
-    Running(const Running&) = delete;
-    Running& operator=(const Running&) = delete;
-    Running(Running&&) = delete;
-    Running& operator=(Running&&) = delete;
-    ~Running() { flag_ = false; }
-
-  private:
-    bool& flag_;
 };
 
 void check_signals() {
@@ -311,7 +299,7 @@ nb::object Environment::run(nb::handle until) {
                                    ") on, at most 1e50, got " + text(before))
                                       .c_str());
     }
-    const Running flag(running_);
+    const Busy busy(running_);
     for (std::uint32_t count = 1; !goal || goal->stage != Stage::processed; ++count) {
         if (!sim.step(before)) break;
         if (count % 1024 == 0) check_signals();
@@ -331,13 +319,13 @@ nb::object Environment::run(nb::handle until) {
 
 bool Environment::step() {
     check_idle();
-    const Running flag(running_);
+    const Busy busy(running_);
     return sim.step();
 }
 
 std::size_t Environment::skip(double time) {
     check_idle();
-    const Running flag(running_);
+    const Busy busy(running_);
     return sim.skip(time);
 }
 

@@ -20,8 +20,7 @@ void Group::add_resource(ResourceId id, Resource& resource, std::uint32_t self) 
     links_.back().resource = id;
 }
 
-void Group::add_flow(ActivityPool& pool, Slot slot, std::span<const Resource> resources,
-                     double now) {
+void Group::add_flow(ActivityPool& pool, Slot slot, std::span<const Resource> resources) {
     Activity& activity = pool[slot];
     const auto route = activity.route.view();
     if (route.size() > stride_) restride(static_cast<std::uint32_t>(route.size()));
@@ -42,7 +41,6 @@ void Group::add_flow(ActivityPool& pool, Slot slot, std::span<const Resource> re
         link.weights.add(activity.weight);
     }
     if (activity.limit < never) ++limited_;
-    activity.joined = now;
     activity.hold = Hold::group;
     activity.where = index;
 }

@@ -49,7 +49,7 @@ class Group {
     // Takes in a resource that has no activities of its own.
     void add_resource(ResourceId id, Resource& resource, std::uint32_t self);
     // Its activity draws on resources that are all members.
-    void add_flow(ActivityPool& pool, Slot slot, std::span<const Resource> resources, double now);
+    void add_flow(ActivityPool& pool, Slot slot, std::span<const Resource> resources);
     void remove_flow(ActivityPool& pool, Slot slot, std::vector<Resource>& resources, double now);
     void absorb(Group& other, ActivityPool& pool, std::vector<Resource>& resources,
                 std::uint32_t self, double now);

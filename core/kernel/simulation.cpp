@@ -8,26 +8,13 @@
 #include <stdexcept>
 #include <utility>
 
+#include "kernel/busy.hpp"
 #include "kernel/checks.hpp"
 
 namespace twinloop {
 namespace {
 
 constexpr std::uint64_t group_mark = std::uint64_t{1} << 32;
-
-// While efficiency functions may be asked, nobody else may come in.
-class Settling {
-  public:
-    explicit Settling(bool& flag) : flag_(flag) { flag_ = true; }
-    Settling(const Settling&) = delete;
-    Settling& operator=(const Settling&) = delete;
-    Settling(Settling&&) = delete;
-    Settling& operator=(Settling&&) = delete;
-    ~Settling() { flag_ = false; }
-
-  private:
-    bool& flag_;
-};
 
 }  // namespace
 
@@ -663,7 +650,7 @@ void Simulation::attach(Slot slot) {
     const auto route = activity.route.view();
     const std::uint32_t group = join_groups(route);
     for (const ResourceId id : route) resources_[id].enter(activity.kind);
-    groups_[group].add_flow(pool_, slot, resources_, now_);
+    groups_[group].add_flow(pool_, slot, resources_);
     touch_group(group);
 }
 
@@ -713,7 +700,7 @@ std::uint32_t Simulation::join_groups(std::span<const ResourceId> route) {
         groups_[group].add_resource(id, resource, group);
         for (const Slot slot : alone) {
             resource.enter(pool_[slot].kind);
-            groups_[group].add_flow(pool_, slot, resources_, now_);
+            groups_[group].add_flow(pool_, slot, resources_);
         }
     }
     return group;
@@ -794,12 +781,12 @@ void Simulation::settle() {
     std::size_t groups = 0;
     if (dirty_groups_.empty() && dirty_resources_.size() == 1) {
         // The common case; if it fails, the resource stays to be settled.
-        const Settling guard(settling_);
+        const Busy guard(settling_);
         settle_resource(dirty_resources_.front());
         dirty_resources_.clear();
         return;
     }
-    const Settling guard(settling_);
+    const Busy guard(settling_);
     try {
         for (; groups < dirty_groups_.size(); ++groups) settle_group(dirty_groups_[groups]);
         for (; resources < dirty_resources_.size(); ++resources)
@@ -822,7 +809,7 @@ void Simulation::settle_for_looking(ResourceId id) {
     check_open();
     const std::uint32_t group = at(id).group;
     if (group == none || !groups_[group].dirty) return;
-    const Settling guard(settling_);
+    const Busy guard(settling_);
     settle_group(group);
 }
 

@@ -251,7 +251,7 @@ class Machine {
             case 16: {
                 const double time = simulation_.now() + bytes_.amount();
                 if (bytes_.below(2)) {
-                    timers_.push_back(simulation_.schedule(time, bytes_.byte()));
+                    simulation_.schedule(time, bytes_.byte());
                 } else {
                     simulation_.schedule_every(time, bytes_.amount(), bytes_.below(9),
                                                bytes_.byte());
@@ -324,7 +324,6 @@ class Machine {
     Scribe scribe_;
     RateRecorder recorder_;
     std::vector<ActivityId> known_;
-    std::vector<EventId> timers_;
     bool profiled_ = false;  // the steps of a profile are not skipped, and may be any number
 };
 

@@ -1,0 +1,19 @@
+// Raises a flag for as long as it lives: against coming in a second time.
+#pragma once
+
+namespace twinloop {
+
+class Busy {
+  public:
+    explicit Busy(bool& flag) : flag_(flag) { flag_ = true; }
+    Busy(const Busy&) = delete;
+    Busy& operator=(const Busy&) = delete;
+    Busy(Busy&&) = delete;
+    Busy& operator=(Busy&&) = delete;
+    ~Busy() { flag_ = false; }
+
+  private:
+    bool& flag_;
+};
+
+}  // namespace twinloop
