@@ -1,0 +1,50 @@
+"""The errors that speak to a user: what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class TwinloopError(Exception):
+    """The root of every error that Twinloop raises about what it was given."""
+
+
+class InputError(TwinloopError, ValueError):
+    """Something that was read cannot be used as it is.
+
+    >>> error = InputError("'abc' is no number", file="log.swf", line=17, field="run time",
+    ...                    remedy="write -1 where it is unknown")
+    >>> print(error)
+    log.swf:17: run time: 'abc' is no number (write -1 where it is unknown)
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        file: str | Path | None = None,
+        line: int | None = None,
+        field: str | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        self.problem = problem
+        self.file = None if file is None else str(file)
+        self.line = line
+        self.field = field
+        self.remedy = remedy
+        super().__init__(problem)
+
+    def __str__(self) -> str:
+        place = self.file or ""
+        if self.line is not None:
+            place = f"{place}:{self.line}" if place else f"line {self.line}"
+        text = ": ".join(part for part in (place, self.field, self.problem) if part)
+        return f"{text} ({self.remedy})" if self.remedy else text
+
+
+class FormatError(InputError):
+    """A file is in no format that is known, or not in the one that was named."""
+
+
+class DamagedTraceError(InputError):
+    """A trace folder is unfinished, or not what its manifest says."""

@@ -1,0 +1,126 @@
+"""A Trace on disk: a folder with one Parquet file per table, and `manifest.json`.
+
+The manifest names every file with its rows and its hash. The folder is written under another name
+and renamed when it is complete, so a folder with a manifest that does not fit was damaged later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pydantic
+
+from twinloop.trace.errors import DamagedTraceError, InputError
+from twinloop.trace.manifest import Manifest
+from twinloop.trace.tables import SCHEMA_VERSION, TABLES, conform
+
+MANIFEST = "manifest.json"
+
+
+def save(
+    tables: Mapping[str, pl.DataFrame], manifest: Manifest, path: Path, *, overwrite: bool
+) -> Path:
+    """Write tables and manifest as the folder `path`, whole or not at all."""
+    if path.exists() and not overwrite:
+        raise InputError("is there already", file=path, remedy="overwrite=True replaces it")
+    if path.exists() and not (path / MANIFEST).is_file():
+        raise InputError(
+            "is there and is no trace folder, so it is not replaced",
+            file=path,
+            remedy="choose another name, or remove it yourself",
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}-"))
+    try:
+        contents = work / "new"
+        contents.mkdir()
+        written = {}
+        for name, frame in tables.items():
+            if frame.height:
+                file = contents / f"{name}.parquet"
+                frame.write_parquet(file, compression="zstd")
+                written[file.name] = {"rows": frame.height, "sha256": sha256(file)}
+        document = manifest.model_dump(mode="json") | {"tables": written}
+        (contents / MANIFEST).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        if path.exists():
+            path.rename(work / "old")
+        contents.rename(path)
+    finally:
+        if (work / "old").exists() and not path.exists():
+            (work / "old").rename(path)
+        shutil.rmtree(work, ignore_errors=True)
+    return path
+
+
+def load(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest]:
+    """Read what `save` wrote; check every file against the manifest."""
+    document = _document(path)
+    written = document.pop("tables", {})
+    version = document.get("schema_version")
+    if not isinstance(version, int) or not 1 <= version <= SCHEMA_VERSION:
+        raise DamagedTraceError(
+            f"schema version {version!r} is not one that this program reads (1 to {SCHEMA_VERSION})",
+            file=path / MANIFEST,
+            field="schema_version",
+            remedy="update twinloop",
+        )
+    try:
+        manifest = Manifest.model_validate(document)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        raise DamagedTraceError(first["msg"], file=path / MANIFEST, field=field) from None
+    tables = {}
+    for name in TABLES:
+        expected = written.pop(f"{name}.parquet", None)
+        if expected is not None:
+            tables[name] = _table(path / f"{name}.parquet", name, expected)
+    if written:
+        raise DamagedTraceError(
+            f"names tables that this program does not know: {', '.join(written)}",
+            file=path / MANIFEST,
+        )
+    return tables, manifest
+
+
+def sha256(file: Path) -> str:
+    """The hash of a file's bytes, in hexadecimal."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _document(path: Path) -> dict[str, Any]:
+    file = path / MANIFEST
+    if not path.is_dir():
+        raise DamagedTraceError("is no folder" if path.exists() else "does not exist", file=path)
+    if not file.is_file():
+        raise DamagedTraceError(
+            f"has no {MANIFEST}: it is unfinished, or no trace folder", file=path
+        )
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", None)
+        raise DamagedTraceError(f"is no JSON: {error}", file=file, line=line) from None
+    if not isinstance(document, dict) or not isinstance(document.get("tables", {}), dict):
+        raise DamagedTraceError("is no manifest of a trace", file=file)
+    return document
+
+
+def _table(file: Path, name: str, expected: Any) -> pl.DataFrame:
+    if not file.is_file():
+        raise DamagedTraceError("is missing, but the manifest names it", file=file)
+    if not isinstance(expected, dict) or sha256(file) != expected.get("sha256"):
+        raise DamagedTraceError("is not the file that was saved: its hash differs", file=file)
+    try:
+        return conform(name, pl.read_parquet(os.fspath(file)))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise DamagedTraceError(f"cannot be read: {error}", file=file) from None

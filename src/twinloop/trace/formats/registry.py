@@ -1,0 +1,109 @@
+"""The formats that are known, and which one a file is in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from twinloop.trace.errors import FormatError, InputError
+from twinloop.trace.formats.streams import first_bytes
+from twinloop.trace.manifest import Cleaning
+from twinloop.trace.trace import Trace
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format: how to know it, to read it and, where that is possible, to write it."""
+
+    name: str
+    title: str
+    #: Given the path and its first bytes (decompressed; empty for a folder): is it this format?
+    recognises: Callable[[Path, bytes], bool]
+    read: Callable[..., Trace]
+    #: Writes a Trace to a path; returns what the format could not hold.
+    write: Callable[..., Iterable[Cleaning]] | None = None
+    #: File names that ask for this format when writing: a suffix, or '/' for a folder.
+    suffixes: tuple[str, ...] = ()
+
+
+_FORMATS: dict[str, Format] = {}
+
+
+def register(form: Format) -> None:
+    """Make a format known; the name of one that is there already replaces it."""
+    _FORMATS[form.name] = form
+
+
+def formats() -> tuple[Format, ...]:
+    """All known formats, in the order in which a file is held against them."""
+    return tuple(_FORMATS.values())
+
+
+def format_named(name: str) -> Format:
+    """The format of this name."""
+    try:
+        return _FORMATS[name]
+    except KeyError:
+        known = ", ".join(sorted(_FORMATS))
+        raise FormatError(f"no format is called '{name}'", remedy=f"one of: {known}") from None
+
+
+def recognise(path: str | Path) -> Format:
+    """The format of a file or folder, found by its content."""
+    path = Path(path)
+    if not path.exists():
+        raise InputError("does not exist", file=path)
+    start = b"" if path.is_dir() else first_bytes(path)
+    for form in _FORMATS.values():
+        if form.recognises(path, start):
+            return form
+    known = ", ".join(sorted(_FORMATS))
+    raise FormatError(
+        "is in no format that is known by its content",
+        file=path,
+        remedy=f"name one with --format, or format= in Python: {known}",
+    )
+
+
+def read(path: str | Path, format: str | None = None, **options: Any) -> Trace:
+    """Read a Trace from a file or folder in any known format.
+
+    The format is found by content unless it is named. Options go to the reader of that format.
+    """
+    path = Path(path)
+    form = recognise(path) if format is None else format_named(format)
+    if not path.exists():
+        raise InputError("does not exist", file=path)
+    return form.read(path, **options)
+
+
+def write(
+    trace: Trace, path: str | Path, format: str | None = None, **options: Any
+) -> tuple[Cleaning, ...]:
+    """Write a Trace in any writable format, found by the file's suffix unless it is named.
+
+    Returns what the format could not hold or had to be told, counted.
+    """
+    path = Path(path)
+    form = _by_suffix(path) if format is None else format_named(format)
+    if form.write is None:
+        writable = ", ".join(sorted(f.name for f in _FORMATS.values() if f.write))
+        raise FormatError(f"{form.title} can only be read", remedy=f"writable: {writable}")
+    return tuple(note for note in form.write(trace, path, **options) if note.count)
+
+
+def _by_suffix(path: Path) -> Format:
+    name = path.name
+    for end in (".gz", ".zst"):
+        name = name.removesuffix(end)
+    for form in _FORMATS.values():
+        if any(name.endswith(suffix) for suffix in form.suffixes):
+            return form
+    known = "; ".join(f"{f.name}: {', '.join(f.suffixes)}" for f in _FORMATS.values() if f.suffixes)
+    raise FormatError(
+        "its name does not say which format to write",
+        file=path,
+        remedy=f"name one with --to, or use a suffix ({known})",
+    )

@@ -1,0 +1,129 @@
+"""Bytes in and out of files: decompressed on the way in, whole or not at all on the way out."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+import zstandard
+
+from twinloop.trace.errors import InputError
+from twinloop.trace.folder import sha256
+from twinloop.trace.manifest import SourceFile
+
+CHUNK = 1 << 20
+
+# A text of a log shrinks by a factor of 5 to 50. What grows by more than this, and is large, was
+# made to fill a disk or a memory.
+BOMB_RATIO = 250
+BOMB_BYTES = 256 << 20
+
+_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz"}
+
+
+def chunks(path: Path) -> Iterator[bytes]:
+    """The decompressed bytes of a file, a mebibyte at a time.
+
+    Gzip, zstd, bzip2 and xz are known by their first bytes. A file that ends too soon, is damaged
+    or blows up beyond reason is an InputError.
+    """
+    total = 0
+    packed = path.stat().st_size
+    try:
+        with path.open("rb") as raw, _decompressed(raw) as stream:
+            while chunk := stream.read(CHUNK):
+                total += len(chunk)
+                if total > BOMB_BYTES and total > BOMB_RATIO * packed:
+                    raise InputError(
+                        f"grows more than {BOMB_RATIO} times when decompressed",
+                        file=path,
+                        remedy="decompress it yourself if you trust it",
+                    )
+                yield chunk
+    except (EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
+        raise InputError(f"cannot be read to its end: {error}", file=path) from None
+
+
+def first_bytes(path: Path, count: int = 1 << 16) -> bytes:
+    """The first bytes of a file, decompressed; fewer where it is short or damaged."""
+    start = b""
+    try:
+        for chunk in chunks(path):
+            start += chunk
+            if len(start) >= count:
+                break
+    except InputError:
+        pass
+    return start[:count]
+
+
+def text(path: Path, *, limit: int = 1 << 30) -> str:
+    """The whole text of a file of at most `limit` bytes, decompressed, in UTF-8."""
+    buffer = io.BytesIO()
+    for chunk in chunks(path):
+        buffer.write(chunk)
+        if buffer.tell() > limit:
+            raise InputError(f"is larger than {limit:,} bytes", file=path)
+    data = buffer.getvalue()
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError("is not UTF-8", file=path, line=line, remedy="convert it first") from None
+
+
+def source_file(path: Path) -> SourceFile:
+    """What a manifest keeps of a file that was read."""
+    return SourceFile(name=path.name, size=path.stat().st_size, sha256=sha256(path))
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[IO[bytes]]:
+    """A stream to a file that appears when the block ends well, compressed as its name says."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "wb") as raw:
+            if path.suffix == ".gz":
+                # Without a time stamp: the same trace gives the same bytes.
+                with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
+                    yield cast(IO[bytes], packed)
+            elif path.suffix == ".zst":
+                with zstandard.ZstdCompressor().stream_writer(raw, closefd=False) as packed_zst:
+                    yield packed_zst
+            else:
+                yield raw
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(name).chmod(0o666 & ~mask)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _decompressed(raw: IO[bytes]) -> IO[bytes]:
+    start = raw.read(6)
+    raw.seek(0)
+    kind = next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
+    if kind == "gzip":
+        return cast(IO[bytes], gzip.GzipFile(fileobj=raw))
+    if kind == "zstd":
+        reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(
+            raw, read_across_frames=True, closefd=False
+        )
+        return reader
+    if kind == "bzip2":
+        return bz2.BZ2File(raw)
+    if kind == "xz":
+        return lzma.LZMAFile(raw)
+    return raw

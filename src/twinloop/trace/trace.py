@@ -1,0 +1,152 @@
+"""The Trace: what happened, real or simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from twinloop.trace import folder
+from twinloop.trace.errors import TwinloopError
+from twinloop.trace.manifest import Cleaning, Edit, Manifest
+from twinloop.trace.tables import TABLES, conform, empty
+
+
+class Trace:
+    """What happened in one run, real or simulated: tables, and a manifest saying whence.
+
+    A Trace is a value: nothing changes it, every operation makes a new one. The tables are Polars
+    frames with the columns and units of `TABLES`; one that was not given is empty.
+
+    >>> import polars as pl
+    >>> trace = Trace(tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 5.0]}))
+    >>> trace
+    <Trace of 2 tasks>
+    >>> trace.tasks["submit"].sum()
+    5.0
+    """
+
+    __slots__ = ("_manifest", "_tables")
+
+    def __init__(self, *, manifest: Manifest | None = None, **tables: pl.DataFrame) -> None:
+        unknown = [name for name in tables if name not in TABLES]
+        if unknown:
+            raise TwinloopError(f"a Trace has no table {', '.join(map(repr, unknown))}")
+        self._tables = {
+            name: conform(name, tables[name]) if name in tables else empty(name) for name in TABLES
+        }
+        self._manifest = manifest if manifest is not None else Manifest()
+
+    # Frames can be changed in place, so each caller gets one of his own; the columns are shared.
+    @property
+    def tasks(self) -> pl.DataFrame:
+        """A row per task: who, what was asked for, how it ended."""
+        return self._tables["tasks"].clone()
+
+    @property
+    def placements(self) -> pl.DataFrame:
+        """A row per execution of a task on a machine."""
+        return self._tables["placements"].clone()
+
+    @property
+    def usage(self) -> pl.DataFrame:
+        """A row per sampling window of a task."""
+        return self._tables["usage"].clone()
+
+    @property
+    def nodes(self) -> pl.DataFrame:
+        """A row per node."""
+        return self._tables["nodes"].clone()
+
+    @property
+    def node_states(self) -> pl.DataFrame:
+        """A row per period that a node spent in a state."""
+        return self._tables["node_states"].clone()
+
+    @property
+    def power(self) -> pl.DataFrame:
+        """A row per window of measured or simulated power."""
+        return self._tables["power"].clone()
+
+    @property
+    def decisions(self) -> pl.DataFrame:
+        """A row per decision of the policy."""
+        return self._tables["decisions"].clone()
+
+    @property
+    def files(self) -> pl.DataFrame:
+        """A row per data file."""
+        return self._tables["files"].clone()
+
+    @property
+    def task_files(self) -> pl.DataFrame:
+        """A row per file that a task reads or writes."""
+        return self._tables["task_files"].clone()
+
+    @property
+    def manifest(self) -> Manifest:
+        """Where it came from, and what was done to it."""
+        return self._manifest
+
+    @property
+    def tables(self) -> Mapping[str, pl.DataFrame]:
+        """All tables by name."""
+        return {name: frame.clone() for name, frame in self._tables.items()}
+
+    def replace(self, *, manifest: Manifest | None = None, **tables: pl.DataFrame) -> Trace:
+        """A Trace with these tables, or this manifest, in place of its own."""
+        return Trace(
+            manifest=self._manifest if manifest is None else manifest, **{**self._tables, **tables}
+        )
+
+    def noting(
+        self, *, cleaned: Iterable[Cleaning] = (), edit: Edit | None = None, **changes: Any
+    ) -> Trace:
+        """A Trace whose manifest says this as well; what was cleaned zero times is left out."""
+        old = self._manifest
+        changes["cleaned"] = old.cleaned + tuple(note for note in cleaned if note.count)
+        changes["edits"] = old.edits + ((edit,) if edit else ())
+        return self.replace(manifest=old.model_copy(update=changes))
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the trace as a folder of Parquet files and `manifest.json`.
+
+        The folder appears whole or not at all.
+
+        >>> import tempfile, polars as pl
+        >>> with tempfile.TemporaryDirectory() as there:
+        ...     path = Trace(tasks=pl.DataFrame({"id": ["a"]})).save(there + "/run")
+        ...     Trace.load(path)
+        <Trace of 1 task>
+        """
+        return folder.save(self._tables, self._manifest, Path(path), overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Trace:
+        """Read a folder that `save` wrote. An unfinished or damaged one is an error."""
+        tables, manifest = folder.load(Path(path))
+        return cls(manifest=manifest, **tables)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Trace):
+            return NotImplemented
+        return self._manifest == other._manifest and all(
+            frame.equals(other._tables[name]) for name, frame in self._tables.items()
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        parts = [_count(self._tables["tasks"].height, "task")]
+        parts += [
+            _count(frame.height, f"row of {name}", f"rows of {name}")
+            for name, frame in self._tables.items()
+            if name != "tasks" and frame.height
+        ]
+        return f"<Trace of {', '.join(parts)}>"
+
+
+def _count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
