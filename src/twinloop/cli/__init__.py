@@ -1,0 +1,42 @@
+"""The command line: `twinloop`."""
+
+from typing import Annotated
+
+import typer
+
+from twinloop import __version__
+from twinloop.cli import check, convert, generate, inspect
+
+app = typer.Typer(
+    name="twinloop",
+    help=(
+        "A simulator of clusters and clouds that knows how far it can be trusted.\n\n"
+        "Start with `twinloop generate lublin log.swf`, which makes a log, or with a log of your "
+        "own: `twinloop inspect log.swf` says what is in it, `twinloop check log.swf` whether it "
+        "can be trusted, and `twinloop convert log.swf log.trace` brings it into another form.\n\n"
+        "Every command takes --json: one JSON object on stdout, nothing else."
+    ),
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("inspect")(inspect.inspect)
+app.command("check")(check.check)
+app.command("convert")(convert.convert)
+app.add_typer(generate.app, name="generate")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"twinloop {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    pass

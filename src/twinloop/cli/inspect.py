@@ -1,0 +1,133 @@
+"""`twinloop inspect`: what is in a log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from twinloop.cli.output import Json, err, out, print_cleanings, print_json, speaking, working
+from twinloop.cli.reading import (
+    Columns,
+    FormatName,
+    InputPath,
+    ReferenceMhz,
+    Strict,
+    Units,
+    read_trace,
+)
+from twinloop.report import load_chart, load_figure, words
+from twinloop.trace import Trace, check
+from twinloop.trace.formats.streams import writing
+from twinloop.trace.quality import Audit
+from twinloop.trace.summary import Spread, Summary, load_over_time
+
+
+def inspect(
+    path: InputPath,
+    format: FormatName = None,
+    strict: Strict = False,
+    column: Columns = None,
+    unit: Units = None,
+    reference_mhz: ReferenceMhz = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(help="Write the load over time as a page to look at: load.html."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Say what is in a log: counts, ranges, users, load over time, problems.
+
+    Keys of --json: `path`, `summary` (counts and spreads; times in seconds, memory in bytes),
+    `load` (a list of bins: t, dt, submitted, offered, running, used), `cleaned` (what the reader
+    skipped, repaired, invented, assumed or ignored), `problems` (rule -> rows, for the rules of
+    the quality gate that were broken), `manifest`.
+
+    Examples: `twinloop inspect log.swf.gz`, `twinloop inspect runs/first --picture load.html`,
+    `twinloop inspect jobs.csv --column id=JobID --column submit=Submit --unit submit=ms`.
+    """
+    with speaking(json):
+        trace = read_trace(path, format, strict, column, unit, reference_mhz)
+        with working("looking"):
+            summary, audit = Summary.of(trace), check(trace)
+        if picture is not None:
+            page = load_figure(trace).to_html(include_plotlyjs=True, full_html=True)
+            with writing(picture) as stream:
+                stream.write(page.encode())
+            err.print(f"wrote {picture}")
+        if json:
+            print_json(_document(path, trace, summary, audit))
+        else:
+            _show(path, trace, summary, audit)
+
+
+def _document(path: Path, trace: Trace, summary: Summary, audit: Audit) -> dict[str, Any]:
+    return {
+        "path": str(path),
+        "summary": summary.model_dump(),
+        "load": load_over_time(trace).to_dicts(),
+        "cleaned": [note.model_dump() for note in trace.manifest.cleaned],
+        "problems": {finding.rule: finding.broken for finding in (*audit.errors, *audit.warnings)},
+        "manifest": trace.manifest.model_dump(mode="json"),
+    }
+
+
+def _show(path: Path, trace: Trace, summary: Summary, audit: Audit) -> None:
+    out.print(f"[bold]{path}[/]  {summary.format or ''} ({summary.kind})")
+    span = (summary.last_submit or 0.0) - (summary.first_submit or 0.0)
+    begun = f"from {summary.epoch}, " if summary.epoch else ""
+    out.print(f"  {begun}submissions over {words.duration(span)}")
+    who = [
+        words.count(number, one)
+        for number, one in (
+            (summary.users, "user"),
+            (summary.groups, "group"),
+            (summary.queues, "queue"),
+        )
+        if number
+    ]
+    out.print(f"  {', '.join([words.count(summary.tasks, 'task'), *who])}")
+    if summary.statuses:
+        parts = (f"{number:,} {status}" for status, number in summary.statuses.items())
+        out.print(f"  {', '.join(parts)}")
+    for name, rows in summary.rows.items():
+        if name != "tasks":
+            out.print(f"  {words.count(rows, 'row')} of {name.replace('_', ' ')}")
+    if summary.offered_load is not None and summary.capacity:
+        share = f"{summary.offered_load:.0%}"
+        out.print(f"  work for {share} of {words.number(summary.capacity)} cores")
+    out.print(_spreads(summary))
+    out.print(load_chart(load_over_time(trace, bins=min(100, max(20, out.width - 12)))))
+    if trace.manifest.cleaned:
+        out.print("\nwhat was not taken as it stood")
+        print_cleanings(trace.manifest.cleaned)
+    out.print()
+    if audit.errors or audit.warnings:
+        out.print(
+            f"{words.count(len(audit.errors), 'rule')} broken as an error, "
+            f"{len(audit.warnings)} as a warning: `twinloop check {path}` says where"
+        )
+    else:
+        out.print("the quality gate finds nothing wrong")
+
+
+def _spreads(summary: Summary) -> Table:
+    table = Table("", "known", "min", "median", "mean", "95 %", "max", box=None, pad_edge=False)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    rows: tuple[tuple[str, Spread | None, Any], ...] = (
+        ("cores", summary.cores, words.number),
+        ("run time", summary.run_time, words.duration),
+        ("wait", summary.wait, words.duration),
+        ("requested time", summary.requested_time, words.duration),
+        ("memory", summary.memory, words.size),
+    )
+    for name, spread, say in rows:
+        if spread is None:
+            table.add_row(f"  {name}", "none", *[""] * 5)
+        else:
+            figures = (spread.minimum, spread.median, spread.mean, spread.p95, spread.maximum)
+            table.add_row(f"  {name}", f"{spread.known:,}", *map(say, figures))
+    return table

@@ -1,0 +1,50 @@
+"""The load of a trace over time, as a figure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from twinloop.trace import Trace
+from twinloop.trace.summary import capacity_of, load_over_time
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+_CURVES = {
+    "running": "cores in use",
+    "used": "cores busy",
+    "offered": "cores' worth of work submitted",
+}
+
+
+def load_figure(trace: Trace, *, bins: int = 400) -> Figure:
+    """The load over time as a Plotly figure: cores in use, cores busy, work submitted.
+
+    >>> import polars as pl
+    >>> trace = Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "run_time": [10.0]}))
+    >>> [curve.name for curve in load_figure(trace).data]
+    ["cores' worth of work submitted"]
+    """
+    # Plotly takes a moment to load, and only pictures need it.
+    import plotly.graph_objects as go
+
+    load = load_over_time(trace, bins)
+    epoch = trace.manifest.epoch_ms
+    if epoch is None:
+        x, axis = (load["t"] / 3600).to_list(), "hours since the start"
+    else:
+        dates = (load["t"] * 1000 + epoch).cast(pl.Int64).cast(pl.Datetime("ms"))
+        x, axis = dates.to_list(), "date (UTC)"
+    figure = go.Figure()
+    for name, title in _CURVES.items():
+        if load[name].null_count() < load.height and load[name].sum() > 0:
+            figure.add_scatter(
+                x=x, y=load[name].to_list(), name=title, mode="lines", line_shape="hv"
+            )
+    capacity = capacity_of(trace)
+    if capacity:
+        figure.add_hline(y=capacity, line_dash="dot", annotation_text="all cores")
+    figure.update_layout(xaxis_title=axis, yaxis_title="cores", hovermode="x unified")
+    return figure

@@ -1,0 +1,252 @@
+"""What is in a trace, in figures: counts, ranges, and the load over time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from pydantic import BaseModel, ConfigDict
+
+from twinloop.trace.trace import Trace
+
+_Floats = npt.NDArray[np.float64]
+
+
+class Spread(BaseModel):
+    """The spread of one quantity over the rows where it is known."""
+
+    model_config = ConfigDict(frozen=True)
+
+    known: int
+    minimum: float
+    median: float
+    mean: float
+    p95: float
+    maximum: float
+
+    @classmethod
+    def of(cls, values: pl.Series) -> Spread | None:
+        """The spread of a column; None where nothing in it is known."""
+        known = values.drop_nulls().to_numpy()
+        known = known[np.isfinite(known)]
+        if not known.size:
+            return None
+        low, median, p95, high = np.quantile(known, (0.0, 0.5, 0.95, 1.0))
+        return cls(
+            known=known.size,
+            minimum=low,
+            median=median,
+            mean=known.mean(),
+            p95=p95,
+            maximum=high,
+        )
+
+
+class Summary(BaseModel):
+    """What is in a trace. Times in seconds, memory in bytes; None: the trace does not say.
+
+    >>> import polars as pl
+    >>> trace = Trace(tasks=pl.DataFrame({"id": ["a", "b"], "user": ["x", "x"],
+    ...     "submit": [0.0, 60.0], "requested_cores": [2.0, 4.0], "run_time": [10.0, 20.0]}))
+    >>> summary = Summary.of(trace)
+    >>> summary.tasks, summary.users, summary.core_seconds
+    (2, 1, 100.0)
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    format: str | None
+    kind: str
+    #: Date and time of t = 0 in UTC.
+    epoch: str | None
+    #: Rows of every table that has any.
+    rows: dict[str, int]
+    tasks: int
+    users: int
+    groups: int
+    queues: int
+    statuses: dict[str, int]
+    with_parents: int
+    first_submit: float | None
+    last_submit: float | None
+    last_end: float | None
+    cores: Spread | None
+    run_time: Spread | None
+    wait: Spread | None
+    requested_time: Spread | None
+    memory: Spread | None
+    #: Cores times run time, over the tasks that have both.
+    core_seconds: float
+    #: Cores of all nodes, or of the machine as the log's header says.
+    capacity: float | None
+    #: core_seconds over what the capacity could do from the first submission to the last.
+    offered_load: float | None
+    #: Mean length of the sampling windows.
+    sampling_period: float | None
+    energy_joules: float | None
+    data_bytes: float | None
+
+    @classmethod
+    def of(cls, trace: Trace) -> Summary:
+        """Look at a trace."""
+        tasks, manifest = trace.tasks, trace.manifest
+        sized = sizes(trace)
+        submit = tasks["submit"].drop_nulls()
+        ends = trace.placements["end"].drop_nulls()
+        core_seconds = float((sized["cores"] * sized["run_time"]).sum())
+        capacity = capacity_of(trace)
+        span = float(np.ptp(submit.to_numpy())) if len(submit) else 0.0
+        statuses = tasks["status"].value_counts(sort=True).rows()
+        power = trace.power
+        total = power.filter(pl.col("node").is_null())
+        power = total if total.height else power
+        usage_dt = trace.usage["dt"].drop_nulls()
+        return cls(
+            format=manifest.source.format if manifest.source else None,
+            kind=manifest.kind,
+            epoch=_date(manifest.epoch_ms),
+            rows={name: frame.height for name, frame in trace.tables.items() if frame.height},
+            tasks=tasks.height,
+            users=tasks["user"].drop_nulls().n_unique(),
+            groups=tasks["group"].drop_nulls().n_unique(),
+            queues=tasks["queue"].drop_nulls().n_unique(),
+            statuses={status or "unknown": count for status, count in statuses},
+            with_parents=int((tasks["parents"].list.len() > 0).sum()),
+            first_submit=_number(submit.min()),
+            last_submit=_number(submit.max()),
+            last_end=_number(ends.max()),
+            cores=Spread.of(sized["cores"]),
+            run_time=Spread.of(sized["run_time"]),
+            wait=Spread.of(sized["wait"]),
+            requested_time=Spread.of(tasks["requested_time"]),
+            memory=Spread.of(tasks.select(pl.coalesce("requested_memory", "memory_used"))[:, 0]),
+            core_seconds=core_seconds,
+            capacity=capacity,
+            offered_load=core_seconds / (capacity * span) if capacity and span > 0 else None,
+            sampling_period=manifest.sampling_period or _number(usage_dt.mean()),
+            energy_joules=float((power["watts"] * power["dt"]).sum()) if power.height else None,
+            data_bytes=float(trace.files["size"].sum()) if trace.files.height else None,
+        )
+
+
+def sizes(trace: Trace) -> pl.DataFrame:
+    """Per task, in the order of `tasks`: id, submit, start, end, cores, run_time, wait.
+
+    Cores are those asked for, else those given; the run time is the recorded one, else that of
+    the executions. Of several executions the first start and the last end count.
+    """
+    attempts = trace.placements.group_by("task", "attempt").agg(
+        pl.col("start").min(), pl.col("end").max(), pl.col("cores").sum()
+    )
+    ran = pl.col("end") - pl.col("start")
+    placed = attempts.group_by("task").agg(
+        pl.col("start").min(),
+        pl.col("end").max(),
+        pl.col("cores").max().alias("given"),
+        ran.sum().alias("ran"),
+        ran.is_not_null().any().alias("timed"),
+    )
+    return trace.tasks.join(
+        placed, left_on="id", right_on="task", how="left", maintain_order="left"
+    ).select(
+        "id",
+        "submit",
+        "start",
+        "end",
+        cores=pl.coalesce("requested_cores", pl.when(pl.col("given") > 0).then(pl.col("given"))),
+        run_time=pl.coalesce("run_time", pl.when("timed").then(pl.col("ran"))),
+        wait=pl.col("start") - pl.col("submit"),
+    )
+
+
+def capacity_of(trace: Trace) -> float | None:
+    """The cores of the platform that a trace comes from, where the trace says."""
+    cores = trace.nodes["cores"]
+    if len(cores) and cores.null_count() == 0:
+        return float(cores.sum())
+    size = trace.manifest.facts.get("swf", {}).get("max_procs")
+    return float(size) if size and size > 0 else None
+
+
+def load_over_time(trace: Trace, bins: int = 100) -> pl.DataFrame:
+    """The load of a trace over time, in equal bins from its first to its last event.
+
+    Columns: `t` (begin of the bin), `dt`, `submitted` (tasks), `offered` (core-seconds of work
+    submitted per second), `running` (mean cores in use by placements; null where no start is
+    known), `used` (mean cores busy by usage samples; null without samples). A task of unknown
+    size counts as one core.
+
+    >>> import polars as pl
+    >>> trace = Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "requested_cores": [2.0]}),
+    ...     placements=pl.DataFrame({"task": ["a"], "start": [5.0], "end": [10.0]}))
+    >>> load_over_time(trace, bins=2)["running"].to_list()
+    [0.0, 2.0]
+    """
+    sized = sizes(trace).with_columns(pl.col("cores").fill_null(1.0))
+    work = sized.filter(pl.col("submit").is_not_null() & pl.col("submit").is_finite())
+    ran = sized.filter(pl.col("start").is_finite() & pl.col("end").is_finite())
+    usage = trace.usage.filter(
+        pl.col("t").is_finite() & pl.col("dt").is_finite() & pl.col("cpu").is_finite()
+    )
+    times = [work["submit"], ran["end"], usage["t"]]
+    known = np.concatenate([series.to_numpy() for series in times])
+    if not known.size or bins < 1:
+        return pl.DataFrame(schema=dict.fromkeys(_LOAD, pl.Float64))
+    edges = np.linspace(known.min(), max(known.max(), known.min() + 1e-9), bins + 1)
+    width = edges[1] - edges[0]
+    submit = work["submit"].to_numpy()
+    demand = (work["cores"] * work["run_time"]).fill_null(0.0).to_numpy()
+    count, _ = np.histogram(submit, edges)
+    offered, _ = np.histogram(submit, edges, weights=demand)
+    frame = pl.DataFrame(
+        {"t": edges[:-1], "dt": np.full(bins, width), "submitted": count, "offered": offered}
+    ).with_columns(pl.col("offered") / width, pl.col("submitted").cast(pl.Float64))
+    unknown = pl.lit(None, dtype=pl.Float64)
+    return frame.with_columns(
+        running=_mean_in_bins(
+            ran["start"].to_numpy(), ran["end"].to_numpy(), ran["cores"].to_numpy(), edges
+        )
+        if ran.height
+        else unknown,
+        used=_mean_in_bins(
+            (usage["t"] - usage["dt"]).to_numpy(),
+            usage["t"].to_numpy(),
+            (usage["cpu"] / usage["dt"]).to_numpy(),
+            edges,
+        )
+        if usage.height
+        else unknown,
+    )
+
+
+_LOAD = ("t", "dt", "submitted", "offered", "running", "used")
+
+
+def _mean_in_bins(start: _Floats, end: _Floats, height: _Floats, edges: _Floats) -> pl.Series:
+    """The mean over each bin of the sum of boxes `height` from `start` to `end`."""
+    keep = (end > start) & np.isfinite(height)
+    start, end, height = start[keep], end[keep], height[keep]
+    at = np.concatenate([start, end])
+    step = np.concatenate([height, -height])
+    order = np.argsort(at, kind="stable")
+    at, level = at[order], np.cumsum(step[order])
+    # The integral up to each event is exact, and linear in between.
+    integral = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(at))]) if at.size else at
+    if not at.size:
+        return pl.Series(np.zeros(edges.size - 1))
+    return pl.Series(np.maximum(np.diff(np.interp(edges, at, integral)), 0.0) / np.diff(edges))
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def _date(epoch_ms: int | None) -> str | None:
+    if epoch_ms is None:
+        return None
+    try:
+        return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return None

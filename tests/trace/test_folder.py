@@ -1,0 +1,149 @@
+"""Law: a trace folder is there whole or not at all, and what is loaded is what was saved."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinloop.trace import Cleaning, DamagedTraceError, InputError, Manifest, Trace, TwinloopError
+
+TIMES = st.floats(allow_nan=False, allow_infinity=False) | st.none()
+TASKS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "id": st.text(max_size=8),
+            "submit": TIMES,
+            "user": st.text(max_size=3) | st.none(),
+            "parents": st.lists(st.text(max_size=3), max_size=3) | st.none(),
+            "resources": st.lists(
+                st.fixed_dictionaries({"name": st.text(max_size=4), "amount": TIMES}), max_size=2
+            ),
+        }
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def small() -> Trace:
+    return Trace(
+        tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 1.5]}),
+        power=pl.DataFrame({"t": [1.0], "dt": [1.0], "watts": [90.0]}),
+        manifest=Manifest(
+            epoch_ms=1_726_128_005_000,
+            seed=7,
+            cleaned=(Cleaning(kind="skipped", what="a line", count=1, examples=("x:1",)),),
+        ),
+    )
+
+
+@given(rows=TASKS, epoch=st.integers(-(2**62), 2**62))
+def test_what_is_loaded_is_what_was_saved(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, object]], epoch: int
+) -> None:
+    trace = Trace(tasks=pl.DataFrame(rows, infer_schema_length=None), manifest=Manifest(seed=epoch))
+    path = trace.save(tmp_path_factory.mktemp("t") / "run")
+    assert Trace.load(path) == trace
+
+
+def test_a_folder_that_is_there_is_replaced_only_when_asked(tmp_path: Path) -> None:
+    path = small().save(tmp_path / "run")
+    with pytest.raises(InputError, match="there already"):
+        Trace(tasks=pl.DataFrame({"id": ["z"]})).save(path)
+    assert Trace.load(path) == small()
+    Trace(tasks=pl.DataFrame({"id": ["z"]})).save(path, overwrite=True)
+    assert Trace.load(path).tasks["id"].to_list() == ["z"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_folder_of_something_else_is_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.tex").write_text("years of work")
+    with pytest.raises(InputError, match="no trace folder"):
+        small().save(tmp_path / "thesis", overwrite=True)
+    assert (tmp_path / "thesis" / "chapter.tex").read_text() == "years of work"
+
+
+def test_a_save_that_fails_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = small().save(tmp_path / "run")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
+    with pytest.raises(OSError, match="no space"):
+        small().save(path, overwrite=True)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run"]
+    assert Trace.load(path) == small()
+
+
+def remove_manifest(path: Path) -> None:
+    (path / "manifest.json").unlink()
+
+
+def remove_table(path: Path) -> None:
+    (path / "tasks.parquet").unlink()
+
+
+def change_table(path: Path) -> None:
+    data = bytearray((path / "power.parquet").read_bytes())
+    data[len(data) // 2] ^= 1
+    (path / "power.parquet").write_bytes(data)
+
+
+def cut_manifest(path: Path) -> None:
+    text = (path / "manifest.json").read_text()
+    (path / "manifest.json").write_text(text[: len(text) // 2])
+
+
+def change_manifest(**changes: object) -> object:
+    def change(path: Path) -> None:
+        document = json.loads((path / "manifest.json").read_text())
+        (path / "manifest.json").write_text(json.dumps(document | changes))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (remove_manifest, "no manifest.json"),
+        (remove_table, "tasks.parquet: is missing"),
+        (change_table, "power.parquet: is not the file that was saved"),
+        (cut_manifest, "manifest.json:.*is no JSON"),
+        (change_manifest(schema_version=99), "schema version 99.*update twinloop"),
+        (change_manifest(seed="seven"), "manifest.json: seed"),
+        (change_manifest(tables=[]), "no manifest of a trace"),
+        (change_manifest(colour="red"), "colour"),
+    ],
+)
+def test_a_damaged_folder_is_an_error_that_names_the_file(
+    tmp_path: Path, damage: object, message: str
+) -> None:
+    path = small().save(tmp_path / "run")
+    damage(path)  # type: ignore[operator]
+    with pytest.raises(DamagedTraceError, match=message) as caught:
+        Trace.load(path)
+    assert "run" in str(caught.value)
+
+
+def test_a_trace_does_not_change() -> None:
+    trace = small()
+    trace.tasks.insert_column(0, pl.Series("colour", ["red", "blue"]))
+    frame = trace.tasks
+    frame[0, "submit"] = 99.0
+    assert trace == small()
+
+
+def test_unknown_tables_and_columns_and_values_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(TwinloopError, match="no table 'jobs'"):
+        Trace(jobs=pl.DataFrame())
+    with pytest.raises(TwinloopError, match="no column 'colour'"):
+        Trace(tasks=pl.DataFrame({"id": ["a"], "colour": ["red"]}))
+    with pytest.raises(TwinloopError, match="tasks"):
+        Trace(tasks=pl.DataFrame({"id": ["a"], "submit": ["soon"]}))
