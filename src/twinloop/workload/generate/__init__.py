@@ -1,0 +1,67 @@
+"""Workloads that nobody recorded: seeded generators, so that everything can be tried without a log.
+
+>>> from twinloop.workload.generate import generator, generators
+>>> list(generators())
+['poisson', 'bursts', 'parallel-tasks', 'lublin', 'sessions', 'arrays']
+>>> generator("lublin", tasks=500).generate(seed=1)
+<Trace of 500 tasks>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from twinloop.trace import InputError
+from twinloop.workload.generate.arrays import Arrays
+from twinloop.workload.generate.bursts import BurstKind, Bursts
+from twinloop.workload.generate.description import Generator, Parameter, nearest
+from twinloop.workload.generate.lublin import Lublin
+from twinloop.workload.generate.parallel import ParallelTasks
+from twinloop.workload.generate.poisson import PoissonTasks
+from twinloop.workload.generate.sessions import Sessions
+
+__all__ = [
+    "Arrays",
+    "BurstKind",
+    "Bursts",
+    "Generator",
+    "Lublin",
+    "ParallelTasks",
+    "Parameter",
+    "PoissonTasks",
+    "Sessions",
+    "generator",
+    "generators",
+]
+
+_GENERATORS: Mapping[str, type[Generator]] = MappingProxyType(
+    {kind.name: kind for kind in (PoissonTasks, Bursts, ParallelTasks, Lublin, Sessions, Arrays)}
+)
+
+
+def generators() -> Mapping[str, type[Generator]]:
+    """All generators by name.
+
+    >>> generators()["lublin"].title
+    "Lublin and Feitelson's rigid jobs of supercomputers, with a daily cycle"
+    """
+    return _GENERATORS
+
+
+def generator(name: str, **parameters: Any) -> Generator:
+    """The generator of this name, with these parameters in place of its defaults.
+
+    >>> generator("poisson", tasks=10).generate(seed=3)
+    <Trace of 10 tasks>
+    >>> generator("lubin")
+    Traceback (most recent call last):
+    twinloop.trace.errors.InputError: generator: there is no 'lubin' (did you mean 'lublin'?)
+    """
+    kind = _GENERATORS.get(name)
+    if kind is None:
+        raise InputError(
+            f"there is no {name!r}", field="generator", remedy=nearest(name, list(_GENERATORS))
+        )
+    return kind(**parameters)
