@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from twinloop.trace import InputError
+from twinloop.trace import InputError, Trace
 from twinloop.workload.generate.arrays import Arrays
 from twinloop.workload.generate.bursts import BurstKind, Bursts
 from twinloop.workload.generate.description import Generator, Parameter, nearest
@@ -32,6 +32,7 @@ __all__ = [
     "Parameter",
     "PoissonTasks",
     "Sessions",
+    "generate",
     "generator",
     "generators",
 ]
@@ -65,3 +66,12 @@ def generator(name: str, **parameters: Any) -> Generator:
             f"there is no {name!r}", field="generator", remedy=nearest(name, list(_GENERATORS))
         )
     return kind(**parameters)
+
+
+def generate(name: str, *, seed: int = 0, **parameters: Any) -> Trace:
+    """A log made up by the generator of this name.
+
+    >>> generate("lublin", seed=1, tasks=500)
+    <Trace of 500 tasks>
+    """
+    return generator(name, **parameters).generate(seed)

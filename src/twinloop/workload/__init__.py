@@ -1,0 +1,28 @@
+"""What is to run and who submits it: tasks with their demand, and sources."""
+
+from __future__ import annotations
+
+from twinloop.workload.arrays import Names, WorkloadArrays
+from twinloop.workload.columns import COLUMNS
+from twinloop.workload.fragments import Fragments
+from twinloop.workload.session_graph import SessionGraph, SessionGraphs
+from twinloop.workload.sessions import Delimitation, SessionPartition, find_sessions
+from twinloop.workload.source import Rigid, Sessions, SourceDescription
+from twinloop.workload.workload import Missing, Workload
+
+__all__ = [
+    "COLUMNS",
+    "Delimitation",
+    "Fragments",
+    "Missing",
+    "Names",
+    "Rigid",
+    "SessionGraph",
+    "SessionGraphs",
+    "SessionPartition",
+    "Sessions",
+    "SourceDescription",
+    "Workload",
+    "WorkloadArrays",
+    "find_sessions",
+]

@@ -1,0 +1,203 @@
+"""A Workload as plain arrays, which is what the engine takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from twinloop.trace.errors import InputError
+from twinloop.workload.fragments import Floats, Rows, rows_of
+from twinloop.workload.workload import Workload
+
+Codes = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """A column of names as numbers: `codes[i]` is a place in `names`, or -1 for none."""
+
+    codes: Codes
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadArrays:
+    """The columns of a workload for the engine: float64 and integers, nothing else.
+
+    Row i of every array is task i. The fragments of task i are those from
+    `fragment_offsets[i]` up to `fragment_offsets[i + 1]`; its parents are
+    `parents[parent_offsets[i]:parent_offsets[i + 1]]`, as rows. A task without fragments does
+    `work` on `limit` cores. Limits and rates are reference cores on a host of that `speed`; where
+    a faster host lifts them, they are lifted from there. What is not known: `memory` and
+    `think_time` are 0, `nodes` is 0 (anywhere), `deadline` is infinite, `speed` is 1, and
+    `requested_time` is how long the task takes.
+
+    >>> import polars as pl
+    >>> arrays = Workload(tasks=pl.DataFrame({
+    ...     "id": ["a", "b"], "submit": [0.0, 1.0], "cores": [1.0, 2.0], "work": [5.0, 6.0],
+    ...     "limit": [1.0, 2.0], "user": ["ann", None], "parents": [None, ["a"]]})).to_arrays()
+    >>> arrays.parent_offsets.tolist(), arrays.parents.tolist(), arrays.requested_time.tolist()
+    ([0, 0, 1], [0], [5.0, 3.0])
+    >>> arrays.user
+    Names(codes=array([ 0, -1], dtype=int32), names=('ann',))
+    """
+
+    ids: pl.Series
+    submit: Floats
+    cores: Floats
+    nodes: Rows
+    memory: Floats
+    requested_time: Floats
+    work: Floats
+    limit: Floats
+    speed: Floats
+    deadline: Floats
+    think_time: Floats
+    user: Names
+    group: Names
+    queue: Names
+    partition: Names
+    array: Names
+    kind: Names
+    #: Name of each other resource, and a row of amounts per task for each of them.
+    resources: tuple[str, ...]
+    amounts: Floats
+    parent_offsets: Rows
+    parents: Rows
+    fragment_offsets: Rows
+    fragment_duration: Floats
+    fragment_rate: Floats
+
+    def __len__(self) -> int:
+        return len(self.submit)
+
+
+def compiled(workload: Workload) -> WorkloadArrays:
+    """The arrays of a workload."""
+    tasks = workload.tasks
+    _demand_is_known(tasks)
+    durations = workload.durations()
+    requested = tasks["requested_time"].fill_null(np.nan).to_numpy()
+    offsets, lengths, rates = workload.varying.by_task(tasks.height)
+    parent_offsets, parents = _parents(tasks)
+    resources, amounts = _resources(tasks)
+    return WorkloadArrays(
+        ids=tasks["id"],
+        submit=tasks["submit"].to_numpy(),
+        cores=tasks["cores"].to_numpy(),
+        nodes=tasks["nodes"].fill_null(0).to_numpy(),
+        memory=tasks["memory"].fill_null(0.0).to_numpy(),
+        requested_time=np.where(np.isnan(requested), durations, requested),
+        work=tasks["work"].to_numpy(),
+        limit=tasks["limit"].to_numpy(),
+        speed=tasks["speed"].fill_null(1.0).to_numpy(),
+        deadline=tasks["deadline"].fill_null(np.inf).to_numpy(),
+        think_time=tasks["think_time"].fill_null(0.0).to_numpy(),
+        user=_names(tasks["user"]),
+        group=_names(tasks["group"]),
+        queue=_names(tasks["queue"]),
+        partition=_names(tasks["partition"]),
+        array=_names(tasks["array"]),
+        kind=_names(tasks["kind"]),
+        resources=resources,
+        amounts=amounts,
+        parent_offsets=parent_offsets,
+        parents=parents,
+        fragment_offsets=offsets,
+        fragment_duration=lengths,
+        fragment_rate=rates,
+    )
+
+
+def _demand_is_known(tasks: pl.DataFrame) -> None:
+    for field in ("work", "limit", "cores"):
+        unknown = tasks[field].is_null()
+        if unknown.any():
+            raise InputError(
+                f"is not known for {int(unknown.sum())} tasks, such as "
+                f"{tasks['id'].filter(unknown)[0]!r}, so they cannot be run",
+                field=field,
+                remedy="make the workload with missing='synthetic' or missing='drop'"
+                if field != "cores"
+                else "say how many cores they take",
+            )
+    stuck = (tasks["limit"] == 0) & (tasks["work"] > 0)
+    if stuck.any():
+        raise InputError(
+            f"is 0 for task {tasks['id'].filter(stuck)[0]!r}, which then never ends", field="limit"
+        )
+
+
+def _names(column: pl.Series) -> Names:
+    if column.null_count() == column.len():
+        return Names(np.full(column.len(), -1, dtype=np.int32), ())
+    names = column.drop_nulls().unique(maintain_order=True)
+    return Names(rows_of(names, column).astype(np.int32), tuple(names))
+
+
+def _resources(tasks: pl.DataFrame) -> tuple[tuple[str, ...], Floats]:
+    column = tasks["resources"]
+    if column.null_count() == column.len():
+        return (), np.zeros((0, tasks.height))
+    table = (
+        pl.DataFrame({"row": np.arange(tasks.height), "resource": column})
+        .explode("resource")
+        .unnest("resource")
+        .drop_nulls("name")
+    )
+    names = tuple(table["name"].unique(maintain_order=True))
+    amounts = np.zeros((len(names), tasks.height))
+    places = rows_of(pl.Series(names, dtype=pl.String), table["name"])
+    np.add.at(amounts, (places, table["row"].to_numpy()), table["amount"].fill_null(0).to_numpy())
+    return names, amounts
+
+
+def _parents(tasks: pl.DataFrame) -> tuple[Rows, Rows]:
+    column, count = tasks["parents"], tasks.height
+    offsets = np.zeros(count + 1, dtype=np.int64)
+    if column.null_count() == count:
+        return offsets, np.zeros(0, dtype=np.int64)
+    table = pl.DataFrame({"row": np.arange(count), "parent": column}).explode("parent")
+    table = table.drop_nulls("parent")
+    child = table["row"].to_numpy()
+    parents = rows_of(tasks["id"], table["parent"])
+    if (parents < 0).any():
+        at = int(np.argmax(parents < 0))
+        raise InputError(
+            f"{table['parent'][at]!r} is no task",
+            field=f"task {tasks['id'][int(child[at])]!r}: parents",
+        )
+    np.cumsum(np.bincount(child, minlength=count), out=offsets[1:])
+    if (parents >= child).any():
+        _acyclic(tasks["id"], offsets, parents)
+    return offsets, parents
+
+
+def _acyclic(ids: pl.Series, offsets: Rows, parents: Rows) -> None:
+    """An error that names the tasks of a cycle, if there is one."""
+    waits = np.diff(offsets)
+    order = np.argsort(parents, kind="stable")
+    children = np.repeat(np.arange(len(waits)), waits)[order].tolist()
+    first = np.searchsorted(parents[order], np.arange(len(waits) + 1)).tolist()
+    left = waits.tolist()
+    free = [row for row, count in enumerate(left) if not count]
+    while free:
+        row = free.pop()
+        for child in children[first[row] : first[row + 1]]:
+            left[child] -= 1
+            if not left[child]:
+                free.append(child)
+    if not any(left):
+        return
+    # Whoever still waits has a parent that still waits: walk up until one comes again.
+    row = next(row for row, count in enumerate(left) if count)
+    path: list[int] = []
+    while row not in path:
+        path.append(row)
+        row = next(int(p) for p in parents[offsets[row] : offsets[row + 1]] if left[int(p)])
+    names = [ids[r] for r in reversed(path[path.index(row) :])]
+    shown = " -> ".join(map(repr, [*names[:5], *(["..."] if len(names) > 5 else []), names[0]]))
+    raise InputError(f"the tasks wait for each other in a circle: {shown}", field="parents")

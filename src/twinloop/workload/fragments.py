@@ -1,0 +1,141 @@
+"""Demand that varies: the fragments of all tasks, as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from twinloop.trace.errors import InputError
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+
+def rows_of(ids: pl.Series, names: pl.Series) -> Rows:
+    """The row of each name in `ids`, or -1 where it is none of them.
+
+    >>> rows_of(pl.Series(["a", "b"]), pl.Series(["b", "b", "x", None])).tolist()
+    [1, 1, -1, -1]
+    """
+    # Names come in runs, one per task: only the first of a run is looked up.
+    first = names.ne_missing(names.shift(1)) if names.len() else pl.Series([], dtype=pl.Boolean)
+    starts = first.arg_true().to_numpy()
+    if names.len() and (not starts.size or starts[0] != 0):
+        starts = np.concatenate([[0], starts])
+    table = pl.DataFrame({"id": ids, "row": np.arange(ids.len(), dtype=np.int64)})
+    runs = pl.DataFrame({"id": names.gather(starts)}).join(
+        table, on="id", how="left", maintain_order="left"
+    )
+    found = runs["row"].fill_null(-1).to_numpy()
+    return np.repeat(found, np.diff(np.concatenate([starts, [names.len()]])))
+
+
+@dataclass(frozen=True, slots=True)
+class Fragments:
+    """Fragments of tasks, those of one task together, in the order in which tasks were met.
+
+    >>> some = Fragments.of([1, 1, 0], [10.0, 20.0, 5.0], [1.0, 0.5, 2.0])
+    >>> some.tasks.tolist(), some.offsets.tolist()
+    ([1, 0], [0, 2, 3])
+    >>> some.work().tolist(), some.limit().tolist(), some.length().tolist()
+    ([20.0, 10.0], [1.0, 2.0], [30.0, 5.0])
+    """
+
+    tasks: Rows
+    offsets: Rows
+    durations: Floats
+    rates: Floats
+
+    @classmethod
+    def of(cls, rows: object, durations: object, rates: object) -> Fragments:
+        """From one row per fragment: the row of its task, its duration and its rate."""
+        row = np.asarray(rows, dtype=np.int64)
+        duration = np.asarray(durations, dtype=np.float64)
+        rate = np.asarray(rates, dtype=np.float64)
+        tasks, starts = _runs(row)
+        if len(np.unique(tasks)) < len(tasks):
+            # The fragments of a task are apart: bring them to where the first one is.
+            _, met, inverse = np.unique(row, return_index=True, return_inverse=True)
+            order = np.argsort(met[inverse], kind="stable")
+            row, duration, rate = row[order], duration[order], rate[order]
+            tasks, starts = _runs(row)
+        offsets = np.concatenate([starts, [len(row)]]).astype(np.int64)
+        for column in (tasks, offsets, duration, rate):
+            column.flags.writeable = False
+        return cls(tasks, offsets, duration, rate)
+
+    def check(self, ids: pl.Series) -> None:
+        """Every duration and rate is finite and not negative, or an error names the task."""
+        for field, values in (("duration", self.durations), ("rate", self.rates)):
+            # A sum of finite numbers that are not negative can still overflow; then look closer.
+            if len(values) and not (values.min() >= 0 and np.isfinite(values.max())):
+                at = int(np.argmax(~(np.isfinite(values) & (values >= 0))))
+                task = self.tasks[np.searchsorted(self.offsets, at, side="right") - 1]
+                raise InputError(
+                    f"{values[at]} is not finite and not negative",
+                    field=f"fragment of task {ids[int(task)]!r}: {field}",
+                )
+
+    def work(self) -> Floats:
+        """Reference core-seconds, per task in the order of `tasks`."""
+        return self._reduce(np.add, self.durations * self.rates)
+
+    def limit(self) -> Floats:
+        """The highest rate, per task in the order of `tasks`."""
+        return self._reduce(np.maximum, self.rates)
+
+    def length(self) -> Floats:
+        """Seconds on cores that nobody shares, per task in the order of `tasks`."""
+        return self._reduce(np.add, self.durations)
+
+    def capacity(self) -> Floats:
+        """The 95th percentile of the rates, per task in the order of `tasks`.
+
+        Between two ranks it is interpolated linearly (NumPy's default, type 7 of Hyndman and
+        Fan); every fragment counts once, however long it is.
+        """
+        if not len(self.tasks):
+            return np.zeros(0)
+        counts = np.diff(self.offsets)
+        order = np.lexsort((self.rates, np.repeat(np.arange(len(counts)), counts)))
+        rank = 0.95 * (counts - 1)
+        low = np.floor(rank).astype(np.int64)
+        high = np.minimum(low + 1, counts - 1)
+        below = self.rates[order[self.offsets[:-1] + low]]
+        above = self.rates[order[self.offsets[:-1] + high]]
+        result: Floats = below + (above - below) * (rank - low)
+        return result
+
+    def by_task(self, count: int) -> tuple[Rows, Floats, Floats]:
+        """Offsets for each of `count` tasks, and durations and rates in the order of the tasks."""
+        lengths = np.zeros(count, dtype=np.int64)
+        lengths[self.tasks] = np.diff(self.offsets)
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        if len(self.tasks) < 2 or (np.diff(self.tasks) > 0).all():
+            return offsets, self.durations, self.rates
+        starts = np.zeros(count, dtype=np.int64)
+        starts[self.tasks] = self.offsets[:-1]
+        take = np.repeat(starts - offsets[:-1], lengths)
+        take += np.arange(len(take))
+        return offsets, self.durations[take], self.rates[take]
+
+    def frame(self, ids: pl.Series) -> pl.DataFrame:
+        """As a table with the names of the tasks."""
+        names = ids.gather(np.repeat(self.tasks, np.diff(self.offsets)))
+        return pl.DataFrame({"task": names, "duration": self.durations, "rate": self.rates})
+
+    def _reduce(self, operation: np.ufunc, values: Floats) -> Floats:
+        if not len(self.tasks):
+            return np.zeros(0)
+        result: Floats = operation.reduceat(values, self.offsets[:-1])
+        return result
+
+
+def _runs(rows: Rows) -> tuple[Rows, Rows]:
+    if not len(rows):
+        return rows.copy(), rows.copy()
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(rows)) + 1]).astype(np.int64)
+    return rows[starts], starts

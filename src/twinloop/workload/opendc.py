@@ -1,0 +1,243 @@
+"""A Workload in OpenDC's files: tasks.parquet, fragments.parquet and topology.json.
+
+Durations there are whole milliseconds, CPU is MHz over all cores, memory is KB (1,000 bytes), and
+a task has a number below 2^31. Each duration is rounded so that the end of every fragment is
+right to half a millisecond: the errors do not add up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from twinloop.platform import Platform
+from twinloop.platform.topology_export import exported
+from twinloop.trace.errors import InputError
+from twinloop.trace.folder import appearing
+from twinloop.trace.manifest import Cleaning
+from twinloop.trace.trace import Trace
+from twinloop.workload.fragments import Fragments
+from twinloop.workload.notes import note
+from twinloop.workload.replay import NO_ESTIMATE
+from twinloop.workload.workload import Missing, Workload
+
+KB = 1000
+#: Clock of a core where nothing says one: then MHz are thousandths of a core.
+NO_CLOCK = 1000.0
+
+TASKS, FRAGMENTS, TOPOLOGY = "tasks.parquet", "fragments.parquet", "topology.json"
+
+
+def write(
+    trace: Trace | Workload,
+    path: Path,
+    *,
+    missing: Missing | None = None,
+    platform: Platform | None = None,
+    reference_mhz: float | None = None,
+) -> Iterable[Cleaning]:
+    """Write a trace or a workload as a folder that OpenDC reads; whole or not at all.
+
+    Args:
+        trace: What to write.
+        path: The folder. One that holds anything but such files is not replaced.
+        missing: For tasks without a sample, see `Workload.from_trace`. Those of a trace that was
+            read from this format stay as they are; others get a synthetic fragment, because
+            OpenDC drops a task without fragments.
+        platform: What the topology describes; the nodes of the trace, if it has any.
+        reference_mhz: Clock of the core that work is counted in, where nothing else says it.
+
+    >>> import tempfile, polars as pl
+    >>> log = Trace(tasks=pl.DataFrame({"id": ["7"], "submit": [0.0], "requested_cores": [2.0],
+    ...                                 "run_time": [1.5]}))
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     notes = list(write(log, Path(there) / "out", reference_mhz=2000.0))
+    ...     pl.read_parquet(there + "/out/fragments.parquet").rows()
+    [(7, 1500, 4000.0)]
+    """
+    if isinstance(trace, Workload):
+        workload, notes = trace, []
+    else:
+        if missing is None:
+            source = trace.manifest.source
+            missing = "leave" if source is not None and source.format == "opendc" else "synthetic"
+        workload = Workload.from_trace(trace, missing=missing, reference_mhz=reference_mhz)
+        # The format has no requested times.
+        notes = [cleaning for cleaning in workload.cleaned if cleaning.what != NO_ESTIMATE]
+    mhz = workload.reference_mhz or reference_mhz
+    if mhz is None:
+        mhz = NO_CLOCK
+        notes.append(note("assumed", f"cores of {mhz:.0f} MHz: no clock is known", count=1))
+    if platform is None and isinstance(trace, Trace):
+        platform, more = _platform(trace)
+        notes += more
+    numbers, renamed = _numbers(workload.tasks)
+    notes += renamed
+    tasks, more = _tasks(workload, numbers, mhz)
+    notes += more
+    fragments, more = _fragments(workload, numbers, mhz)
+    notes += more
+    return [*notes, *_save(path, tasks, fragments, platform)]
+
+
+def _platform(trace: Trace) -> tuple[Platform | None, list[Cleaning]]:
+    nodes = trace.nodes
+    unclear = nodes.filter(pl.col("mhz").is_null() | pl.col("memory").is_null())
+    if nodes.height and unclear.is_empty():
+        return Platform.from_nodes(nodes), []
+    why = "no nodes are known" if nodes.is_empty() else "a node has no known clock or memory"
+    what = f"{TOPOLOGY}, which is not written: {why}"
+    return None, [note("ignored", what, unclear["node"], count=1)]
+
+
+def _numbers(tasks: pl.DataFrame) -> tuple[pl.Series, list[Cleaning]]:
+    """A number per task: its name, if every name is one, else its place."""
+    numbers = tasks["id"].cast(pl.Int32, strict=False)
+    if (numbers.cast(pl.String) == tasks["id"]).fill_null(value=False).all():
+        return numbers, []
+    what = "task names that are no numbers below 2^31: numbered, and kept in 'name'"
+    order = pl.Series("id", np.arange(tasks.height, dtype=np.int32))
+    return order, [note("repaired", what, tasks["id"])]
+
+
+def _tasks(
+    workload: Workload, numbers: pl.Series, mhz: float
+) -> tuple[pl.DataFrame, list[Cleaning]]:
+    tasks = workload.tasks
+    ids = tasks["id"]
+    renamed = bool((numbers.cast(pl.String) != ids).any())
+    programs = tasks["name"]
+    name = (ids if renamed else programs).alias("name")
+    capacity = tasks["requested_mhz"]
+    if capacity.null_count():
+        capacity = capacity.fill_null(pl.Series(workload.capacities() * mhz).fill_nan(None))
+    cores = tasks["cores"].ceil()
+    memory = (tasks["memory"] / KB).round(6).ceil()
+    length = tasks["run_time"].fill_null(pl.Series(workload.durations()).fill_nan(None))
+    resources, gpus = _gpus(tasks)
+    table = pl.DataFrame(
+        [
+            numbers.alias("id"),
+            *([name] if name.null_count() < name.len() else []),
+            _milliseconds(tasks["submit"], workload.epoch_ms).alias("submission_time"),
+            _milliseconds(length.fill_null(0.0)).alias("duration"),
+            cores.fill_null(1).cast(pl.Int32).alias("cpu_count"),
+            capacity.fill_null(cores.fill_null(1) * mhz).alias("cpu_capacity"),
+            memory.fill_null(0).cast(pl.Int64).alias("mem_capacity"),
+            *gpus,
+            *_relations(tasks, numbers),
+        ]
+    )
+    if tasks["deadline"].null_count() < tasks.height:
+        deadline = _milliseconds(tasks["deadline"], workload.epoch_ms).alias("deadline")
+        table = table.with_columns(deadline)
+    return table, [
+        note("repaired", "parts of a core, as a whole one", ids.filter(cores != tasks["cores"])),
+        note("invented", "numbers of cores that are not known, as 1", ids.filter(cores.is_null())),
+        note("invented", "memory that is not known, as 0", ids.filter(memory.is_null())),
+        note("ignored", "resources other than CPU, memory and gpu", resources),
+        note("ignored", "names of programs", programs.drop_nulls() if renamed else None),
+        note("ignored", "files, which have no place there", workload.files["file"]),
+    ]
+
+
+def _milliseconds(seconds: pl.Series, epoch_ms: int | None = None) -> pl.Series:
+    return (seconds * 1000).round().cast(pl.Int64) + (epoch_ms or 0)
+
+
+def _gpus(tasks: pl.DataFrame) -> tuple[pl.Series, list[pl.Series]]:
+    """The tasks with resources that have no place, and a column of gpus if there are any."""
+    row = pl.int_range(pl.len(), dtype=pl.Int64).alias("row")
+    table = tasks.select(row, "id", "resources").explode("resources").unnest("resources")
+    table = table.filter(pl.col("amount") > 0)
+    others = table.filter(pl.col("name") != "gpu")["id"].unique(maintain_order=True)
+    gpus = table.filter(pl.col("name") == "gpu")
+    if gpus.is_empty():
+        return others, []
+    count = np.zeros(tasks.height)
+    np.add.at(count, gpus["row"].to_numpy(), gpus["amount"].to_numpy())
+    return others, [pl.Series("gpu_count", np.ceil(count).astype(np.int32))]
+
+
+def _relations(tasks: pl.DataFrame, numbers: pl.Series) -> list[pl.Series]:
+    """Who waits for whom, both ways as the format wants it; nothing if nobody waits."""
+    edges = (
+        pl.DataFrame({"child": numbers, "parent": tasks["parents"]})
+        .explode("parent")
+        .drop_nulls("parent")
+    )
+    if edges.is_empty():
+        return []
+    known = pl.DataFrame({"parent": tasks["id"], "number": numbers})
+    edges = edges.join(known, on="parent", maintain_order="left")
+    lists = []
+    for column, key, value in (("parents", "child", "number"), ("children", "number", "child")):
+        grouped = edges.group_by(key, maintain_order=True).agg(pl.col(value).alias(column))
+        found = pl.DataFrame({key: numbers}).join(
+            grouped, on=key, how="left", maintain_order="left"
+        )
+        lists.append(found[column].fill_null([]))
+    return lists
+
+
+def _fragments(
+    workload: Workload, numbers: pl.Series, mhz: float
+) -> tuple[pl.DataFrame, list[Cleaning]]:
+    varying = _with_constant(workload)
+    counts = np.diff(varying.offsets)
+    place = np.repeat(np.arange(len(counts)), counts)
+    table = pl.DataFrame({"place": place, "duration": varying.durations}).with_columns(
+        (pl.col("duration").cum_sum().over("place") * 1000).round().cast(pl.Int64).alias("end")
+    )
+    table = table.with_columns(
+        (pl.col("end") - pl.col("end").shift(1, fill_value=0).over("place")).alias("whole")
+    )
+    rounded = (table["duration"] * 1000 - table["whole"]).abs() > 1e-6
+    worst = float(((table["duration"] * 1000 - table["whole"]).abs()).max() or 0.0)  # type: ignore[arg-type]
+    ids = numbers.gather(varying.tasks).gather(place)
+    what = f"durations of fragments, rounded to milliseconds, by {worst:.3f} ms at most"
+    return pl.DataFrame(
+        {"id": ids, "duration": table["whole"], "cpu_usage": varying.rates * mhz}
+    ), [note("repaired", what, count=int(rounded.sum()))]
+
+
+def _with_constant(workload: Workload) -> Fragments:
+    """The fragments, and one for each task of constant demand, which puts all in task order."""
+    constant = workload.tasks["work"].is_not_null().to_numpy().copy()
+    constant[workload.varying.tasks] = False
+    if not constant.any():
+        return workload.varying
+    varying = workload.varying
+    rows = np.concatenate(
+        [np.repeat(varying.tasks, np.diff(varying.offsets)), np.flatnonzero(constant)]
+    )
+    limits = workload.tasks["limit"].fill_null(0.0).to_numpy()
+    durations = np.concatenate([varying.durations, workload.durations()[constant]])
+    rates = np.concatenate([varying.rates, limits[constant]])
+    order = np.argsort(rows, kind="stable")
+    return Fragments.of(rows[order], durations[order], rates[order])
+
+
+def _save(
+    path: Path, tasks: pl.DataFrame, fragments: pl.DataFrame, platform: Platform | None
+) -> tuple[Cleaning, ...]:
+    own = {TASKS, FRAGMENTS, TOPOLOGY}
+    if path.exists() and not (path.is_dir() and {f.name for f in path.iterdir()} <= own):
+        raise InputError(
+            "is there and holds something else, so it is not replaced",
+            file=path,
+            remedy="choose another name, or remove it yourself",
+        )
+    # Paths in a topology are relative to the folder that it ends up in, not to where it is made.
+    topology, notes = (None, ()) if platform is None else exported(platform, path)
+    with appearing(path) as new:
+        tasks.write_parquet(new / TASKS)
+        fragments.write_parquet(new / FRAGMENTS)
+        if topology is not None:
+            text = json.dumps(topology, indent=2) + "\n"
+            (new / TOPOLOGY).write_text(text, encoding="utf-8")
+    return notes

@@ -1,0 +1,292 @@
+"""A Workload out of what happened, to be replayed."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import numpy as np
+import polars as pl
+
+from twinloop.trace.errors import InputError
+from twinloop.trace.manifest import Cleaning
+from twinloop.trace.trace import Trace
+from twinloop.workload.clocks import Clocks
+from twinloop.workload.demand import SAME, Demand, windowed
+from twinloop.workload.fragments import Floats, Fragments, rows_of
+from twinloop.workload.notes import note
+from twinloop.workload.workload import Missing, Workload
+
+#: A demand that exceeds a whole number of cores by less than this is that number: windows of
+#: samples are a little longer or shorter than they say.
+SLACK = 0.05
+
+NO_ESTIMATE = "requested times that nobody gave: the time the task takes"
+
+
+def replayed(trace: Trace, *, missing: Missing, reference_mhz: float | None) -> Workload:
+    """See `Workload.from_trace`."""
+    if missing not in get_args(Missing):
+        known = ", ".join(get_args(Missing))
+        raise InputError(f"{missing!r} is not known", field="missing", remedy=f"one of: {known}")
+    clocks = Clocks(trace, reference_mhz)
+    tasks = _described(trace)
+    tasks, notes = _kept(tasks, tasks["submit"].is_not_null(), "no submission time")
+    sampled = missing == "leave" or not trace.usage.is_empty()
+    demand = _sampled(trace, tasks, clocks) if sampled else None
+    speed, speed_notes = clocks.speeds(tasks["id"])
+    tasks = tasks.with_columns(speed.alias("speed"))
+    notes += speed_notes
+    if demand is None:
+        tasks, more = _constant(tasks)
+        notes += more
+        fragments = Fragments.of([], [], [])
+    else:
+        notes += demand.cleaned
+        tasks, fragments, more = _varying(tasks, demand, missing)
+        notes += more
+    tasks, estimates = _requested(tasks, fragments)
+    tasks, more = _parents(tasks)
+    truth = {
+        "run times": True,
+        "usage": demand is not None,
+        "memory": demand is not None and demand.memory.height > 0,
+        "requested times": estimates.count > 0,
+    }
+    return Workload(
+        tasks=tasks,
+        fragments=fragments,
+        files=trace.files,
+        task_files=trace.task_files.join(tasks, left_on="task", right_on="id", how="semi"),
+        reference_mhz=clocks.reference,
+        epoch_ms=trace.manifest.epoch_ms,
+        cleaned=tuple(n for n in (*notes, estimates, *more) if n.count),
+        injected=tuple(name for name, used in truth.items() if used),
+    )
+
+
+def _described(trace: Trace) -> pl.DataFrame:
+    """The tasks with the columns of a workload, and when and on how much they last ran."""
+    placements = trace.placements.with_columns(pl.col("attempt").fill_null(0))
+    last = placements.filter(pl.col("attempt") == pl.col("attempt").max().over("task"))
+    runs = last.group_by("task").agg(
+        pl.min("start"),
+        pl.max("end"),
+        pl.when(pl.col("cores").count() > 0).then(pl.sum("cores")).alias("allocated"),
+    )
+    positive = [pl.when(pl.col(c) > 0).then(c) for c in ("requested_cores", "allocated")]
+    return (
+        trace.tasks.join(runs, left_on="id", right_on="task", how="left", maintain_order="left")
+        .with_columns(pl.coalesce("run_time", pl.col("end") - pl.col("start")).alias("run_time"))
+        .select(
+            *("id", "name", "user", "group", "queue", "partition", "array", "submit"),
+            pl.coalesce(*positive).alias("cores"),
+            pl.col("requested_nodes").alias("nodes"),
+            pl.col("requested_memory").alias("memory"),
+            *("resources", "requested_time", "requested_mhz"),
+            pl.lit(None, dtype=pl.Float64).alias("work"),
+            pl.lit(None, dtype=pl.Float64).alias("limit"),
+            *("kind", "deadline", "parents", "think_time"),
+            # A negative run time is as good as none.
+            pl.when(pl.col("run_time") >= 0).then("run_time").alias("run_time"),
+            pl.col("end").alias("end_recorded"),
+            *("start", "memory_used"),
+        )
+    )
+
+
+def _kept(
+    tasks: pl.DataFrame, good: pl.Series, why: str
+) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:
+    bad = tasks["id"].filter(~good)
+    cleaning = note("skipped", f"tasks that cannot be run: {why}", bad)
+    return (tasks.filter(good) if bad.len() else tasks), (cleaning,)
+
+
+def _constant(tasks: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:
+    """A log without usage: all the cores, all the time."""
+    silent: tuple[Cleaning, ...] = ()
+    if tasks["cores"].null_count() == tasks.height:
+        silent = (note("assumed", "tasks of one core: no task says how many", tasks["id"]),)
+        tasks = tasks.with_columns(pl.lit(1.0).alias("cores"))
+    tasks, one = _kept(tasks, tasks["cores"].is_not_null(), "no number of cores above 0")
+    tasks, two = _kept(tasks, tasks["run_time"].is_not_null(), "no run time")
+    speed = pl.col("speed").fill_null(1.0)
+    tasks = tasks.with_columns(
+        (pl.col("run_time") * pl.col("cores") * speed).alias("work"),
+        (pl.col("cores") * speed).alias("limit"),
+        pl.coalesce("memory", "memory_used").alias("memory"),
+    ).drop("start", "memory_used")
+    return tasks, silent + one + two
+
+
+def _sampled(trace: Trace, tasks: pl.DataFrame, clocks: Clocks) -> Demand:
+    """The demand that the samples of a trace show."""
+    usage = trace.usage
+    rows = rows_of(tasks["id"], usage["task"])
+    usage = usage.with_columns(pl.Series("row", rows), (pl.col("cpu") / pl.col("dt")).alias("rate"))
+    known = rows >= 0
+    usable = (
+        ((usage["dt"] > 0) & usage["rate"].is_finite() & (usage["rate"] >= 0))
+        .fill_null(value=False)
+        .to_numpy()
+    )
+    notes = [
+        note("skipped", "samples of no task that is kept", count=int((~known).sum())),
+        note(
+            "skipped",
+            "samples without a length or without CPU time",
+            count=int((known & ~usable).sum()),
+        ),
+    ]
+    if not (known & usable).all():
+        usage = usage.filter(pl.Series(known & usable))
+    usage, more = clocks.counted(usage)
+    notes += more
+    ran = tasks["start"].is_not_null() & tasks["end_recorded"].is_not_null()
+    if not ran.any():
+        return _end_to_end(usage, tuple(notes))
+    window = pl.DataFrame(
+        {
+            "row": np.arange(tasks.height),
+            "start": tasks["start"],
+            "stop": tasks["end_recorded"],
+        }
+    ).filter(ran)
+    end = pl.col("t")
+    timed = usage.join(window, on="row", maintain_order="left").filter(end.is_not_null())
+    inside = windowed(timed.with_columns((end - pl.col("dt")).alias("begin"), end.alias("end")))
+    others = usage.join(window, on="row", how="anti", maintain_order="left")
+    loose = _end_to_end(others, ())
+    untimed = usage.height - timed.height - others.height
+    notes.append(note("skipped", "samples without a time", count=untimed))
+    tasks_loose = len(loose.fragments.tasks)
+    notes.append(
+        note("assumed", "tasks without start or end: samples follow each other", count=tasks_loose)
+    )
+    both = (inside.fragments, loose.fragments)
+    fragments = Fragments.of(
+        np.concatenate([np.repeat(f.tasks, np.diff(f.offsets)) for f in both]),
+        np.concatenate([f.durations for f in both]),
+        np.concatenate([f.rates for f in both]),
+    )
+    memory = pl.concat([inside.memory, loose.memory])
+    return Demand(fragments, memory, (*notes, *inside.cleaned))
+
+
+def _end_to_end(usage: pl.DataFrame, notes: tuple[Cleaning, ...]) -> Demand:
+    """Samples as fragments, one after the other as they stand."""
+    memory = pl.DataFrame(schema={"row": pl.Int64, "memory": pl.Float64})
+    if usage["rss"].null_count() < usage.height:
+        memory = usage.group_by("row").agg(pl.max("rss").alias("memory"))
+    fragments = Fragments.of(
+        usage["row"].to_numpy(), usage["dt"].to_numpy(), usage["rate"].to_numpy()
+    )
+    return Demand(fragments, memory, notes)
+
+
+def _varying(
+    tasks: pl.DataFrame, demand: Demand, missing: Missing
+) -> tuple[pl.DataFrame, Fragments, tuple[Cleaning, ...]]:
+    """Tasks with the demand of their samples, and something for those without any."""
+    fragments = demand.fragments
+    count = tasks.height
+    length = _spread(count, fragments, fragments.length())
+    notes = [] if missing == "leave" else [_disagreement(tasks, length)]
+    without = pl.Series(np.isnan(length))
+    if missing == "synthetic":
+        unknown = without & tasks["run_time"].is_null()
+        invented = without & ~unknown
+        idle = int((invented & (tasks["run_time"] == 0)).sum())
+        what = f"demands of tasks without a sample: half a core, {idle:,} of them of zero length"
+        notes.append(note("invented", what, tasks["id"].filter(invented)))
+        what = "tasks that cannot be run: no sample and no run time"
+        notes.append(note("skipped", what, tasks["id"].filter(unknown)))
+        gone = unknown
+    elif missing == "drop":
+        notes.append(note("skipped", "tasks without a sample", tasks["id"].filter(without)))
+        gone = without
+    else:
+        what = "tasks without a sample, kept without work"
+        notes.append(note("ignored", what, tasks["id"].filter(without)))
+        gone = pl.Series([False]).new_from_index(0, count)
+    half = 0.5 * pl.col("speed").fill_null(1.0)
+    invent = pl.Series(without) if missing == "synthetic" else pl.Series([False])
+    tasks = tasks.with_columns(
+        pl.when(invent).then(half).alias("limit"),
+        pl.when(invent).then(half * pl.col("run_time")).alias("work"),
+        pl.coalesce("run_time", pl.Series(length).fill_nan(None)).alias("run_time"),
+        _cores(tasks, fragments).alias("cores"),
+    )
+    row = pl.int_range(pl.len(), dtype=pl.Int64).alias("row")
+    tasks = tasks.with_columns(row).join(
+        demand.memory.rename({"memory": "peak"}), on="row", how="left", maintain_order="left"
+    )
+    tasks = tasks.with_columns(pl.coalesce("memory", "peak", "memory_used").alias("memory"))
+    tasks = tasks.drop("row", "peak", "start", "memory_used")
+    if gone.any():
+        place = np.cumsum(~gone.to_numpy()) - 1
+        fragments = Fragments(
+            place[fragments.tasks], fragments.offsets, fragments.durations, fragments.rates
+        )
+        tasks = tasks.filter(~gone)
+    return tasks, fragments, tuple(notes)
+
+
+def _spread(count: int, fragments: Fragments, values: Floats) -> Floats:
+    result = np.full(count, np.nan)
+    result[fragments.tasks] = values
+    return result
+
+
+def _cores(tasks: pl.DataFrame, fragments: Fragments) -> pl.Series:
+    """The cores asked for or, where nobody said, as many as 95 % of the fragments need."""
+    if not tasks["cores"].null_count():
+        return tasks["cores"]
+    capacity = _spread(tasks.height, fragments, fragments.capacity())
+    needed = capacity / tasks["speed"].fill_null(1.0).to_numpy()
+    derived = np.maximum(1.0, np.ceil(np.nan_to_num(needed) - SLACK))
+    return tasks["cores"].fill_null(pl.Series(derived))
+
+
+def _disagreement(tasks: pl.DataFrame, length: Floats) -> Cleaning:
+    recorded = tasks["run_time"].fill_null(np.nan).to_numpy()
+    difference = np.nan_to_num(np.abs(recorded - length))
+    apart = difference > SAME
+    worst = float(difference.max(initial=0.0))
+    what = (
+        f"recorded run times that differ from their fragments, which decide: "
+        f"{difference[apart].sum():,.3f} s in all, {worst:,.3f} s at worst"
+    )
+    most = np.argsort(-difference, kind="stable")[: min(3, int(apart.sum()))]
+    return note("ignored", what, tasks["id"].gather(most), count=int(apart.sum()))
+
+
+def _requested(tasks: pl.DataFrame, fragments: Fragments) -> tuple[pl.DataFrame, Cleaning]:
+    unknown = tasks["requested_time"].is_null() & tasks["run_time"].is_not_null()
+    length = pl.Series(_spread(tasks.height, fragments, fragments.length())).fill_nan(None)
+    tasks = tasks.with_columns(
+        pl.coalesce("requested_time", length, "run_time").alias("requested_time")
+    )
+    return tasks, note("assumed", NO_ESTIMATE, count=int(unknown.sum()))
+
+
+def _parents(tasks: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:
+    """Nobody waits for a task that is not there."""
+    if tasks["parents"].null_count() == tasks.height:
+        return tasks, ()
+    row = pl.int_range(pl.len(), dtype=pl.Int64).alias("row")
+    edges = tasks.select(row, "id", "parents").explode("parents").drop_nulls("parents")
+    gone = edges.join(tasks, left_on="parents", right_on="id", how="anti")
+    if gone.is_empty():
+        return tasks, ()
+    left = edges.join(tasks, left_on="parents", right_on="id", how="semi", maintain_order="left")
+    parents = left.group_by("row").agg("parents")
+    tasks = (
+        tasks.drop("parents")
+        .with_columns(row)
+        .join(parents, on="row", how="left", maintain_order="left")
+        .drop("row")
+    )
+    examples = gone["id"].unique(maintain_order=True)
+    what = "dependencies on tasks that are not in the workload"
+    return tasks, (note("ignored", what, examples, count=gone.height),)

@@ -1,0 +1,112 @@
+"""A session graph as JSON, as GraphML and as a picture."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import polars as pl
+
+from twinloop.trace.formats.streams import writing
+
+GRAPHML = "http://graphml.graphdrawing.org/xmlns"
+SVG = "http://www.w3.org/2000/svg"
+
+_ROW, _WIDTH, _LEFT, _TOP = 18, 960, 40, 24
+
+
+def as_dict(user: str, sessions: pl.DataFrame, edges: pl.DataFrame) -> dict[str, Any]:
+    """The graph as plain values; an edge from the root comes from null."""
+    return {"user": user, "sessions": sessions.to_dicts(), "edges": edges.to_dicts()}
+
+
+def write_json(graph: dict[str, Any], path: Path) -> None:
+    """Write the graph as JSON."""
+    with writing(path) as stream:
+        stream.write(json.dumps(graph, indent=1, allow_nan=False).encode() + b"\n")
+
+
+def write_graphml(graph: dict[str, Any], path: Path) -> None:
+    """Write the graph as GraphML, with the root as a node of its own."""
+    # Written without a prefix: some readers look for the bare names.
+    top = ET.Element("graphml", {"xmlns": GRAPHML})
+    fields = (
+        ("start", "node", "double"),
+        ("finish", "node", "double"),
+        ("jobs", "node", "string"),
+        ("think_time", "edge", "double"),
+    )
+    for name, target, kind in fields:
+        attributes = {"id": name, "for": target, "attr.name": name, "attr.type": kind}
+        ET.SubElement(top, "key", attributes)
+    body = ET.SubElement(top, "graph", {"id": graph["user"], "edgedefault": "directed"})
+    ET.SubElement(body, "node", {"id": "root"})
+    for session in graph["sessions"]:
+        node = ET.SubElement(body, "node", {"id": f"s{session['session']}"})
+        _data(node, "start", repr(session["start"]))
+        _data(node, "finish", repr(session["finish"]))
+        _data(node, "jobs", " ".join(session["jobs"]))
+    for edge in graph["edges"]:
+        before = "root" if edge["before"] is None else f"s{edge['before']}"
+        link = {"source": before, "target": f"s{edge['after']}"}
+        _data(ET.SubElement(body, "edge", link), "think_time", repr(edge["think_time"]))
+    ET.indent(top)
+    with writing(path) as stream:
+        stream.write(ET.tostring(top, encoding="utf-8", xml_declaration=True) + b"\n")
+
+
+def as_svg(graph: dict[str, Any]) -> str:
+    """A bar per session from start to finish, time to the right, lines for the edges.
+
+    A session takes the highest row that is free when it starts.
+    """
+    sessions = graph["sessions"]
+    begin = min((s["start"] for s in sessions), default=0.0)
+    end = max((s["finish"] for s in sessions), default=0.0)
+    scale = (_WIDTH - 2 * _LEFT) / max(end - begin, 1.0)
+    rows: list[float] = []
+    bars: list[tuple[float, float, float]] = []
+    for session in sessions:
+        left = _LEFT + (session["start"] - begin) * scale
+        # So wide that the shortest can be seen, and what follows does not cover it.
+        right = max(_LEFT + (session["finish"] - begin) * scale, left + 2)
+        row = next((r for r, free in enumerate(rows) if free <= left), len(rows))
+        rows[row : row + 1] = [right]
+        bars.append((left, right, _TOP + row * _ROW))
+    height = _TOP + len(rows) * _ROW + 28
+    top = ET.Element(
+        "svg",
+        {"xmlns": SVG, "viewBox": f"0 0 {_WIDTH} {height}", "font-family": "sans-serif"},
+    )
+    ET.SubElement(top, "title").text = f"Sessions of user {graph['user']}"
+    links = ET.SubElement(top, "g", {"stroke": "#888", "stroke-width": "0.8", "fill": "none"})
+    for edge in graph["edges"]:
+        to, at = bars[edge["after"]][0], bars[edge["after"]][2] + 6
+        from_, of = _LEFT - 24.0, _TOP + 6.0
+        if edge["before"] is not None:
+            from_, of = bars[edge["before"]][1], bars[edge["before"]][2] + 6
+        middle = (from_ + to) / 2
+        path = f"M{from_:.1f} {of} C{middle:.1f} {of} {middle:.1f} {at} {to:.1f} {at}"
+        line = ET.SubElement(links, "path", {"d": path})
+        ET.SubElement(line, "title").text = f"think time {edge['think_time']:.0f} s"
+    boxes = ET.SubElement(top, "g", {"fill": "#3b6ea5"})
+    for session, (left, right, y) in zip(sessions, bars, strict=True):
+        box = {"x": f"{left:.1f}", "y": str(y), "width": f"{right - left:.1f}", "height": "12"}
+        bar = ET.SubElement(boxes, "rect", box | {"rx": "2"})
+        jobs = len(session["jobs"])
+        ET.SubElement(bar, "title").text = (
+            f"session {session['session']}: {jobs} job{'' if jobs == 1 else 's'}, "
+            f"{session['start']:.0f} to {session['finish']:.0f} s"
+        )
+    ET.SubElement(top, "circle", {"cx": str(_LEFT - 24), "cy": str(_TOP + 6), "r": "4"})
+    style = {"font-size": "11", "y": str(height - 8)}
+    ET.SubElement(top, "text", style | {"x": str(_LEFT)}).text = f"{begin:.0f} s"
+    last = ET.SubElement(top, "text", style | {"x": str(_WIDTH - _LEFT), "text-anchor": "end"})
+    last.text = f"{end:.0f} s"
+    return ET.tostring(top, encoding="unicode") + "\n"
+
+
+def _data(parent: ET.Element, key: str, text: str) -> None:
+    ET.SubElement(parent, "data", {"key": key}).text = text

@@ -1,0 +1,154 @@
+"""The sessions of users: periods of continuous work, found in a log by the gaps between jobs.
+
+The three ways to find them are those of Zakay and Feitelson, "On identifying user session
+boundaries in parallel workload logs" (JSSPP 2012). A job starts a new session when the time
+before its submission is at least the threshold, counted
+
+- `arrival`: from the submission of the job before it;
+- `last`: from the end of the job before it;
+- `max`: from the latest end of all jobs of the session so far.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import polars as pl
+
+from twinloop.trace.errors import InputError
+from twinloop.trace.manifest import Cleaning
+from twinloop.trace.trace import Trace
+from twinloop.workload.fragments import Floats, Rows
+from twinloop.workload.notes import note
+from twinloop.workload.workload import Workload
+
+Delimitation = Literal["arrival", "last", "max"]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPartition:
+    """The jobs of a log, user by user, cut into sessions.
+
+    Jobs are in the order of `jobs`: by user, then by submission, then as in the log. Session s
+    has those from `offsets[s]` up to `offsets[s + 1]`. It starts with its first submission and
+    finishes with its last end.
+
+    >>> log = Trace(tasks=pl.DataFrame({
+    ...     "id": ["1", "2", "3"], "user": ["ann"] * 3, "submit": [0.0, 60.0, 3660.0],
+    ...     "requested_cores": [1.0] * 3, "run_time": [30.0] * 3}))
+    >>> found = find_sessions(log, by="arrival", threshold=3600)
+    >>> found.offsets.tolist(), found.start.tolist(), found.finish.tolist()
+    ([0, 2, 3], [0.0, 3660.0], [90.0, 3690.0])
+    """
+
+    #: Row of each job in the workload, in the order described.
+    jobs: Rows
+    ids: pl.Series
+    submit: Floats
+    end: Floats
+    offsets: Rows
+    start: Floats
+    finish: Floats
+    #: Names of the users; user u has the sessions from `user_offsets[u]` on.
+    users: tuple[str, ...]
+    user_offsets: Rows
+    cleaned: tuple[Cleaning, ...]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+def find_sessions(
+    log: Trace | Workload, *, by: Delimitation = "arrival", threshold: float = 3600.0
+) -> SessionPartition:
+    """Cut the jobs of every user into sessions.
+
+    Args:
+        log: A trace, of which the runnable jobs are taken, or the workload made from it.
+        by: How the gap before a job is counted.
+        threshold: Seconds; a gap of exactly that much starts a new session.
+    """
+    if by not in get_args(Delimitation):
+        known = ", ".join(get_args(Delimitation))
+        raise InputError(f"no delimitation is called {by!r}", field="by", remedy=f"one of: {known}")
+    if not 0 <= threshold < float("inf"):
+        raise InputError(
+            f"{threshold} is not a finite number of seconds from 0 up", field="threshold"
+        )
+    workload = log if isinstance(log, Workload) else Workload.from_trace(log)
+    jobs, cleaned = _jobs(workload.tasks)
+    met = jobs["met"].to_numpy()
+    new_user = np.diff(met, prepend=-1) != 0
+    new = new_user | (_gaps(jobs, by) >= threshold)
+    begins = np.flatnonzero(new)
+    offsets = np.concatenate([begins, [jobs.height]]).astype(np.int64)
+    end = jobs["end"].to_numpy()
+    first_jobs = np.flatnonzero(new_user)
+    return SessionPartition(
+        jobs=jobs["row"].to_numpy(),
+        ids=jobs["id"],
+        submit=jobs["submit"].to_numpy(),
+        end=end,
+        offsets=offsets,
+        start=jobs["submit"].to_numpy()[begins],
+        finish=np.maximum.reduceat(end, begins) if len(begins) else np.zeros(0),
+        users=tuple(jobs["user"].gather(first_jobs)),
+        user_offsets=np.searchsorted(begins, [*first_jobs, jobs.height]).astype(np.int64),
+        cleaned=cleaned,
+    )
+
+
+def _jobs(tasks: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:
+    """Row, id, user, submit and end of every job, in the order of `SessionPartition`."""
+    ended = tasks["end_recorded"]
+    alone = tasks["user"].is_null()
+    early = ended < tasks["submit"]
+    least = pl.col("submit") + pl.col("run_time").fill_null(0.0)
+    jobs = tasks.select(
+        pl.int_range(pl.len(), dtype=pl.Int64).alias("row"),
+        "id",
+        pl.coalesce("user", pl.format("unknown ({})", "id")).alias("user"),
+        pl.when(pl.col("user").is_null()).then("id").alias("nobody"),
+        "submit",
+        pl.max_horizontal(pl.coalesce("end_recorded", least), "submit").alias("end"),
+    )
+    # Users in the order in which they appear in the log.
+    jobs = jobs.with_columns(pl.col("row").first().over("user", "nobody").alias("met"))
+    jobs = jobs.sort("met", "submit", "row")
+    return jobs, tuple(
+        cleaning
+        for cleaning in (
+            note(
+                "assumed",
+                "jobs whose end is not recorded: they ended as if they had never waited",
+                tasks["id"].filter(ended.is_null()),
+            ),
+            note(
+                "repaired",
+                "jobs that ended before they were submitted: they ended then",
+                tasks["id"].filter(early),
+            ),
+            note(
+                "assumed",
+                "jobs of an unknown user: each is the only one of its user",
+                tasks["id"].filter(alone),
+            ),
+        )
+        if cleaning.count
+    )
+
+
+def _gaps(jobs: pl.DataFrame, by: Delimitation) -> Floats:
+    """Seconds before each job; of the first of a user it says nothing."""
+    submit = jobs["submit"].to_numpy()
+    if by == "arrival":
+        before = submit
+    elif by == "last":
+        before = jobs["end"].to_numpy()
+    else:
+        # All that ended before this session did so before any job of it: the latest end of the
+        # session is that of the user.
+        before = jobs.select(pl.col("end").cum_max().over("met"))["end"].to_numpy()
+    return np.concatenate([[0.0], submit[1:] - before[:-1]])[: len(submit)]

@@ -1,0 +1,235 @@
+"""The Workload: what is to run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import polars as pl
+
+from twinloop.trace.errors import InputError
+from twinloop.trace.manifest import Cleaning
+from twinloop.trace.trace import Trace
+from twinloop.workload import columns
+from twinloop.workload.fragments import Floats, Fragments, rows_of
+
+if TYPE_CHECKING:
+    from twinloop.workload.arrays import WorkloadArrays
+
+#: What is done with a task whose usage nobody sampled, in a trace that has usage.
+Missing = Literal["synthetic", "drop", "leave"]
+
+
+class Workload:
+    """What is to run: tasks with their work and limits, dependencies, data and users.
+
+    A task does `work` core-seconds on at most `limit` cores, both counted in cores of the
+    reference clock; for one whose demand varies they follow from its fragments. A Workload is a
+    value: nothing changes it. The columns and units are those of `COLUMNS`.
+
+    >>> import polars as pl
+    >>> workload = Workload(
+    ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 5.0], "cores": [4.0, 1.0],
+    ...                         "work": [400.0, None], "limit": [4.0, None]}),
+    ...     fragments=pl.DataFrame({"task": ["b", "b"], "duration": [10.0, 20.0],
+    ...                             "rate": [1.0, 0.5]}))
+    >>> workload
+    <Workload of 2 tasks, 1 of them in 2 fragments>
+    >>> workload.tasks.select("id", "work", "limit").rows()
+    [('a', 400.0, 4.0), ('b', 20.0, 1.0)]
+    >>> workload.durations().tolist()
+    [100.0, 30.0]
+    """
+
+    __slots__ = (
+        "_files",
+        "_fragments",
+        "_task_files",
+        "_tasks",
+        "cleaned",
+        "epoch_ms",
+        "injected",
+        "reference_mhz",
+    )
+
+    def __init__(
+        self,
+        *,
+        tasks: pl.DataFrame,
+        fragments: pl.DataFrame | Fragments | None = None,
+        files: pl.DataFrame | None = None,
+        task_files: pl.DataFrame | None = None,
+        reference_mhz: float | None = None,
+        epoch_ms: int | None = None,
+        cleaned: tuple[Cleaning, ...] = (),
+        injected: tuple[str, ...] = (),
+    ) -> None:
+        tasks = columns.conform("tasks", tasks)
+        if not isinstance(fragments, Fragments):
+            fragments = _fragments(tasks["id"], fragments)
+        fragments.check(tasks["id"])
+        self._fragments = fragments
+        self._tasks = _with_totals(tasks, fragments)
+        columns.check(self._tasks)
+        self._files = columns.conform("files", pl.DataFrame() if files is None else files)
+        self._task_files = columns.conform(
+            "task_files", pl.DataFrame() if task_files is None else task_files
+        )
+        #: Clock of the core in which work and rates are counted; None: not known.
+        self.reference_mhz = reference_mhz
+        #: Unix time of t = 0 in milliseconds; None: not known.
+        self.epoch_ms = epoch_ms
+        #: What was not taken as it stood when this was made from a Trace.
+        self.cleaned = cleaned
+        #: What comes from the run it was made from, and so is replayed, not predicted.
+        self.injected = injected
+
+    @classmethod
+    def from_trace(
+        cls, trace: Trace, *, missing: Missing = "synthetic", reference_mhz: float | None = None
+    ) -> Workload:
+        """The workload that a trace is the record of, for replaying it.
+
+        Usage becomes demand, sample by sample; a log without usage gives constant demand on all
+        the cores of a task. What was left out or made up is counted in `cleaned`.
+
+        Args:
+            trace: The record.
+            missing: For tasks without a sample in a trace that has usage. `synthetic`: half of
+                one core for as long as they ran; `drop`: left out. With `leave` every task
+                without a sample is kept without work, to be written again but not to be run.
+            reference_mhz: Clock of the core to count in, where the trace does not say; the
+                highest clock of its nodes if this does not either.
+
+        >>> import polars as pl
+        >>> log = Trace(tasks=pl.DataFrame({"id": ["1", "2"], "submit": [0.0, 9.0],
+        ...     "requested_cores": [8.0, 1.0], "run_time": [60.0, None]}))
+        >>> workload = Workload.from_trace(log)
+        >>> workload.tasks.select("id", "work", "limit", "requested_time").rows()
+        [('1', 480.0, 8.0, 60.0)]
+        >>> print(workload.cleaned[0])
+        skipped 1: tasks that cannot be run: no run time (2)
+        """
+        from twinloop.workload.replay import replayed
+
+        return replayed(trace, missing=missing, reference_mhz=reference_mhz)
+
+    @property
+    def tasks(self) -> pl.DataFrame:
+        """A row per task."""
+        return self._tasks.clone()
+
+    @property
+    def fragments(self) -> pl.DataFrame:
+        """A row per fragment of the tasks whose demand varies."""
+        return self._fragments.frame(self._tasks["id"])
+
+    @property
+    def varying(self) -> Fragments:
+        """The same fragments as arrays, without a copy."""
+        return self._fragments
+
+    @property
+    def files(self) -> pl.DataFrame:
+        """A row per data file."""
+        return self._files.clone()
+
+    @property
+    def task_files(self) -> pl.DataFrame:
+        """A row per file that a task reads or writes."""
+        return self._task_files.clone()
+
+    def durations(self) -> Floats:
+        """How long each task takes on cores of its speed that nobody shares; NaN: not known."""
+        work = self._tasks["work"].fill_null(np.nan).to_numpy()
+        limit = self._tasks["limit"].fill_null(np.nan).to_numpy()
+        result = np.full(len(work), np.nan)
+        np.divide(work, limit, out=result, where=limit > 0)
+        result[work == 0] = 0.0
+        result[self._fragments.tasks] = self._fragments.length()
+        return result
+
+    def capacities(self) -> Floats:
+        """Cores that are enough for 95 % of each task's fragments; NaN: not known.
+
+        See `Fragments.capacity` for the percentile; of a constant demand it is the limit.
+        """
+        result = self._tasks["limit"].fill_null(np.nan).to_numpy().copy()
+        result[self._fragments.tasks] = self._fragments.capacity()
+        return result
+
+    def to_arrays(self) -> WorkloadArrays:
+        """Plain arrays for the engine. A dependency cycle or a task without work is an error."""
+        from twinloop.workload.arrays import compiled
+
+        return compiled(self)
+
+    def to_trace(self) -> Trace:
+        """As a Trace of kind `generated`, from which the same workload can be made again.
+
+        >>> import polars as pl
+        >>> workload = Workload(tasks=pl.DataFrame(
+        ...     {"id": ["a"], "submit": [0.0], "cores": [2.0], "work": [60.0], "limit": [2.0]}))
+        >>> workload.to_trace().tasks.select("requested_cores", "run_time").rows()
+        [(2.0, 30.0)]
+        """
+        from twinloop.workload.record import as_trace
+
+        return as_trace(self)
+
+    def __len__(self) -> int:
+        return self._tasks.height
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Workload):
+            return NotImplemented
+        return (
+            self.reference_mhz == other.reference_mhz
+            and self.epoch_ms == other.epoch_ms
+            and self.cleaned == other.cleaned
+            and self.injected == other.injected
+            and self._tasks.equals(other._tasks)
+            and self.fragments.equals(other.fragments)
+            and self._files.equals(other._files)
+            and self._task_files.equals(other._task_files)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        count, varying = self._tasks.height, len(self._fragments.tasks)
+        text = f"{count:,} task{'' if count == 1 else 's'}"
+        if varying:
+            text += f", {varying:,} of them in {len(self._fragments.rates):,} fragments"
+        return f"<Workload of {text}>"
+
+
+def _fragments(ids: pl.Series, frame: pl.DataFrame | None) -> Fragments:
+    if frame is None:
+        return Fragments.of([], [], [])
+    frame = columns.conform("fragments", frame)
+    rows = rows_of(ids, frame["task"])
+    if (rows < 0).any():
+        name = frame["task"][int(np.argmax(rows < 0))]
+        raise InputError(f"fragments of {name!r}, which is no task", field="fragments")
+    for field in ("duration", "rate"):
+        if frame[field].null_count():
+            name = frame["task"][int(frame[field].is_null().arg_true()[0])]
+            raise InputError("is missing", field=f"fragment of task {name!r}: {field}")
+    return Fragments.of(rows, frame["duration"].to_numpy(), frame["rate"].to_numpy())
+
+
+def _with_totals(tasks: pl.DataFrame, fragments: Fragments) -> pl.DataFrame:
+    if not len(fragments.tasks):
+        return tasks
+    totals = pl.DataFrame(
+        {"_row": fragments.tasks, "_work": fragments.work(), "_limit": fragments.limit()}
+    )
+    order = pl.int_range(pl.len(), dtype=pl.Int64).alias("_row")
+    return (
+        tasks.with_columns(order)
+        .join(totals, on="_row", how="left", maintain_order="left")
+        .with_columns(pl.coalesce("_work", "work").alias("work"))
+        .with_columns(pl.coalesce("_limit", "limit").alias("limit"))
+        .drop("_row", "_work", "_limit")
+    )

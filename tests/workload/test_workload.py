@@ -1,0 +1,249 @@
+"""Laws of a Workload: which tasks of a log can be run, and arrays that say the same."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinloop.trace.errors import InputError
+from twinloop.trace.formats import opendc as opendc_reader
+from twinloop.trace.formats.swf import read
+from twinloop.trace.trace import Trace
+from twinloop.workload import COLUMNS, Workload
+
+
+def log(**columns):
+    count = len(next(iter(columns.values())))
+    ids = [str(i + 1) for i in range(count)]
+    defaults = {"id": ids, "submit": [0.0] * count, "requested_cores": [1.0] * count}
+    return Trace(tasks=pl.DataFrame(defaults | {"run_time": [1.0] * count} | columns))
+
+
+def described(**columns):
+    count = len(next(iter(columns.values())))
+    one = [1.0] * count
+    defaults = {"id": [str(i) for i in range(count)], "submit": [0.0] * count}
+    return Workload(
+        tasks=pl.DataFrame(defaults | {"cores": one, "work": one, "limit": one} | columns)
+    )
+
+
+def test_a_log_without_usage_runs_on_all_its_cores():
+    workload = Workload.from_trace(log(requested_cores=[8.0, 1.0], run_time=[10.0, 0.0]))
+    assert workload.tasks.select("work", "limit", "requested_time").rows() == [
+        (80.0, 8.0, 10.0),
+        (0.0, 1.0, 0.0),
+    ]
+    assert workload.injected == ("run times", "requested times")
+
+
+def test_processors_are_the_requested_ones_else_the_allocated_ones():
+    trace = log(requested_cores=[4.0, None, 0.0, None]).replace(
+        placements=pl.DataFrame({"task": ["1", "2", "3", "4"], "cores": [2.0, 2.0, 3.0, None]})
+    )
+    workload = Workload.from_trace(trace)
+    assert workload.tasks.select("id", "cores").rows() == [("1", 4.0), ("2", 2.0), ("3", 3.0)]
+    (note,) = [n for n in workload.cleaned if n.kind == "skipped"]
+    assert str(note) == "skipped 1: tasks that cannot be run: no number of cores above 0 (4)"
+
+
+def test_tasks_without_a_run_time_cannot_be_run_but_failed_and_empty_ones_can():
+    trace = log(run_time=[None, -1.0, 0.0, 5.0], status=["completed"] * 3 + ["failed"])
+    workload = Workload.from_trace(trace)
+    assert workload.tasks["id"].to_list() == ["3", "4"]
+    (note,) = [n for n in workload.cleaned if n.kind == "skipped"]
+    assert (note.count, note.examples) == (2, ("1", "2"))
+
+
+def test_a_requested_time_stays_and_a_missing_one_is_the_run_time():
+    workload = Workload.from_trace(log(requested_time=[100.0, None], run_time=[3.0, 4.0]))
+    assert workload.tasks["requested_time"].to_list() == [100.0, 4.0]
+    (note,) = [n for n in workload.cleaned if n.kind == "assumed"]
+    assert note.count == 1
+
+
+def test_where_no_task_says_its_cores_each_takes_one():
+    workload = Workload.from_trace(log(requested_cores=[None, None], run_time=[3.0, 4.0]))
+    assert workload.tasks["work"].to_list() == [3.0, 4.0]
+    assert any("one core" in note.what and note.count == 2 for note in workload.cleaned)
+
+
+def test_the_last_attempt_counts():
+    trace = log(run_time=[None]).replace(
+        placements=pl.DataFrame(
+            {"task": ["1", "1"], "attempt": [0, 1], "start": [0.0, 50.0], "end": [40.0, 53.0]}
+        )
+    )
+    assert Workload.from_trace(trace).tasks.select("run_time", "end_recorded").rows() == [
+        (3.0, 53.0)
+    ]
+
+
+def test_nobody_waits_for_a_task_that_is_not_there():
+    trace = log(run_time=[None, 1.0, 1.0], parents=[None, ["1"], ["1", "2"]])
+    workload = Workload.from_trace(trace)
+    assert workload.tasks["parents"].to_list() == [None, ["2"]]
+    (note,) = [n for n in workload.cleaned if n.kind == "ignored"]
+    assert (note.count, note.examples) == (2, ("2", "3"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"id": ["a", "a"]}, "id: 2 tasks share a name"),
+        ({"submit": [0.0, None]}, "task '1': submit: is missing"),
+        ({"submit": [0.0, float("inf")]}, "task '1': submit: inf is not finite"),
+        ({"work": [1.0, -1.0]}, "task '1': work: -1.0 is not finite and not negative"),
+        ({"cores": [float("nan"), 1.0]}, "task '0': cores: nan is not"),
+    ],
+)
+def test_an_impossible_description_is_refused_with_its_place(columns, message):
+    with pytest.raises(InputError, match=message.replace("(", r"\(")):
+        described(**columns)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"work": [1.0, None]}, "work: is not known for 1 tasks, such as '1'"),
+        ({"limit": [1.0, 0.0]}, "limit: is 0 for task '1', which then never ends"),
+        ({"parents": [["x"], None]}, "task '0': parents: 'x' is no task"),
+        ({"parents": [["0"], None]}, "in a circle: '0' -> '0'"),
+        ({"parents": [["1"], ["0"]]}, "in a circle: '1' -> '0' -> '1'"),
+    ],
+)
+def test_what_cannot_be_run_does_not_become_arrays(columns, message):
+    with pytest.raises(InputError, match=message):
+        described(**columns).to_arrays()
+
+
+@pytest.mark.parametrize("field", ["duration", "rate"])
+def test_impossible_fragments_are_refused(field):
+    pieces = {"task": ["a", "a"], "duration": [1.0, 1.0], "rate": [1.0, 1.0]}
+    tasks = pl.DataFrame({"id": ["a"], "submit": [0.0]})
+    for wrong in (-1.0, float("nan"), float("inf"), None):
+        with pytest.raises(InputError, match=f"fragment of task 'a': {field}"):
+            Workload(tasks=tasks, fragments=pl.DataFrame(pieces | {field: [1.0, wrong]}))
+
+
+def test_nothing_that_is_handed_out_changes_the_workload():
+    pieces = pl.DataFrame({"task": ["a"], "duration": [1.0], "rate": [1.0]})
+    tasks = pl.DataFrame({"id": ["a"], "submit": [0.0], "user": ["ann"]})
+    workload = Workload(tasks=tasks, fragments=pieces)
+    workload.tasks.drop_in_place("user")
+    assert workload.tasks["user"].to_list() == ["ann"]
+    with pytest.raises(ValueError, match="read-only"):
+        workload.varying.rates[0] = 3.0
+
+
+def test_the_page_describes_every_column():
+    page = (Path(__file__).resolve().parents[2] / "docs/workload.md").read_text(encoding="utf-8")
+    for table in ("tasks", "fragments"):
+        for name, column in COLUMNS[table].items():
+            kind = str(column.dtype).partition("(")[0]
+            assert f"| `{name}` | {kind} | {column.unit} | {column.meaning} |" in page
+
+
+names = st.sampled_from(["a", "b", "c", "d", "e"])
+
+
+@st.composite
+def workloads(draw):
+    ids = draw(st.lists(names, unique=True, min_size=1))
+    pieces = draw(
+        st.lists(st.tuples(st.sampled_from(ids), st.floats(0.001, 100), st.floats(0, 16)))
+    )
+    tasks = [
+        {
+            "id": name,
+            "submit": draw(st.floats(0, 1000)),
+            "cores": draw(st.floats(0.5, 16)),
+            "work": draw(st.floats(0, 100)),
+            "limit": draw(st.floats(0.1, 16)),
+            "user": draw(st.sampled_from([None, "ann", "bob"])),
+            "parents": draw(st.lists(st.sampled_from(ids[:i]), unique=True)) if i else [],
+            "resources": draw(
+                st.lists(
+                    st.fixed_dictionaries(
+                        {"name": st.sampled_from(["gpu", "tape"]), "amount": st.floats(0, 4)}
+                    ),
+                    max_size=2,
+                )
+            ),
+        }
+        for i, name in enumerate(ids)
+    ]
+    return Workload(
+        tasks=pl.DataFrame(
+            tasks, schema_overrides={"user": pl.String, "parents": pl.List(pl.String)}
+        ),
+        fragments=pl.DataFrame(pieces, schema=["task", "duration", "rate"], orient="row")
+        if pieces
+        else None,
+    )
+
+
+@given(workloads())
+def test_arrays_say_what_the_tables_say(workload):
+    arrays = workload.to_arrays()
+    ids = arrays.ids.to_list()
+    for row, task in enumerate(workload.tasks.iter_rows(named=True)):
+        first, end = arrays.parent_offsets[row : row + 2]
+        assert [ids[p] for p in arrays.parents[first:end]] == task["parents"]
+        first, end = arrays.fragment_offsets[row : row + 2]
+        mine = workload.fragments.filter(pl.col("task") == task["id"])
+        assert arrays.fragment_duration[first:end].tolist() == mine["duration"].to_list()
+        assert arrays.fragment_rate[first:end].tolist() == mine["rate"].to_list()
+        code = arrays.user.codes[row]
+        assert (None if code < 0 else arrays.user.names[code]) == task["user"]
+        for place, resource in enumerate(arrays.resources):
+            total = sum(r["amount"] for r in task["resources"] if r["name"] == resource)
+            assert arrays.amounts[place, row] == pytest.approx(total)
+        if mine.height:
+            work = float(np.dot(mine["duration"], mine["rate"]))
+            assert arrays.work[row] == pytest.approx(work)
+            assert arrays.requested_time[row] == pytest.approx(mine["duration"].sum())
+        else:
+            assert arrays.work[row] == task["work"]
+
+
+@given(workloads())
+def test_a_described_workload_survives_as_a_trace(workload):
+    again = Workload.from_trace(workload.to_trace())
+    one, two = workload.to_arrays(), again.to_arrays()
+    assert two.ids.to_list() == one.ids.to_list()
+    for field in ("submit", "cores", "parents", "parent_offsets"):
+        assert getattr(two, field).tolist() == getattr(one, field).tolist()
+    for field in ("work", "requested_time"):
+        assert getattr(two, field) == pytest.approx(getattr(one, field), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.realdata
+def test_kth_has_its_published_number_of_jobs(real_data):
+    workload = Workload.from_trace(read(real_data / "swf/KTH-SP2-1996-2.1-cln.swf.gz"))
+    assert len(workload) == 28_475
+    assert workload.tasks["user"].n_unique() == 214
+
+
+@pytest.mark.realdata
+def test_surf_has_its_published_numbers(real_data):
+    trace = opendc_reader.read(real_data / "surf")
+    workload = Workload.from_trace(trace)
+    assert repr(workload) == "<Workload of 7,850 tasks, 6,295 of them in 2,323,475 fragments>"
+    (made,) = [n for n in workload.cleaned if n.kind == "invented"]
+    assert made.count == 1_555
+    assert "303 of them of zero length" in made.what
+    (differ,) = [n for n in workload.cleaned if "which decide" in n.what]
+    assert differ.count == 6_295 - 101
+    assert int((workload.tasks["cores"] > 16).sum()) == 9
+    arrays = workload.to_arrays()
+    fragments = pl.read_parquet(real_data / "surf/fragments.parquet")
+    mhz_seconds = float((fragments["duration"] / 1000 * fragments["cpu_usage"]).sum())
+    work = float(arrays.fragment_duration @ arrays.fragment_rate) * workload.reference_mhz
+    assert work == pytest.approx(mhz_seconds, rel=1e-12)
+    assert len(Workload.from_trace(trace, missing="drop")) == 6_295
+    with pytest.raises(InputError, match="1555 tasks"):
+        Workload.from_trace(trace, missing="leave").to_arrays()
