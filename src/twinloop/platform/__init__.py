@@ -1,0 +1,44 @@
+"""Descriptions of where things run: hosts, clusters, queues, power; and the base of them all."""
+
+from twinloop.platform.description import Description, FilePath
+from twinloop.platform.opendc import read_topology, to_opendc_topology, write_topology
+from twinloop.platform.parts import Cluster, Host, Maintenance, Queue, Reservation
+from twinloop.platform.platform import Platform
+from twinloop.platform.power import (
+    AnyPowerModel,
+    Asymptotic,
+    Constant,
+    Cubic,
+    Linear,
+    Mse,
+    PowerModel,
+    Sqrt,
+    Square,
+    Table,
+)
+from twinloop.platform.problems import DescriptionError
+
+__all__ = [
+    "AnyPowerModel",
+    "Asymptotic",
+    "Cluster",
+    "Constant",
+    "Cubic",
+    "Description",
+    "DescriptionError",
+    "FilePath",
+    "Host",
+    "Linear",
+    "Maintenance",
+    "Mse",
+    "Platform",
+    "PowerModel",
+    "Queue",
+    "Reservation",
+    "Sqrt",
+    "Square",
+    "Table",
+    "read_topology",
+    "to_opendc_topology",
+    "write_topology",
+]

@@ -1,0 +1,56 @@
+"""From a table of nodes to groups of identical ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from twinloop.platform.parts import Host
+from twinloop.trace.errors import InputError
+from twinloop.trace.tables import conform
+
+_ALIKE = ["cores", "mhz", "memory", "resources"]
+
+
+def platform_values(nodes: pl.DataFrame) -> dict[str, Any]:
+    """The plain values of the platform with these nodes."""
+    nodes = conform("nodes", nodes)
+    if not nodes.height:
+        raise InputError("there are no nodes to make a platform of")
+    for column in ("node", "cores"):
+        if nodes[column].null_count():
+            row = nodes[column].is_null().arg_max()
+            name = nodes["node"][row or 0]
+            raise InputError(f"is not known of node {name or f'in row {row}'}", field=column)
+    # A node without a cluster is in the first one, as a platform without names has it.
+    clusters: dict[str, list[dict[str, Any]]] = {}
+    for group in nodes.partition_by(["cluster", *_ALIKE], maintain_order=True):
+        first = group.row(0, named=True)
+        hosts = clusters.setdefault(first["cluster"] or "C01", [])
+        hosts.append(_host(first, group["node"].to_list()))
+    return {"clusters": [_cluster(name, hosts) for name, hosts in clusters.items()]}
+
+
+def _host(node: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    resources = {item["name"]: item["amount"] for item in node["resources"] or []}
+    values = {key: node[key] for key in ("cores", "mhz", "memory") if node[key] is not None}
+    return {**values, "resources": resources, "names": names}
+
+
+def _cluster(name: str, hosts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Names that the groups would give their nodes anyway are left to them."""
+    plain = [_without_names(name, host) for host in hosts]
+    groups = {host["name"] for host in plain if host is not None}
+    given = hosts if None in plain or len(groups) < len(hosts) else plain
+    return {"name": name, "hosts": given}
+
+
+def _without_names(cluster: str, host: dict[str, Any]) -> dict[str, Any] | None:
+    names = host["names"]
+    group = names[0].removeprefix(f"{cluster}-").rpartition("-")[0]
+    if not group:
+        return None
+    values = {**host, "name": group, "count": len(names), "names": ()}
+    generated = Host.from_dict(values).node_names(cluster)
+    return values if generated == tuple(names) else None

@@ -1,0 +1,193 @@
+"""OpenDC's topology files: read as they are, and written.
+
+OpenDC reads a bare number as MHz, MiB or W; so do we, and the notes of the platform say how often
+that was assumed. What a platform has no place for is named in the notes too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from twinloop.platform.address import written
+from twinloop.platform.document import Address, Document
+from twinloop.platform.platform import Platform
+from twinloop.platform.text import load
+from twinloop.platform.topology import Cluster, Host, Part, Topology
+from twinloop.platform.topology_export import exported
+from twinloop.trace.formats.streams import writing
+from twinloop.trace.manifest import Cleaning, CleaningKind
+
+# What OpenDC takes for a host that does not say.
+_DEFAULT_POWER = {"model": "linear", "idle": 200.0, "max": 400.0}
+
+_QUANTITIES = {
+    "MHz": [("cpu", "coreSpeed")],
+    "MiB": [("memory", "memorySize")],
+    "W": [
+        (model, field)
+        for model in ("cpuPowerModel", "powerModel")
+        for field in ("power", "idlePower", "maxPower")
+    ],
+}
+
+
+def is_topology(data: Any) -> bool:
+    """Whether plain values are a topology of OpenDC rather than a platform of ours."""
+    clusters = data.get("clusters") if isinstance(data, dict) else None
+    return any(
+        isinstance(host, dict) and "cpu" in host
+        for cluster in (clusters if isinstance(clusters, list) else [])
+        if isinstance(cluster, dict) and isinstance(cluster.get("hosts"), list)
+        for host in cluster["hosts"]
+    )
+
+
+def read_topology(path: str | Path) -> Platform:
+    """The platform of a topology file; its `notes` say what was assumed and what has no place.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     notes = write_topology(Platform.parse("2x8@2.4GHz/64GiB"), there + "/topology.json")
+    ...     read_topology(there + "/topology.json").total_cores
+    16.0
+    >>> print(*notes)
+    ignored 1: no power model: OpenDC takes 200 W to 400 W (clusters[0].hosts[0])
+    """
+    path = Path(path)
+    values, notes = platform_values(load(path), path.parent)
+    return Platform.from_dict(values).noting(notes)
+
+
+def write_topology(platform: Platform, path: str | Path) -> tuple[Cleaning, ...]:
+    """Write a platform as a topology file; what it cannot hold is returned, counted."""
+    path = Path(path)
+    values, notes = exported(platform, path.parent)
+    with writing(path) as stream:
+        stream.write((json.dumps(values, indent=2) + "\n").encode())
+    return notes
+
+
+def to_opendc_topology(platform: Platform) -> dict[str, Any]:
+    """A platform as the values of a topology file, every quantity with its unit.
+
+    >>> platform = Platform.parse("2x8@2400MHz/64GiB")
+    >>> to_opendc_topology(platform)["clusters"][0]["hosts"][0]["cpu"]
+    {'coreCount': 8, 'coreSpeed': '2400 MHz'}
+    """
+    return exported(platform, Path())[0]
+
+
+def platform_values(source: Document, folder: Path) -> tuple[dict[str, Any], list[Cleaning]]:
+    """The plain values of the platform that a topology describes, and notes on how it was read."""
+    return _Conversion(source, Topology._read(source, folder), folder).result()
+
+
+class _Conversion:
+    """One topology on its way to a platform, and the notes made on the way."""
+
+    def __init__(self, source: Document, topology: Topology, folder: Path) -> None:
+        self.source = source
+        self.topology = topology
+        self.folder = folder
+        self.notes: dict[tuple[CleaningKind, str], list[str]] = {}
+
+    def result(self) -> tuple[dict[str, Any], list[Cleaning]]:
+        clusters: list[dict[str, Any]] = []
+        for i, cluster in enumerate(self.topology.clusters):
+            here: Address = ("clusters", i)
+            if cluster.count > 1:
+                self._note("assumed", "clusters with a count stand for so many", (*here, "count"))
+            for _ in range(cluster.count):
+                name = self._unique(cluster.name or f"C{len(clusters) + 1:02}", clusters, here)
+                clusters.append({"name": name, **self._cluster(cluster, here)})
+        for place in _extras(self.topology, ()):
+            what = f"field '{place[-1]}', which has no place in a platform"
+            self._note("ignored", what, place)
+        self._note_bare_numbers()
+        cleaned = [
+            Cleaning(kind=kind, what=what, count=len(places), examples=tuple(places[:3]))
+            for (kind, what), places in self.notes.items()
+        ]
+        return {"clusters": clusters}, cleaned
+
+    def _cluster(self, cluster: Cluster, here: Address) -> dict[str, Any]:
+        hosts: list[dict[str, Any]] = []
+        for j, host in enumerate(cluster.hosts):
+            place: Address = (*here, "hosts", j)
+            name = self._unique(host.name or f"H{j + 1:02}", hosts, place)
+            hosts.append({"name": name, **self._host(host, place)})
+        carbon = cluster.powerSource.carbonTracePath if cluster.powerSource else None
+        if carbon is None:
+            return {"hosts": hosts}
+        return {"hosts": hosts, "carbon": (self.folder / carbon).as_posix()}
+
+    def _host(self, host: Host, here: Address) -> dict[str, Any]:
+        resources = {} if host.gpu is None else {"gpu": host.gpu.count}
+        return {
+            "count": host.count,
+            "cores": host.cpu.coreCount * host.cpu.count,
+            "mhz": host.cpu.coreSpeed,
+            "memory": host.memory.memorySize,
+            "resources": resources,
+            "power": self._power(host, here),
+        }
+
+    def _power(self, host: Host, here: Address) -> dict[str, Any]:
+        field = "cpuPowerModel" if host.cpuPowerModel else "powerModel"
+        model = host.cpuPowerModel or host.powerModel
+        if model is None:
+            what = "hosts without a power model draw 200 W idle and 400 W at most, as in OpenDC"
+            self._note("assumed", what, here)
+            return _DEFAULT_POWER
+        if host.cpuPowerModel and host.powerModel:
+            self._note("ignored", "powerModel beside cpuPowerModel", (*here, "powerModel"))
+        for name in sorted(model.unused()):
+            what = f"field '{name}', which the power model '{model.modelType}' does not use"
+            self._note("ignored", what, (*here, field, name))
+        return model.values()
+
+    def _unique(self, name: str, others: list[dict[str, Any]], here: Address) -> str:
+        taken = {other["name"] for other in others}
+        if name not in taken:
+            return name
+        number = 2
+        while f"{name}-{number}" in taken:
+            number += 1
+        self._note("repaired", "names that stand twice are numbered", here)
+        return f"{name}-{number}"
+
+    def _note_bare_numbers(self) -> None:
+        for i, cluster in enumerate(self.source.data["clusters"]):
+            for j, host in enumerate(cluster["hosts"]):
+                for unit, fields in _QUANTITIES.items():
+                    for part, field in fields:
+                        value = (host.get(part) or {}).get(field)
+                        if value is not None and _is_bare(value):
+                            place = ("clusters", i, "hosts", j, part, field)
+                            what = f"numbers without a unit are in {unit}, as OpenDC reads them"
+                            self._note("assumed", what, place)
+
+    def _note(self, kind: CleaningKind, what: str, place: Address) -> None:
+        line = self.source.line(place)
+        file = Path(self.source.file).name if self.source.file else None
+        where = written(place) if file is None or line is None else f"{file}:{line}"
+        self.notes.setdefault((kind, what), []).append(where)
+
+
+def _is_bare(value: Any) -> bool:
+    return not isinstance(value, str) or not value.strip()[-1:].isalpha()
+
+
+def _extras(part: Part, here: Address) -> Iterator[Address]:
+    for name in part.model_extra or {}:
+        yield (*here, name)
+    for name in type(part).model_fields:
+        value = getattr(part, name)
+        if isinstance(value, Part):
+            yield from _extras(value, (*here, name))
+        elif isinstance(value, tuple):
+            for index, item in enumerate(value):
+                yield from _extras(item, (*here, name, index))

@@ -1,0 +1,171 @@
+"""The parts of a platform: hosts, clusters, queues, reservations, maintenance."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pydantic import Field, field_validator, model_validator
+
+from twinloop.platform.description import Description, FilePath
+from twinloop.platform.power import AnyPowerModel
+from twinloop.platform.problems import Findings
+from twinloop.platform.quantities import (
+    Bytes,
+    Count,
+    Label,
+    MHz,
+    Name,
+    Number,
+    Positive,
+    Seconds,
+    plain,
+)
+
+_HOSTS = (
+    "what it concerns: names of clusters, of groups of hosts (C01-H01) or of single nodes "
+    "(C01-H01-003); by default all"
+)
+
+
+class Host(Description):
+    """A group of identical nodes.
+
+    >>> Host(cores=16, mhz="2.1 GHz", memory="128 GiB", count=4).mhz
+    2100.0
+    """
+
+    name: Label = Field("", description="name of the group; by default H01, H02... by its place")
+    count: Count = Field(1, description="how many nodes of this kind there are")
+    names: tuple[Name, ...] = Field(
+        (), description="names of the nodes; by default CLUSTER-HOST-001, -002..."
+    )
+    cores: Positive = Field(description="cores of one node, also fractions of one")
+    mhz: MHz | None = Field(None, description="clock of one core (MHz)")
+    speed: Positive | None = Field(
+        None,
+        description="reference core-seconds that one core does in a second; by default its clock "
+        "over the reference clock of the workload, or 1 where either is unknown",
+    )
+    memory: Bytes | None = Field(None, description="memory of one node (bytes)")
+    resources: dict[Name, Positive] = Field(
+        {}, description="other resources of one node: gpu, licences..."
+    )
+    power: AnyPowerModel | None = Field(None, description="power model of one node")
+
+    @classmethod
+    def _long_form(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "count" not in data and isinstance(data.get("names"), list):
+            return {**data, "count": max(1, len(data["names"]))}
+        return data
+
+    @model_validator(mode="after")
+    def _as_many_as_named(self) -> Host:
+        findings = Findings()
+        if self.names and len(self.names) != self.count:
+            findings.add(("count",), f"is {self.count}, but there are {len(self.names)} names")
+        findings.check()
+        return self
+
+    def node_names(self, cluster: str) -> tuple[str, ...]:
+        """The names of its nodes in this cluster; in the order of their names if not given.
+
+        >>> Host(name="H01", cores=1, count=2).node_names("C01")
+        ('C01-H01-001', 'C01-H01-002')
+        """
+        if self.names:
+            return self.names
+        digits = max(3, len(str(self.count)))
+        return tuple(f"{cluster}-{self.name}-{n:0{digits}}" for n in range(1, self.count + 1))
+
+
+class Cluster(Description):
+    """Hosts that stand together.
+
+    >>> Cluster(hosts=[{"cores": 8}, {"cores": 16}]).hosts[1].name
+    'H02'
+    """
+
+    name: Label = Field("", description="name of the cluster; by default C01, C02... by its place")
+    hosts: tuple[Host, ...] = Field(min_length=1, description="groups of identical nodes")
+    carbon: FilePath | None = Field(
+        None, description="file with the carbon intensity of its electricity over time"
+    )
+
+    @field_validator("hosts", mode="after")
+    @classmethod
+    def _names(cls, hosts: tuple[Host, ...]) -> tuple[Host, ...]:
+        return named_by_place(hosts, "H")
+
+
+class Queue(Description):
+    """A queue (or partition): where its tasks may run, and how much they may ask for.
+
+    >>> Queue(name="short", max_time="1h").max_time
+    3600.0
+    """
+
+    name: Name = Field(description="name of the queue, as tasks name it")
+    hosts: tuple[Name, ...] = Field((), description=_HOSTS)
+    priority: Number = Field(0.0, description="tasks of a queue with more of it come first")
+    max_cores: Positive | None = Field(None, description="most cores that one task may ask for")
+    max_nodes: Count | None = Field(None, description="most nodes that one task may ask for")
+    max_memory: Bytes | None = Field(
+        None, description="most memory that one task may ask for, over all nodes (bytes)"
+    )
+    max_time: Seconds | None = Field(None, description="longest time a task may ask for (s)")
+    max_running_per_user: Count | None = Field(
+        None, description="most tasks of one user that run at the same time"
+    )
+    max_running: Count | None = Field(
+        None, description="most tasks of the queue that run at the same time"
+    )
+
+
+class Window(Description):
+    """A period in which some hosts are not there for everybody."""
+
+    start: Seconds = Field(description="begin (s since the start of the run)")
+    end: Seconds = Field(description="end (s since the start of the run)")
+    hosts: tuple[Name, ...] = Field((), description=_HOSTS)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Window:
+        findings = Findings()
+        if self.end <= self.start:
+            findings.add(("end",), f"must be later than the start, {plain(self.start)} s")
+        findings.check()
+        return self
+
+
+class Maintenance(Window):
+    """A period in which no task may run on these hosts.
+
+    >>> Maintenance(start="1d", end="1d 4h").end
+    100800.0
+    """
+
+    reason: str = Field("", description="why, for the reader")
+
+
+class Reservation(Window):
+    """A period in which only some users' or queues' tasks may run on these hosts.
+
+    >>> Reservation(name="course", start="8h", end="12h", users=["teacher"]).end
+    43200.0
+    """
+
+    name: Name = Field(description="name of the reservation")
+    users: tuple[Name, ...] = Field((), description="whose tasks may run there")
+    queues: tuple[Name, ...] = Field((), description="tasks of which queues may run there")
+
+
+Part = TypeVar("Part", Host, Cluster)
+
+
+def named_by_place(parts: tuple[Part, ...], letter: str) -> tuple[Part, ...]:
+    """The parts, those without a name called by their place: H01, H02..."""
+    digits = max(2, len(str(len(parts))))
+    return tuple(
+        part if part.name else part.model_copy(update={"name": f"{letter}{n:0{digits}}"})
+        for n, part in enumerate(parts, start=1)
+    )

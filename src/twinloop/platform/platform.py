@@ -1,0 +1,275 @@
+"""The Platform: where things run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import polars as pl
+from pydantic import Field, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from twinloop.platform import shorthand
+from twinloop.platform.description import Description
+from twinloop.platform.document import Document
+from twinloop.platform.parts import (
+    Cluster,
+    Host,
+    Maintenance,
+    Queue,
+    Reservation,
+    named_by_place,
+)
+from twinloop.platform.problems import Findings, checked_names
+from twinloop.platform.quantities import Label, memory_text, plain
+from twinloop.trace import Trace
+from twinloop.trace.errors import InputError
+from twinloop.trace.tables import conform
+
+
+class Platform(Description):
+    """Where things run: clusters of hosts, the queues before them, and when they are not there.
+
+    In YAML it is a mapping with these fields, or the shorthand `NODESxCORES@CLOCK/MEMORY`, of
+    which clock and memory may be left out: `100x1`, `2x8@2400MHz`, `4x64@2.5GHz/256GiB`.
+
+    >>> platform = Platform.parse("2x8@2400MHz")
+    >>> platform.total_cores
+    16.0
+    >>> platform.nodes()["node"].to_list()
+    ['C01-H01-001', 'C01-H01-002']
+    """
+
+    name: Label = Field("", description="name of the platform, for the reader")
+    clusters: tuple[Cluster, ...] = Field(min_length=1, description="its clusters")
+    queues: tuple[Queue, ...] = Field(
+        (), description="its queues or partitions; without any, every task may run everywhere"
+    )
+    reservations: tuple[Reservation, ...] = Field(
+        (), description="periods in which hosts are there for some tasks only"
+    )
+    maintenance: tuple[Maintenance, ...] = Field(
+        (), description="periods in which hosts are there for nobody"
+    )
+
+    # --- made and read ---------------------------------------------------------------------------
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The platform that a shorthand stands for.
+
+        >>> Platform.parse("4x64@2.5GHz/256GiB").clusters[0].hosts[0].memory
+        274877906944.0
+        """
+        return cls.from_dict(shorthand.expanded(text))
+
+    @classmethod
+    def _read(cls, source: Document, folder: Path) -> Self:
+        # Imported here because it makes platforms itself.
+        from twinloop.platform import opendc
+
+        if opendc.is_topology(source.data):
+            values, notes = opendc.platform_values(source, folder)
+            return cls.from_dict(values).noting(notes)
+        return super()._read(source, folder)
+
+    @classmethod
+    def from_nodes(cls, nodes: pl.DataFrame) -> Self:
+        """The platform with these nodes, the columns being those of a Trace's `nodes` table.
+
+        Nodes of one cluster that are alike (cores, clock, memory, other resources) become one
+        group of hosts, and keep their names.
+
+        >>> import polars as pl
+        >>> nodes = pl.DataFrame({"node": ["a", "b", "c"], "cores": [8.0, 8.0, 4.0]})
+        >>> [(host.cores, host.count) for host in Platform.from_nodes(nodes).clusters[0].hosts]
+        [(8.0, 2), (4.0, 1)]
+        """
+        from twinloop.platform import grouping
+
+        return cls.from_dict(grouping.platform_values(nodes))
+
+    @classmethod
+    def of(cls, trace: Trace) -> Self:
+        """The platform that a trace ran on, from its nodes or from what its log says of itself.
+
+        A log in the Standard Workload Format gives its nodes (MaxNodes) and processors
+        (MaxProcs), in equal parts; where they cannot be equal, a node per processor.
+        """
+        if trace.nodes.height:
+            return cls.from_nodes(trace.nodes)
+        facts = trace.manifest.facts.get("swf") or {}
+        procs, nodes = facts.get("max_procs"), facts.get("max_nodes")
+        total = procs or nodes
+        if not total:
+            raise InputError(
+                "the trace does not say what it ran on", remedy="give a platform, such as 100x1"
+            )
+        groups = nodes if nodes and total % nodes == 0 else total
+        return cls.parse(f"{groups}x{total // groups}")
+
+    @classmethod
+    def _long_form(cls, data: Any) -> Any:
+        return shorthand.expanded(data) if isinstance(data, str) else data
+
+    # --- what it has -----------------------------------------------------------------------------
+
+    def hosts(self) -> Iterator[tuple[Cluster, Host]]:
+        """Every group of hosts with its cluster, in the order of the description."""
+        return ((cluster, host) for cluster in self.clusters for host in cluster.hosts)
+
+    @property
+    def total_nodes(self) -> int:
+        """How many nodes it has."""
+        return sum(host.count for _, host in self.hosts())
+
+    @property
+    def total_cores(self) -> float:
+        """How many cores it has."""
+        return sum(host.cores * host.count for _, host in self.hosts())
+
+    @property
+    def total_memory(self) -> float | None:
+        """How much memory it has (bytes); None if it is not known of all hosts.
+
+        >>> Platform.parse("2x8/64GiB").total_memory == 2 * 64 * 2**30
+        True
+        """
+        amounts = [(host.memory, host.count) for _, host in self.hosts()]
+        if any(memory is None for memory, _ in amounts):
+            return None
+        return sum((memory or 0.0) * count for memory, count in amounts)
+
+    def nodes(self) -> pl.DataFrame:
+        """A row per node, in the columns of a Trace's `nodes` table."""
+        parts = [
+            pl.DataFrame({"node": host.node_names(cluster.name)}).with_columns(
+                cluster=pl.lit(cluster.name),
+                cores=pl.lit(host.cores),
+                mhz=pl.lit(host.mhz, dtype=pl.Float64),
+                memory=pl.lit(host.memory, dtype=pl.Float64),
+                group=pl.lit(group, dtype=pl.UInt32),
+            )
+            for group, (cluster, host) in enumerate(self.hosts())
+        ]
+        frame = pl.concat(parts)
+        resources = pl.Series(
+            [[{"name": n, "amount": a} for n, a in h.resources.items()] for _, h in self.hosts()],
+            dtype=pl.List(pl.Struct({"name": pl.String, "amount": pl.Float64})),
+        )
+        frame = frame.with_columns(resources=resources.gather(frame["group"]))
+        return conform("nodes", frame.drop("group"))
+
+    def select(self, hosts: Iterable[str] = ()) -> tuple[str, ...]:
+        """The nodes that names of clusters, groups of hosts and nodes stand for; none: all.
+
+        >>> Platform.parse("3x1").select(["C01-H01-002"])
+        ('C01-H01-002',)
+        """
+        wanted = set(hosts)
+        chosen: list[str] = []
+        for cluster, host in self.hosts():
+            whole = not wanted or {cluster.name, f"{cluster.name}-{host.name}"} & wanted
+            names = host.node_names(cluster.name)
+            chosen += names if whole else [name for name in names if name in wanted]
+        return tuple(chosen)
+
+    @property
+    def shorthand(self) -> str | None:
+        """Its shorthand, or None where a shorthand cannot say it all.
+
+        >>> Platform.parse(" 2 x 8 @ 2.4GHz ").shorthand
+        '2x8@2400MHz'
+        """
+        host = self.clusters[0].hosts[0]
+        clock = f"@{plain(host.mhz)}MHz" if host.mhz else ""
+        memory = f"/{memory_text(host.memory)}" if host.memory else ""
+        text = f"{host.count}x{plain(host.cores)}{clock}{memory}"
+        try:
+            return text if type(self).parse(text) == self else None
+        except InputError:
+            return None
+
+    # --- checked ---------------------------------------------------------------------------------
+
+    @field_validator("clusters", mode="after")
+    @classmethod
+    def _names(cls, clusters: tuple[Cluster, ...]) -> tuple[Cluster, ...]:
+        return named_by_place(clusters, "C")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Platform:
+        findings = Findings()
+        self._check_names(findings)
+        findings.check()
+        self._check_references(findings)
+        findings.check()
+        return self
+
+    def _check_names(self, findings: Findings) -> None:
+        findings.add_repeats(
+            ((c.name, ("clusters", i, "name")) for i, c in enumerate(self.clusters)), "cluster"
+        )
+        findings.add_repeats(
+            ((q.name, ("queues", i, "name")) for i, q in enumerate(self.queues)), "queue"
+        )
+        findings.add_repeats(
+            ((r.name, ("reservations", i, "name")) for i, r in enumerate(self.reservations)),
+            "reservation",
+        )
+        for i, cluster in enumerate(self.clusters):
+            findings.add_repeats(
+                (
+                    (h.name, ("clusters", i, "hosts", j, "name"))
+                    for j, h in enumerate(cluster.hosts)
+                ),
+                "group of hosts in this cluster",
+            )
+        seen: set[str] = set()
+        for i, cluster in enumerate(self.clusters):
+            for j, host in enumerate(cluster.hosts):
+                names = host.node_names(cluster.name)
+                before = len(seen)
+                seen.update(names)
+                if len(seen) < before + len(names):
+                    place = ("clusters", i, "hosts", j, "names" if host.names else "name")
+                    findings.add(place, "gives a node a name that another node has already")
+
+    def _check_references(self, findings: Findings) -> None:
+        # Single nodes may be many: names are held against clusters and groups first.
+        groups = [c.name for c in self.clusters] + [f"{c.name}-{h.name}" for c, h in self.hosts()]
+        known = set(groups)
+        nodes: frozenset[str] | None = None
+        for field in ("queues", "reservations", "maintenance"):
+            for i, part in enumerate(getattr(self, field)):
+                for j, name in enumerate(part.hosts):
+                    if name in known:
+                        continue
+                    nodes = frozenset(self.select()) if nodes is None else nodes
+                    if name not in nodes:
+                        remedy = checked_names([name], groups, "host")[0][1]
+                        findings.add(
+                            (field, i, "hosts", j),
+                            f"no cluster, group of hosts or node is called '{name}'",
+                            remedy,
+                        )
+        queues = [queue.name for queue in self.queues]
+        for i, reservation in enumerate(self.reservations):
+            for j, remedy in checked_names(reservation.queues, queues, "queue"):
+                name = reservation.queues[j]
+                place = ("reservations", i, "queues", j)
+                findings.add(place, f"no queue is called '{name}'", remedy)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        whole = handler(core_schema)
+        short = {
+            "type": "string",
+            "pattern": shorthand.PATTERN,
+            "description": "shorthand: NODESxCORES@CLOCK/MEMORY, such as 2x8@2400MHz",
+        }
+        return {"anyOf": [short, whole]}

@@ -1,0 +1,112 @@
+"""A platform as the values of an OpenDC topology."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from twinloop.platform.address import written
+from twinloop.platform.description import relative
+from twinloop.platform.document import Address
+from twinloop.platform.parts import Cluster, Host
+from twinloop.platform.platform import Platform
+from twinloop.platform.power import Asymptotic, Constant, Mse, PowerModel, Table
+from twinloop.platform.problems import DescriptionError
+from twinloop.platform.quantities import plain
+from twinloop.trace.errors import InputError
+from twinloop.trace.manifest import Cleaning
+
+
+def exported(platform: Platform, folder: Path) -> tuple[dict[str, Any], tuple[Cleaning, ...]]:
+    """The topology, and what of the platform it cannot hold."""
+    export = _Export(folder)
+    clusters = [
+        export.cluster(cluster, ("clusters", i)) for i, cluster in enumerate(platform.clusters)
+    ]
+    if export.problems:
+        raise DescriptionError(export.problems)
+    for field in ("queues", "reservations", "maintenance"):
+        for i, _ in enumerate(getattr(platform, field)):
+            export.lost(f"{field}, which a topology does not have", (field, i))
+    notes = tuple(
+        Cleaning(kind="ignored", what=what, count=len(places), examples=tuple(places[:3]))
+        for what, places in export.losses.items()
+    )
+    return {"clusters": clusters}, notes
+
+
+class _Export:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.problems: list[InputError] = []
+        self.losses: dict[str, list[str]] = {}
+
+    def lost(self, what: str, place: Address) -> None:
+        self.losses.setdefault(what, []).append(written(place))
+
+    def cluster(self, cluster: Cluster, here: Address) -> dict[str, Any]:
+        hosts = [self.host(h, (*here, "hosts", j)) for j, h in enumerate(cluster.hosts)]
+        values: dict[str, Any] = {"name": cluster.name, "hosts": hosts}
+        if cluster.carbon is not None:
+            values["powerSource"] = {"carbonTracePath": relative(cluster.carbon, self.folder)}
+        return values
+
+    def host(self, host: Host, here: Address) -> dict[str, Any]:
+        for field in ("mhz", "memory"):
+            if getattr(host, field) is None:
+                self.problem((*here, field), "is not known, and OpenDC needs it")
+        if not host.cores.is_integer():
+            self.problem((*here, "cores"), "must be whole in OpenDC")
+        if host.names:
+            self.lost("names of nodes: OpenDC makes its own", (*here, "names"))
+        if host.speed is not None:
+            self.lost("speed: OpenDC knows the clock only", (*here, "speed"))
+        values: dict[str, Any] = {
+            "name": host.name,
+            "count": host.count,
+            "cpu": {"coreCount": int(host.cores), "coreSpeed": f"{_digits(host.mhz or 0)} MHz"},
+            "memory": {"memorySize": _memory(host.memory or 0)},
+        }
+        for name in host.resources:
+            self.lost(f"resource '{name}': OpenDC asks for more than its number", (*here, name))
+        if host.power is None:
+            self.lost("no power model: OpenDC takes 200 W to 400 W", here)
+        else:
+            values["cpuPowerModel"] = self.power(host.power, (*here, "power"))
+        return values
+
+    def power(self, power: PowerModel, here: Address) -> dict[str, Any]:
+        match power:
+            case Table():
+                self.problem(here, "OpenDC has no power model from a table")
+                return {}
+            case Constant(power=watts):
+                ends = {key: f"{_digits(watts)} W" for key in ("power", "idlePower", "maxPower")}
+                return {"modelType": "constant", **ends}
+        values = power.to_dict(complete=True)
+        topology = {
+            "modelType": values["model"],
+            "idlePower": f"{_digits(values['idle'])} W",
+            "maxPower": f"{_digits(values['max'])} W",
+        }
+        match power:
+            case Mse(r=r):
+                topology["calibrationFactor"] = r
+            case Asymptotic(a=a, dvfs=dvfs):
+                topology |= {"asymUtil": a, "dvfs": dvfs}
+        return topology
+
+    def problem(self, place: Address, problem: str) -> None:
+        self.problems.append(InputError(problem, field=written(place)))
+
+
+def _digits(number: float) -> str:
+    # OpenDC reads no plus sign in an exponent.
+    return plain(float(number)).replace("e+", "e")
+
+
+def _memory(amount: float) -> str:
+    mebibytes = amount / 2**20
+    if mebibytes.is_integer():
+        return f"{_digits(mebibytes)} MiB"
+    return f"{_digits(amount)} B"

@@ -1,0 +1,173 @@
+"""The Scenario: all that a run needs, in one file or one object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, Self
+
+from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
+
+from twinloop.platform import Description, DescriptionError, Platform
+from twinloop.platform.address import read
+from twinloop.platform.description import OrText, Reading
+from twinloop.platform.problems import Findings
+from twinloop.platform.quantities import Whole
+from twinloop.platform.shorthand import is_shorthand
+from twinloop.scenario.model import Model
+from twinloop.scenario.parts import (
+    POLICY_SCHEMA,
+    PolicyDescription,
+    SourceDescription,
+    WorkloadDescription,
+)
+from twinloop.trace import Manifest
+from twinloop.trace.errors import InputError
+from twinloop.trace.folder import sha256
+
+
+class Input(NamedTuple):
+    """A file that a scenario refers to, and the hash of its bytes; None: it is not there.
+
+    >>> Input("log.swf", None).name
+    'log.swf'
+    """
+
+    name: str
+    sha256: str | None
+
+
+def _platform(value: Any, info: ValidationInfo) -> Any:
+    """A text that is no shorthand is the path of a description."""
+    if not isinstance(value, str) or is_shorthand(value):
+        return value
+    folder = info.context.folder if isinstance(info.context, Reading) else Path()
+    path = folder / value
+    if not path.is_file():
+        raise InputError(
+            f"'{value}' is neither a platform such as 2x8@2400MHz nor a file that is there"
+        )
+    return Platform.load(path)
+
+
+class Scenario(Description):
+    """Platform, workload, source, policy, model and seed: all that a run needs.
+
+    >>> scenario = Scenario(
+    ...     platform="2x8@2400MHz",
+    ...     workload={"generate": {"name": "poisson", "parameters": {"tasks": 100}}},
+    ...     policy="easy",
+    ... )
+    >>> scenario.replace(policy="sjf", **{"model.speed_factor": 1.2}).model.speed_factor
+    1.2
+    >>> Scenario.from_text(scenario.to_yaml()) == scenario
+    True
+    """
+
+    name: str = Field("", description="name of the scenario, for the reader")
+    platform: Annotated[
+        Platform,
+        BeforeValidator(_platform),
+        OrText("path of a platform description or of an OpenDC topology"),
+    ] = Field(description="where it runs: a description, a shorthand, or the path of a file")
+    workload: Annotated[WorkloadDescription, OrText("path of a log or trace")] = Field(
+        description="what is to run"
+    )
+    source: Annotated[
+        SourceDescription, OrText("every task at its recorded time", {"enum": ["rigid"]})
+    ] = Field(default_factory=SourceDescription, description="who submits")
+    policy: Annotated[PolicyDescription, OrText("name of the policy", POLICY_SCHEMA)] = Field(
+        description="who decides"
+    )
+    model: Model = Field(default_factory=Model, description="how faithful the simulation is")
+    seed: Whole = Field(0, description="where all randomness starts")
+
+    def effective_platform(self) -> Platform:
+        """The platform with the overrides of the model.
+
+        >>> scenario = Scenario.from_text('''
+        ... platform: 2x8@2400MHz
+        ... workload: log.swf
+        ... policy: fifo
+        ... model: {overrides: {"clusters[0].hosts[0].mhz": 3 GHz}}
+        ... ''')
+        >>> scenario.effective_platform().shorthand
+        '2x8@3000MHz'
+        """
+        return self.platform.replace(**self.model.overrides)
+
+    def inputs(self) -> tuple[Input, ...]:
+        """The files that it refers to: those of the workload and of carbon intensities."""
+        return tuple(Input(file.as_posix(), _hash(file)) for file in self._files())
+
+    def to_manifest(self) -> dict[str, Any]:
+        """All its values and the hashes of its inputs, as the manifest of a Trace keeps them."""
+        inputs = {file.name: file.sha256 for file in self.inputs()}
+        return {**self.to_dict(complete=True), "inputs": inputs}
+
+    @classmethod
+    def from_manifest(cls, manifest: Manifest | Mapping[str, Any]) -> Self:
+        """The scenario that a manifest keeps, with the paths as they were then."""
+        kept = manifest.scenario if isinstance(manifest, Manifest) else manifest
+        if kept is None:
+            raise InputError("the manifest keeps no scenario", field="scenario")
+        return cls.from_dict({name: value for name, value in kept.items() if name != "inputs"})
+
+    def _files(self) -> Iterator[Path]:
+        if self.workload.path is not None:
+            path = Path(self.workload.path)
+            if path.is_dir():
+                yield from sorted(file for file in path.rglob("*") if file.is_file())
+            else:
+                yield path
+        for cluster in self.effective_platform().clusters:
+            if cluster.carbon is not None:
+                yield Path(cluster.carbon)
+
+    @model_validator(mode="after")
+    def _overrides_fit(self) -> Scenario:
+        self._notes = self.platform.notes
+        findings = Findings()
+        try:
+            self.effective_platform()
+        except DescriptionError as error:
+            for problem in error.problems:
+                self._find(findings, problem)
+        except InputError as error:
+            self._find(findings, error)
+        findings.check()
+        return self
+
+    def _find(self, findings: Findings, problem: InputError) -> None:
+        """Lay a problem of the changed platform on the override that it comes from."""
+        field = problem.field or ""
+        guilty = [path for path in self.model.overrides if _meet(path, field)]
+        where = ("model", "overrides", *guilty[:1])
+        said = problem.problem if field in guilty else f"{field}: {problem.problem}".lstrip(": ")
+        findings.add(where, said, problem.remedy)
+
+
+def load(path: str | Path) -> Scenario:
+    """Read a scenario from a YAML or JSON file.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     path = Scenario(platform="2x8", workload="log.swf", policy="easy").save(there + "/s.yaml")
+    ...     load(path).policy.name
+    'easy'
+    """
+    return Scenario.load(path)
+
+
+def _meet(one: str, other: str) -> bool:
+    """Whether one path leads through what the other one leads to."""
+    try:
+        first, second = read(one), read(other)
+    except InputError:
+        return one == other or not other
+    shared = min(len(first), len(second))
+    return first[:shared] == second[:shared]
+
+
+def _hash(file: Path) -> str | None:
+    return sha256(file) if file.is_file() else None

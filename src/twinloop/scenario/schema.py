@@ -1,0 +1,62 @@
+"""The JSON Schemas of platform and scenario, for editors and other programs.
+
+`python -m twinloop.scenario.schema` writes them into the package anew, after a change of a
+description.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from twinloop.platform import Platform
+from twinloop.scenario.scenario import Scenario
+from twinloop.trace.formats.streams import writing
+
+#: Where the published schemas lie.
+FOLDER = Path(__file__).parent.parent / "schemas"
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """The schemas by the name of their file.
+
+    >>> sorted(schemas())
+    ['platform.schema.json', 'scenario.schema.json']
+    """
+    return {
+        f"{cls.noun()}.schema.json": {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            **_readable(cls.model_json_schema(mode="validation")),
+        }
+        for cls in (Platform, Scenario)
+    }
+
+
+def _readable(schema: Any) -> Any:
+    """Titles for all fields, and of what is said of a class its first paragraph."""
+    if isinstance(schema, list):
+        return [_readable(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    schema = {key: _readable(value) for key, value in schema.items()}
+    for name, field in schema.get("properties", {}).items():
+        field["title"] = name.replace("_", " ").capitalize()
+    if isinstance(schema.get("description"), str):
+        schema["description"] = " ".join(schema["description"].partition("\n\n")[0].split())
+    return schema
+
+
+def write_schemas(folder: Path = FOLDER) -> list[Path]:
+    """Write all schemas into a folder."""
+    paths = []
+    for name, schema in schemas().items():
+        with writing(folder / name) as stream:
+            stream.write((json.dumps(schema, indent=2, ensure_ascii=False) + "\n").encode())
+        paths.append(folder / name)
+    return paths
+
+
+if __name__ == "__main__":
+    for path in write_schemas():
+        print(path)

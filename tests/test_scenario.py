@@ -1,0 +1,344 @@
+"""Scenarios: one file or one object with all that a run needs."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinloop.platform import DescriptionError, Platform
+from twinloop.scenario import POLICIES, Contention, Model, Scenario
+from twinloop.scenario.schema import FOLDER, schemas
+from twinloop.trace import InputError, Manifest, Trace
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+HEAD = "platform: 2x8@2400MHz\nworkload: log.swf\npolicy: easy\n"
+SIMPLE = Scenario.from_text(HEAD)
+
+
+def example() -> Scenario:
+    return Scenario.load(EXAMPLES / "scenario.yaml")
+
+
+def test_the_example_is_read_whole() -> None:
+    scenario = example()
+    assert scenario.platform == Platform.load(EXAMPLES / "platform.yaml")
+    assert scenario.policy.name == "easy"
+    assert scenario.source.sessions is not None
+    assert (scenario.source.sessions.by, scenario.source.sessions.threshold) == ("arrival", 3600.0)
+    assert scenario.model.startup_overhead == 0.8
+    assert scenario.model.contention.kinds is not None
+    assert scenario.model.contention.kinds["cache"].pressure == 0.3
+    assert (scenario.model.demand, scenario.seed) == ("elastic", 7)
+    assert scenario.workload.resolve(scenario.seed).tasks.height == 100
+
+
+def test_overrides_change_the_platform_of_the_run_and_no_other() -> None:
+    scenario = example()
+    changed = scenario.effective_platform().clusters[0].hosts[0].power
+    assert changed is not None
+    assert changed.to_dict() == {"model": "mse", "idle": 65, "max": 240, "r": 1.4}
+    given_power = scenario.platform.clusters[0].hosts[0].power
+    assert given_power is not None
+    assert given_power.to_dict()["idle"] == 60
+
+
+CHANGES: dict[str, st.SearchStrategy[Any]] = {
+    "platform": st.sampled_from(["100x1", "4x64@2.5GHz/256GiB"]),
+    "policy": st.sampled_from(POLICIES) | st.just("my.module:Policy")
+    | st.just({"name": "filter", "options": {"overcommit": 2.0}}),
+    "source": st.just("rigid") | st.fixed_dictionaries(
+        {"sessions": st.fixed_dictionaries(
+            {"by": st.sampled_from(["arrival", "last", "max"]), "threshold": st.floats(0, 1e6)})}),
+    "workload": st.just("folder/log.swf.gz") | st.just({"path": "x", "format": "swf"})
+    | st.just({"generate": {"name": "bursts", "parameters": {"size": 3}}}),
+    "seed": st.integers(0, 2**62),
+    "model.speed_factor": st.floats(0.01, 100),
+    "model.demand": st.sampled_from(["elastic", "fixed"]),
+    "model.dispatch_latency": st.floats(0, 100),
+    "model.contention": st.sampled_from(
+        ["none", {"linear": {"slope": 0.2}}, {"table": [[1, 1], [2, 1.2], [4, 1.6]]},
+         {"kinds": {"cpu": {}, "cache": {"pressure": 0.5, "sensitivity": 1}}}]),
+}  # fmt: skip
+
+
+@given(st.fixed_dictionaries({}, optional=CHANGES))
+def test_a_scenario_survives_text_manifest_and_process(changes: dict[str, Any]) -> None:
+    scenario = SIMPLE.replace(**changes)
+    assert Scenario.from_text(scenario.to_yaml()) == scenario
+    assert Scenario.from_dict(scenario.to_dict(complete=True)) == scenario
+    manifest = Manifest(scenario=scenario.to_manifest())
+    kept = Manifest.model_validate(json.loads(manifest.model_dump_json()))
+    assert Scenario.from_manifest(kept) == scenario
+    assert pickle.loads(pickle.dumps(scenario)) == scenario
+
+
+@given(st.fixed_dictionaries({}, optional=CHANGES))
+def test_replacing_all_at_once_is_replacing_one_by_one(changes: dict[str, Any]) -> None:
+    one_by_one = SIMPLE
+    for path, value in changes.items():
+        one_by_one = one_by_one.replace(**{path: value})
+    assert SIMPLE.replace(**changes) == one_by_one
+
+
+def test_parts_of_an_unnamed_kind_are_reached_by_quoted_names() -> None:
+    scenario = SIMPLE.replace(
+        **{
+            "policy.options.overcommit": 2,
+            'model.overrides["clusters[0].hosts[0].count"]': 5,
+            "platform.clusters[0].hosts[0].cores": 4,
+        }
+    )
+    assert scenario.policy.options == {"overcommit": 2}
+    assert scenario.effective_platform().shorthand == "5x4@2400MHz"
+
+
+def test_short_forms_are_written_short() -> None:
+    text = SIMPLE.to_yaml()
+    assert "workload: log.swf\n" in text
+    assert "policy: easy\n" in text
+    assert "model" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "field", "said"),
+    [
+        (HEAD.replace("easy", "esay"), 3, "policy", "did you mean 'easy'?"),
+        (HEAD.replace("easy", "{name: fcsf}"), 3, "policy.name", "did you mean 'fcfs'?"),
+        (HEAD.replace("easy", "a b:C"), 3, "policy", "no policy is called"),
+        (HEAD.replace("policy: easy\n", ""), 1, "policy", "is missing"),
+        (HEAD.replace("2x8@2400MHz", "2x8@2400mhz"), 1, "platform", "did you mean 'MHz'?"),
+        (HEAD.replace("2x8@2400MHz", "none.yaml"), 1, "platform", "nor a file that is there"),
+        (HEAD + "sede: 3\n", 4, "sede", "did you mean 'seed'?"),
+        (HEAD + "seed: -1\n", 4, "seed", "must not be negative"),
+        (HEAD + "source: loose\n", 4, "source", "'loose' is no source"),
+        (HEAD + "source: {sessions: {by: arrival}}\n", 4, "source.sessions.threshold", "missing"),
+        (
+            HEAD + "source:\n  sessions:\n    by: end\n    threshold: 1h\n",
+            6,
+            "source.sessions.by",
+            "must be one of arrival, last, max, not 'end'",
+        ),
+        (
+            HEAD.replace("log.swf", "{format: swf, generate: {name: bursts}}"),
+            2,
+            "workload.format",
+            "says how to read a path",
+        ),
+        (HEAD.replace("log.swf", "{}"), 2, "workload", "neither a path nor a generator"),
+        (
+            HEAD.replace("log.swf", "{path: x, generate: {name: poisson, parameters: {tasks: 1}}}"),
+            2,
+            "workload.generate",
+            "cannot stand beside a path",
+        ),
+        (
+            HEAD.replace("log.swf", "{generate: {name: posson}}"),
+            2,
+            "workload.generate.name",
+            "did you mean 'poisson'?",
+        ),
+        (
+            HEAD.replace("log.swf", "{generate: {name: lublin, parameters: {taks: 3}}}"),
+            2,
+            "workload.generate.parameters.taks",
+            "did you mean 'tasks'?",
+        ),
+        (HEAD + "model:\n  speed_factor: 0\n", 5, "model.speed_factor", "must be positive"),
+        (HEAD + "model:\n  demand: loose\n", 5, "model.demand", "must be one of elastic, fixed"),
+        (
+            HEAD + "model:\n  contention:\n    linear: {slope: 1}\n    table: [[1, 1]]\n",
+            7,
+            "model.contention.table",
+            "cannot stand beside 'linear'",
+        ),
+        (
+            HEAD + "model:\n  contention:\n    table: [[1, 0.9]]\n",
+            6,
+            "model.contention.table[0][1]",
+            "must be at least 1",
+        ),
+        (
+            HEAD + "model:\n  overrides:\n    clusters[0].hosts[0].coers: 3\n",
+            6,
+            'model.overrides["clusters[0].hosts[0].coers"]',
+            "did you mean 'cores'?",
+        ),
+        (
+            HEAD
+            + "model:\n  overrides:\n    clusters[0].hosts[0].cores: 3\n    clusters[9].x: 1\n",
+            7,
+            'model.overrides["clusters[9].x"]',
+            "has no item 9",
+        ),
+        (
+            HEAD + "model:\n  overrides:\n    clusters[0].hosts[0].mhz: 3 GHzz\n",
+            6,
+            'model.overrides["clusters[0].hosts[0].mhz"]',
+            "'GHzz' is no unit of frequency",
+        ),
+        (
+            HEAD + "model:\n  overrides: {'..': 3}\n",
+            5,
+            'model.overrides[".."]',
+            "is no path",
+        ),
+    ],
+)
+def test_each_kind_of_problem_is_told_with_its_place(
+    text: str, line: int, field: str, said: str
+) -> None:
+    with pytest.raises(DescriptionError) as caught:
+        Scenario.from_text(text, file="s.yaml")
+    (problem,) = caught.value.problems
+    assert (problem.file, problem.line, problem.field) == ("s.yaml", line, field)
+    assert said in str(problem)
+
+
+def test_a_problem_in_a_referenced_platform_is_told_with_the_place_there(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text("clusters:\n- hosts:\n  - cores: 0\n")
+    (tmp_path / "s.yaml").write_text(HEAD.replace("2x8@2400MHz", "p.yaml") + "seed: x\n")
+    with pytest.raises(DescriptionError) as caught:
+        Scenario.load(tmp_path / "s.yaml")
+    places = {(problem.file, problem.line, problem.field) for problem in caught.value.problems}
+    assert places == {
+        (str(tmp_path / "p.yaml"), 3, "clusters[0].hosts[0].cores"),
+        (str(tmp_path / "s.yaml"), 4, "seed"),
+    }
+
+
+def test_notes_on_a_topology_stay_with_the_scenario(tmp_path: Path) -> None:
+    host = {"cpu": {"coreCount": 2, "coreSpeed": 2000}, "memory": {"memorySize": "1 GiB"}}
+    (tmp_path / "t.json").write_text(json.dumps({"clusters": [{"hosts": [host]}]}))
+    (tmp_path / "s.yaml").write_text(HEAD.replace("2x8@2400MHz", "t.json"))
+    scenario = Scenario.load(tmp_path / "s.yaml")
+    assert [note.kind for note in scenario.notes] == ["assumed", "assumed"]
+    changed = scenario.replace(**{"platform.clusters[0].hosts[0].cores": 3})
+    assert changed.notes == scenario.notes
+    assert changed.platform.total_cores == 3
+
+
+def test_paths_are_relative_to_the_file_and_hashed(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "log.swf").write_bytes(b"; a log\n")
+    (tmp_path / "in" / "s.yaml").write_text(
+        "platform:\n  clusters:\n  - {hosts: [{cores: 1}], carbon: none.parquet}\n"
+        "workload: log.swf\npolicy: fifo\n"
+    )
+    scenario = Scenario.load(tmp_path / "in" / "s.yaml")
+    log, carbon = scenario.inputs()
+    assert log == (
+        (tmp_path / "in" / "log.swf").as_posix(),
+        hashlib.sha256(b"; a log\n").hexdigest(),
+    )
+    assert carbon.sha256 is None
+    assert scenario.to_manifest()["inputs"] == dict([log, carbon])
+
+
+def test_a_folder_is_hashed_file_by_file(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        (tmp_path / name).write_text(name)
+    scenario = SIMPLE.replace(workload=str(tmp_path))
+    assert [Path(file.name).name for file in scenario.inputs()] == ["a", "b"]
+
+
+def test_a_path_is_read_as_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def read(path: str, format: str | None, **options: Any) -> Trace:
+        asked.extend([path, format, options])
+        return Trace()
+
+    monkeypatch.setattr("twinloop.scenario.parts.read", read)
+    workload = {"path": "log.swf", "format": "swf", "options": {"strict": True}}
+    assert SIMPLE.replace(workload=workload).workload.resolve() == Trace()
+    assert asked == ["log.swf", "swf", {"strict": True}]
+
+
+def test_a_manifest_without_a_scenario_gives_none() -> None:
+    with pytest.raises(InputError, match="keeps no scenario"):
+        Scenario.from_manifest(Manifest())
+
+
+def test_the_default_model_changes_nothing() -> None:
+    model = Model()
+    assert model.to_dict() == {}
+    assert (model.speed_factor, model.service_factor, model.effective_capacity) == (1, 1, 1)
+    assert model.startup_overhead == model.dispatch_latency == model.release_latency == 0
+    assert model.contention == Contention.from_dict("none")
+
+
+# --- the published schemas -----------------------------------------------------------------------
+
+
+def test_the_published_schemas_are_fresh() -> None:
+    for name, schema in schemas().items():
+        published = json.loads((FOLDER / name).read_text(encoding="utf-8"))
+        assert published == schema, "run: python -m twinloop.scenario.schema"
+
+
+def fields_of(schema: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    parts = {"": schema, **schema["$defs"]}
+    found = []
+    for name, part in parts.items():
+        for whole in [part, *part.get("anyOf", [])]:
+            found += [(f"{name}.{field}", of) for field, of in whole.get("properties", {}).items()]
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(schemas()))
+def test_every_field_of_a_schema_has_a_title_and_a_meaning(name: str) -> None:
+    fields = fields_of(schemas()[name])
+    assert len(fields) > 40
+    for field, schema in fields:
+        assert schema.get("title"), field
+        assert schema.get("description"), field
+
+
+@pytest.mark.parametrize(
+    ("file", "schema"),
+    [("platform.yaml", "platform.schema.json"), ("scenario.yaml", "scenario.schema.json")],
+)
+def test_the_examples_are_valid_by_the_schema(file: str, schema: str) -> None:
+    validator = jsonschema.Draft202012Validator(schemas()[schema])
+    jsonschema.Draft202012Validator.check_schema(schemas()[schema])
+    validator.validate(yaml.safe_load((EXAMPLES / file).read_text(encoding="utf-8")))
+
+
+VALIDATOR = jsonschema.Draft202012Validator(schemas()["scenario.schema.json"])
+
+
+@given(st.fixed_dictionaries({}, optional=CHANGES))
+def test_what_a_scenario_writes_is_valid_by_the_schema(changes: dict[str, Any]) -> None:
+    scenario = SIMPLE.replace(**changes)
+    VALIDATOR.validate(scenario.to_dict())
+    VALIDATOR.validate(scenario.to_dict(complete=True))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"seed": -1},
+        {"policy": "esay"},
+        {"source": "loose"},
+        {"platfrom": "2x8"},
+        {"model": {"speed_factor": 0}},
+        {"model": {"startup_overhead": "5 parsecs"}},
+        {"platform": {"clusters": []}},
+        {"platform": {"clusters": [{"hosts": [{"cores": 1, "power": {"idle": 1, "max": 2}}]}]}},
+    ],
+)
+def test_the_schema_refuses_what_the_program_refuses(broken: dict[str, Any]) -> None:
+    values = copy.deepcopy(SIMPLE.to_dict()) | broken
+    assert not VALIDATOR.is_valid(values)
+    with pytest.raises(InputError):
+        Scenario.from_dict(values)
