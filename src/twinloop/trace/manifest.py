@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from twinloop import __version__
 from twinloop.trace.tables import SCHEMA_VERSION
 
-CleaningKind = Literal["skipped", "repaired", "invented", "assumed", "ignored"]
+CleaningKind = Literal["skipped", "removed", "repaired", "invented", "assumed", "ignored"]
 
 
 class _Part(BaseModel):
@@ -20,7 +20,8 @@ class _Part(BaseModel):
 class Cleaning(_Part):
     """One thing that was not taken as it stood, how often, and the first places.
 
-    `skipped`: rows left out. `repaired`: rows changed. `invented`: values made up. `assumed`: a
+    `skipped`: rows that could not be read. `removed`: rows that an operation on the log, or a
+    repair, left out. `repaired`: rows changed. `invented`: values made up. `assumed`: a
     unit or a meaning that the source does not say. `ignored`: something with no place in a Trace.
 
     >>> print(Cleaning(kind="skipped", what="lines with too few fields", count=2,

@@ -1,0 +1,11 @@
+"""Working on logs as researchers do: windows, subsets, load scaling, trimming, merging.
+
+Every operation makes a new Trace, keeps its tables consistent, counts what it left out as
+`removed`, and records itself in the manifest.
+"""
+
+from twinloop.trace.edit.cut import select, trim, window
+from twinloop.trace.edit.merge import merge
+from twinloop.trace.edit.scale import scale_load
+
+__all__ = ["merge", "scale_load", "select", "trim", "window"]

@@ -1,0 +1,82 @@
+"""The load of a log, scaled."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import polars as pl
+
+from twinloop.trace.edit.time import moved_tasks
+from twinloop.trace.errors import InputError
+from twinloop.trace.manifest import Edit
+from twinloop.trace.quality.places import note
+from twinloop.trace.trace import Trace
+
+
+def scale_load(
+    trace: Trace, factor: float, *, by: Literal["arrivals", "run-time"] = "arrivals"
+) -> Trace:
+    """The log with its load multiplied by `factor`.
+
+    Args:
+        trace: The log.
+        factor: 1.2 for 20 % more.
+        by: `arrivals` divides the times between submissions by the factor; the first submission
+            stays where it is, waits and run lengths are kept. `run-time` multiplies run times,
+            and with them requested times, CPU times and the windows of samples; submissions and
+            waits are kept.
+
+    What was measured of the machines, power and decisions on them, belongs to the load that was,
+    and is left out.
+
+    >>> tasks = pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 10.0], "run_time": [4.0, 8.0]})
+    >>> scale_load(Trace(tasks=tasks), 2).tasks["submit"].to_list()
+    [0.0, 5.0]
+    >>> scale_load(Trace(tasks=tasks), 2, by="run-time").tasks["run_time"].to_list()
+    [8.0, 16.0]
+    """
+    if not (math.isfinite(factor) and factor > 0):
+        raise InputError(f"{factor} is no factor", field="factor", remedy="a number above 0")
+    if by == "arrivals":
+        scaled = _closer(trace, factor)
+    elif by == "run-time":
+        scaled = _longer(trace, factor)
+    else:
+        raise InputError(f"'{by}' is nothing to scale", field="by", remedy="arrivals or run-time")
+    of_tasks = pl.col("subject").is_in(trace.tasks["id"].implode()).fill_null(False)
+    machines = trace.decisions.with_row_index("row").filter(~of_tasks)["row"]
+    power = trace.power.with_row_index("row")["row"]
+    notes = [
+        note(trace, "removed", "power measured under another load", "power", power),
+        note(trace, "removed", "decisions on machines under another load", "decisions", machines),
+    ]
+    return scaled.replace(
+        power=trace.power.clear(), decisions=scaled.decisions.filter(of_tasks)
+    ).noting(
+        cleaned=notes, edit=Edit(operation="scale_load", parameters={"factor": factor, "by": by})
+    )
+
+
+def _closer(trace: Trace, factor: float) -> Trace:
+    old = pl.col("submit")
+    new = old.min() + (old - old.min()) / factor
+    moves = trace.tasks.select(task="id", old=old, new=new)
+    return moved_tasks(trace.replace(tasks=trace.tasks.with_columns(submit=new)), moves)
+
+
+def _longer(trace: Trace, factor: float) -> Trace:
+    starts = trace.placements.group_by("task").agg(start=pl.col("start").min())
+    # Usage without an execution begins at the submission, as the fragments of OpenDC do.
+    begin = pl.coalesce("start", "submit")
+    moves = trace.tasks.join(starts, left_on="id", right_on="task", how="left").select(
+        task="id", old=begin, new=begin
+    )
+    lengths = trace.replace(
+        tasks=trace.tasks.with_columns(pl.col("run_time", "requested_time", "cpu_time") * factor),
+        usage=trace.usage.with_columns(pl.col("dt", "cpu") * factor),
+    )
+    period = trace.manifest.sampling_period
+    return moved_tasks(lengths, moves, factor).noting(
+        sampling_period=None if period is None else period * factor
+    )

@@ -1,0 +1,62 @@
+"""Times of a Trace moved: all by the same, or each task by its own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from twinloop.trace.trace import Trace
+
+#: The columns that are points in time of this run.
+TIMES: Final = {
+    "tasks": ("submit_recorded", "submit", "ready", "deadline"),
+    "placements": ("start", "end"),
+    "usage": ("t",),
+    "node_states": ("start", "end"),
+    "power": ("t",),
+    "decisions": ("t",),
+}
+
+
+def shifted(trace: Trace, seconds: float) -> Trace:
+    """The trace with every time moved by so many seconds.
+
+    >>> tasks = pl.DataFrame({"id": ["a"], "submit": [5.0]})
+    >>> shifted(Trace(tasks=tasks), -5.0).tasks["submit"].to_list()
+    [0.0]
+    """
+    tables = trace.tables
+    moved = {
+        table: tables[table].with_columns(pl.col(columns) + seconds)
+        for table, columns in TIMES.items()
+    }
+    return Trace(manifest=trace.manifest, **{**tables, **moved})
+
+
+def moved_tasks(trace: Trace, moves: pl.DataFrame, factor: float = 1.0) -> Trace:
+    """The trace with the times of each task moved: what was at `old` is at `new`.
+
+    What came after is `factor` times as long after it, so that nothing changes its order.
+    `moves` has a row per task: `task`, `old`, `new`; a task with no place in it stays.
+    """
+    known = moves.drop_nulls().unique("task", keep="first", maintain_order=True)
+    tables = trace.tables
+    for table, key, columns in (
+        ("tasks", "id", ("ready", "deadline") if factor == 1.0 else ()),
+        ("placements", "task", TIMES["placements"]),
+        ("usage", "task", TIMES["usage"]),
+        ("decisions", "subject", TIMES["decisions"] if factor == 1.0 else ()),
+    ):
+        if columns and tables[table].height:
+            frame = tables[table].join(
+                known, left_on=key, right_on="task", how="left", maintain_order="left"
+            )
+            later = {
+                name: pl.coalesce(
+                    pl.col("new") + (pl.col(name) - pl.col("old")) * factor, pl.col(name)
+                )
+                for name in columns
+            }
+            tables = {**tables, table: frame.with_columns(**later).drop("old", "new")}
+    return Trace(manifest=trace.manifest, **tables)

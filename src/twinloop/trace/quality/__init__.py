@@ -1,0 +1,21 @@
+"""The quality gate: can this trace be trusted, and what can be done about it."""
+
+from twinloop.trace.quality.audit import Audit, Example, Finding, QualityError
+from twinloop.trace.quality.gate import check
+from twinloop.trace.quality.places import Place, place
+from twinloop.trace.quality.repair import repair
+from twinloop.trace.quality.rule import Rule
+from twinloop.trace.quality.rules import RULES
+
+__all__ = [
+    "RULES",
+    "Audit",
+    "Example",
+    "Finding",
+    "Place",
+    "QualityError",
+    "Rule",
+    "check",
+    "place",
+    "repair",
+]

@@ -1,0 +1,185 @@
+"""The audit: what the quality gate found in a trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from twinloop.trace.errors import InputError
+from twinloop.trace.manifest import Manifest
+from twinloop.trace.quality.page import markdown
+from twinloop.trace.quality.places import Place
+from twinloop.trace.quality.rule import Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One row that breaks a rule: where it stands, and in what way."""
+
+    place: Place
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What came of one rule: the rows it looked at, those that broke it, and the first of them.
+
+    A rule that does not apply has looked at nothing: the trace has no rows that it speaks of.
+    """
+
+    rule: str
+    severity: Severity
+    law: str
+    fix: str
+    applies: bool
+    rows: int
+    broken: int
+    examples: tuple[Example, ...] = ()
+
+
+class QualityError(InputError):
+    """A trace breaks rules that a simulation relies on; `audit` has all of them."""
+
+    def __init__(self, audit: Audit) -> None:
+        self.audit = audit
+        worst = sorted(audit.errors, key=lambda finding: -finding.broken)
+        said = [f"{finding.rule} ({finding.broken:,})" for finding in worst[:3]]
+        if len(worst) > 3:
+            said.append(f"and {len(worst) - 3} more")
+        first = next((finding.examples[0] for finding in worst if finding.examples), None)
+        super().__init__(
+            f"the trace breaks {', '.join(said)}" + (f"; {first}" if first is not None else ""),
+            file=None if first is None else first.place.file,
+            line=None if first is None else first.place.line,
+            remedy="the audit lists all; repair(trace) does what can be done"
+            if any(finding.fix for finding in worst)
+            else "the audit lists all",
+        )
+
+    def __str__(self) -> str:
+        # The problem already says where: several places are meant.
+        return f"{self.problem} ({self.remedy})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Audit:
+    """What the quality gate found: every rule, what it looked at and what broke it.
+
+    >>> import polars as pl
+    >>> from twinloop.trace import Trace
+    >>> from twinloop.trace.quality import check
+    >>> check(Trace(tasks=pl.DataFrame({"id": ["a", "a"], "submit": [0.0, None]})))
+    <Audit of 2 tasks: 2 errors, 0 warnings
+      error    complete      1 of 2  tasks row 2: has no submit
+      error    unique-names  1 of 2  tasks row 2: id 'a' stands there before>
+    """
+
+    findings: tuple[Finding, ...]
+    tasks: int
+    manifest: Manifest
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """The broken rules that stop a simulation."""
+        return self._broken("error")
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """The broken rules that are only counted and shown."""
+        return self._broken("warning")
+
+    @property
+    def ok(self) -> bool:
+        """May it be simulated: is no rule broken that is an error?"""
+        return not self.errors
+
+    def __getitem__(self, rule: str) -> Finding:
+        """The finding of one rule.
+
+        >>> from twinloop.trace import Trace
+        >>> from twinloop.trace.quality import check
+        >>> check(Trace())["has-tasks"].broken
+        1
+        """
+        for finding in self.findings:
+            if finding.rule == rule:
+                return finding
+        known = ", ".join(finding.rule for finding in self.findings)
+        raise InputError(f"no rule is called '{rule}'", remedy=f"one of: {known}")
+
+    def raise_for_errors(self) -> None:
+        """Raise a QualityError if there is any error.
+
+        >>> from twinloop.trace import Trace
+        >>> from twinloop.trace.quality import check
+        >>> check(Trace()).raise_for_errors()
+        Traceback (most recent call last):
+        twinloop.trace.quality.audit.QualityError: the trace breaks has-tasks (1); ...
+        """
+        if not self.ok:
+            raise QualityError(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The audit as plain data, as `twinloop check --json` prints it."""
+        source = self.manifest.source
+        return {
+            "ok": self.ok,
+            "tasks": self.tasks,
+            "errors": len(self.errors),
+            "warnings": len(self.warnings),
+            "rules": [_plain(finding) for finding in self.findings],
+            "source": None if source is None else source.model_dump(mode="json"),
+            "cleaned": [note.model_dump(mode="json") for note in self.manifest.cleaned],
+            "edits": [step.model_dump(mode="json") for step in self.manifest.edits],
+        }
+
+    def to_markdown(self) -> str:
+        """The audit as a page: verdict, source, every rule, examples, what was done before."""
+        return markdown(self)
+
+    def _broken(self, severity: Severity) -> tuple[Finding, ...]:
+        return tuple(f for f in self.findings if f.broken and f.severity == severity)
+
+    def __repr__(self) -> str:
+        found = (*self.errors, *self.warnings)
+        head = f"{_count(self.tasks, 'task')}: {_count(len(self.errors), 'error')}, " + _count(
+            len(self.warnings), "warning"
+        )
+        width = max((len(f.rule) for f in found), default=0)
+        shares = [f"{f.broken:,} of {f.rows:,}" for f in found]
+        share_width = max(map(len, shares), default=0)
+        lines = [
+            f"  {f.severity:<7}  {f.rule:<{width}}  {share:>{share_width}}  "
+            + str(f.examples[0] if f.examples else "")
+            for f, share in zip(found, shares, strict=True)
+        ]
+        text = "\n".join([head, *lines])
+        return f"<Audit of {text}>"
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    return {
+        "name": finding.rule,
+        "severity": finding.severity,
+        "law": finding.law,
+        "applies": finding.applies,
+        "rows": finding.rows,
+        "broken": finding.broken,
+        "fix": finding.fix or None,
+        "examples": [
+            {
+                "place": str(example.place),
+                "file": example.place.file,
+                "line": example.place.line,
+                "text": example.text,
+            }
+            for example in finding.examples
+        ],
+    }
+
+
+def _count(number: int, one: str) -> str:
+    return f"{number:,} {one if number == 1 else one + 's'}"

@@ -1,0 +1,120 @@
+"""Rules on tasks and their samples: every task is watched from its start to its end.
+
+Where executions were recorded, samples are held against them; where a log has only usage (the
+fragments of OpenDC), against the run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from twinloop.trace.quality.facts import Facts
+from twinloop.trace.quality.rule import TICK, Broken, rows_where, rule
+
+
+def _watched(facts: Facts) -> tuple[pl.DataFrame, float]:
+    """Every executed task with the range of its samples, and the longest that may be missing.
+
+    There are none where no usage was recorded.
+    """
+    spans, period = facts.spans, facts.period
+    if period is None or not facts.table("usage").height:
+        spans, period = spans.clear(), 0.0
+    tasks = spans.join(facts.sampled, on="task_row", how="left").rename({"task_row": "row"})
+    return tasks, period + TICK
+
+
+@rule("sampled", "error")
+def sampled(facts: Facts) -> Iterator[Broken]:
+    """A task that is longer than a sampling period has a sample."""
+    tasks, limit = _watched(facts)
+    length = pl.col("end") - pl.col("start")
+    if tasks.height:
+        rows = rows_where(tasks, pl.col("last").is_null() & (length > limit))
+        says = "task '{id}' ran for {length} s without a sample"
+        yield Broken("tasks", tasks.height, rows.select("row", length=length), says)
+
+
+@rule("too-short-to-sample", "warning")
+def too_short_to_sample(facts: Facts) -> Iterator[Broken]:
+    """A task has a sample, however short it is."""
+    tasks, limit = _watched(facts)
+    length = pl.col("end") - pl.col("start")
+    if tasks.height:
+        rows = rows_where(tasks, pl.col("last").is_null() & (length <= limit))
+        says = "task '{id}' ran for {length} s, too short to have a sample"
+        yield Broken("tasks", tasks.height, rows.select("row", length=length), says)
+
+
+@rule("samples-within", "error")
+def samples_within(facts: Facts) -> Iterator[Broken]:
+    """The window of a sample touches the execution of its task."""
+    if not facts.spans.height or not facts.samples.height:
+        return
+    samples = facts.samples.join(facts.spans, on="task_row")
+    before, begin = pl.col("t") < pl.col("start") - TICK, pl.col("t") - pl.col("dt")
+    rows = rows_where(samples, before | (begin > pl.col("end") + TICK))
+    says = "task '{task}' ran from {start} s to {end} s; the window ends at {t} s"
+    yield Broken("usage", samples.height, rows.select("row", "start", "end"), says)
+
+
+@rule("samples-reach-ends", "error")
+def samples_reach_ends(facts: Facts) -> Iterator[Broken]:
+    """Samples begin and end within one sampling period of the start and the end of their task."""
+    yield from _ends(facts, far=True)
+
+
+@rule("samples-cover", "warning")
+def samples_cover(facts: Facts) -> Iterator[Broken]:
+    """Samples cover their task from its start to its end."""
+    yield from _ends(facts, far=False)
+
+
+def _ends(facts: Facts, *, far: bool) -> Iterator[Broken]:
+    watched, limit = _watched(facts)
+    tasks = watched.drop_nulls("last")
+    if not tasks.height:
+        return
+    late, early = pl.col("first") - pl.col("start"), pl.col("end") - pl.col("last")
+    missing = pl.max_horizontal(late, early)
+    broken = missing > limit if far else (missing > TICK) & (missing <= limit)
+    rows = rows_where(tasks, broken).select("row", "start", "end", "first", "last")
+    says = "task '{id}' ran from {start} s to {end} s, was sampled from {first} s to {last} s"
+    yield Broken("tasks", tasks.height, rows, says)
+
+
+def _unwatched(facts: Facts) -> pl.DataFrame:
+    """The tasks of which only usage is known, not when they were executed."""
+    if not facts.table("usage").height:
+        return facts.table("tasks").clear().with_columns(total=0.0)
+    status = pl.col("status")
+    ran = status.is_null() | status.is_in(("completed", "failed", "killed"))
+    return (
+        facts.table("tasks")
+        .filter(ran)
+        .join(facts.placements.select("task").unique(), left_on="id", right_on="task", how="anti")
+        .join(facts.sampled, left_on="row", right_on="task_row", how="left")
+    )
+
+
+@rule("usage-of-every-task", "warning")
+def usage_of_every_task(facts: Facts) -> Iterator[Broken]:
+    """Where usage is all that is known, every task has some."""
+    tasks = _unwatched(facts)
+    if tasks.height:
+        rows = rows_where(tasks, pl.col("total").is_null()).select("row")
+        yield Broken("tasks", tasks.height, rows, "task '{id}' has no usage")
+
+
+@rule("run-time-matches-usage", "warning")
+def run_time_matches_usage(facts: Facts) -> Iterator[Broken]:
+    """Where usage is all that is known, it lasts as long as the run time."""
+    both = _unwatched(facts).filter(
+        pl.col("run_time").is_not_null() & pl.col("total").is_not_null()
+    )
+    if both.height:
+        rows = rows_where(both, (pl.col("run_time") - pl.col("total")).abs() > TICK)
+        says = "task '{id}' has a run time of {run_time} s, but {total} s of usage"
+        yield Broken("tasks", both.height, rows.select("row", "total"), says)

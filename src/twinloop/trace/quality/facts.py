@@ -1,0 +1,187 @@
+"""The tables of a Trace as the rules look at them: numbered, joined once, in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import polars as pl
+import polars.selectors as cs
+
+from twinloop.trace.trace import Trace
+
+
+class Facts:
+    """What several rules need to know of one Trace, worked out when first asked for.
+
+    >>> import polars as pl
+    >>> from twinloop.trace import Trace
+    >>> usage = pl.DataFrame({"task": ["a", "a"], "t": [1.0, 2.0], "dt": [1.0, 1.0]})
+    >>> Facts(Trace(usage=usage)).period
+    1.0
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.manifest = trace.manifest
+        self._tables = {name: frame.with_row_index("row") for name, frame in trace.tables.items()}
+        self._known: dict[str, pl.DataFrame] = {}
+
+    def raw(self, name: str) -> pl.DataFrame:
+        """A table as it stands, with the index of each row."""
+        return self._tables[name]
+
+    def table(self, name: str) -> pl.DataFrame:
+        """A table in which a number that is none is unknown, so that only one rule speaks of it."""
+        if name not in self._known:
+            numbers = cs.float()
+            self._known[name] = self._tables[name].with_columns(
+                pl.when(numbers.is_finite()).then(numbers)
+            )
+        return self._known[name]
+
+    @cached_property
+    def is_cts(self) -> bool:
+        """Was it read from the Core Trace Schema?"""
+        return self.manifest.source is not None and self.manifest.source.format == "cts"
+
+    @cached_property
+    def recorded(self) -> bool:
+        """Was every execution watched, so that its start and end must be there?"""
+        return self.manifest.kind == "recorded" or self.is_cts
+
+    @cached_property
+    def period(self) -> float | None:
+        """The sampling period: what the manifest says, else the median window; None: no samples."""
+        if self.manifest.sampling_period is not None:
+            return self.manifest.sampling_period
+        usage = self.table("usage")
+        median = usage["dt"].median()
+        return float(median) if isinstance(median, (int, float)) else None
+
+    @cached_property
+    def ids(self) -> pl.DataFrame:
+        """The row of each task by its id; of the first, where an id stands twice."""
+        tasks = self.table("tasks").select(task="id", task_row="row").drop_nulls("task")
+        return tasks.unique("task", keep="first", maintain_order=True)
+
+    @cached_property
+    def placements(self) -> pl.DataFrame:
+        """The placements with the row and the submission of their task."""
+        tasks = self.table("tasks").select(task_row="row", submit="submit")
+        return (
+            self.table("placements")
+            .join(self.ids, on="task", how="left", maintain_order="left")
+            .join(tasks, on="task_row", how="left", maintain_order="left")
+        )
+
+    @cached_property
+    def spans(self) -> pl.DataFrame:
+        """First start and last end of every task all of whose executions have both."""
+        return (
+            self.placements.filter(pl.col("task_row").is_not_null())
+            .group_by("task_row", maintain_order=True)
+            .agg(
+                start=pl.col("start").min(),
+                end=pl.col("end").max(),
+                known=(pl.col("start").is_not_null() & pl.col("end").is_not_null()).all(),
+            )
+            .filter("known")
+            .drop("known")
+        )
+
+    @cached_property
+    def samples(self) -> pl.DataFrame:
+        """The samples whose time is known, series by series, each in the order of the file.
+
+        `series` numbers the samples of one process of one task on one node; `previous` is the
+        time of the sample before in the same series; `task_row` and `node_row` say where task and
+        node stand, null where they are not there.
+        """
+        usage = self.table("usage").drop_nulls("t")
+        nodes = self.table("nodes").select(machine="node", node_row="row").unique("machine")
+        task, machine = _Numbers.of(usage["task"]), _Numbers.of(usage["machine"])
+        return in_series(
+            usage.select(
+                "row",
+                task.looked_up(self.ids),
+                machine.looked_up(nodes),
+                _Numbers.together(task, machine, _Numbers.of(usage["pid"])).alias("series"),
+                "t",
+                "dt",
+                "cpu",
+                "rss",
+            )
+        )
+
+    @cached_property
+    def power(self) -> pl.DataFrame:
+        """The windows of power whose time is known, node by node, in the order of the file."""
+        power = self.table("power").drop_nulls("t")
+        return in_series(power.select("row", _Numbers.of(power["node"]).series, "t", "dt"))
+
+    @cached_property
+    def sampled(self) -> pl.DataFrame:
+        """Begin of the first and end of the last sample of every task that has one, their sum."""
+        return (
+            self.samples.filter(pl.col("task_row").is_not_null())
+            .group_by("task_row")
+            .agg(
+                first=(pl.col("t") - pl.col("dt").fill_null(0.0)).min(),
+                last=pl.col("t").max(),
+                total=pl.col("dt").sum(),
+            )
+        )
+
+
+def in_series(frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows sorted by series, each with the time of the one before it."""
+    if not frame["series"].is_sorted():
+        frame = frame.sort("series", maintain_order=True)
+    same = pl.col("series") == pl.col("series").shift(1)
+    return frame.with_columns(previous=pl.when(same).then(pl.col("t").shift(1)))
+
+
+def in_time(frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows of `in_series`, sorted by time within each series."""
+    if not (frame["t"] < frame["previous"]).any():
+        return frame
+    return in_series(frame.sort("series", "t", maintain_order=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """The distinct values of a column, and for every row the number of its value."""
+
+    values: pl.DataFrame
+    series: pl.Series
+
+    @classmethod
+    def of(cls, column: pl.Series) -> _Numbers:
+        values = column.unique(maintain_order=True).to_frame()
+        if values.height < 2:
+            number = pl.Series("series", [0], dtype=pl.UInt32).new_from_index(0, column.len())
+        else:
+            number = column.to_frame().join(
+                values.with_row_index("series"),
+                on=column.name,
+                how="left",
+                nulls_equal=True,
+                maintain_order="left",
+            )["series"]
+        return cls(values, number)
+
+    @staticmethod
+    def together(*parts: _Numbers) -> pl.Series:
+        """One number per combination of values."""
+        number = parts[0].series.cast(pl.UInt64)
+        for part in parts[1:]:
+            if part.values.height > 1:
+                number = number * part.values.height + part.series
+        return number
+
+    def looked_up(self, table: pl.DataFrame) -> pl.Series:
+        """For every row, what a table says of its value: two columns, the value and that."""
+        key, result = table.columns
+        found = self.values.join(table, on=key, how="left", maintain_order="left")[result]
+        return found.gather(self.series) if self.series.len() else found.clear()

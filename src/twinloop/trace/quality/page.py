@@ -1,0 +1,74 @@
+"""The audit as a Markdown page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from twinloop.trace.quality.audit import Audit, Finding
+
+
+def markdown(audit: Audit) -> str:
+    """The page, one section after the other."""
+    return "\n".join(_lines(audit)) + "\n"
+
+
+def _lines(audit: Audit) -> Iterator[str]:
+    yield "# Audit of a trace"
+    yield ""
+    found = f"{len(audit.errors)} rules broken as errors, {len(audit.warnings)} as warnings"
+    verdict = "**The gate is open.**" if audit.ok else "**The gate is closed.**"
+    yield f"{verdict} {audit.tasks:,} tasks; {found}."
+    yield from _source(audit)
+    yield from [
+        "",
+        "## Rules",
+        "",
+        "| rule | severity | rows | broken | law |",
+        "|---|---|--:|--:|---|",
+    ]
+    for finding in audit.findings:
+        yield f"| {' | '.join(_cells(finding))} |"
+    broken = (*audit.errors, *audit.warnings)
+    if broken:
+        yield from ["", "## Examples"]
+    for finding in broken:
+        yield from ["", f"`{finding.rule}` ({finding.severity}, {finding.broken:,} rows)", ""]
+        yield from (f"- {_escaped(str(example))}" for example in finding.examples)
+        if finding.fix:
+            yield f"- *What `repair` does:* {finding.fix}"
+    notes = [str(note) for note in audit.manifest.cleaned]
+    yield from ["", "## What was not taken as it stood", ""]
+    yield from (f"- {_escaped(note)}" for note in notes or ["nothing"])
+    if audit.manifest.edits:
+        yield from ["", "## What was done to it", ""]
+        for step in audit.manifest.edits:
+            given = ", ".join(f"{name}={value!r}" for name, value in step.parameters.items())
+            yield f"- {step.operation}({_escaped(given)})"
+
+
+def _source(audit: Audit) -> Iterator[str]:
+    source = audit.manifest.source
+    yield from ["", "## Source", ""]
+    if source is None:
+        yield f"Not read from files ({audit.manifest.kind})."
+        return
+    yield f"Format `{source.format}`."
+    if source.files:
+        yield from ["", "| file | bytes | SHA-256 |", "|---|--:|---|"]
+    for file in source.files:
+        yield f"| {_escaped(file.name)} | {file.size:,} | `{file.sha256}` |"
+
+
+def _cells(finding: Finding) -> tuple[str, ...]:
+    figures = (
+        (f"{finding.rows:,}", f"{finding.broken:,}") if finding.applies else ("", "not applicable")
+    )
+    broken = f"**{figures[1]}**" if finding.broken else figures[1]
+    return f"`{finding.rule}`", finding.severity, figures[0], broken, finding.law
+
+
+def _escaped(text: str) -> str:
+    """The text, unable to end a cell of a table or a line."""
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\r", " ").replace("\n", " ")

@@ -1,0 +1,85 @@
+"""Where in its source a row of a Trace stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from twinloop.trace.manifest import Cleaning, CleaningKind
+from twinloop.trace.trace import Trace
+
+#: How many places of one fault are named.
+EXAMPLES: Final = 3
+
+#: How the file of a table is called, where a source has several.
+_FILES = {
+    "tasks": ("invocations.", "tasks."),
+    "usage": ("proc_metrics.", "fragments.", "usage."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of a file where that is known, else a row of a table.
+
+    >>> print(Place(file="log.swf", line=17), "and", Place(table="tasks", row=2))
+    log.swf:17 and tasks row 3
+    """
+
+    table: str = ""
+    row: int = 0
+    file: str | None = None
+    line: int | None = None
+
+    def __str__(self) -> str:
+        if self.file is None:
+            return f"{self.table} row {self.row + 1}"
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+    @classmethod
+    def named(cls, text: str) -> Place:
+        """The place that a note in a manifest names, such as 'log.swf:17'."""
+        file, _, line = text.rpartition(":")
+        return cls(file=file, line=int(line)) if file and line.isdecimal() else cls(file=text)
+
+
+def place(trace: Trace, table: str, row: int) -> Place:
+    """Where a row (from 0) of a table stands in the source.
+
+    What has no line of its own stands where its task does.
+
+    >>> import polars as pl
+    >>> place(Trace(tasks=pl.DataFrame({"id": ["a", "b"]})), "tasks", 1)
+    Place(table='tasks', row=1, file=None, line=None)
+    """
+    frame: pl.DataFrame = getattr(trace, table)
+    home = table
+    if table in ("placements", "task_files"):
+        home = "tasks"
+        frame = trace.tasks.filter(pl.col("id") == frame["task"][row])
+        line = frame["line"][0] if frame.height else None
+    else:
+        line = frame["line"][row] if "line" in frame.columns and row < frame.height else None
+    file = _file(trace, home) if line is not None else None
+    return Place(table, row) if file is None else Place(table, row, file, line)
+
+
+def note(trace: Trace, kind: CleaningKind, what: str, table: str, rows: pl.Series) -> Cleaning:
+    """What was done to some rows of a table, with the first places where they stood."""
+    first = rows.sort().head(EXAMPLES).to_list()
+    return Cleaning(
+        kind=kind,
+        what=what,
+        count=rows.len(),
+        examples=tuple(str(place(trace, table, row)) for row in first),
+    )
+
+
+def _file(trace: Trace, table: str) -> str | None:
+    source = trace.manifest.source
+    names = [] if source is None else [file.name for file in source.files]
+    if len(names) == 1:
+        return names[0]
+    return next((name for name in names if name.startswith(_FILES.get(table, ()))), None)

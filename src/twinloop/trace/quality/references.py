@@ -1,0 +1,172 @@
+"""Rules on references: whatever is named is there, and nothing waits for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from twinloop.trace.quality.facts import Facts
+from twinloop.trace.quality.rule import TICK, Broken, rows_where, rule
+
+
+@rule("placements-of-tasks", "error")
+def placements_of_tasks(facts: Facts) -> Iterator[Broken]:
+    """Every execution is of a task that is there."""
+    known = facts.placements.filter(pl.col("task").is_not_null())
+    if known.height:
+        rows = rows_where(known, pl.col("task_row").is_null()).select("row")
+        yield Broken("placements", known.height, rows, "no task is called '{task}'")
+
+
+@rule("samples-of-tasks", "error", fix="A sample of no task is left out.")
+def samples_of_tasks(facts: Facts) -> Iterator[Broken]:
+    """Every sample is of a task that is there."""
+    named = facts.table("usage").filter(pl.col("task").is_not_null() | pl.col("pid").is_not_null())
+    if named.height:
+        rows = named.join(facts.ids, on="task", how="anti").select("row")
+        says = "the sample of process {pid}, task {task}, belongs to no task"
+        yield Broken("usage", named.height, rows, says)
+
+
+@rule("known-parents", "error")
+def known_parents(facts: Facts) -> Iterator[Broken]:
+    """Every parent is a task that is there."""
+    edges = _edges(facts)
+    if edges.height:
+        lost = edges.filter(pl.col("parent_row").is_null()).group_by("row").agg("parent")
+        rows = lost.select("row", names=pl.col("parent").list.join(", "))
+        looked_at = edges["row"].n_unique()
+        yield Broken("tasks", looked_at, rows, "task '{id}' waits for {names}, which is no task")
+
+
+@rule("acyclic", "error")
+def acyclic(facts: Facts) -> Iterator[Broken]:
+    """No task waits for itself, directly or through others."""
+    edges = _edges(facts).drop_nulls("parent_row")
+    if not edges.height:
+        return
+    looked_at = edges["row"].n_unique()
+    stuck, cycle = _stuck(edges, facts.trace.tasks.height)
+    names = facts.trace.tasks["id"].gather(cycle).fill_null("(no id)").to_list()
+    rows = pl.DataFrame({"row": stuck}, schema={"row": pl.UInt32}).with_columns(
+        cycle=pl.lit(" -> ".join(names))
+    )
+    yield Broken("tasks", looked_at, rows, "task '{id}' can never be ready: {cycle}")
+
+
+@rule("parents-first", "warning")
+def parents_first(facts: Facts) -> Iterator[Broken]:
+    """A task starts after its parents have ended."""
+    spans = facts.spans
+    known = (
+        _edges(facts)
+        .drop_nulls("parent_row")
+        .join(spans.select(row="task_row", start="start"), on="row")
+        .join(spans.select(parent_row="task_row", parent_end="end"), on="parent_row")
+    )
+    if known.height:
+        late = rows_where(known, pl.col("parent_end") - pl.col("start") > TICK)
+        rows = (
+            late.sort("parent_end")
+            .group_by("row")
+            .last()
+            .select("row", "parent", "start", "parent_end")
+        )
+        says = "task '{id}' starts at {start} s, but its parent '{parent}' ends at {parent_end} s"
+        yield Broken("tasks", known["row"].n_unique(), rows, says)
+
+
+@rule("known-files", "error")
+def known_files(facts: Facts) -> Iterator[Broken]:
+    """Every file that a task reads or writes, and that task, are there."""
+    uses = facts.table("task_files").drop_nulls(["task", "file"])
+    if uses.height:
+        files = facts.trace.files.select("file", there=pl.lit(True)).unique()
+        looked = uses.join(facts.ids, on="task", how="left").join(files, on="file", how="left")
+        rows = looked.filter(pl.col("task_row").is_null() | pl.col("there").is_null()).select("row")
+        yield Broken("task_files", uses.height, rows, "task '{task}' or file '{file}' is not there")
+
+
+@rule("known-nodes", "error")
+def known_nodes(facts: Facts) -> Iterator[Broken]:
+    """Every node that is named is in the table of nodes."""
+    nodes = facts.trace.nodes.select("node").drop_nulls()
+    if not nodes.height:
+        return
+    for table, column in (
+        ("placements", "machine"),
+        ("usage", "machine"),
+        ("node_states", "node"),
+        ("power", "node"),
+    ):
+        naming = facts.table(table).select("row", column).drop_nulls()
+        if naming.height:
+            rows = naming.join(nodes, left_on=column, right_on="node", how="anti").select("row")
+            yield Broken(table, naming.height, rows, f"no node is called '{{{column}}}'")
+
+
+@rule("pids-apart", "error")
+def pids_apart(facts: Facts) -> Iterator[Broken]:
+    """Two tasks never have one process id on one node at one time."""
+    pids = facts.table("tasks").select(task_row="row", pid="pid").drop_nulls()
+    held = (
+        facts.placements.join(pids, on="task_row")
+        .drop_nulls(["start", "end"])
+        .sort("machine", "pid", "start", "row")
+    )
+    if held.height:
+        before = {
+            name: pl.col(source).shift(1).over("machine", "pid")
+            for name, source in (("other", "task"), ("other_row", "task_row"))
+        }
+        until = pl.col("end").cum_max().shift(1).over("machine", "pid")
+        looked = held.with_columns(**before, until=until)
+        clash = (pl.col("until") > pl.col("start")) & (pl.col("other_row") != pl.col("task_row"))
+        rows = rows_where(looked, clash).select("row", "pid", "other")
+        says = "task '{task}' starts as process {pid}, which task '{other}' still is"
+        yield Broken("placements", held.height, rows, says)
+
+
+def _edges(facts: Facts) -> pl.DataFrame:
+    """A row per task and parent: `row`, `parent`, `parent_row` (null: no such task)."""
+    tasks = facts.table("tasks").select("row", parent="parents").drop_nulls()
+    edges = tasks.explode("parent").drop_nulls("parent")
+    return edges.join(
+        facts.ids.rename({"task": "parent", "task_row": "parent_row"}),
+        on="parent",
+        how="left",
+        maintain_order="left",
+    )
+
+
+def _stuck(edges: pl.DataFrame, count: int) -> tuple[list[int], list[int]]:
+    """The tasks that can never be ready, and one cycle among them: first and last are the same."""
+    if (edges["parent_row"] < edges["row"]).all():
+        return [], []
+    parents: list[list[int]] = [[] for _ in range(count)]
+    children: list[list[int]] = [[] for _ in range(count)]
+    for row, parent in edges.select("row", "parent_row").unique().iter_rows():
+        parents[row].append(parent)
+        children[parent].append(row)
+    waiting = [len(of) for of in parents]
+    ready = [row for row, number in enumerate(waiting) if not number]
+    while ready:
+        for child in children[ready.pop()]:
+            waiting[child] -= 1
+            if not waiting[child]:
+                ready.append(child)
+    stuck = [row for row, number in enumerate(waiting) if number]
+    return stuck, _cycle(parents, waiting, stuck) if stuck else []
+
+
+def _cycle(parents: list[list[int]], waiting: list[int], stuck: list[int]) -> list[int]:
+    # Each stuck task has a stuck parent, so going from parent to parent must come round.
+    seen: dict[int, int] = {}
+    path: list[int] = []
+    row = stuck[0]
+    while row not in seen:
+        seen[row] = len(path)
+        path.append(row)
+        row = min(parent for parent in parents[row] if waiting[parent])
+    return [*path[seen[row] :], row]

@@ -1,0 +1,75 @@
+"""What a rule of the quality gate is, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import polars as pl
+
+from twinloop.trace.manifest import Cleaning
+from twinloop.trace.quality.facts import Facts
+
+Severity = Literal["error", "warning"]
+
+#: Times closer than this are equal: recorders write whole milliseconds.
+TICK: Final = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """What a rule found in one table: how many rows it looked at, and those that break it.
+
+    `rows` has a column `row`, the index in the table, and whatever else the sentence `says`
+    mentions beside the columns of that table; a column `says` has a sentence for each row.
+    """
+
+    table: str
+    looked_at: int
+    rows: pl.DataFrame
+    says: str
+    #: Rows that are not in the trace any more, as the manifest counts them.
+    noted: tuple[Cleaning, ...] = ()
+
+
+Check = Callable[[Facts], Iterable[Broken]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One law that a trace keeps: its name, how bad it is to break it, and the check.
+
+    A check that yields nothing does not apply: the trace has no rows that the law speaks of.
+
+    >>> from twinloop.trace.quality import RULES
+    >>> rule = next(rule for rule in RULES if rule.name == "lifecycle-order")
+    >>> rule.severity, rule.law
+    ('error', 'Nothing starts before it is submitted, or ends before it starts.')
+    """
+
+    name: str
+    severity: Severity
+    law: str
+    check: Check
+    #: What `repair` does about it; empty: nothing.
+    fix: str = ""
+
+
+def rule(name: str, severity: Severity, *, fix: str = "") -> Callable[[Check], Rule]:
+    """Make a rule of the check that stands below; what that says of itself is the law."""
+    return lambda check: Rule(name, severity, check.__doc__ or name, check, fix)
+
+
+def rows_where(frame: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:
+    """The rows that break a law; where the condition is not known, nothing is broken."""
+    return frame.filter(condition.fill_null(False))
+
+
+def named(conditions: dict[str, pl.Expr]) -> pl.Expr:
+    """The names of the conditions that hold, as a text."""
+    return pl.concat_str(
+        [pl.when(condition).then(pl.lit(name)) for name, condition in conditions.items()],
+        separator=", ",
+        ignore_nulls=True,
+    )
