@@ -13,8 +13,8 @@ JOBS  := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 
 CXX_FILES  := $(shell find core benchmarks verify -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 NATIVE     := $(filter-out core/tests/%,$(filter core/%,$(CXX_FILES)))
-TIDY_FILES := $(wildcard core/kernel/*.cpp core/bind/*.cpp)
-PY_DIRS    := $(wildcard conftest.py src tests verify benchmarks examples)
+TIDY_FILES := $(wildcard core/kernel/*.cpp core/io/*.cpp core/bind/*.cpp)
+PY_DIRS    := $(wildcard conftest.py src tests verify benchmarks examples docs/extensions)
 
 # One pip at a time in one environment; the compilers run in parallel by themselves.
 .NOTPARALLEL:
@@ -25,7 +25,8 @@ PY_DIRS    := $(wildcard conftest.py src tests verify benchmarks examples)
 help: ## say what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.package ## run a small, visible job on the kernel
+demo: $(VENV)/.package ## make a log, look at it, check it, convert it; then a job on the kernel
+	@$(PY) examples/logs.py --folder build/demo
 	@$(PY) examples/demo.py
 
 test: $(VENV)/.package $(VENV)/.extra-test ## run the tests, and the examples of docs and docstrings

@@ -12,7 +12,7 @@ from typing import Any
 
 from measure import Goal, Result, Table
 
-TOPICS = ("sharing", "processes", "flows", "memory", "threads")
+TOPICS = ("sharing", "processes", "flows", "memory", "threads", "traces")
 
 
 def cell(value: Any, form: str) -> str:
@@ -64,7 +64,9 @@ def as_json(results: dict[str, Result]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Benchmarks of the kernel, with ratios.")
+    parser = argparse.ArgumentParser(
+        description="Benchmarks of the kernel and the readers, with ratios."
+    )
     parser.add_argument("--quick", action="store_true", help="smaller loads, fewer repetitions")
     parser.add_argument("--only", choices=TOPICS, help="one topic")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")

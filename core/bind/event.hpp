@@ -235,5 +235,6 @@ void bind_environment(nb::module_& module);
 void bind_resources(nb::module_& module);
 void bind_observers(nb::module_& module);
 void bind_columns(nb::module_& module);
+void bind_io(nb::module_& module);
 
 }  // namespace twinloop::bind

@@ -44,4 +44,5 @@ NB_MODULE(_core, module) {
     twinloop::bind::bind_observers(module);
     twinloop::bind::bind_environment(module);
     twinloop::bind::bind_columns(module);
+    twinloop::bind::bind_io(module);
 }

@@ -1,6 +1,65 @@
 """Twinloop: a simulator of clusters and clouds that knows how far it can be trusted.
 
+    import twinloop as tl
+
+    trace = tl.read("log.swf.gz")        # any log, in any known format -> Trace
+    print(tl.check(trace))               # the quality gate
+    scenario = tl.load("scenario.yaml")  # platform + workload + source + policy + model + seed
+
 The event-level kernel is in `twinloop.engine`.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from twinloop.platform import Platform as Platform
+    from twinloop.scenario import Model as Model
+    from twinloop.scenario import Scenario as Scenario
+    from twinloop.scenario import load as load
+    from twinloop.trace import InputError as InputError
+    from twinloop.trace import Trace as Trace
+    from twinloop.trace import TwinloopError as TwinloopError
+    from twinloop.trace import check as check
+    from twinloop.trace import read as read
+    from twinloop.trace import repair as repair
+    from twinloop.trace import write as write
+    from twinloop.workload import SessionGraphs as SessionGraphs
+    from twinloop.workload import Workload as Workload
+    from twinloop.workload.generate import generate as generate
+
+# Each name is fetched when it is first used: `import twinloop` alone costs nothing.
+_HOME = {
+    "InputError": "trace",
+    "Model": "scenario",
+    "Platform": "platform",
+    "Scenario": "scenario",
+    "SessionGraphs": "workload",
+    "Trace": "trace",
+    "TwinloopError": "trace",
+    "Workload": "workload",
+    "check": "trace",
+    "generate": "workload.generate",
+    "load": "scenario",
+    "read": "trace",
+    "repair": "trace",
+    "write": "trace",
+}
+
+__all__ = ["__version__", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'twinloop' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"twinloop.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

@@ -612,3 +612,68 @@ def run_columns_native(start: numpy.typing.NDArray[numpy.float64], work: numpy.t
     """
     See `twinloop.engine.run_columns`, which turns what it is given into columns.
     """
+
+class ParsedTable:
+    """Columns that leave through Arrow's interface, without a copy."""
+
+    def __len__(self) -> int: ...
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+class LineProblem:
+    """One kind of problem with one field: how often, and the first places."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def field(self) -> int:
+        """Number of the field from 0; -1: the whole line."""
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def places(self) -> list[tuple[int, int, bytes]]:
+        """Line, number of fields found there, beginning of what stood there."""
+
+class SwfParser:
+    """Reads the Standard Workload Format from pieces of any size."""
+
+    def __init__(self) -> None: ...
+
+    def feed(self, data: bytes) -> None:
+        """The next bytes of the text."""
+
+    def finish(self) -> ParsedTable:
+        """The text has ended: the table of what could be read."""
+
+    @property
+    def problems(self) -> list[LineProblem]:
+        """What could not be taken as it stood, so far."""
+
+    @property
+    def header(self) -> list[bytes]:
+        """The comments before the first record, without their semicolon."""
+
+class JsonLinesParser:
+    """Reads flat JSON objects, one per line, from pieces of any size."""
+
+    def __init__(self, columns: Sequence[tuple[str, str]], integer_limit: int = 9223372036854775807) -> None:
+        """Columns are pairs of a name and `int64`, `float64` or `string`."""
+
+    def feed(self, data: bytes) -> None:
+        """The next bytes of the text."""
+
+    def finish(self) -> ParsedTable:
+        """The text has ended: the table of what could be read."""
+
+    @property
+    def problems(self) -> list[LineProblem]:
+        """What could not be taken as it stood, so far."""
+
+    @property
+    def others(self) -> dict[str, int]:
+        """
+        How often each field stood there that is no column; '': those beyond the first 256.
+        """

@@ -90,9 +90,7 @@ def test_load_conserves_the_work_that_ran(
         tasks=pl.DataFrame(
             {"id": ids, "submit": submit, "requested_cores": cores, "run_time": run}
         ),
-        placements=pl.DataFrame(
-            {"task": ids, "start": submit + wait, "end": submit + wait + run}
-        ),
+        placements=pl.DataFrame({"task": ids, "start": submit + wait, "end": submit + wait + run}),
     )
     load = load_over_time(trace, bins)
     work = float((cores * run).sum())

@@ -17,6 +17,8 @@ from twinloop.cli.reading import (
     Units,
     read_trace,
 )
+from twinloop.report import words
+from twinloop.trace import Audit
 from twinloop.trace import check as check_quality
 from twinloop.trace.formats.streams import writing
 
@@ -59,7 +61,27 @@ def check(
             err.print(f"wrote {output}")
         if json:
             print_json({"path": str(path)} | audit.to_dict())
-        elif output is None:
-            out.print(audit.to_markdown(), markup=False, soft_wrap=True)
+        else:
+            _show(audit)
         if not audit.ok:
             raise typer.Exit(GATE_CLOSED)
+
+
+def _show(audit: Audit) -> None:
+    gate = "[bold green]open[/]" if audit.ok else "[bold red]closed[/]"
+    broken = (*audit.errors, *audit.warnings)
+    held = sum(finding.applies for finding in audit.findings) - len(broken)
+    apart = sum(not finding.applies for finding in audit.findings)
+    out.print(
+        f"the gate is {gate}: {words.count(len(audit.errors), 'error')}, "
+        f"{words.count(len(audit.warnings), 'warning')}; {words.count(held, 'rule')} kept, "
+        f"{apart} about things that are not in this log"
+    )
+    for finding in broken:
+        colour = "red" if finding.severity == "error" else "yellow"
+        out.print(
+            f"  [{colour}]{finding.severity}[/] {finding.rule}: {finding.broken:,} of "
+            f"{finding.rows:,} rows. {finding.law}"
+        )
+        for example in finding.examples:
+            out.print(f"    {example}", markup=False, soft_wrap=True)

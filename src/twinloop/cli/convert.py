@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -26,7 +26,8 @@ from twinloop.cli.reading import (
     read_trace,
 )
 from twinloop.report import words
-from twinloop.trace import Trace, edit, repair as repair_trace, write
+from twinloop.trace import Trace, edit, write
+from twinloop.trace import repair as repair_trace
 
 OutputPath = Annotated[
     Path,
@@ -37,7 +38,7 @@ OutputPath = Annotated[
     ),
 ]
 TargetFormat = Annotated[
-    str | None, typer.Option("--to", help="The format to write; by the name of OUTPUT if not given.")
+    str | None, typer.Option("--to", help="The format to write; by OUTPUT's name if not given.")
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output that is there.")]
 
@@ -65,16 +66,16 @@ def convert(
     queue: Annotated[
         list[str] | None, typer.Option(help="Keep this queue; can be repeated.")
     ] = None,
-    warm_up: Annotated[float | None, typer.Option(help="Cut off this much of the begin, s.")] = None,
-    cool_down: Annotated[float | None, typer.Option(help="Cut off this much of the end, s.")] = None,
+    warm_up: Annotated[float | None, typer.Option(help="Cut this off at the begin, s.")] = None,
+    cool_down: Annotated[float | None, typer.Option(help="Cut this off at the end, s.")] = None,
     scale_load: Annotated[
         float | None, typer.Option(help="Multiply the load, e.g. 1.2 for 20 % more.")
     ] = None,
     by: Annotated[
-        str, typer.Option(help="What --scale-load changes: arrivals or run-time.")
+        Literal["arrivals", "run-time"], typer.Option(help="What --scale-load changes.")
     ] = "arrivals",
     missing: Annotated[
-        str | None,
+        Literal["synthetic", "drop", "leave"] | None,
         typer.Option(
             help="For OpenDC: tasks without usage get one made-up fragment (synthetic), are left "
             "out (drop) or stay without (leave). All are counted.",
@@ -109,7 +110,7 @@ def convert(
             trace = edit.scale_load(trace, scale_load, by=by)
         options: dict[str, Any] = {} if missing is None else {"missing": missing}
         with working(f"writing {output}"):
-            not_held = write_trace(trace, output, to, overwrite, **options)
+            not_held = write(trace, output, to, overwrite=overwrite, **options)
         if json:
             print_json(
                 {

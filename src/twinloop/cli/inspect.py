@@ -105,10 +105,10 @@ def _show(path: Path, trace: Trace, summary: Summary, audit: Audit) -> None:
         print_cleanings(trace.manifest.cleaned)
     out.print()
     if audit.errors or audit.warnings:
-        out.print(
-            f"{words.count(len(audit.errors), 'rule')} broken as an error, "
-            f"{len(audit.warnings)} as a warning: `twinloop check {path}` says where"
-        )
+        errors = words.count(len(audit.errors), "error")
+        warnings = words.count(len(audit.warnings), "warning")
+        out.print(f"the quality gate finds {errors} and {warnings}:")
+        out.print(f"  twinloop check {path}", soft_wrap=True)
     else:
         out.print("the quality gate finds nothing wrong")
 

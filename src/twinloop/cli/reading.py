@@ -24,7 +24,7 @@ FormatName = Annotated[
 ]
 Strict = Annotated[
     bool,
-    typer.Option("--strict", help="Stop at the first row that cannot be read, instead of counting."),
+    typer.Option("--strict", help="Stop at the first row that cannot be read."),
 ]
 Columns = Annotated[
     list[str] | None,

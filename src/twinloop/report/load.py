@@ -46,5 +46,7 @@ def load_figure(trace: Trace, *, bins: int = 400) -> Figure:
     capacity = capacity_of(trace)
     if capacity:
         figure.add_hline(y=capacity, line_dash="dot", annotation_text="all cores")
-    figure.update_layout(xaxis_title=axis, yaxis_title="cores", hovermode="x unified")
+    figure.update_layout(
+        xaxis_title=axis, yaxis_title="cores", hovermode="x unified", showlegend=True
+    )
     return figure

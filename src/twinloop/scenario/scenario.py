@@ -152,8 +152,8 @@ def load(path: str | Path) -> Scenario:
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
-    ...     path = Scenario(platform="2x8", workload="log.swf", policy="easy").save(there + "/s.yaml")
-    ...     load(path).policy.name
+    ...     scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
+    ...     load(scenario.save(there + "/scenario.yaml")).policy.name
     'easy'
     """
     return Scenario.load(path)

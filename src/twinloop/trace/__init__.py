@@ -1,8 +1,11 @@
 """Traces: what happened, real or simulated; read, checked, changed, written."""
 
+from twinloop.trace import edit
 from twinloop.trace.errors import DamagedTraceError, FormatError, InputError, TwinloopError
-from twinloop.trace.formats import Format, formats, read, recognise, write
+from twinloop.trace.formats import Format, known_formats, read, recognise, write
 from twinloop.trace.manifest import Cleaning, Edit, Manifest, Source, SourceFile
+from twinloop.trace.quality import Audit, QualityError, check, repair
+from twinloop.trace.summary import Summary, load_over_time
 from twinloop.trace.tables import SCHEMA_VERSION, STATUSES, TABLES, Column
 from twinloop.trace.trace import Trace
 
@@ -10,6 +13,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "STATUSES",
     "TABLES",
+    "Audit",
     "Cleaning",
     "Column",
     "DamagedTraceError",
@@ -18,12 +22,18 @@ __all__ = [
     "FormatError",
     "InputError",
     "Manifest",
+    "QualityError",
     "Source",
     "SourceFile",
+    "Summary",
     "Trace",
     "TwinloopError",
-    "formats",
+    "check",
+    "edit",
+    "known_formats",
+    "load_over_time",
     "read",
     "recognise",
+    "repair",
     "write",
 ]

@@ -11,7 +11,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,27 +38,34 @@ def save(
             file=path,
             remedy="choose another name, or remove it yourself",
         )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}-"))
-    try:
-        contents = work / "new"
-        contents.mkdir()
+    with appearing(path) as new:
         written = {}
         for name, frame in tables.items():
             if frame.height:
-                file = contents / f"{name}.parquet"
+                file = new / f"{name}.parquet"
                 frame.write_parquet(file, compression="zstd")
                 written[file.name] = {"rows": frame.height, "sha256": sha256(file)}
         document = manifest.model_dump(mode="json") | {"tables": written}
-        (contents / MANIFEST).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        if path.exists():
-            path.rename(work / "old")
-        contents.rename(path)
-    finally:
-        if (work / "old").exists() and not path.exists():
-            (work / "old").rename(path)
-        shutil.rmtree(work, ignore_errors=True)
+        (new / MANIFEST).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     return path
+
+
+@contextmanager
+def appearing(path: Path) -> Iterator[Path]:
+    """A new folder that takes the place of `path` when the block ends well, and else is gone."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}-"))
+    new, old = work / "new", work / "old"
+    try:
+        new.mkdir()
+        yield new
+        if path.exists():
+            path.rename(old)
+        new.rename(path)
+    finally:
+        if old.exists() and not path.exists():
+            old.rename(path)
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def load(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest]:
@@ -67,7 +75,7 @@ def load(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest]:
     version = document.get("schema_version")
     if not isinstance(version, int) or not 1 <= version <= SCHEMA_VERSION:
         raise DamagedTraceError(
-            f"schema version {version!r} is not one that this program reads (1 to {SCHEMA_VERSION})",
+            f"schema version {version!r} is none that this program reads (1 to {SCHEMA_VERSION})",
             file=path / MANIFEST,
             field="schema_version",
             remedy="update twinloop",

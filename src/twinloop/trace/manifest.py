@@ -10,7 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from twinloop import __version__
 from twinloop.trace.tables import SCHEMA_VERSION
 
-CleaningKind = Literal["skipped", "removed", "repaired", "invented", "assumed", "ignored"]
+CleaningKind = Literal[
+    "skipped", "removed", "repaired", "invented", "assumed", "ignored", "noticed"
+]
 
 
 class _Part(BaseModel):
@@ -23,6 +25,7 @@ class Cleaning(_Part):
     `skipped`: rows that could not be read. `removed`: rows that an operation on the log, or a
     repair, left out. `repaired`: rows changed. `invented`: values made up. `assumed`: a
     unit or a meaning that the source does not say. `ignored`: something with no place in a Trace.
+    `noticed`: something odd, left as it is.
 
     >>> print(Cleaning(kind="skipped", what="lines with too few fields", count=2,
     ...                examples=("log.swf:7", "log.swf:9")))

@@ -194,7 +194,10 @@ def load_over_time(trace: Trace, bins: int = 100) -> pl.DataFrame:
     known = np.concatenate([series.to_numpy() for series in times])
     if not known.size or bins < 1:
         return pl.DataFrame(schema=dict.fromkeys(_LOAD, pl.Float64))
-    edges = np.linspace(known.min(), max(known.max(), known.min() + 1e-9), bins + 1)
+    first, last = known.min(), known.max()
+    if last == first:  # all at once
+        last, bins = first + 1.0, 1
+    edges = np.linspace(first, last, bins + 1)
     width = edges[1] - edges[0]
     submit = work["submit"].to_numpy()
     demand = (work["cores"] * work["run_time"]).fill_null(0.0).to_numpy()

@@ -1,6 +1,6 @@
 """A Workload in OpenDC's files: tasks.parquet, fragments.parquet and topology.json.
 
-Durations there are whole milliseconds, CPU is MHz over all cores, memory is KB (1,000 bytes), and
+Durations there are whole milliseconds, CPU is MHz over all cores, memory is KB (1,024 bytes), and
 a task has a number below 2^31. Each duration is rounded so that the end of every fragment is
 right to half a millisecond: the errors do not add up.
 """
@@ -18,6 +18,7 @@ from twinloop.platform import Platform
 from twinloop.platform.topology_export import exported
 from twinloop.trace.errors import InputError
 from twinloop.trace.folder import appearing
+from twinloop.trace.formats.opendc import KB
 from twinloop.trace.manifest import Cleaning
 from twinloop.trace.trace import Trace
 from twinloop.workload.fragments import Fragments
@@ -25,7 +26,6 @@ from twinloop.workload.notes import note
 from twinloop.workload.replay import NO_ESTIMATE
 from twinloop.workload.workload import Missing, Workload
 
-KB = 1000
 #: Clock of a core where nothing says one: then MHz are thousandths of a core.
 NO_CLOCK = 1000.0
 

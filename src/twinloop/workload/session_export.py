@@ -78,7 +78,12 @@ def as_svg(graph: dict[str, Any]) -> str:
     height = _TOP + len(rows) * _ROW + 28
     top = ET.Element(
         "svg",
-        {"xmlns": SVG, "viewBox": f"0 0 {_WIDTH} {height}", "font-family": "sans-serif"},
+        {
+            "xmlns": SVG,
+            "viewBox": f"0 0 {_WIDTH} {height}",
+            "font-family": "sans-serif",
+            "fill": "#888",  # seen on light and on dark
+        },
     )
     ET.SubElement(top, "title").text = f"Sessions of user {graph['user']}"
     links = ET.SubElement(top, "g", {"stroke": "#888", "stroke-width": "0.8", "fill": "none"})

@@ -1,13 +1,55 @@
 """Readers and writers: what users have, in and out of a Trace."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from twinloop.trace.formats import (
+    csv_map,
+    cts,
+    gwf,
+    opendc,
+    sacct,
+    swf,
+    trace_folder,
+    wfcommons,
+)
 from twinloop.trace.formats.registry import (
     Format,
     format_named,
-    formats,
+    known_formats,
     read,
     recognise,
     register,
     write,
 )
+from twinloop.trace.manifest import Cleaning
+from twinloop.trace.trace import Trace
 
-__all__ = ["Format", "format_named", "formats", "read", "recognise", "register", "write"]
+__all__ = ["Format", "format_named", "known_formats", "read", "recognise", "register", "write"]
+
+
+def _write_opendc(trace: Trace, path: Path, **options: Any) -> Iterable[Cleaning]:
+    # From usage to demand is a matter of workloads, a layer above: named here, loaded when used.
+    written: Iterable[Cleaning] = import_module("twinloop.workload.opendc").write(
+        trace, path, **options
+    )
+    return written
+
+
+# A file is held against them in this order: the more particular a format, the earlier.
+for _format in (
+    trace_folder.FORMAT,
+    cts.FORMAT,
+    replace(opendc.FORMAT, write=_write_opendc, suffixes=(".opendc",)),
+    wfcommons.FORMAT,
+    swf.FORMAT,
+    gwf.FORMAT,
+    sacct.FORMAT,
+    csv_map.FORMAT,
+):
+    register(_format)

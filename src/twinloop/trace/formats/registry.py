@@ -36,7 +36,7 @@ def register(form: Format) -> None:
     _FORMATS[form.name] = form
 
 
-def formats() -> tuple[Format, ...]:
+def known_formats() -> tuple[Format, ...]:
     """All known formats, in the order in which a file is held against them."""
     return tuple(_FORMATS.values())
 
@@ -80,18 +80,40 @@ def read(path: str | Path, format: str | None = None, **options: Any) -> Trace:
 
 
 def write(
-    trace: Trace, path: str | Path, format: str | None = None, **options: Any
+    trace: Trace,
+    path: str | Path,
+    format: str | None = None,
+    *,
+    overwrite: bool = False,
+    **options: Any,
 ) -> tuple[Cleaning, ...]:
     """Write a Trace in any writable format, found by the file's suffix unless it is named.
 
-    Returns what the format could not hold or had to be told, counted.
+    What is there already is replaced only with `overwrite`, and a folder only if it is in a
+    format that is known. Returns what the format could not hold or had to be told, counted.
     """
     path = Path(path)
     form = _by_suffix(path) if format is None else format_named(format)
     if form.write is None:
         writable = ", ".join(sorted(f.name for f in _FORMATS.values() if f.write))
         raise FormatError(f"{form.title} can only be read", remedy=f"writable: {writable}")
+    if path.exists():
+        _check_replaceable(path, overwrite)
     return tuple(note for note in form.write(trace, path, **options) if note.count)
+
+
+def _check_replaceable(path: Path, overwrite: bool) -> None:
+    if not overwrite:
+        raise InputError("is there already", file=path, remedy="ask for it to be overwritten")
+    if path.is_dir() and any(path.iterdir()):
+        try:
+            recognise(path)
+        except FormatError:
+            raise InputError(
+                "is a folder of something else, so it is not replaced",
+                file=path,
+                remedy="choose another name, or remove it yourself",
+            ) from None
 
 
 def _by_suffix(path: Path) -> Format:

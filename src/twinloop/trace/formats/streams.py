@@ -6,11 +6,10 @@ import bz2
 import gzip
 import io
 import lzma
-import os
-import tempfile
+import secrets
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, cast
 
@@ -37,8 +36,8 @@ def chunks(path: Path) -> Iterator[bytes]:
     or blows up beyond reason is an InputError.
     """
     total = 0
-    packed = path.stat().st_size
     try:
+        packed = path.stat().st_size
         with path.open("rb") as raw, _decompressed(raw) as stream:
             while chunk := stream.read(CHUNK):
                 total += len(chunk)
@@ -49,6 +48,8 @@ def chunks(path: Path) -> Iterator[bytes]:
                         remedy="decompress it yourself if you trust it",
                     )
                 yield chunk
+            if isinstance(stream, zstandard.ZstdDecompressionReader):
+                _check_zstd_frames(raw, packed)
     except (EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
         raise InputError(f"cannot be read to its end: {error}", file=path) from None
 
@@ -89,10 +90,10 @@ def source_file(path: Path) -> SourceFile:
 @contextmanager
 def writing(path: Path) -> Iterator[IO[bytes]]:
     """A stream to a file that appears when the block ends well, compressed as its name says."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    unfinished = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
     try:
-        with os.fdopen(handle, "wb") as raw:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with unfinished.open("xb") as raw:
             if path.suffix == ".gz":
                 # Without a time stamp: the same trace gives the same bytes.
                 with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
@@ -102,13 +103,12 @@ def writing(path: Path) -> Iterator[IO[bytes]]:
                     yield packed_zst
             else:
                 yield raw
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(name).chmod(0o666 & ~mask)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        unfinished.replace(path)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", file=path) from None
+    finally:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
 
 
 def _decompressed(raw: IO[bytes]) -> IO[bytes]:
@@ -118,12 +118,38 @@ def _decompressed(raw: IO[bytes]) -> IO[bytes]:
     if kind == "gzip":
         return cast(IO[bytes], gzip.GzipFile(fileobj=raw))
     if kind == "zstd":
-        reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(
+        return zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(
             raw, read_across_frames=True, closefd=False
         )
-        return reader
     if kind == "bzip2":
         return bz2.BZ2File(raw)
     if kind == "xz":
         return lzma.LZMAFile(raw)
     return raw
+
+
+def _check_zstd_frames(raw: IO[bytes], size: int) -> None:
+    """Raise EOFError if the last frame is cut off, which the reader takes for the end.
+
+    A frame is a header, blocks that each say how long they are and whether they are the last, and
+    perhaps a checksum (RFC 8878).
+    """
+    at = 0
+    while at < size:
+        raw.seek(at)
+        start = raw.read(18)  # the longest header
+        if start[1:4] == b"\x2a\x4d\x18":  # a frame to be skipped
+            at += 8 + int.from_bytes(start[4:8], "little")
+        else:
+            at += zstandard.frame_header_size(start)
+            last = False
+            while not last and at < size:
+                raw.seek(at)
+                block = int.from_bytes(raw.read(3), "little")
+                last, repeated = bool(block & 1), block >> 1 & 3 == 1
+                at += 3 + (1 if repeated else block >> 3)
+            at += 4 if zstandard.get_frame_parameters(start).has_checksum else 0
+            if not last:
+                at = size + 1
+    if at > size:
+        raise EOFError("the last frame of zstd is cut off")

@@ -16,9 +16,9 @@ def read(path: Path, *, strict: bool = False) -> Trace:
     return Trace.load(path)
 
 
-def write(trace: Trace, path: Path, *, overwrite: bool = False) -> Iterable[Cleaning]:
+def write(trace: Trace, path: Path) -> Iterable[Cleaning]:
     """Write a trace folder; it holds everything."""
-    trace.save(path, overwrite=overwrite)
+    trace.save(path, overwrite=path.exists())
     return ()
 
 

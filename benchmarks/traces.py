@@ -1,0 +1,255 @@
+"""Reading traces: SWF against pandas, CTS against Polars and json, and the memory of both."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from measure import BUILD, HERE, Goal, Result, Table, side_by_side
+from memory import forget_the_past, resident
+
+from twinloop._core import JsonLinesParser, SwfParser
+from twinloop.trace.formats import cts, swf
+from twinloop.trace.formats.cts.reading import SAMPLES
+from twinloop.trace.formats.streams import chunks
+
+JOBS = 202_871  # as many as HPC2N-2002 has
+FASTER = 2.0
+MB_PER_SECOND = 100.0
+TIMES_THE_ARRAYS = 3.0
+DATA = Path(os.environ.get("TWINLOOP_DATA", HERE.parent.parent / "shared" / "data"))
+
+
+def made_swf(jobs: int) -> Path:
+    """A log in the layout of the archive: aligned columns, some fields never known."""
+    path = BUILD / f"made-{jobs}.swf"
+    if path.exists():
+        return path
+    rng = np.random.default_rng(1)
+    submit = np.sort(rng.integers(0, 100_000_000, jobs))
+    wait, run = rng.integers(0, 100_000, jobs), rng.integers(0, 200_000, jobs)
+    cores, cpu = rng.integers(1, 241, jobs), rng.random(jobs) * run
+    user, code = rng.integers(1, 258, jobs), rng.integers(0, 2, jobs)
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as stream:
+        stream.write("; Version: 2.2\n; Computer: made up\n; MaxProcs: 240\n")
+        for i in range(jobs):
+            stream.write(
+                f"{i:6} {submit[i]:9} {wait[i]:6} {run[i]:6} {cores[i]:4} {cpu[i]:9.2f}    -1 "
+                f"{cores[i]:4}  43200    -1 {code[i]:2} {user[i]:3}   1  -1 -1  1 -1 -1\n"
+            )
+    return path
+
+
+def real_swf() -> Path | None:
+    packed = DATA / "swf" / "HPC2N-2002-2.2-cln.swf.gz"
+    if not packed.exists():
+        return None
+    path = BUILD / "hpc2n.swf"
+    BUILD.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.decompress(packed.read_bytes()))
+    return path
+
+
+def made_cts(samples: int) -> Path:
+    """Samples of 200 tasks at a time on eight nodes, five a second, pids used again."""
+    folder = BUILD / f"made-{samples}.cts"
+    if folder.exists():
+        return folder
+    rng = np.random.default_rng(1)
+    each = 250
+    tasks = samples // each
+    start = 1_726_128_000_000 + 250 * np.arange(tasks)
+    pid, node = rng.integers(1000, 4000, tasks), rng.integers(0, 8, tasks)
+    owner = np.repeat(np.arange(tasks), each)
+    end = (start[:, None] + 200 * np.arange(1, each + 1)).ravel()
+    order = np.argsort(end, kind="stable")
+    folder.mkdir(parents=True)
+    with (folder / "proc_metrics.jsonl").open("w") as stream:
+        for t, i in zip(end[order].tolist(), owner[order].tolist(), strict=True):
+            stream.write(
+                f'{{"ts_ms":{t},"pid":{pid[i]},"dt_ms":200,"cpu_ms":{t % 197},'
+                f'"rss_kb":{420_000 + t % 997},"node_id":"node-{node[i]}"}}\n'
+            )
+    with (folder / "invocations.jsonl").open("w") as stream:
+        for i in range(tasks):
+            stream.write(
+                f'{{"trace_id":"job-{i:06}","pid":{pid[i]},"ts_enqueue":{start[i] - 99},'
+                f'"ts_start":{start[i]},"ts_end":{end[each * i + each - 1]},'
+                f'"node_id":"node-{node[i]}","exit_status":0}}\n'
+            )
+    (folder / "nodes.json").write_text("[]")
+    return folder
+
+
+def columns(path: Path, parser: SwfParser | JsonLinesParser) -> pl.DataFrame:
+    for chunk in chunks(path):
+        parser.feed(chunk)
+    return pl.DataFrame(parser.finish())
+
+
+def with_pandas(path: Path) -> Any:
+    import pandas
+
+    return pandas.read_csv(path, sep=r"\s+", comment=";", header=None)
+
+
+def with_json(path: Path) -> int:
+    total = 0
+    with path.open("rb") as stream:
+        for line in stream:
+            total += json.loads(line)["cpu_ms"]
+    return total
+
+
+def read_swf(result: Result, quick: bool) -> None:
+    table = Table(
+        "SWF log from an uncompressed file (CPU seconds)",
+        {
+            "log": "s",
+            "MB": ".1f",
+            "pandas": ".3f",
+            "columns": ".3f",
+            "Trace": ".3f",
+            "ratio": ".2f",
+        },
+        note="columns: the 18 fields as Polars columns; Trace: all of it, with checks and the hash "
+        "of the file; ratio: pandas against the Trace.",
+    )
+    logs = {"made up": made_swf(JOBS), "HPC2N-2002": real_swf()}
+    for name, path in logs.items():
+        if path is None:
+            continue
+        contestants: dict[str, Callable[[], Any]] = {
+            "pandas": lambda path=path: with_pandas(path),
+            "columns": lambda path=path: columns(path, SwfParser()),
+            "Trace": lambda path=path: swf.read(path),
+        }
+        seconds, answers = side_by_side(contestants, 5 if quick else 15)
+        ratio = seconds["pandas"] / seconds["Trace"]
+        size = path.stat().st_size / 1e6
+        table.rows.append([name, size, *(seconds[c] for c in contestants), ratio])
+        ours = answers["columns"].drop("line").fill_null(-1).to_numpy()
+        if not np.array_equal(ours, answers["pandas"].to_numpy()):
+            result.failures.append(f"traces: {name}: pandas reads other numbers")
+        if answers["Trace"].tasks.height != len(ours):
+            result.failures.append(f"traces: {name}: the Trace has another number of tasks")
+        result.goals.append(
+            Goal(
+                f"SWF to a Trace against pandas, {name}",
+                f"at least {FASTER:.0f}x",
+                f"{ratio:.2f}x",
+                ratio >= FASTER,
+            )
+        )
+    result.tables.append(table)
+
+
+def read_cts(result: Result, quick: bool) -> None:
+    folder = made_cts(250_000 if quick else 1_000_000)
+    path = folder / "proc_metrics.jsonl"
+    size = path.stat().st_size / 1e6
+    contestants: dict[str, Callable[[], Any]] = {
+        "json.loads, line by line": lambda: with_json(path),
+        "polars.read_ndjson": lambda: pl.read_ndjson(path),
+        "twinloop, columns": lambda: columns(path, JsonLinesParser(SAMPLES)),
+        "twinloop, Trace": lambda: cts.read(folder),
+    }
+    seconds, answers = side_by_side(contestants, 3 if quick else 5)
+    table = Table(
+        f"CTS samples, {size:.0f} MB of JSON Lines (MB per CPU second)",
+        {"code": "s", "MB/s": ".0f"},
+        [[name, size / time] for name, time in seconds.items()],
+        "Trace: with the invocations, each sample given to its task, and the hashes of the files.",
+    )
+    result.tables.append(table)
+    frame = answers["twinloop, columns"]
+    if not frame.drop("line").equals(answers["polars.read_ndjson"]):
+        result.failures.append("traces: polars reads other samples")
+    if frame["cpu_ms"].sum() != answers["json.loads, line by line"]:
+        result.failures.append("traces: json reads other samples")
+    if answers["twinloop, Trace"].usage["task"].null_count():
+        result.failures.append("traces: samples without their task")
+    speed = size / seconds["twinloop, Trace"]
+    result.goals.append(
+        Goal(
+            "CTS to a Trace",
+            f"at least {MB_PER_SECOND:.0f} MB/s",
+            f"{speed:.0f} MB/s",
+            speed >= MB_PER_SECOND,
+        )
+    )
+
+
+def size(frame: pl.DataFrame) -> int:
+    """Bytes of the arrays in which anything is known.
+
+    A text takes 16 bytes, and its own where they are more than 12.
+    """
+    total = 0
+    for column in frame.get_columns():
+        if column.null_count() == frame.height:
+            continue
+        if column.dtype == pl.String:
+            lengths = column.str.len_bytes()
+            total += 16 * frame.height + int(lengths.filter(lengths > 12).sum())
+        else:
+            total += int(column.estimated_size())
+    return total
+
+
+def grow(kind: str, path: Path) -> tuple[int, int]:
+    """Bytes by which the peak of reading exceeds what was resident before; size of the arrays."""
+    read = {"swf": swf.read, "cts": cts.read}[kind]
+    read(made_swf(1000) if kind == "swf" else made_cts(1000))
+    forget_the_past()
+    before = resident("VmRSS")
+    trace = read(path)
+    peak = resident("VmHWM")
+    return peak - before, sum(map(size, trace.tables.values()))
+
+
+def keep_small(result: Result, quick: bool) -> None:
+    table = Table(
+        "Memory while reading (MB)",
+        {"file": "s", "peak": ".1f", "arrays": ".1f", "ratio": ".2f"},
+        note="Peak resident set minus the resident set before, against the size of the arrays.",
+    )
+    for kind, path in (("swf", made_swf(JOBS)), ("cts", made_cts(250_000 if quick else 1_000_000))):
+        answer = subprocess.run(
+            [sys.executable, __file__, kind, str(path)], check=True, capture_output=True, text=True
+        )
+        peak, arrays = json.loads(answer.stdout)
+        table.rows.append([kind, peak / 1e6, arrays / 1e6, peak / arrays])
+        result.goals.append(
+            Goal(
+                f"memory while reading {kind.upper()}",
+                f"at most {TIMES_THE_ARRAYS:.0f}x the arrays",
+                f"{peak / arrays:.2f}x",
+                peak <= TIMES_THE_ARRAYS * arrays,
+            )
+        )
+    result.tables.append(table)
+
+
+# One function per table, in the order in which they are printed.
+PARTS: tuple[Callable[[Result, bool], None], ...] = (read_swf, read_cts, keep_small)
+
+
+def run(quick: bool) -> Result:
+    result = Result()
+    for part in PARTS:
+        part(result, quick)
+    return result
+
+
+if __name__ == "__main__":
+    print(json.dumps(grow(sys.argv[1], Path(sys.argv[2]))))

@@ -1,0 +1,10 @@
+// The entry that libFuzzer drives.
+#include <cstddef>
+#include <cstdint>
+
+#include "texts.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    check_parsers({data, size});
+    return 0;
+}

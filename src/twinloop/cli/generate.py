@@ -1,0 +1,128 @@
+"""`twinloop generate`: logs made up, from a seed."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from twinloop.cli.convert import Overwrite, TargetFormat
+from twinloop.cli.output import (
+    Json,
+    out,
+    print_cleanings,
+    print_json,
+    refuse_existing,
+    speaking,
+    working,
+)
+from twinloop.report import words
+from twinloop.trace import write
+from twinloop.workload.generate import Generator, Parameter, generator, generators
+
+app = typer.Typer(
+    help="Make up a log, so that everything can be tried without one.\n\n"
+    "The same seed and parameters give the same log. `twinloop generate lublin --help` explains "
+    "one model and its parameters.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+GeneratedPath = Annotated[
+    Path,
+    typer.Argument(
+        help="Where to write. Its name says the format: .swf, .swf.gz, .opendc or .trace.",
+        show_default=False,
+    ),
+]
+
+
+def _run(
+    name: str,
+    output: Path,
+    seed: int,
+    to: str | None,
+    overwrite: bool,
+    json: bool,
+    given: dict[str, str],
+) -> None:
+    with speaking(json):
+        refuse_existing(output, overwrite)
+        model = generator(name, **given)
+        with working(f"generating {name}"):
+            trace = model.generate(seed)
+        with working(f"writing {output}"):
+            not_held = write(trace, output, to, overwrite=overwrite)
+        if json:
+            print_json(
+                {
+                    "generator": name,
+                    "parameters": model.model_dump(mode="json"),
+                    "seed": seed,
+                    "output": str(output),
+                    "tasks": trace.tasks.height,
+                    "not_held": [note.model_dump() for note in not_held],
+                }
+            )
+        else:
+            out.print(f"wrote {output}: {words.count(trace.tasks.height, 'task')}, seed {seed}")
+            print_cleanings(not_held)
+
+
+def _command(model: type[Generator]) -> Callable[..., None]:
+    """A command whose options are the parameters of a generator."""
+
+    def run(
+        output: Path,
+        seed: int,
+        to: str | None,
+        overwrite: bool,
+        json: bool,
+        **parameters: str | None,
+    ) -> None:
+        given = {key: text for key, text in parameters.items() if text is not None}
+        _run(model.name, output, seed, to, overwrite, json, given)
+
+    seed = Annotated[int, typer.Option(help="Where the random numbers start.")]
+    options: list[tuple[str, Any, Any]] = [
+        ("output", GeneratedPath, inspect.Parameter.empty),
+        *((found.name, _option(found), None) for found in model.parameters()),
+        ("seed", seed, 0),
+        ("to", TargetFormat, None),
+        ("overwrite", Overwrite, False),
+        ("json", Json, False),
+    ]
+    # Typer reads the options of a command from its signature.
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(
+                key, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind
+            )
+            for key, kind, default in options
+        ]
+    )
+    run.__annotations__ = {key: kind for key, kind, _ in options}
+    return run
+
+
+def _option(parameter: Parameter) -> Any:
+    unit = f" in {parameter.unit}" if parameter.unit else ""
+    default = "" if parameter.default is None else f" \\[default: {parameter.default}]"
+    text = f"{parameter.meaning[:1].upper()}{parameter.meaning[1:]}{unit}.{default}"
+    return Annotated[str | None, typer.Option(help=text, metavar="VALUE", show_default=False)]
+
+
+def _help(model: type[Generator]) -> str:
+    about = (inspect.getdoc(model) or model.title).partition(">>>")[0].strip()
+    keys = "`generator`, `parameters`, `seed`, `output`, `tasks`, `not_held`"
+    return (
+        f"{about}\n\nKeys of --json: {keys} (what the format written could not hold).\n\n"
+        f"Example: `twinloop generate {model.name} made.swf --seed 1`."
+    )
+
+
+for _model in generators().values():
+    app.command(_model.name, help=_help(_model))(_command(_model))

@@ -1,0 +1,47 @@
+"""Date-times in text, for whole columns at once."""
+
+from __future__ import annotations
+
+import polars as pl
+
+# With or without seconds, a fraction, a zone; the calendar is checked when it is parsed.
+_ISO = (
+    r"^\s*(?<day>[0-9]{4}-[0-9]{2}-[0-9]{2})[T ](?<minute>[0-9]{2}:[0-9]{2})"
+    r"(?::(?<second>[0-9]{2}))?(?<fraction>\.[0-9]{1,9})?"
+    r"\s*(?:(?<utc>Z)|(?<sign>[+-])(?<hours>[0-9]{2}):?(?<minutes>[0-9]{2})?)?\s*$"
+)
+
+
+def unix_us(text: pl.Series, *, utc_offset: float = 0.0) -> pl.Series:
+    """Unix microseconds of ISO date-times; null where there is none.
+
+    A time without a zone is read as that of a place `utc_offset` hours ahead of UTC.
+
+    >>> unix_us(pl.Series(["1970-01-01T00:00:01", "1970-01-01 01:00:00.5+01:00", "?"])).to_list()
+    [1000000, 500000, None]
+    """
+    ahead = round(utc_offset * 3_600_000_000)
+    # Nearly all times in logs look like this, and can be read ten times as fast.
+    plain = text.str.to_datetime("%Y-%m-%dT%H:%M:%S", time_unit="us", strict=False)
+    result = plain.cast(pl.Int64) - ahead
+    others = text.filter(plain.is_null() & text.is_not_null()).unique()
+    if others.is_empty():
+        return result
+    slow = pl.DataFrame({"text": others}).select("text", other=_any_iso(pl.col("text"), ahead))
+    frame = pl.DataFrame({"text": text, "plain": result})
+    joined = frame.join(slow, on="text", how="left", maintain_order="left")
+    return joined.select(pl.coalesce("plain", "other").alias(text.name)).to_series()
+
+
+def _any_iso(text: pl.Expr, without_zone: int) -> pl.Expr:
+    part = text.str.extract_groups(_ISO).struct.field
+    clock = pl.concat_str(
+        part("day"), part("minute"), part("second").fill_null("00"), separator=":"
+    )
+    whole = clock.str.to_datetime("%Y-%m-%d:%H:%M:%S", time_unit="us", strict=False)
+    fraction = part("fraction").cast(pl.Float64, strict=False).fill_null(0.0)
+    minutes = part("hours").cast(pl.Int64) * 60 + part("minutes").cast(pl.Int64).fill_null(0)
+    ahead = pl.when(part("sign") == "-").then(-minutes).otherwise(minutes)
+    zone = pl.when(part("utc").is_not_null()).then(0).otherwise(ahead)
+    offset = pl.coalesce(zone * 60_000_000, pl.lit(without_zone))
+    return whole.cast(pl.Int64) + (fraction * 1e6).round().cast(pl.Int64) - offset

@@ -1,0 +1,146 @@
+"""What a column of a table in text can mean, and how its cells become values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import polars as pl
+
+from twinloop.trace.formats.clock import unix_us
+from twinloop.trace.formats.tally import EXAMPLES, Tally
+from twinloop.trace.formats.text_rows import LATEST, Check, number, number_check, text_or_null
+from twinloop.trace.tables import STATUSES, TABLES
+
+#: Seconds of one of a unit of time.
+TIME_UNITS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
+#: A point in time, not a number.
+DATETIME: Final = "datetime"
+#: Bytes of one of a unit of memory.
+MEMORY_UNITS: Final = {
+    "B": 1.0,
+    "bytes": 1.0,
+    "KB": 1e3,
+    "MB": 1e6,
+    "GB": 1e9,
+    "TB": 1e12,
+    "KiB": 2.0**10,
+    "MiB": 2.0**20,
+    "GiB": 2.0**30,
+    "TiB": 2.0**40,
+}
+
+#: Where a task ran and when: columns of `placements` that a row of a task may have.
+PLACING: Final = ("start", "end", "wait", "machine", "allocated_cores")
+#: Points in time, all on one clock.
+CLOCK: Final = ("submit_recorded", "submit", "ready", "start", "end", "deadline")
+LENGTHS: Final = ("requested_time", "run_time", "cpu_time", "think_time", "wait")
+MEMORY: Final = ("requested_memory", "memory_used")
+_WHOLE: Final = ("requested_nodes", "exit_code", "pid")
+_NUMBERS: Final = ("requested_cores", "requested_mhz", "allocated_cores")
+
+#: All that a column can be read as.
+TARGETS: Final = tuple(name for name in TABLES["tasks"] if name not in ("line", "resources")) + (
+    PLACING
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """One thing to be read: what it is, from which column, in which unit."""
+
+    name: str
+    #: Name of the column in the file, and its place in a batch of rows.
+    field: str
+    column: str
+    unit: str | None
+
+    def units(self) -> tuple[str, ...]:
+        """The units in which it can be given."""
+        if self.name in CLOCK:
+            return (*TIME_UNITS, DATETIME)
+        if self.name in LENGTHS:
+            return tuple(TIME_UNITS)
+        return tuple(MEMORY_UNITS) if self.name in MEMORY else ()
+
+    def settled(self, rows: pl.DataFrame, tally: Tally) -> Target:
+        """The same with a unit; one that was not given is chosen by these rows, and noted."""
+        if self.unit is not None or not self.units():
+            return self
+        if self.name in MEMORY:
+            unit = "B"
+        elif self.name in CLOCK and _mostly_datetimes(rows, self.column):
+            unit = DATETIME
+        else:
+            unit = "s"
+        tally.note("assumed", f"the column '{self.field}' is in {unit}")
+        return replace(self, unit=unit)
+
+    def parsed(self, rows: pl.DataFrame) -> pl.Series:
+        """The column under the target's name, in the units of a Trace; date-times in Unix us."""
+        if self.unit == DATETIME:
+            text = rows.select(text_or_null(self.column)).to_series()
+            return unix_us(text).alias(self.name)
+        return rows.select(self._value().alias(self.name)).to_series()
+
+    def check(self) -> Check | None:
+        """Finds cells that cannot be read, once they are parsed; None: every text is fine."""
+        if self.unit == DATETIME:
+            bad = text_or_null(self.column).is_not_null() & pl.col(self.name).is_null()
+            return Check(self.field, "is no date and time", bad, self.column)
+        if self.name in (*CLOCK, *LENGTHS):
+            latest = LATEST / TIME_UNITS[self.unit or "s"]
+            return number_check(self.column, self.field, latest)
+        if self.name in _WHOLE:
+            found = number_check(self.column, self.field)
+            value = number(self.column)
+            part = (value != value.floor()) | (value.abs() > 2**53)
+            bad = found.bad.fill_null(False) | part.fill_null(False)
+            return Check(self.field, "is no whole number", bad, self.column)
+        if self.name in (*MEMORY, *_NUMBERS):
+            return number_check(self.column, self.field)
+        return None
+
+    def _value(self) -> pl.Expr:
+        if self.name in (*CLOCK, *LENGTHS):
+            return number(self.column) * TIME_UNITS[self.unit or "s"]
+        if self.name in MEMORY:
+            return number(self.column) * MEMORY_UNITS[self.unit or "B"]
+        if self.name in _WHOLE:
+            return number(self.column).cast(pl.Int64, strict=False)
+        if self.name in _NUMBERS:
+            return number(self.column)
+        if self.name == "parents":
+            names = pl.col(self.column).str.replace_all(r"[\s,;|]+", " ").str.strip_chars()
+            return names.str.split(" ").list.filter(pl.element() != "")
+        if self.name == "status":
+            return text_or_null(self.column).str.to_lowercase()
+        return text_or_null(self.column)
+
+
+def known_statuses(jobs: pl.DataFrame, file: str, tally: Tally) -> pl.DataFrame:
+    """Only statuses that a Trace knows; others become unknown, and are counted."""
+    if "status" not in jobs.columns:
+        return jobs
+    odd = jobs.filter(~pl.col("status").is_in(STATUSES))
+    tally.note(
+        "ignored",
+        f"values of status that are none of {', '.join(STATUSES)}",
+        count=odd.height,
+        examples=[f"{file}:{line}" for line in odd["line"].head(EXAMPLES)],
+    )
+    return jobs.with_columns(pl.when(pl.col("status").is_in(STATUSES)).then(pl.col("status")))
+
+
+def names_of(targets: Iterable[Target], unit: str) -> list[str]:
+    """The points in time that are given as date-times, or (for any other unit) as numbers."""
+    return [
+        t.name for t in targets if t.name in CLOCK and (t.unit == DATETIME) == (unit == DATETIME)
+    ]
+
+
+def _mostly_datetimes(rows: pl.DataFrame, column: str) -> bool:
+    text = rows.select(text_or_null(column)).to_series()
+    numbers = rows.select(number(column)).to_series()
+    return unix_us(text).count() > numbers.count()

@@ -1,0 +1,80 @@
+"""`nodes.json`: one node or a list of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from twinloop.trace.errors import InputError
+from twinloop.trace.formats.cts.units import LARGEST, MB
+from twinloop.trace.formats.streams import text
+from twinloop.trace.formats.tally import Tally
+
+NODES_FILE: Final = "nodes.json"
+
+_COLUMNS: Final = {"cpu_cores": "cores", "cpu_freq_mhz": "mhz", "mem_mb": "memory"}
+_SCHEMA: Final = {"node": pl.String, "cores": pl.Float64, "mhz": pl.Float64, "memory": pl.Float64}
+
+
+def read_nodes(file: Path, *, strict: bool, tally: Tally) -> pl.DataFrame:
+    """The nodes; an entry that cannot be used is left out and counted, or raised if strict."""
+    try:
+        document = json.loads(
+            text(file, limit=1 << 26), object_pairs_hook=_object, parse_constant=_refuse
+        )
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        line = getattr(error, "lineno", None)
+        raise InputError(f"is no JSON: {error}", file=file, line=line) from None
+    entries = document if isinstance(document, list) else [document]
+    rows = []
+    for number, entry in enumerate(entries):
+        try:
+            rows.append(_row(entry, f"[{number}]" if entries is document else "", tally))
+        except InputError as error:
+            problem = InputError(error.problem, file=file, field=error.field)
+            if strict or len(entries) == 1:
+                raise problem from None
+            example = f"{file.name}: {error.field}: {error.problem}"
+            tally.note("skipped", "nodes that cannot be read", examples=[example])
+    return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+
+
+def _row(entry: Any, where: str, tally: Tally) -> tuple[Any, ...]:
+    if not isinstance(entry, Mapping):
+        raise InputError("is no JSON object", field=where or "top level")
+    for name in entry:
+        if name != "node_id" and name not in _COLUMNS:
+            tally.note("ignored", f"field '{name}' of {NODES_FILE}")
+    name = entry.get("node_id")
+    if name is not None and not isinstance(name, str):
+        raise InputError(f"{name!r} is no text", field=f"{where}.node_id".lstrip("."))
+    figures: dict[str, float | None] = {}
+    for field, column in _COLUMNS.items():
+        value = entry.get(field)
+        place = f"{where}.{field}".lstrip(".")
+        if value is None:
+            figures[column] = None
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InputError(f"{value!r} is no number", field=place)
+        if not 0 <= value <= LARGEST:
+            raise InputError(f"{value!r} is out of range", field=place)
+        figures[column] = float(value) * (MB if column == "memory" else 1)
+    return (name, figures["cores"], figures["mhz"], figures["memory"])
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entry = dict(pairs)
+    if len(entry) < len(pairs):
+        raise ValueError("a field stands twice in one object")
+    return entry
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of JSON")

@@ -1,0 +1,50 @@
+"""The whole units of the schema, and those of a Trace."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from twinloop.trace.formats.tally import Tally
+
+KB: Final = 1 << 10
+MB: Final = 1 << 20
+
+#: Milliseconds up to here, as seconds in a double, come back to the same integer.
+LARGEST: Final = 1 << 49
+
+
+def seconds(milliseconds: pl.Series) -> pl.Series:
+    """Milliseconds as the nearest seconds.
+
+    >>> seconds(pl.Series([2800, None])).to_list()
+    [2.8, None]
+    """
+    # Polars divides by one number as it multiplies by its inverse, which is off by a bit.
+    quotients = pl.Series(milliseconds.name, milliseconds.fill_null(0).to_numpy() / 1000.0)
+    return quotients.set(milliseconds.is_null(), None) if milliseconds.null_count() else quotients
+
+
+def milliseconds(values: pl.Series, what: str, tally: Tally, *, zero: int = 0) -> pl.Series:
+    """Seconds as whole milliseconds after `zero`; what that changes is counted."""
+    whole = _bounded((values * 1000.0).round(), LARGEST - abs(zero), what, tally)
+    _note_changed(seconds(whole), values, f"{what} rounded to milliseconds", tally)
+    return whole.cast(pl.Int64) + zero
+
+
+def whole_units(values: pl.Series, unit: int, what: str, tally: Tally) -> pl.Series:
+    """Values as whole multiples of a unit that is a power of two; what that changes is counted."""
+    whole = _bounded((values / unit).round(), LARGEST, what, tally)
+    _note_changed(whole * unit, values, f"{what} rounded to whole units", tally)
+    return whole.cast(pl.Int64)
+
+
+def _bounded(values: pl.Series, limit: int, what: str, tally: Tally) -> pl.Series:
+    beyond = ~values.is_between(-limit, limit)
+    tally.note("ignored", f"{what} out of range", count=int(beyond.sum()))
+    return values.set(beyond.fill_null(False), None)
+
+
+def _note_changed(written: pl.Series, given: pl.Series, what: str, tally: Tally) -> None:
+    tally.note("repaired", what, count=int((written != given).sum()))

@@ -1,0 +1,76 @@
+"""Text files through the native parsers: the table, and what was wrong with which line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from twinloop._core import JsonLinesParser, LineProblem, SwfParser
+from twinloop.trace.errors import InputError
+from twinloop.trace.formats.streams import chunks
+from twinloop.trace.formats.tally import Tally
+from twinloop.trace.manifest import CleaningKind
+
+# What is said of one line (with what stands there, and how many fields), and of all of them.
+_WORDS: Final[dict[str, tuple[str, str]]] = {
+    "too_long": ("is longer than 1 MiB", "lines longer than 1 MiB"),
+    "field_count": ("has {found} fields, not {fields}", "lines without {fields} fields"),
+    "not_a_number": ("'{text}' is no number", "lines whose {field} is no number"),
+    "not_whole": ("'{text}' is no whole number", "lines whose {field} is no whole number"),
+    "out_of_range": ("'{text}' is too large or too small", "lines whose {field} is out of range"),
+    "malformed": ("is no JSON from '{text}' on", "lines that are no JSON"),
+    "not_an_object": ("is no JSON object: '{text}'", "lines that are no JSON object"),
+    "wrong_type": ("'{text}' is of the wrong type", "lines whose {field} is of the wrong type"),
+    "duplicate": ("a field stands there twice: '{text}'", "lines that name a field twice"),
+    "not_utf8": ("is not UTF-8 from '{text}' on", "lines that are not UTF-8"),
+    "too_deep": ("is nested more than 64 deep", "lines nested more than 64 deep"),
+    "negative": ("'{text}' is below zero", "values of {field} below zero, taken as unknown"),
+    "comment": ("is a comment between records", "comments that are not in the header"),
+}
+_KEPT: Final[dict[str, CleaningKind]] = {"negative": "repaired", "comment": "ignored"}
+
+
+def parse(
+    path: Path,
+    parser: SwfParser | JsonLinesParser,
+    fields: Sequence[str],
+    *,
+    strict: bool,
+    tally: Tally,
+) -> pl.DataFrame:
+    """The table of a file. What could not be taken as it stood is counted, or raised if strict."""
+    for chunk in chunks(path):
+        parser.feed(chunk)
+        if strict:
+            _raise_first(path, parser.problems, fields)
+    table = pl.DataFrame(parser.finish())
+    if strict or not table.height:
+        _raise_first(path, parser.problems, fields)
+    for problem in parser.problems:
+        field = fields[problem.field] if problem.field >= 0 else ""
+        tally.note(
+            _KEPT.get(problem.kind, "skipped"),
+            _WORDS[problem.kind][1].format(field=field, fields=len(fields)),
+            count=problem.count,
+            examples=[f"{path.name}:{line}" for line, _, _ in problem.places],
+        )
+    return table
+
+
+def _raise_first(path: Path, problems: Sequence[LineProblem], fields: Sequence[str]) -> None:
+    real = [problem for problem in problems if problem.kind != "comment"]
+    if not real:
+        return
+    problem = min(real, key=lambda each: each.places[0][0])
+    line, found, text = problem.places[0]
+    shown = text.decode("utf-8", errors="replace")
+    raise InputError(
+        _WORDS[problem.kind][0].format(found=found, fields=len(fields), text=shown),
+        file=path,
+        line=line,
+        field=fields[problem.field] if problem.field >= 0 else None,
+        remedy="write -1 where it is unknown" if problem.kind == "negative" else None,
+    )

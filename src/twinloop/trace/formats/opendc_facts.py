@@ -1,0 +1,71 @@
+"""What the tables of OpenDC leave open, or where they contradict each other."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from twinloop.trace.formats.opendc_topology import Topology
+from twinloop.trace.formats.tally import EXAMPLES, Tally
+
+
+def note_facts(
+    tasks: pl.DataFrame,
+    fragments: pl.DataFrame,
+    topology: Topology | None,
+    file: str,
+    tally: Tally,
+) -> None:
+    """Count what the tables leave open or contradict; nothing is changed.
+
+    Args:
+        tasks: The tasks as OpenDC calls their columns, times in ms.
+        fragments: The fragments: `task` is the row among the tasks with a submission, from 0.
+        topology: What is known of the hosts.
+        file: Name of the file of the tasks.
+        tally: Counts.
+    """
+
+    def note(what: str, found: pl.DataFrame) -> None:
+        places = [f"{file}:{row}" for row in found["line"].head(EXAMPLES)]
+        tally.note("noticed", what, count=found.height, examples=places)
+
+    submitted = tasks.filter(pl.col("submission_time").is_not_null()).with_row_index("task")
+    sums = fragments.group_by("task").agg(total=pl.col("duration").sum())
+    with_sums = submitted.join(sums, on="task", how="left", maintain_order="left")
+    tally.note("assumed", "fragments follow each other from the submission", count=fragments.height)
+    note(
+        "tasks without any fragment: their CPU use is unknown",
+        with_sums.filter(pl.col("total").is_null()),
+    )
+    note("tasks of zero length", tasks.filter(pl.col("duration") == 0))
+    note(
+        "tasks whose duration is not the sum of their fragments",
+        with_sums.filter((pl.col("duration") - pl.col("total")).abs() > 1e-6),
+    )
+    if "mem_capacity" in tasks.columns:
+        known = tasks.filter(pl.col("mem_capacity").is_not_null())
+        tally.note("assumed", "mem_capacity is in KB of 1024 bytes", count=known.height)
+    tally.note("assumed", "cpu_capacity and cpu_usage are in MHz", count=tasks.height)
+    if topology is not None and topology.cores is not None:
+        what = f"tasks that want more cores than any host has ({topology.cores:g})"
+        note(what, tasks.filter(pl.col("cpu_count") > topology.cores))
+    if "parents" in tasks.columns:
+        edges = _edges(tasks, "parents")
+        strangers = edges.join(tasks, left_on="other", right_on="id", how="anti")
+        note("parents that are no task", strangers)
+        if "children" in tasks.columns:
+            turned = _edges(tasks, "children").rename({"id": "other", "other": "id"})
+            on = ["id", "other"]
+            said_once = pl.concat(
+                [
+                    edges.join(strangers, on=on, how="anti").join(turned, on=on, how="anti"),
+                    turned.join(edges, on=on, how="anti").select(edges.columns),
+                ]
+            )
+            note("dependencies that only one of parents and children names", said_once)
+
+
+def _edges(tasks: pl.DataFrame, column: str) -> pl.DataFrame:
+    """A row per dependency: the row and id of the task, and the other one that it names."""
+    named = tasks.select("line", "id", pl.col(column).alias("other"))
+    return named.explode("other").filter(pl.col("other").is_not_null())

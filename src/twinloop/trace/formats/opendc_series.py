@@ -1,0 +1,89 @@
+"""The series beside an OpenDC workload: carbon intensity of the power, and failures of hosts.
+
+Source of names and units: OpenDC's documentation of its inputs (opendc.org).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from twinloop.trace.errors import InputError
+from twinloop.trace.formats import parquet
+from twinloop.trace.formats.text_rows import LARGEST, LATEST
+
+
+def read_carbon(path: str | Path) -> pl.DataFrame:
+    """Carbon intensity over time: `unix_ms` (int64), ascending, and `grams_per_kwh`.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     file = there + "/carbon.parquet"
+    ...     pl.DataFrame({"timestamp": [0, 900_000], "carbon_intensity": [168.0, 167.5]}
+    ...                  ).write_parquet(file)
+    ...     read_carbon(file).rows()
+    [(0, 168.0), (900000, 167.5)]
+    """
+    path = Path(path)
+    columns = {name: (name,) for name in ("timestamp", "carbon_intensity")}
+    raw = parquet.load(path, columns, required=tuple(columns))
+    series = raw.select(
+        "line",
+        unix_ms=parquet.milliseconds(raw, "timestamp", path),
+        grams_per_kwh=parquet.number(raw, "carbon_intensity", path),
+    )
+    _refuse(series, ~pl.col("unix_ms").abs().le(LATEST * 1000), path, "timestamp", "is no time")
+    _refuse_negative(series, "grams_per_kwh", path, "carbon_intensity")
+    backwards = pl.col("unix_ms") <= pl.col("unix_ms").shift(1)
+    _refuse(series, backwards, path, "timestamp", "is not after the one before it")
+    return series.select(pl.col("unix_ms").cast(pl.Int64), "grams_per_kwh")
+
+
+def read_failures(path: str | Path) -> pl.DataFrame:
+    """Failures in their order: `interval` since the last and `duration` in s, `share` of hosts.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     file = there + "/failures.parquet"
+    ...     pl.DataFrame({"failure_interval": [1000], "failure_duration": [500],
+    ...                   "failure_intensity": [0.1]}).write_parquet(file)
+    ...     read_failures(file).rows()
+    [(1.0, 0.5, 0.1)]
+    """
+    path = Path(path)
+    columns = {
+        name: (name,) for name in ("failure_interval", "failure_duration", "failure_intensity")
+    }
+    raw = parquet.load(path, columns, required=tuple(columns))
+    failures = raw.select(
+        "line",
+        interval=parquet.milliseconds(raw, "failure_interval", path) / 1e3,
+        duration=parquet.milliseconds(raw, "failure_duration", path) / 1e3,
+        share=parquet.number(raw, "failure_intensity", path),
+    )
+    for name in ("interval", "duration"):
+        _refuse_negative(failures, name, path, f"failure_{name}")
+    outside = ~pl.col("share").is_between(0, 1)
+    _refuse(failures, outside, path, "failure_intensity", "is not between 0 and 1")
+    return failures.drop("line")
+
+
+def _refuse_negative(frame: pl.DataFrame, name: str, path: Path, field: str) -> None:
+    possible = pl.col(name).is_between(0, LARGEST)
+    _refuse(frame, ~possible, path, field, "is no number that is zero or more")
+
+
+def _refuse(frame: pl.DataFrame, bad: pl.Expr, path: Path, field: str, problem: str) -> None:
+    value = {
+        "timestamp": "unix_ms",
+        "carbon_intensity": "grams_per_kwh",
+        "failure_intensity": "share",
+    }.get(field, field.removeprefix("failure_"))
+    # The first row has none before it; elsewhere a value that is not there is no value.
+    wrong = (bad & pl.col(value).is_not_null()) | pl.col(value).is_null()
+    found = frame.filter(wrong.fill_null(False))
+    if found.height:
+        raise InputError(
+            f"{found[value][0]} {problem}", file=path, line=found["line"][0], field=field
+        )

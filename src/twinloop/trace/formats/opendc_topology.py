@@ -1,0 +1,78 @@
+"""What a workload of OpenDC needs to know of the topology beside it: how fast, and how large."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from twinloop.trace.errors import InputError
+from twinloop.trace.formats.streams import text
+from twinloop.trace.formats.tally import Tally
+
+NAME = "topology.json"
+_LIMIT = 16 << 20
+_CLOCK = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(k|m|g|t)?hz\s*$", re.IGNORECASE)
+_MHZ = {"k": 1e-3, "m": 1.0, "g": 1e3, "t": 1e6, None: 1e-6}
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The clock of the fastest core in MHz, and the cores of the largest host; null: not told."""
+
+    mhz: float | None
+    cores: float | None
+
+
+def topology_beside(folder: Path, tally: Tally) -> Topology | None:
+    """What `topology.json` in the folder says; None if there is none, or none to be read."""
+    file = folder / NAME
+    if not file.is_file():
+        return None
+    try:
+        cpus = list(_cpus(json.loads(text(file, limit=_LIMIT))))
+        problem = "" if cpus else "has no host with a cpu"
+    except InputError as error:
+        problem = error.problem
+    except (ValueError, RecursionError) as error:
+        problem = f"is no JSON: {error}"
+    if problem:
+        tally.note("ignored", f"the topology beside the tables: {problem}", examples=[NAME])
+        return None
+    clocks = [clock for clock, _ in cpus if clock is not None]
+    cores = [count for _, count in cpus if count is not None]
+    return Topology(max(clocks, default=None), max(cores, default=None))
+
+
+def _cpus(document: Any) -> Iterator[tuple[float | None, float | None]]:
+    """Clock and cores of every host."""
+    for cluster in _items(document, "clusters"):
+        for host in _items(cluster, "hosts"):
+            cpu = host.get("cpu") if isinstance(host, dict) else None
+            if isinstance(cpu, dict):
+                cores = _positive(cpu.get("coreCount"))
+                sockets = _positive(cpu.get("count", 1))
+                whole = cores * sockets if cores is not None and sockets is not None else None
+                yield _mhz(cpu.get("coreSpeed")), whole
+
+
+def _items(document: Any, key: str) -> list[Any]:
+    items = document.get(key) if isinstance(document, dict) else None
+    return items if isinstance(items, list) else []
+
+
+def _positive(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > 1e18:
+        return None
+    return float(value) if math.isfinite(value) and value > 0 else None
+
+
+def _mhz(value: Any) -> float | None:
+    if isinstance(value, str) and (found := _CLOCK.match(value)):
+        number, unit = found.groups()
+        return _positive(float(number) * _MHZ[unit.lower() if unit else None])
+    return _positive(value)

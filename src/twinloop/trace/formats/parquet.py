@@ -1,0 +1,111 @@
+"""Parquet files of others: columns by any of their names, of any sensible type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from twinloop.trace.errors import FormatError, InputError
+from twinloop.trace.formats.streams import BOMB_BYTES, BOMB_RATIO
+
+MAGIC = b"PAR1"
+
+
+def load(path: Path, names: Mapping[str, Sequence[str]], required: Sequence[str]) -> pl.DataFrame:
+    """The named columns of a file, each under its first name, and `line`, the row from 1.
+
+    Args:
+        path: The file.
+        names: By the name wanted here, the names under which a file may have it.
+        required: What must be there.
+    """
+    if not path.is_file():
+        raise InputError("is no file" if path.exists() else "does not exist", file=path)
+    try:
+        with path.open("rb") as stream:
+            start = stream.read(len(MAGIC))
+        if start != MAGIC:
+            raise FormatError("is no Parquet file", file=path)
+        found = pl.scan_parquet(path, glob=False)
+        schema = found.collect_schema()
+        chosen = {
+            name: next((other for other in others if other in schema), None)
+            for name, others in names.items()
+        }
+        for name in required:
+            if chosen[name] is None:
+                raise FormatError(
+                    f"has no column '{name}'",
+                    file=path,
+                    remedy=f"it has: {', '.join(schema.names())}",
+                )
+        parts = [pl.col(other).alias(name) for name, other in chosen.items() if other is not None]
+        _check_size(path, found.select(pl.len()).collect().item(), len(parts))
+        frame = found.select(parts).collect()
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        text = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"cannot be read as Parquet: {text}", file=path) from None
+    return frame.with_row_index("line", offset=1)
+
+
+def _check_size(path: Path, rows: int, columns: int) -> None:
+    size = rows * columns * 8
+    if size > BOMB_BYTES and size > BOMB_RATIO * path.stat().st_size:
+        raise InputError(
+            f"has {rows:,} rows, more than {BOMB_RATIO} times its size",
+            file=path,
+            remedy="write it again without compression if you trust it",
+        )
+
+
+def other_columns(path: Path, names: Mapping[str, Sequence[str]]) -> list[str]:
+    """The columns of a file that `names` does not name."""
+    known = {other for others in names.values() for other in others}
+    return [name for name in pl.read_parquet_schema(path) if name not in known]
+
+
+def text(frame: pl.DataFrame, name: str, path: Path) -> pl.Expr:
+    """A column of identifiers as text: whole numbers or text."""
+    dtype = frame.schema[name]
+    if not (dtype.is_integer() or dtype in (pl.String, pl.Categorical, pl.Null)):
+        raise _wrong_type(path, name, dtype, "text or whole numbers")
+    return pl.col(name).cast(pl.String)
+
+
+def texts(frame: pl.DataFrame, name: str, path: Path) -> pl.Expr:
+    """A column of lists of identifiers as lists of text."""
+    dtype = frame.schema[name]
+    inner = dtype.inner if isinstance(dtype, pl.List) else None
+    if dtype != pl.Null and not (
+        inner is not None and (inner.is_integer() or inner in (pl.String, pl.Null))
+    ):
+        raise _wrong_type(path, name, dtype, "lists of text or whole numbers")
+    return pl.col(name).cast(pl.List(pl.String))
+
+
+def number(frame: pl.DataFrame, name: str, path: Path) -> pl.Expr:
+    """A column of numbers as float64."""
+    dtype = frame.schema[name]
+    if not (dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)):
+        raise _wrong_type(path, name, dtype, "numbers")
+    return pl.col(name).cast(pl.Float64)
+
+
+def milliseconds(frame: pl.DataFrame, name: str, path: Path) -> pl.Expr:
+    """A column of lengths of time, or of points in time since 1970, in milliseconds (float64)."""
+    dtype = frame.schema[name]
+    if isinstance(dtype, (pl.Datetime, pl.Duration)):
+        ticks = pl.col(name).cast(pl.Int64)
+        if dtype.time_unit == "ms":
+            return ticks.cast(pl.Float64)
+        # Nanoseconds since 1970 have more digits than a float64.
+        return (ticks // 1000 if dtype.time_unit == "ns" else ticks).cast(pl.Float64) / 1e3
+    if dtype == pl.Date:
+        return pl.col(name).cast(pl.Datetime("ms")).cast(pl.Int64).cast(pl.Float64)
+    return number(frame, name, path)
+
+
+def _wrong_type(path: Path, name: str, dtype: pl.DataType, wanted: str) -> InputError:
+    return FormatError(f"is of type {dtype}, not {wanted}", file=path, field=name)

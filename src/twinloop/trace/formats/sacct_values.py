@@ -1,0 +1,101 @@
+"""How `sacct` writes values: lengths of time, amounts of memory, lists of resources, states."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import polars as pl
+
+from twinloop.trace.formats.text_rows import text_or_null
+
+#: What stands for a value that there is not (yet).
+NOTHING: Final = ("Unknown", "None", "NONE", "N/A", "(null)", "None assigned", "INVALID", "NOT_SET")
+#: Time limits that are no length of time.
+NO_LIMIT: Final = ("UNLIMITED", "Partition_Limit")
+
+#: How each state of a job that has ended is called in a Trace.
+ENDED: Final = {
+    "COMPLETED": "completed",
+    "FAILED": "failed",
+    "BOOT_FAIL": "failed",
+    "CANCELLED": "cancelled",
+    "REVOKED": "cancelled",
+    "TIMEOUT": "killed",
+    "DEADLINE": "killed",
+    "OUT_OF_MEMORY": "killed",
+    "PREEMPTED": "killed",
+    "NODE_FAIL": "lost",
+}
+#: States of a job that has not ended, or whose end is told by another record.
+UNFINISHED: Final = (
+    *("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "COMPLETING", "CONFIGURING"),
+    *("REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "STAGE_OUT", "STOPPED", "SIGNALING"),
+)
+
+_LENGTH = r"^(?:([0-9]{1,6})-)?(?:([0-9]{1,6}):)?([0-9]{1,6}):([0-9]{1,6}(?:\.[0-9]{1,9})?)$"
+_MEMORY = r"^([0-9]{1,15}(?:\.[0-9]{1,9})?)([KMGTP]?)([nc]?)$"
+_POWERS: Final = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
+_TRES = re.compile(r"^(?:gres|license)/([^:=]+)(:[^=]*)?=([0-9]{1,15})$")
+
+
+def cell(column: str) -> pl.Expr:
+    """The text of a column; null where it says that there is nothing."""
+    text = text_or_null(column)
+    return pl.when(~text.is_in(NOTHING)).then(text)
+
+
+def length(column: str) -> pl.Expr:
+    """Seconds of `[DD-][HH:]MM:SS[.mmm]`; null for what is none.
+
+    >>> frame = pl.DataFrame({"t": ["1-02:00:03", "05:06.5", "UNLIMITED"]})
+    >>> frame.select(t=length("t"))["t"].to_list()
+    [93603.0, 306.5, None]
+    """
+    part = cell(column).str.extract_groups(_LENGTH).struct.field
+    days, hours, minutes, seconds = (part(str(group)).cast(pl.Float64) for group in (1, 2, 3, 4))
+    return ((days.fill_null(0) * 24 + hours.fill_null(0)) * 60 + minutes) * 60 + seconds
+
+
+def memory(column: str, default: str = "") -> pl.Expr:
+    """Bytes of `4G`, `2.5Mc`, `1180K`; a number without a unit is in units of `default`."""
+    text = cell(column)
+    unit = text.str.extract(_MEMORY, 2)
+    unit = pl.when(unit == "").then(pl.lit(default)).otherwise(unit)
+    power = unit.replace_strict(_POWERS, default=None, return_dtype=pl.Int64)
+    return text.str.extract(_MEMORY, 1).cast(pl.Float64) * pl.lit(1024.0).pow(power)
+
+
+def memory_per(column: str) -> pl.Expr:
+    """`n` for memory of each node, `c` of each core, empty for all together."""
+    return cell(column).str.extract(_MEMORY, 3)
+
+
+def resources(text: str | None) -> list[dict[str, Any]]:
+    """The further resources in a list such as `cpu=4,gres/gpu=2,gres/gpu:a100=2,mem=16G`.
+
+    The entry without a type is the sum of those with one.
+
+    >>> resources("billing=4,cpu=4,gres/gpu:a100=2,gres/gpu=2")
+    [{'name': 'gpu', 'amount': 2.0}]
+    """
+    plain: dict[str, float] = {}
+    typed: dict[str, float] = {}
+    for entry in (text or "").split(","):
+        if found := _TRES.match(entry.strip()):
+            name, kind, amount = found.groups()
+            table = typed if kind else plain
+            table[name] = table.get(name, 0.0) + float(amount)
+    return [{"name": name, "amount": amount} for name, amount in {**typed, **plain}.items()]
+
+
+def state(column: str) -> pl.Expr:
+    """The first word of a state: `CANCELLED by 1000` is CANCELLED."""
+    return cell(column).str.extract(r"^([A-Z_]+)")
+
+
+def exit_code(column: str) -> pl.Expr:
+    """The status of `status:signal`; minus the signal if there was one."""
+    status = cell(column).str.extract(r"^([0-9]{1,9}):[0-9]{1,9}$", 1).cast(pl.Int64)
+    signal = cell(column).str.extract(r"^[0-9]{1,9}:([0-9]{1,9})$", 1).cast(pl.Int64)
+    return pl.when(signal > 0).then(-signal).otherwise(status)

@@ -1,0 +1,135 @@
+"""The header of an SWF log: what it says of itself, and what is written there."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from twinloop import __version__
+from twinloop.trace.manifest import Manifest
+from twinloop.trace.trace import Trace
+
+_LABEL: Final = re.compile(r"\s*([A-Za-z]+)\s*:\s*(.*?)\s*", re.DOTALL)
+_NUMBER: Final = re.compile(r"(\d{1,15})(?:\s.*)?", re.DOTALL)
+_NUMBERED: Final = re.compile(r"(\d{1,15})\s+(.*)", re.DOTALL)
+_TEXTS: Final = {
+    "Version": "version",
+    "Computer": "computer",
+    "Installation": "installation",
+    "Acknowledge": "acknowledge",
+    "Information": "information",
+    "Conversion": "conversion",
+    "Preemption": "preemption",
+    "TimeZoneString": "time_zone",
+    "StartTime": "start_time",
+    "EndTime": "end_time",
+}
+_NUMBERS: Final = {
+    "MaxJobs": "max_jobs",
+    "MaxRecords": "max_records",
+    "MaxNodes": "max_nodes",
+    "MaxProcs": "max_procs",
+    "MaxRuntime": "max_run_time",
+    "MaxMemory": "max_memory_kb",
+    "UnixStartTime": "unix_start_time",
+}
+_LISTS: Final = {"Queue": "queues", "Partition": "partitions"}
+
+#: A name is written out in the header as long as a column has no more of them than this.
+MOST_NAMES: Final = 1000
+
+
+def facts(header: Iterable[str]) -> dict[str, Any]:
+    """What the header says in a form that programs can use.
+
+    >>> facts([" MaxProcs: 100", " Queue:  0  interactive  ", " Note: of no use to a program"])
+    {'max_procs': 100, 'queues': {'0': 'interactive'}}
+    """
+    found: dict[str, Any] = {}
+    for line in header:
+        label, value = _labelled(line)
+        if label in _TEXTS and value:
+            found.setdefault(_TEXTS[label], value)
+        elif label in _NUMBERS and (number := _NUMBER.fullmatch(value)):
+            found.setdefault(_NUMBERS[label], int(number[1]))
+        elif label in _LISTS and (entry := _NUMBERED.fullmatch(value)):
+            found.setdefault(_LISTS[label], {}).setdefault(entry[1], entry[2])
+    return found
+
+
+def header_of(
+    trace: Trace, epoch_s: int | None, records: int, names: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """The lines to write before the records, without their semicolon.
+
+    A log that came from SWF keeps its own, corrected where operations on it made it untrue.
+    `names` has the names that were numbered, from 1, by column.
+    """
+    manifest = trace.manifest
+    truth = {"UnixStartTime": epoch_s}
+    if manifest.source is not None and manifest.source.format == "swf":
+        lines = list(manifest.source.header)
+        if manifest.edits:
+            truth |= {"MaxJobs": trace.tasks.height, "MaxRecords": records}
+        lines = _corrected(lines, truth)
+        lines += [f" Note: {edit.operation} {_plain(edit.parameters)}" for edit in manifest.edits]
+    else:
+        truth |= {"MaxJobs": trace.tasks.height, "MaxRecords": records, **_size(trace)}
+        lines = [" Version: 2.2", f" Conversion: twinloop {__version__}{_whence(manifest)}"]
+        lines += [f" {label}: {value}" for label, value in truth.items() if value is not None]
+    for column, values in names.items():
+        if len(values) > MOST_NAMES:
+            lines.append(f" Note: {column}s are numbered in order of appearance")
+            continue
+        label = {"queue": "Queue: {0}  {1}", "partition": "Partition: {0}  {1}"}.get(
+            column, f"Note: {column} {{0}} is {{1}}"
+        )
+        lines += [" " + label.format(i, _plain(name)) for i, name in enumerate(values, start=1)]
+    return lines
+
+
+def _corrected(lines: Sequence[str], truth: Mapping[str, int | None]) -> list[str]:
+    written = []
+    said = set()
+    for line in lines:
+        label, value = _labelled(line)
+        if label in truth and truth[label] is not None and label not in said:
+            said.add(label)
+            number = _NUMBER.fullmatch(value)
+            if number is None or int(number[1]) != truth[label]:
+                line = f" {label}: {truth[label]}"
+        written.append(line)
+    return written + [
+        f" {label}: {value}"
+        for label, value in truth.items()
+        if value is not None and label not in said
+    ]
+
+
+def _labelled(line: str) -> tuple[str, str]:
+    match = _LABEL.fullmatch(line)
+    return (match[1], match[2]) if match else ("", "")
+
+
+def _size(trace: Trace) -> dict[str, int | None]:
+    nodes = trace.nodes
+    cores = nodes["cores"].sum() if nodes.height and not nodes["cores"].null_count() else None
+    return {
+        "MaxNodes": nodes.height or None,
+        "MaxProcs": None if cores is None else int(cores),
+    }
+
+
+def _whence(manifest: Manifest) -> str:
+    if manifest.source is None:
+        return ""
+    files = ", ".join(file.name for file in manifest.source.files[:3])
+    return f" from {manifest.source.format} {_plain(files)}".rstrip()
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, str) and value.isprintable():
+        return value
+    return json.dumps(value, ensure_ascii=True, default=str)

@@ -1,0 +1,208 @@
+"""Text logs row by row: numbered lines, cells in batches, and a sieve for what cannot be read.
+
+Whatever the size of a file, only one line and one batch of rows are held as text; a batch becomes
+columns before the next one is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from twinloop.trace.errors import InputError
+from twinloop.trace.formats.streams import chunks
+from twinloop.trace.formats.tally import EXAMPLES, Tally
+
+LONGEST_LINE = 16 << 20
+BATCH_ROWS = 1 << 14
+
+#: A number beyond this is a slip of the pen. Products of three such numbers are still finite.
+LARGEST = 1e18
+#: A time further than this from t = 0 or from 1970, in seconds (3,000 years), is none: beside it,
+#: the other times of a log would lose their milliseconds.
+LATEST = 1e11
+#: The first Unix time with ten digits (2001). No log counts so many seconds from a zero of its own.
+UNIX_TIME = 1e9
+
+_UNREADABLE = re.compile("[\x00\udc80-\udcff]")
+
+
+def lines(path: Path) -> Iterator[tuple[int, str]]:
+    r"""The lines of a text, numbered from 1, without their ends (``\n``, ``\r\n`` or ``\r``).
+
+    Bytes that are not UTF-8 become surrogates, which `unreadable` finds.
+    """
+    number = 0
+    carry = b""
+    for chunk in chunks(path):
+        block = carry + chunk
+        # A '\r' at the very end may be the first half of a '\r\n'.
+        cut = max(block.rfind(b"\n"), block.rfind(b"\r", 0, len(block) - 1)) + 1
+        carry = block[cut:]
+        if len(carry) > LONGEST_LINE:
+            raise InputError(
+                f"is longer than {LONGEST_LINE:,} bytes: this is no text log",
+                file=path,
+                line=number + block.count(b"\n", 0, cut) + 1,
+            )
+        for raw in block[:cut].splitlines():
+            number += 1
+            yield number, _decoded(raw, number)
+    for raw in carry.splitlines():
+        number += 1
+        yield number, _decoded(raw, number)
+
+
+def unreadable(text: str) -> bool:
+    r"""Does the text hold a NUL, or bytes that are not UTF-8?
+
+    >>> unreadable("J\xfcrgen"), unreadable("a\x00b")
+    (False, True)
+    """
+    return _UNREADABLE.search(text) is not None
+
+
+def header_cells(start: bytes, separator: str) -> list[str]:
+    """The cells of the first line of a text, without the blanks around them.
+
+    >>> header_cells(b"JobID|User\\n1|a", "|")
+    ['JobID', 'User']
+    """
+    text = start.decode("utf-8-sig", "replace").lstrip()
+    first = text.splitlines()[0] if text else ""
+    return [cell.strip() for cell in first.split(separator)]
+
+
+def batches(rows: Iterable[tuple[int, Sequence[str]]], width: int) -> Iterator[pl.DataFrame]:
+    """Rows of `width` cells as frames of text columns `0`, `1`..., with the column `line`."""
+    numbers: list[int] = []
+    cells: list[Sequence[str]] = []
+    for number, row in rows:
+        numbers.append(number)
+        cells.append(row)
+        if len(cells) == BATCH_ROWS:
+            yield _frame(numbers, cells, width)
+            numbers, cells = [], []
+    if cells:
+        yield _frame(numbers, cells, width)
+
+
+@dataclass(frozen=True)
+class Check:
+    """A reason for which a row cannot be read: what is wrong with which field, and where so."""
+
+    field: str
+    problem: str
+    bad: pl.Expr
+    #: The column whose text is shown.
+    column: str
+
+
+class Sieve:
+    """Takes out what cannot be read, and counts it; when strict, the first such thing raises."""
+
+    def __init__(self, path: Path, tally: Tally, *, strict: bool) -> None:
+        self.path = path
+        self.tally = tally
+        self.strict = strict
+
+    def reject(self, number: int, problem: str, *, what: str, count: int = 1) -> None:
+        """Leave out a line (or `count` lines from there on) that `what` describes."""
+        if self.strict:
+            raise InputError(problem, file=self.path, line=number)
+        self.tally.note("skipped", what, count=count, examples=[f"{self.path.name}:{number}"])
+
+    def readable(self, number: int, text: str) -> bool:
+        """Is the line text at all? One that is not is left out."""
+        if not unreadable(text):
+            return True
+        if "\x00" in text:
+            self.reject(number, "has a NUL byte", what="lines with a NUL byte")
+        else:
+            self.reject(number, "is not UTF-8", what="lines that are not UTF-8")
+        return False
+
+    def sift(self, frame: pl.DataFrame, checks: Sequence[Check]) -> pl.DataFrame:
+        """The rows of a batch that pass all checks."""
+        if not checks:
+            return frame
+        marked = frame.with_columns(
+            pl.coalesce(
+                [
+                    pl.when(check.bad.fill_null(False)).then(pl.lit(index, dtype=pl.UInt32))
+                    for index, check in enumerate(checks)
+                ]
+            ).alias("failed")
+        )
+        failed = marked.filter(pl.col("failed").is_not_null())
+        if failed.height and self.strict:
+            row = failed.row(0, named=True)
+            check = checks[row["failed"]]
+            value = row[check.column][:80]
+            raise InputError(
+                f"{value!r} {check.problem}", file=self.path, line=row["line"], field=check.field
+            )
+        for (index,), group in failed.group_by("failed", maintain_order=True):
+            check = checks[int(index)]
+            self.tally.note(
+                "skipped",
+                f"lines whose {check.field} {check.problem}",
+                count=group.height,
+                examples=[f"{self.path.name}:{line}" for line in group["line"].head(EXAMPLES)],
+            )
+        return marked.filter(pl.col("failed").is_null()).drop("failed")
+
+
+def number(column: str) -> pl.Expr:
+    """The numbers of a text column; null where there is none."""
+    return _stripped(column).cast(pl.Float64, strict=False)
+
+
+def number_check(column: str, field: str, largest: float = LARGEST) -> Check:
+    """Finds cells that are neither empty nor a number of a possible size."""
+    value = number(column)
+    good = value.is_finite().fill_null(False) & (value.abs() <= largest)
+    problem = "is no number" if largest == LARGEST else "is no time"
+    return Check(field, problem, _stripped(column).ne("") & ~good, column)
+
+
+def text_or_null(column: str) -> pl.Expr:
+    """The text of a column without blanks around it; null where there is none."""
+    stripped = _stripped(column)
+    return pl.when(stripped.ne("")).then(stripped)
+
+
+def since_first(
+    frame: pl.DataFrame, times: Sequence[str], tally: Tally
+) -> tuple[pl.DataFrame, int | None]:
+    """Times in seconds, counted from the first of them where they are Unix times; the epoch in ms.
+
+    Logs that count from a zero of their own keep it.
+    """
+    first = frame.select(pl.min_horizontal(pl.col(name).min() for name in times)).item()
+    if first is None or first < UNIX_TIME:
+        return frame, None
+    epoch_ms = int(first * 1000 // 1)
+    tally.note("assumed", "times are Unix seconds: t = 0 is the first of them", count=frame.height)
+    return frame.with_columns(pl.col(name) - epoch_ms / 1000 for name in times), epoch_ms
+
+
+def _stripped(column: str) -> pl.Expr:
+    return pl.col(column).str.strip_chars()
+
+
+def _decoded(raw: bytes, number: int) -> str:
+    text = raw.decode("utf-8", "surrogateescape")
+    return text.removeprefix("\ufeff") if number == 1 else text
+
+
+def _frame(numbers: list[int], cells: list[Sequence[str]], width: int) -> pl.DataFrame:
+    columns = list(zip(*cells, strict=True))
+    return pl.DataFrame(
+        [pl.Series("line", numbers, dtype=pl.UInt32)]
+        + [pl.Series(str(index), columns[index], dtype=pl.String) for index in range(width)]
+    )

@@ -1,0 +1,117 @@
+"""JSON documents of others: parsed with care, and read field by field with addressed errors."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any, Final
+
+from twinloop.trace.errors import FormatError, InputError
+from twinloop.trace.formats.streams import text
+from twinloop.trace.formats.tally import Tally
+from twinloop.trace.formats.text_rows import LARGEST
+
+# A tree of Python objects is twenty times the size of its text.
+_LIMIT: Final = 64 << 20
+
+
+def parse(path: Path) -> Any:
+    """The JSON document in a file; a name that stands twice in one object is an error."""
+    try:
+        return json.loads(
+            text(path, limit=_LIMIT), object_pairs_hook=_unambiguous, parse_constant=_no_constant
+        )
+    except json.JSONDecodeError as error:
+        raise InputError(f"is no JSON: {error.msg}", file=path, line=error.lineno) from None
+    except InputError as error:
+        raise InputError(error.problem, file=path, line=error.line, field=error.field) from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"is no JSON that can be read: {error}", file=path) from None
+
+
+class Fields:
+    """Reads fields of a document. What must be there and is not raises.
+
+    A number that is none is taken for unknown and counted; when strict, it raises.
+    """
+
+    def __init__(self, path: Path, tally: Tally, *, strict: bool) -> None:
+        self.path = path
+        self.tally = tally
+        self.strict = strict
+
+    def wrong(self, problem: str, where: str) -> FormatError:
+        """The error about a field, by its address in the document."""
+        return FormatError(problem, file=self.path, field=where)
+
+    def table(self, value: Any, where: str) -> dict[str, Any]:
+        """An object."""
+        if not isinstance(value, dict):
+            raise self.wrong("is no object", where)
+        return value
+
+    def rows(self, value: Any, where: str) -> list[tuple[str, dict[str, Any]]]:
+        """A list of objects, each with its address; absent: none."""
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise self.wrong("is no list", where)
+        places = [f"{where}[{index}]" for index in range(len(value))]
+        return [(at, self.table(row, at)) for at, row in zip(places, value, strict=True)]
+
+    def name(self, value: Any, where: str) -> str:
+        """A text that is not empty."""
+        found = self.name_or_none(value, where)
+        if found is None:
+            raise self.wrong("is missing", where)
+        return found
+
+    def name_or_none(self, value: Any, where: str) -> str | None:
+        """A text, if it is there."""
+        if value is None or value == "":
+            return None
+        if not isinstance(value, str):
+            raise self.wrong(f"{_shown(value)} is no text", where)
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            raise self.wrong(f"{_shown(value)} is no text in Unicode", where)
+        return value
+
+    def names(self, value: Any, where: str) -> list[str]:
+        """A list of texts; absent: none."""
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise self.wrong("is no list", where)
+        return [self.name(item, f"{where}[{index}]") for index, item in enumerate(value)]
+
+    def number(self, value: Any, where: str) -> float | None:
+        """A number that is zero or more; unknown if it is absent or none."""
+        if value is None:
+            return None
+        plain = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if plain and math.isfinite(value) and 0 <= value <= LARGEST:
+            return float(value)
+        if self.strict:
+            raise self.wrong(f"{_shown(value)} is no number that is zero or more", where)
+        field = where.rpartition(".")[2]
+        what = f"values of {field} that are no number, read as unknown"
+        self.tally.note("skipped", what, examples=[where])
+        return None
+
+
+def _shown(value: Any) -> str:
+    return ascii(value)[:80]
+
+
+def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError("stands twice in one object", field=ascii(twice)[1:-1][:80])
+    return table
+
+
+def _no_constant(name: str) -> float:
+    raise InputError(f"{name} is no number of JSON")

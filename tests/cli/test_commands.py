@@ -1,0 +1,165 @@
+"""The commands as a user meets them: what they print, write, refuse and end with."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner, Result
+
+import twinloop as tl
+from twinloop.cli import app
+from twinloop.workload.generate import generators
+
+SWF = """\
+; UnixStartTime: 1000
+; MaxProcs: 8
+1 0 5 10 4 -1 -1 4 60 -1 1 7 1 -1 1 -1 -1 -1
+2 20 -1 30 2 -1 -1 2 60 -1 0 8 1 -1 1 -1 -1 -1
+"""
+
+
+def run(*words: object, ends_with: int = 0) -> Result:
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == ends_with, result.output
+    return result
+
+
+def answer(*words: object, ends_with: int = 0) -> dict[str, object]:
+    """What --json prints: one object and nothing else."""
+    document = json.loads(run(*words, "--json", ends_with=ends_with).stdout)
+    assert isinstance(document, dict)
+    return document
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.swf"
+    path.write_text(SWF)
+    return path
+
+
+def test_the_installed_command_prints_one_json_object_and_nothing_else(log: Path) -> None:
+    command = [sys.executable, "-m", "twinloop", "inspect", str(log), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["summary"]["tasks"] == 2
+    assert done.stderr == ""
+
+
+def test_inspect_says_what_is_in_a_log(log: Path) -> None:
+    document = answer("inspect", log)
+    assert set(document) == {"path", "summary", "load", "cleaned", "problems", "manifest"}
+    assert document["summary"]["users"] == 2
+    assert document["summary"]["capacity"] == 8
+    assert document["summary"]["wait"]["known"] == 1
+    text = run("inspect", log).stdout
+    assert "2 tasks, 2 users" in text
+    assert "cores in use" in text
+
+
+def test_inspect_draws_a_page_that_needs_no_network(log: Path, tmp_path: Path) -> None:
+    run("inspect", log, "--picture", tmp_path / "load.html")
+    page = (tmp_path / "load.html").read_text()
+    assert "cores in use" in page
+    assert 'src="http' not in page
+
+
+def test_check_ends_with_what_the_gate_says(log: Path, tmp_path: Path) -> None:
+    document = answer("check", log)
+    assert document["ok"] is True
+    audit = tmp_path / "audit.md"
+    run("check", log, "-o", audit)
+    assert "lifecycle" in audit.read_text()
+    run("check", log, "-o", audit, ends_with=2)
+    log.write_text(SWF + "3 30 no number\n")
+    document = answer("check", log, ends_with=1)
+    assert document["ok"] is False
+    assert "log.swf:5" in json.dumps(document)
+
+
+def test_convert_keeps_every_field_and_writes_nothing_twice(log: Path, tmp_path: Path) -> None:
+    document = answer("convert", log, tmp_path / "log.trace")
+    assert document["tasks"] == 2
+    run("convert", tmp_path / "log.trace", tmp_path / "again.swf.gz")
+    before, after = tl.read(log), tl.read(tmp_path / "again.swf.gz")
+    assert after.tasks.drop("line").equals(before.tasks.drop("line"))
+    assert after.placements.equals(before.placements)
+    again = answer("convert", log, tmp_path / "log.trace", ends_with=2)
+    assert "there already" in str(again["error"])
+    run("convert", log, tmp_path / "log.trace", "--overwrite")
+
+
+def test_convert_cuts_scales_and_records_it(log: Path, tmp_path: Path) -> None:
+    document = answer(
+        "convert", log, tmp_path / "cut.trace", "--user", "8", "--scale-load", 2, "--by", "run-time"
+    )
+    assert document["tasks"] == 1
+    cut = tl.read(tmp_path / "cut.trace")
+    assert cut.tasks["run_time"].to_list() == [60.0]
+    assert len(cut.manifest.edits) == len(document["edits"]) == 2
+
+
+def test_csv_needs_a_map_and_takes_it_from_the_command_line(tmp_path: Path) -> None:
+    table = tmp_path / "jobs.csv"
+    table.write_text("JobID,Sent,NCPUS,Seconds\nx,1500,4,10\ny,2500,2,20\n")
+    words = ["--column", "id=JobID", "--column", "submit=Sent", "--unit", "submit=ms"]
+    words += ["--column", "requested_cores=NCPUS", "--column", "run_time=Seconds"]
+    document = answer("inspect", table, *words)
+    assert document["summary"]["core_seconds"] == 80
+    wrong = answer("inspect", table, "--column", "id=Job", ends_with=2)
+    assert "JobID" in wrong["error"]["message"]
+
+
+@pytest.mark.parametrize("name", generators())
+def test_every_generator_teaches_and_writes_a_log_that_passes_the_gate(
+    name: str, tmp_path: Path
+) -> None:
+    assert "--seed" in run("generate", name, "--help").stdout
+    document = answer("generate", name, tmp_path / "made.trace", "--seed", 3)
+    assert document["seed"] == 3
+    made = tl.read(tmp_path / "made.trace")
+    assert made.tasks.height == document["tasks"] > 0
+    assert made.manifest.seed == 3
+    assert answer("check", tmp_path / "made.trace")["ok"] is True
+    run("generate", name, tmp_path / "made.swf.gz", "--seed", 3)
+    assert tl.read(tmp_path / "made.swf.gz").tasks.height == made.tasks.height
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
+    for output in ("a.swf", "b.swf"):
+        run("generate", "lublin", tmp_path / output, "--seed", 5)
+    assert (tmp_path / "a.swf").read_bytes() == (tmp_path / "b.swf").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["inspect", "nowhere.swf"], "nowhere.swf: does not exist"),
+        (["inspect", "{log}", "--format", "xml"], "no format is called 'xml'"),
+        (["convert", "{log}", "out.unknown"], "does not say which format"),
+        (["convert", "{log}", "out.csv", "--to", "csv"], "can only be read"),
+        (["generate", "poisson", "x.trace", "--tasks", "-4"], "tasks"),
+    ],
+)
+def test_bad_input_is_an_error_that_says_what_to_do(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = [word.format(log=log) for word in words]
+    assert message in run(*words, ends_with=2).stderr
+    document = answer(*words, ends_with=2)
+    assert message in document["error"]["message"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["log.swf"]
+
+
+def test_an_interrupted_write_leaves_nothing(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
+    CliRunner().invoke(app, ["convert", str(log), str(tmp_path / "out.trace")])
+    assert [entry.name for entry in tmp_path.iterdir()] == ["log.swf"]
