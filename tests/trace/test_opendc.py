@@ -174,7 +174,7 @@ def test_older_names_of_files_and_columns(tmp_path: Path) -> None:
     assert trace.tasks.select("run_time", "requested_cores", "requested_memory").row(0) == (
         60.0,
         4.0,
-        100_000.0,
+        100 * 1024.0,
     )
     assert trace.usage.select("t", "cpu").row(0) == (60.0, 180.0)
     assert count(trace, "the column time of trace.parquet") == 1

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from twinloop.trace.errors import FormatError, InputError
 from twinloop.trace.formats.sacct import FORMAT, read
-from twinloop.trace.formats.sacct_values import ENDED
+from twinloop.trace.formats.sacct.values import ENDED
 from twinloop.trace.tables import STATUSES
 from twinloop.trace.trace import Trace
 

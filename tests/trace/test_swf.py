@@ -337,7 +337,7 @@ def test_what_has_no_place_is_counted(path: Path) -> None:
     assert [str(note) for note in trace.manifest.cleaned] == [
         "ignored 1: comments that are not in the header (log.swf:4)",
         "assumed 1: header lines that are not UTF-8 are Latin-1",
-        "ignored 1: MaxRecords of the header: it says 9, the log has 2",
+        "noticed 1: MaxRecords of the header: it says 9, the log has 2",
         "ignored 1: status codes that the format does not have (log.swf:5)",
         "ignored 1: CPU time or memory per processor where the processors are unknown (log.swf:5)",
     ]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from twinloop.trace.errors import InputError
 from twinloop.trace.formats.streams import first_bytes
-from twinloop.trace.formats.wf_graph import cycle
 from twinloop.trace.formats.wfcommons import FORMAT, read
+from twinloop.trace.formats.wfcommons.graph import cycle
 from twinloop.trace.trace import Trace
 
 # J. McDonald, dissertation (University of Hawai'i, 2026), Table 9.2: tasks, work in minutes, files,

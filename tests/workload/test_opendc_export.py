@@ -32,7 +32,7 @@ def test_types_are_those_that_opendc_reads(tmp_path):
             "id": ["3", "4"],
             "submit": [0.0, 1.5],
             "requested_cores": [2.0, 1.0],
-            "requested_memory": [2e9, 1500.0],
+            "requested_memory": [2e6 * 1024, 1500.0],
             "run_time": [10.0, 20.0],
             "deadline": [None, 60.0],
             "parents": [None, ["3"]],
@@ -81,7 +81,7 @@ def sampled():
                 "t": [1.735, 2.736],
                 "dt": [1.008, 1.001],
                 "cpu": [1.000, 1.010],
-                "rss": [100_000e3, 129_984e3],
+                "rss": [100_000 * 1024.0, 129_984 * 1024.0],
             }
         ),
         nodes=pl.DataFrame(

@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from twinloop.trace.errors import FormatError, InputError
+from twinloop.trace.formats.clock import in_units
 from twinloop.trace.formats.streams import BOMB_BYTES, BOMB_RATIO
 
 MAGIC = b"PAR1"
@@ -101,7 +102,7 @@ def milliseconds(frame: pl.DataFrame, name: str, path: Path) -> pl.Expr:
         if dtype.time_unit == "ms":
             return ticks.cast(pl.Float64)
         # Nanoseconds since 1970 have more digits than a float64.
-        return (ticks // 1000 if dtype.time_unit == "ns" else ticks).cast(pl.Float64) / 1e3
+        return in_units(ticks // 1000 if dtype.time_unit == "ns" else ticks)
     if dtype == pl.Date:
         return pl.col(name).cast(pl.Datetime("ms")).cast(pl.Int64).cast(pl.Float64)
     return number(frame, name, path)

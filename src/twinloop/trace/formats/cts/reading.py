@@ -11,9 +11,10 @@ import polars as pl
 from twinloop._core import JsonLinesParser
 from twinloop.trace.errors import FormatError, InputError
 from twinloop.trace.formats import native
+from twinloop.trace.formats.clock import seconds
 from twinloop.trace.formats.cts.attribution import attribute
 from twinloop.trace.formats.cts.nodes import NODES_FILE, read_nodes
-from twinloop.trace.formats.cts.units import KB, LARGEST, seconds
+from twinloop.trace.formats.cts.units import KB, LARGEST
 from twinloop.trace.formats.streams import source_file
 from twinloop.trace.formats.tally import Tally
 from twinloop.trace.manifest import Manifest, Source

@@ -6,6 +6,7 @@ from typing import Final
 
 import polars as pl
 
+from twinloop.trace.formats.clock import seconds
 from twinloop.trace.formats.tally import Tally
 
 KB: Final = 1 << 10
@@ -13,17 +14,6 @@ MB: Final = 1 << 20
 
 #: Milliseconds up to here, as seconds in a double, come back to the same integer.
 LARGEST: Final = 1 << 49
-
-
-def seconds(milliseconds: pl.Series) -> pl.Series:
-    """Milliseconds as the nearest seconds.
-
-    >>> seconds(pl.Series([2800, None])).to_list()
-    [2.8, None]
-    """
-    # Polars divides by one number as it multiplies by its inverse, which is off by a bit.
-    quotients = pl.Series(milliseconds.name, milliseconds.fill_null(0).to_numpy() / 1000.0)
-    return quotients.set(milliseconds.is_null(), None) if milliseconds.null_count() else quotients
 
 
 def milliseconds(values: pl.Series, what: str, tally: Tally, *, zero: int = 0) -> pl.Series:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from twinloop.trace.formats.opendc_topology import Topology
+from twinloop.trace.formats.opendc.topology import Topology
 from twinloop.trace.formats.tally import EXAMPLES, Tally
 
 

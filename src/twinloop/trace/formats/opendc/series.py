@@ -11,6 +11,7 @@ import polars as pl
 
 from twinloop.trace.errors import InputError
 from twinloop.trace.formats import parquet
+from twinloop.trace.formats.clock import in_units
 from twinloop.trace.formats.text_rows import LARGEST, LATEST
 
 
@@ -58,8 +59,8 @@ def read_failures(path: str | Path) -> pl.DataFrame:
     raw = parquet.load(path, columns, required=tuple(columns))
     failures = raw.select(
         "line",
-        interval=parquet.milliseconds(raw, "failure_interval", path) / 1e3,
-        duration=parquet.milliseconds(raw, "failure_duration", path) / 1e3,
+        interval=in_units(parquet.milliseconds(raw, "failure_interval", path)),
+        duration=in_units(parquet.milliseconds(raw, "failure_duration", path)),
         share=parquet.number(raw, "failure_intensity", path),
     )
     for name in ("interval", "duration"):

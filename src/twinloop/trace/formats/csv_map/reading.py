@@ -15,7 +15,8 @@ from typing import Final
 import polars as pl
 
 from twinloop.trace.errors import FormatError, InputError
-from twinloop.trace.formats.csv_values import (
+from twinloop.trace.formats.clock import in_units
+from twinloop.trace.formats.csv_map.values import (
     DATETIME,
     PLACING,
     TARGETS,
@@ -219,7 +220,7 @@ def _from_zero(
         return since_first(jobs, numbers, tally) if numbers else (jobs, None)
     first = jobs.select(pl.min_horizontal(pl.col(name).min() for name in dates)).item()
     epoch_ms = 0 if first is None else first // 1000
-    jobs = jobs.with_columns((pl.col(name) - epoch_ms * 1000) / 1e6 for name in dates)
+    jobs = jobs.with_columns(in_units(pl.col(name) - epoch_ms * 1000, 1e6) for name in dates)
     return jobs, None if first is None else epoch_ms
 
 

@@ -14,9 +14,9 @@ from typing import Final
 import polars as pl
 
 from twinloop.trace.errors import FormatError, InputError
-from twinloop.trace.formats import sacct_values as values
-from twinloop.trace.formats.clock import unix_us
+from twinloop.trace.formats.clock import in_units, unix_us
 from twinloop.trace.formats.registry import Format
+from twinloop.trace.formats.sacct import values
 from twinloop.trace.formats.streams import source_file
 from twinloop.trace.formats.tally import EXAMPLES, Tally
 from twinloop.trace.formats.text_rows import (
@@ -217,7 +217,7 @@ def _from_zero(jobs: pl.DataFrame) -> tuple[pl.DataFrame, int | None]:
     first = jobs.select(pl.coalesce(pl.col("Submit").min(), anything)).item()
     epoch_ms = None if first is None else first // 1000
     zero = 0 if epoch_ms is None else epoch_ms * 1000
-    return jobs.with_columns((pl.col(name) - zero) / 1e6 for name in _TIMES), epoch_ms
+    return jobs.with_columns(in_units(pl.col(name) - zero, 1e6) for name in _TIMES), epoch_ms
 
 
 def _tasks(jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:

@@ -17,9 +17,9 @@ import polars as pl
 
 from twinloop.trace.errors import InputError
 from twinloop.trace.formats import parquet
-from twinloop.trace.formats.opendc_facts import note_facts
-from twinloop.trace.formats.opendc_series import read_carbon, read_failures
-from twinloop.trace.formats.opendc_topology import Topology, topology_beside
+from twinloop.trace.formats.clock import in_units, seconds
+from twinloop.trace.formats.opendc.facts import note_facts
+from twinloop.trace.formats.opendc.topology import Topology, topology_beside
 from twinloop.trace.formats.registry import Format
 from twinloop.trace.formats.streams import source_file
 from twinloop.trace.formats.tally import EXAMPLES, Tally
@@ -27,8 +27,6 @@ from twinloop.trace.formats.text_rows import LARGEST, LATEST
 from twinloop.trace.manifest import Manifest, Source
 from twinloop.trace.tables import RESOURCES
 from twinloop.trace.trace import Trace
-
-__all__ = ["FORMAT", "read", "read_carbon", "read_failures"]
 
 #: The two files of a folder, as they are called now and were called before.
 PAIRS: Final = (("tasks.parquet", "fragments.parquet"), ("meta.parquet", "trace.parquet"))
@@ -236,11 +234,12 @@ def _reference(
 def _usage(fragments: pl.DataFrame, tasks: pl.DataFrame, epoch_ms: int, mhz: float) -> pl.DataFrame:
     submitted = tasks.filter(pl.col("submission_time").is_not_null())
     at = submitted["submission_time"].gather(fragments["task"]) - epoch_ms
+    length = seconds(fragments["duration"])
     return fragments.select(
         task=submitted["id"].gather(fragments["task"]),
-        t=(at + fragments["until"]) / 1e3,
-        dt=pl.col("duration") / 1e3,
-        cpu=pl.col("cpu_usage") / mhz * (pl.col("duration") / 1e3),
+        t=seconds(at + fragments["until"]),
+        dt=length,
+        cpu=pl.col("cpu_usage") / mhz * length,
         line=pl.col("line"),
     )
 
@@ -248,9 +247,9 @@ def _usage(fragments: pl.DataFrame, tasks: pl.DataFrame, epoch_ms: int, mhz: flo
 def _as_tasks(tasks: pl.DataFrame, epoch_ms: int) -> pl.DataFrame:
     columns = {
         "id": pl.col("id"),
-        "submit": (pl.col("submission_time") - epoch_ms) / 1e3,
+        "submit": in_units(pl.col("submission_time") - epoch_ms),
         "requested_cores": pl.col("cpu_count"),
-        "run_time": pl.col("duration") / 1e3,
+        "run_time": in_units(pl.col("duration")),
         "line": pl.col("line"),
     }
     there = tasks.columns
@@ -263,7 +262,7 @@ def _as_tasks(tasks: pl.DataFrame, epoch_ms: int) -> pl.DataFrame:
     if "deadline" in there:
         # OpenDC writes -1 for none.
         known = pl.col("deadline") >= 0
-        columns["deadline"] = pl.when(known).then((pl.col("deadline") - epoch_ms) / 1e3)
+        columns["deadline"] = pl.when(known).then(in_units(pl.col("deadline") - epoch_ms))
     if "gpu_count" in there:
         gpu = pl.struct(pl.lit("gpu").alias("name"), pl.col("gpu_count").alias("amount"))
         gpus = pl.concat_list(gpu).cast(RESOURCES)

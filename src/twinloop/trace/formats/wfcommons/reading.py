@@ -21,8 +21,8 @@ from twinloop.trace.formats.clock import unix_us
 from twinloop.trace.formats.registry import Format
 from twinloop.trace.formats.streams import source_file
 from twinloop.trace.formats.tally import Tally
-from twinloop.trace.formats.wf_document import Fields, parse
-from twinloop.trace.formats.wf_graph import cycle
+from twinloop.trace.formats.wfcommons.document import Fields, parse
+from twinloop.trace.formats.wfcommons.graph import cycle
 from twinloop.trace.manifest import Manifest, Source
 from twinloop.trace.tables import TABLES
 from twinloop.trace.trace import Trace
