@@ -12,7 +12,7 @@ from typing import Any
 
 from measure import Goal, Result, Table
 
-TOPICS = ("sharing", "processes", "flows", "memory", "threads", "traces")
+TOPICS = ("sharing", "processes", "flows", "memory", "threads", "traces", "sessions")
 
 
 def cell(value: Any, form: str) -> str:

@@ -1,4 +1,4 @@
-"""Reading traces: SWF against pandas, CTS against Polars and json, and the memory of both."""
+"""Reading traces: SWF against pandas, CTS against Polars and json, OpenDC; and their memory."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,17 @@ from measure import BUILD, HERE, Goal, Result, Table, side_by_side
 from memory import forget_the_past, resident
 
 from twinloop._core import JsonLinesParser, SwfParser
-from twinloop.trace.formats import cts, swf
+from twinloop.trace.formats import cts, opendc, swf
 from twinloop.trace.formats.cts.reading import SAMPLES
 from twinloop.trace.formats.streams import chunks
+from twinloop.workload import Workload, WorkloadArrays
 
 JOBS = 202_871  # as many as HPC2N-2002 has
 FASTER = 2.0
 MB_PER_SECOND = 100.0
 TIMES_THE_ARRAYS = 3.0
+TASKS, FRAGMENTS = 7_850, 2_323_475  # as many as SURF's week has
+SECONDS = 1.5
 DATA = Path(os.environ.get("TWINLOOP_DATA", HERE.parent.parent / "shared" / "data"))
 
 
@@ -87,6 +91,38 @@ def made_cts(samples: int) -> Path:
                 f'"node_id":"node-{node[i]}","exit_status":0}}\n'
             )
     (folder / "nodes.json").write_text("[]")
+    return folder
+
+
+def made_opendc(tasks: int, fragments: int) -> Path:
+    """Tasks of 16 cores with fragments of 30 s, a fifth of them without any."""
+    folder = BUILD / f"made-{fragments}.opendc"
+    if folder.exists():
+        return folder
+    rng = np.random.default_rng(1)
+    submit = np.sort(rng.integers(0, 7 * 86_400_000, tasks))
+    shares = rng.pareto(1.0, tasks) * (np.arange(tasks) % 5 > 0)
+    count = np.floor(shares / shares.sum() * fragments).astype(int)
+    count[np.argmax(count)] += fragments - count.sum()
+    ids = [str(2_000_000 + i) for i in range(tasks)]
+    folder.mkdir(parents=True)
+    pl.DataFrame(
+        {
+            "id": ids,
+            "submission_time": pl.Series(1_665_093_600_000 + submit).cast(pl.Datetime("ms")),
+            "duration": count * 30_000 + 5_000,
+            "cpu_count": pl.Series([16] * tasks, dtype=pl.Int32),
+            "cpu_capacity": [33_600.0] * tasks,
+            "mem_capacity": [100_000] * tasks,
+        }
+    ).write_parquet(folder / "tasks.parquet")
+    pl.DataFrame(
+        {
+            "id": pl.Series(ids).gather(np.repeat(np.arange(tasks), count)),
+            "duration": np.full(fragments, 30_000),
+            "cpu_usage": np.round(rng.random(fragments) * 33_600),
+        }
+    ).write_parquet(folder / "fragments.parquet")
     return folder
 
 
@@ -189,6 +225,45 @@ def read_cts(result: Result, quick: bool) -> None:
     )
 
 
+def compiled(folder: Path) -> WorkloadArrays:
+    return Workload.from_trace(opendc.read(folder)).to_arrays()
+
+
+def compile_opendc(result: Result, quick: bool) -> None:
+    table = Table(
+        "OpenDC's tables, loaded and compiled to the arrays of a simulation (elapsed seconds)",
+        {"log": "s", "fragments": ",d", "Parquet alone": ".2f", "Trace": ".2f", "arrays": ".2f"},
+        note="Parquet alone: polars.read_parquet of both files; Trace: read, checked, hashed; "
+        "arrays: that and the demand of every task. Best of the repetitions.",
+    )
+    surf = DATA / "surf"
+    logs = {"made up": made_opendc(TASKS, FRAGMENTS), "SURF": surf if surf.exists() else None}
+    for name, folder in logs.items():
+        if folder is None:
+            continue
+        contestants: dict[str, Callable[[], Any]] = {
+            "Parquet alone": lambda folder=folder: [
+                pl.read_parquet(folder / name) for name in ("tasks.parquet", "fragments.parquet")
+            ],
+            "Trace": lambda folder=folder: opendc.read(folder),
+            "arrays": lambda folder=folder: compiled(folder),
+        }
+        seconds, answers = side_by_side(contestants, 3 if quick else 7, clock=time.perf_counter)
+        rows = answers["Parquet alone"][1].height
+        if answers["Trace"].usage.height != rows:
+            result.failures.append(f"traces: {name}: the Trace has another number of fragments")
+        table.rows.append([name, rows, *(seconds[c] for c in contestants)])
+        result.goals.append(
+            Goal(
+                f"OpenDC loaded and compiled, {name}",
+                f"under {SECONDS} s",
+                f"{seconds['arrays']:.2f} s",
+                seconds["arrays"] < SECONDS,
+            )
+        )
+    result.tables.append(table)
+
+
 def size(frame: pl.DataFrame) -> int:
     """Bytes of the arrays in which anything is known.
 
@@ -208,8 +283,12 @@ def size(frame: pl.DataFrame) -> int:
 
 def grow(kind: str, path: Path) -> tuple[int, int]:
     """Bytes by which the peak of reading exceeds what was resident before; size of the arrays."""
-    read = {"swf": swf.read, "cts": cts.read}[kind]
-    read(made_swf(1000) if kind == "swf" else made_cts(1000))
+    read, small = {
+        "swf": (swf.read, lambda: made_swf(1000)),
+        "cts": (cts.read, lambda: made_cts(1000)),
+        "opendc": (opendc.read, lambda: made_opendc(10, 1000)),
+    }[kind]
+    read(small())
     forget_the_past()
     before = resident("VmRSS")
     trace = read(path)
@@ -223,7 +302,11 @@ def keep_small(result: Result, quick: bool) -> None:
         {"file": "s", "peak": ".1f", "arrays": ".1f", "ratio": ".2f"},
         note="Peak resident set minus the resident set before, against the size of the arrays.",
     )
-    for kind, path in (("swf", made_swf(JOBS)), ("cts", made_cts(250_000 if quick else 1_000_000))):
+    for kind, path in (
+        ("swf", made_swf(JOBS)),
+        ("cts", made_cts(250_000 if quick else 1_000_000)),
+        ("opendc", made_opendc(TASKS, FRAGMENTS)),
+    ):
         answer = subprocess.run(
             [sys.executable, __file__, kind, str(path)], check=True, capture_output=True, text=True
         )
@@ -241,7 +324,12 @@ def keep_small(result: Result, quick: bool) -> None:
 
 
 # One function per table, in the order in which they are printed.
-PARTS: tuple[Callable[[Result, bool], None], ...] = (read_swf, read_cts, keep_small)
+PARTS: tuple[Callable[[Result, bool], None], ...] = (
+    read_swf,
+    read_cts,
+    compile_opendc,
+    keep_small,
+)
 
 
 def run(quick: bool) -> Result:
