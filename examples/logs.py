@@ -37,11 +37,11 @@ def main() -> None:
 
     step("generate", "sessions", "log.swf", "--tasks", "3000", "--users", "25", "--seed", "1",
          "--overwrite", folder=folder)  # fmt: skip
-    step("inspect", "log.swf", "--picture", "load.html", folder=folder)
+    step("inspect", "log.swf", "--picture", "load.html", "--overwrite", folder=folder)
     step("check", "log.swf", folder=folder)
     step("convert", "log.swf", "day.opendc", "--end", "86400", "--overwrite", folder=folder)
     sessions(folder / "log.swf", wanted.picture or folder / "sessions.svg")
-    print(f"\nall of it is in {folder}")
+    print(f"\nall of it is in {folder}; `. .venv/bin/activate` puts `twinloop` on the path")
 
 
 if __name__ == "__main__":

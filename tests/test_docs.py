@@ -1,16 +1,23 @@
 """Law: what the documentation says of the tables is what the tables are."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from twinloop.trace import TABLES
+from twinloop.trace.tables import Column
+from twinloop.workload import COLUMNS
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "traces.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+#: The files of a workload are those of a Trace, and stand on the page of the Trace.
+OWN = {table: columns for table, columns in COLUMNS.items() if columns is not TABLES.get(table)}
 
 
-def described() -> str:
-    """The tables in Markdown, as docs/traces.md holds them."""
+def described(tables: Mapping[str, Mapping[str, Column]]) -> str:
+    """The tables in Markdown, as the pages hold them."""
     parts = []
-    for table, columns in TABLES.items():
+    for table, columns in tables.items():
         parts.append(f"### `{table}`\n\n| column | type | unit | meaning |\n|---|---|---|---|")
         for name, column in columns.items():
             kind = str(column.dtype).partition("(")[0].replace("Utf8", "String")
@@ -19,5 +26,10 @@ def described() -> str:
     return "\n".join(parts)
 
 
-def test_the_page_describes_every_column() -> None:
-    assert described() in PAGE.read_text(encoding="utf-8"), "write described() into the page"
+@pytest.mark.parametrize(("page", "tables"), [("traces.md", TABLES), ("workload.md", OWN)])
+def test_the_page_describes_every_column(
+    page: str, tables: Mapping[str, Mapping[str, Column]]
+) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    assert described(tables) in text, "write described() into the page"
+    assert text.count("| column | type | unit | meaning |") == len(tables)

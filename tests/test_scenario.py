@@ -19,6 +19,7 @@ from twinloop.platform import DescriptionError, Platform
 from twinloop.scenario import POLICIES, Contention, Model, Scenario
 from twinloop.scenario.schema import FOLDER, schemas
 from twinloop.trace import InputError, Manifest, Trace
+from twinloop.workload import Sessions
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 HEAD = "platform: 2x8@2400MHz\nworkload: log.swf\npolicy: easy\n"
@@ -40,6 +41,21 @@ def test_the_example_is_read_whole() -> None:
     assert scenario.model.contention.kinds["cache"].pressure == 0.3
     assert (scenario.model.demand, scenario.seed) == ("elastic", 7)
     assert scenario.workload.resolve(scenario.seed).tasks.height == 100
+
+
+def test_a_source_may_be_an_object_and_is_written_as_ever() -> None:
+    users = Sessions(by="last", threshold="30min")
+    scenario = SIMPLE.replace(source=users)
+    assert scenario == Scenario(
+        platform="2x8@2400MHz", workload="log.swf", policy="easy", source=users
+    )
+    assert scenario.source.sessions == users
+    assert scenario.to_dict()["source"] == {"sessions": {"by": "last", "threshold": 1800}}
+    assert Scenario.from_text(scenario.to_yaml()) == scenario
+    assert Scenario.from_manifest(scenario.to_manifest()) == scenario
+    changed = scenario.replace(**{"source.sessions.threshold": "1h"})
+    assert changed.source.sessions == Sessions(by="last", threshold=3600)
+    assert scenario.replace(source="rigid") == SIMPLE
 
 
 def test_overrides_change_the_platform_of_the_run_and_no_other() -> None:

@@ -19,7 +19,7 @@ template <class Parser>
 class Fed {
   public:
     template <class... Arguments>
-    explicit Fed(Arguments&&... arguments) : parser(std::forward<Arguments>(arguments)...) {}
+    explicit Fed(Arguments&&... arguments) : parser_(std::forward<Arguments>(arguments)...) {}
     Fed(const Fed&) = delete;
     Fed& operator=(const Fed&) = delete;
     Fed(Fed&&) = delete;
@@ -27,21 +27,19 @@ class Fed {
     ~Fed() = default;
 
     void feed(const nb::bytes& data) {
-        alone([&] { parser.feed({static_cast<const char*>(data.data()), data.size()}); });
+        alone([&] { parser_.feed({static_cast<const char*>(data.data()), data.size()}); });
     }
     std::shared_ptr<const io::Table> finish() {
         std::shared_ptr<const io::Table> table;
-        alone([&] { table = std::make_shared<const io::Table>(parser.finish()); });
+        alone([&] { table = std::make_shared<const io::Table>(parser_.finish()); });
         finished_ = true;
         return table;
     }
     // What the parser has noted, when no other thread is feeding it.
     [[nodiscard]] const Parser& look() const {
         if (busy_) throw std::runtime_error("another thread is feeding this parser");
-        return parser;
+        return parser_;
     }
-
-    Parser parser;
 
   private:
     template <class Work>
@@ -53,6 +51,7 @@ class Fed {
         work();
     }
 
+    Parser parser_;
     bool busy_ = false;
     bool finished_ = false;
 };
@@ -158,7 +157,8 @@ void bind_io(nb::module_& module) {
         "others",
         [](const JsonLines& self) {
             nb::dict names;
-            for (const auto& [name, count] : self.look().others()) names[name.c_str()] = count;
+            for (const auto& [name, count] : self.look().others())
+                names[nb::str(name.data(), name.size())] = count;
             return names;
         },
         nb::sig("def others(self) -> dict[str, int]"),

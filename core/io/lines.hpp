@@ -53,8 +53,6 @@ class Lines {
         if (!kept_.empty()) emit({}, take);
     }
 
-    [[nodiscard]] std::uint64_t count() const { return count_; }
-
   private:
     static constexpr char mark[] = {'\xEF', '\xBB', '\xBF'};
 

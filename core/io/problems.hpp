@@ -64,7 +64,6 @@ class Problems {
             it->first.push_back({line, found, std::string(text.substr(0, text_length))});
     }
     [[nodiscard]] const std::vector<Problem>& all() const { return all_; }
-    [[nodiscard]] bool any() const { return !all_.empty(); }
 
   private:
     std::vector<Problem> all_;  // one for each kind and field

@@ -163,3 +163,61 @@ def test_an_interrupted_write_leaves_nothing(
     monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
     CliRunner().invoke(app, ["convert", str(log), str(tmp_path / "out.trace")])
     assert [entry.name for entry in tmp_path.iterdir()] == ["log.swf"]
+
+
+def test_the_input_is_never_written_to(log: Path) -> None:
+    for words in (
+        ["inspect", log, "--picture", log],
+        ["check", log, "-o", log],
+        ["convert", log, log],
+    ):
+        assert "is the input" in run(*words, "--overwrite", ends_with=2).stderr
+    assert log.read_text() == SWF
+
+
+def test_a_picture_or_a_user_that_is_wrong_is_refused(log: Path, tmp_path: Path) -> None:
+    (tmp_path / "load.html").write_text("mine")
+    assert (
+        "there already"
+        in run("inspect", log, "--picture", tmp_path / "load.html", ends_with=2).stderr
+    )
+    assert (tmp_path / "load.html").read_text() == "mine"
+    refused = run("convert", log, tmp_path / "out.trace", "--user", "nine", ends_with=2)
+    assert "--user nine: no task has it" in refused.stderr
+
+
+def test_names_with_brackets_are_names(tmp_path: Path) -> None:
+    path = tmp_path / "log[bold] [red].swf"
+    path.write_text(SWF)
+    assert "log[bold] [red].swf" in run("inspect", path).stdout.replace("\n", "")
+    said = run("convert", path, tmp_path / "out[red].swf").stdout
+    assert "out[red].swf" in said.replace("\n", "")
+
+
+def test_times_are_taken_as_people_write_them(log: Path, tmp_path: Path) -> None:
+    assert answer("convert", log, tmp_path / "a.trace", "--start", "10s")["tasks"] == 1
+    assert answer("convert", log, tmp_path / "b.trace", "--warm-up", "50%")["tasks"] == 1
+    wrong = answer("convert", log, tmp_path / "c.trace", "--start", "soon", ends_with=2)
+    assert "--start must be a duration" in wrong["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "is empty"), (b"a,b,c\n1,2,3\n", "looks like a table"), (b"\x1f\x8b\x08", "to its end")],
+)
+def test_a_file_of_no_known_format_is_told_what_it_looks_like(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    (tmp_path / "thing").write_bytes(content)
+    assert message in run("inspect", tmp_path / "thing", ends_with=2).stderr
+
+
+def test_options_of_another_format_are_refused_but_not_for_a_log_beside(
+    log: Path, tmp_path: Path
+) -> None:
+    table = tmp_path / "jobs.csv"
+    table.write_text("JobID,Sent\nx,1\n")
+    words = ["--column", "id=JobID", "--column", "submit=Sent"]
+    assert "--column is for csv" in run("inspect", log, *words, ends_with=2).stderr
+    merged = answer("convert", table, tmp_path / "both.trace", *words, "--merge", log)
+    assert merged["tasks"] == 3

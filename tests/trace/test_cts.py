@@ -209,6 +209,13 @@ def test_fields_that_nobody_asked_for_are_counted_by_name() -> None:
     assert others[""] == 300 - 254
 
 
+def test_fields_that_nobody_asked_for_keep_their_whole_name() -> None:
+    parser = JsonLinesParser([("n", "int64")])
+    parser.feed(b'{"k\\u0000one":1,"k\\u0000two":2,"k":3}\n')
+    parser.finish()
+    assert parser.others == {"k\x00one": 1, "k\x00two": 1, "k": 1}
+
+
 def test_a_column_of_an_unknown_type_is_refused() -> None:
     with pytest.raises(ValueError, match="no column has the type 'int32'"):
         JsonLinesParser([("n", "int32")])

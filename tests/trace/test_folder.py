@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinloop.trace import Cleaning, DamagedTraceError, InputError, Manifest, Trace, TwinloopError
+from twinloop.trace import (
+    Cleaning,
+    DamagedTraceError,
+    InputError,
+    Manifest,
+    Trace,
+    TwinloopError,
+    read,
+    write,
+)
 
 TIMES = st.floats(allow_nan=False, allow_infinity=False) | st.none()
 TASKS = st.lists(
@@ -59,12 +68,34 @@ def test_a_folder_that_is_there_is_replaced_only_when_asked(tmp_path: Path) -> N
     assert [entry.name for entry in tmp_path.iterdir()] == ["run"]
 
 
-def test_a_folder_of_something_else_is_never_replaced(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["trace", "cts", "opendc"])
+@pytest.mark.parametrize("beside", ["manifest.json", "invocations.jsonl", "tasks.parquet"])
+def test_a_folder_that_holds_something_else_is_never_replaced(
+    tmp_path: Path, form: str, beside: str
+) -> None:
     (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / beside).write_text("{}")
     (tmp_path / "thesis" / "chapter.tex").write_text("years of work")
-    with pytest.raises(InputError, match="no trace folder"):
-        small().save(tmp_path / "thesis", overwrite=True)
+    with pytest.raises(InputError, match="thesis: is there and holds something else"):
+        write(small(), tmp_path / "thesis", form, overwrite=True)
     assert (tmp_path / "thesis" / "chapter.tex").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("form", ["trace", "cts", "opendc", "swf"])
+def test_a_place_that_cannot_be_is_an_error_of_the_input(tmp_path: Path, form: str) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="below: cannot be written"):
+        write(small(), tmp_path / "file" / "below", form)
+
+
+def test_an_option_that_a_format_does_not_have_is_an_error_that_names_those_it_has(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(InputError, match="'swf' has no option 'missing'"):
+        write(small(), tmp_path / "log.swf", missing="drop")
+    path = small().save(tmp_path / "run")
+    with pytest.raises(InputError, match=r"'trace' has no option 'columns' \(it has: strict\)"):
+        read(path, columns={})
 
 
 def test_a_save_that_fails_leaves_nothing_behind(
@@ -76,7 +107,7 @@ def test_a_save_that_fails_leaves_nothing_behind(
         raise OSError("no space left on device")
 
     monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(InputError, match="run: cannot be written: no space"):
         small().save(path, overwrite=True)
     assert [entry.name for entry in tmp_path.iterdir()] == ["run"]
     assert Trace.load(path) == small()

@@ -97,6 +97,7 @@ def test_broken_lines_are_counted_with_their_place(tmp_path: Path) -> None:
     assert notes["lines that have not 29 fields"].examples == ("log.gwf:3",)
     assert notes["lines whose RunTime is no time"].examples == ("log.gwf:4",)
     assert count(trace, "fields after the 29th") == 1
+    assert notes["fields after the 29th"].examples == ("log.gwf:7",)
     with pytest.raises(InputError, match=r"log\.gwf:3: has 3 fields"):
         read(file, strict=True)
     with pytest.raises(InputError, match=r"log\.gwf:2: RunTime: 'long' is no time"):

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import pickle
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -86,7 +87,7 @@ BREAKING: dict[str, list[tuple[Callable[[], Trace], str]]] = {
     "lifecycle-order": [
         (lambda: change(log(), "tasks", 1, submit=12.5), "log.swf:6"),
         (
-            lambda: change(change(log(), "placements", 2, end=29.0), "tasks", 2, run_time=None),
+            lambda: change(change(restarted(log()), "placements", 2, end=29.0), "tasks", 2, line=8),
             "log.swf:8",
         ),
         (lambda: change(recorded(), "node_states", 0, end=-1.0), "node_states row 1"),
@@ -183,6 +184,7 @@ BREAKING: dict[str, list[tuple[Callable[[], Trace], str]]] = {
         (lambda: change(fragments(), "tasks", 1, requested_cores=8.5), "tasks.parquet:2")
     ],
     "runnable": [
+        (lambda: change(log(), "tasks", 2, run_time=None, line=None), "tasks row 3"),
         (
             lambda: change(change(log(), "placements", 1, cores=None), "tasks", 1, user="w"),
             "log.swf:6",
@@ -424,6 +426,9 @@ def test_no_errors_raise_nothing_and_errors_name_the_worst_rules() -> None:
     text = str(caught.value)
     assert text.index("lifecycle-order (2)") < text.index("known-parents (1)")
     assert "repair" in text
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.file, again.line) == (text, "log.swf", 6)
+    assert again.audit == caught.value.audit
 
 
 def test_the_page_has_every_rule_the_source_and_what_was_cleaned() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinloop.trace.errors import InputError
-from twinloop.trace.formats.streams import first_bytes
+from twinloop.trace.files import first_bytes
 from twinloop.trace.formats.wfcommons import FORMAT, read
 from twinloop.trace.formats.wfcommons.graph import cycle
 from twinloop.trace.trace import Trace

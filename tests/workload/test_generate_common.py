@@ -158,7 +158,7 @@ def test_lengths_do_not_move_arrivals() -> None:
     ("name", "parameters", "says"),
     [
         ("poison", {}, "generator: there is no 'poison' (did you mean 'poisson'?)"),
-        ("zzz", {}, "there are: poisson, bursts"),
+        ("zzz", {}, "known: poisson, bursts"),
         ("poisson", {"loda": 0.5}, "poisson.loda: 'poisson' has no such parameter"),
         ("poisson", {"loda": 0.5}, "did you mean 'load'?"),
         ("poisson", {"tasks": 0}, "poisson.tasks: 0: input should be greater than or equal to 1"),

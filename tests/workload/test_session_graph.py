@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.workload.test_sessions import direct, jobs, log, ways
 from twinloop.trace.errors import InputError
 from twinloop.trace.formats.swf import read
+from twinloop.trace.trace import Trace
 from twinloop.workload import SessionGraphs, Sessions
 
 
@@ -224,24 +225,46 @@ def test_a_source_makes_the_graphs_it_describes():
     assert edges_of(one) == edges_of(SessionGraphs.of(log(FIGURE), threshold=60.0))
 
 
+def test_one_of_a_thing_is_not_called_several():
+    tasks = {"id": ["1", "2"], "user": ["ann", "ann"], "submit": [0.0, 100.0]}
+    frame = pl.DataFrame(tasks).with_columns(requested_cores=pl.lit(1.0), run_time=pl.lit(5.0))
+    one = SessionGraphs.of(Trace(tasks=frame.head(1)))
+    assert repr(one) == "<SessionGraphs of 1 user: 1 session, 0 edges>"
+    assert repr(one["ann"]) == "<SessionGraph of user ann: 1 session>"
+    two = SessionGraphs.of(Trace(tasks=frame), threshold=0)
+    assert repr(two) == "<SessionGraphs of 1 user: 2 sessions, 1 edge>"
+
+
 @pytest.mark.realdata
 def test_kth_has_the_structure_that_the_paper_reports(real_data):
     # Section 7.2, for KTH and SDSC together: 75 % of think times under 10 h and 35 % under 1 h
     # for a0, 50 % and about 13 % for a60, and no arity above 11 for a60.
     trace = read(real_data / "swf/KTH-SP2-1996-2.1-cln.swf.gz")
     published = {0.0: (0.75, 0.35), 3600.0: (0.50, 0.13)}
-    sizes = {}
+    sizes, figures = {}, []
     for threshold, shares in published.items():
         graphs = SessionGraphs.of(trace, threshold=threshold)
         assert len(graphs.users) == 214
         for hours, share in zip((10, 1), shares, strict=True):
             assert np.mean(graphs.think_times < hours * 3600) == pytest.approx(share, abs=0.03)
         sizes[threshold] = graphs.statistics()
+        figures.append(
+            {
+                "users": f"{len(graphs.users)}",
+                "sessions": f"{len(graphs.partition):,}",
+                "edges": f"{len(graphs.predecessors):,}",
+                "think times < 10 h": f"{np.mean(graphs.think_times < 36_000):.1%}",
+                "think times < 1 h": f"{np.mean(graphs.think_times < 3600):.1%}",
+                "largest arity": f"{sizes[threshold]['arity'].max()}",
+                "longest path": f"{sizes[threshold]['longest_path'].max()}",
+            }
+        )
     assert sizes[0.0]["sessions"].sum() == 28_475
     assert sizes[3600.0]["arity"].max() <= 11 < sizes[0.0]["arity"].max()
     assert sizes[3600.0]["longest_path"].max() < sizes[0.0]["longest_path"].max()
     page = (Path(__file__).resolve().parents[2] / "docs/sessions.md").read_text(encoding="utf-8")
-    for figure in ("sessions", "edges"):
-        a0, a60 = (f"{sizes[threshold][figure].sum():,}" for threshold in published)
-        assert f"| {figure} | {a0} |" in page
-        assert f"| {a60} |" in page
+    table = page.partition("| | a0 | paper | a60 | paper |\n|---|---|---|---|---|\n")[2]
+    rows = [line.split("|") for line in table.partition("\n\n")[0].splitlines()]
+    for place, measured in zip((2, 4), figures, strict=True):
+        said = {row[1].strip(): row[place].strip().replace(" %", "%") for row in rows}
+        assert said == measured

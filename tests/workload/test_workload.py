@@ -93,7 +93,7 @@ def test_nobody_waits_for_a_task_that_is_not_there():
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"id": ["a", "a"]}, "id: 2 tasks share a name"),
+        ({"id": ["a", "a"]}, "such as 'a' (give each task a name of its own"),
         ({"submit": [0.0, None]}, "task '1': submit: is missing"),
         ({"submit": [0.0, float("inf")]}, "task '1': submit: inf is not finite"),
         ({"work": [1.0, -1.0]}, "task '1': work: -1.0 is not finite and not negative"),
@@ -156,6 +156,7 @@ def workloads(draw):
     pieces = draw(
         st.lists(st.tuples(st.sampled_from(ids), st.floats(0.001, 100), st.floats(0, 16)))
     )
+    full = draw(st.sampled_from([None, "cores", "cores * speed"]))
     tasks = [
         {
             "id": name,
@@ -163,6 +164,8 @@ def workloads(draw):
             "cores": draw(st.floats(0.5, 16)),
             "work": draw(st.floats(0, 100)),
             "limit": draw(st.floats(0.1, 16)),
+            "speed": draw(st.sampled_from([None, 0.5, 1.0, 2.0])),
+            "run_time": draw(st.none() | st.floats(0, 100)),
             "user": draw(st.sampled_from([None, "ann", "bob"])),
             "parents": draw(st.lists(st.sampled_from(ids[:i]), unique=True)) if i else [],
             "resources": draw(
@@ -176,9 +179,17 @@ def workloads(draw):
         }
         for i, name in enumerate(ids)
     ]
+    for task in tasks if full else []:
+        task["limit"] = task["cores"] * (1.0 if full == "cores" else task["speed"] or 1.0)
     return Workload(
         tasks=pl.DataFrame(
-            tasks, schema_overrides={"user": pl.String, "parents": pl.List(pl.String)}
+            tasks,
+            schema_overrides={
+                "user": pl.String,
+                "parents": pl.List(pl.String),
+                "speed": pl.Float64,
+                "run_time": pl.Float64,
+            },
         ),
         fragments=pl.DataFrame(pieces, schema=["task", "duration", "rate"], orient="row")
         if pieces
@@ -219,6 +230,43 @@ def test_a_described_workload_survives_as_a_trace(workload):
         assert getattr(two, field).tolist() == getattr(one, field).tolist()
     for field in ("work", "requested_time"):
         assert getattr(two, field) == pytest.approx(getattr(one, field), rel=1e-9, abs=1e-12)
+    runs = one.work > 0
+    assert two.limit[runs] == pytest.approx(one.limit[runs], rel=1e-9)
+
+
+def through_a_trace(workload: Workload) -> list[tuple[float, float]]:
+    return Workload.from_trace(workload.to_trace()).tasks.select("work", "limit").rows()
+
+
+def test_the_demand_of_faster_and_slower_cores_survives_and_their_speed_is_counted():
+    fast = {"id": "a", "submit": 0.0, "cores": 1.0, "work": 60.0, "limit": 2.0, "speed": 2.0}
+    workload = Workload(tasks=pl.DataFrame([fast]))
+    assert through_a_trace(workload) == [(60.0, 2.0)]
+    (lost,) = workload.to_trace().manifest.cleaned
+    assert (lost.kind, lost.count, lost.examples) == ("ignored", 1, ("a",))
+    assert "speeds" in lost.what
+    record = Trace(
+        tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 0.0], "requested_cores": [1.0, 1.0]}),
+        placements=pl.DataFrame(
+            {"task": ["a", "b"], "machine": ["m", "n"], "start": [0.0, 0.0], "end": [10.0, 10.0]}
+        ),
+        nodes=pl.DataFrame({"node": ["m", "n"], "mhz": [1000.0, 2000.0]}),
+    )
+    workload = Workload.from_trace(record)
+    assert workload.tasks["work"].to_list() == [5.0, 10.0]
+    assert through_a_trace(workload) == [(5.0, 0.5), (10.0, 1.0)]
+    lost = workload.to_trace().manifest.cleaned[-2:]
+    assert [note.count for note in lost] == [1, 2]  # speeds other than 1; ends in the record
+
+
+def test_work_counts_and_not_the_run_time_of_a_record():
+    tasks = {"id": ["a"], "submit": [0.0], "cores": [1.0], "work": [60.0], "limit": [1.0]}
+    workload = Workload(tasks=pl.DataFrame({**tasks, "run_time": [50.0]}))
+    assert through_a_trace(workload) == [(60.0, 1.0)]
+    idle = Workload(tasks=pl.DataFrame({**tasks, "work": [0.0], "run_time": [50.0]}))
+    assert [work for work, _ in through_a_trace(idle)] == [0.0]
+    (lost,) = idle.to_trace().manifest.cleaned
+    assert (lost.what, lost.count) == ("run times of tasks that have no work", 1)
 
 
 @pytest.mark.realdata

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from rich.markup import escape
 
 from twinloop.cli.output import (
     Json,
+    Overwrite,
     out,
     print_cleanings,
     print_json,
@@ -25,9 +27,12 @@ from twinloop.cli.reading import (
     Units,
     read_trace,
 )
+from twinloop.platform.address import nearest
+from twinloop.platform.quantities import DURATION
 from twinloop.report import words
-from twinloop.trace import Trace, edit, write
+from twinloop.trace import InputError, Trace, edit, write
 from twinloop.trace import repair as repair_trace
+from twinloop.trace.formats.registry import format_by_name
 
 OutputPath = Annotated[
     Path,
@@ -40,7 +45,6 @@ OutputPath = Annotated[
 TargetFormat = Annotated[
     str | None, typer.Option("--to", help="The format to write; by OUTPUT's name if not given.")
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output that is there.")]
 
 
 def convert(
@@ -59,15 +63,15 @@ def convert(
         bool, typer.Option("--repair", help="Fix what has a defined fix, and count it.")
     ] = False,
     start: Annotated[
-        float | None, typer.Option(help="Keep tasks submitted from here on, in s since t = 0.")
+        str | None, typer.Option(help="Keep tasks submitted from here on: 86400 (s), 1d, 12h.")
     ] = None,
-    end: Annotated[float | None, typer.Option(help="Keep tasks submitted before, in s.")] = None,
+    end: Annotated[str | None, typer.Option(help="Keep tasks submitted before.")] = None,
     user: Annotated[list[str] | None, typer.Option(help="Keep this user; can be repeated.")] = None,
     queue: Annotated[
         list[str] | None, typer.Option(help="Keep this queue; can be repeated.")
     ] = None,
-    warm_up: Annotated[float | None, typer.Option(help="Cut this off at the begin, s.")] = None,
-    cool_down: Annotated[float | None, typer.Option(help="Cut this off at the end, s.")] = None,
+    warm_up: Annotated[str | None, typer.Option(help="Cut off the begin: 1h or 5%.")] = None,
+    cool_down: Annotated[str | None, typer.Option(help="Cut off the end: 1h or 5%.")] = None,
     scale_load: Annotated[
         float | None, typer.Option(help="Multiply the load, e.g. 1.2 for 20 % more.")
     ] = None,
@@ -90,18 +94,22 @@ def convert(
     --queue), trim (--warm-up, --cool-down), scale. Each is recorded in the manifest of the result.
     What the target cannot hold is counted and said; the input is never changed.
 
-    Keys of --json: `input`, `output`, `format`, `tasks`, `edits`, `cleaned` (while reading and
-    editing), `not_held` (what the format written could not hold, or had made up for it).
+    Keys of --json: `input`, `output`, `format`, `tasks` (of the log as it was cut), `edits`,
+    `cleaned` (while reading and editing), `not_held` (what the format written could not hold, or
+    had made up for it).
 
     Examples: `twinloop convert log.swf.gz log.trace`,
-    `twinloop convert log.swf march.swf --start 5184000 --end 7776000`,
+    `twinloop convert log.swf march.swf --start 60d --end 90d`,
     `twinloop convert runs/first.cts first.opendc`.
     """
     with speaking(json):
-        refuse_existing(output, overwrite)
+        refuse_existing(output, overwrite, source, *(merge or ()))
         trace = read_trace(source, format, strict, column, unit, reference_mhz)
         if merge:
-            others = [read_trace(path, format, strict, column, unit) for path in merge]
+            others = [
+                read_trace(path, None, strict, column, unit, reference_mhz, beside=True)
+                for path in merge
+            ]
             trace = edit.merge([trace, *others])
         if repair:
             trace = repair_trace(trace)
@@ -116,7 +124,7 @@ def convert(
                 {
                     "input": str(source),
                     "output": str(output),
-                    "format": to,
+                    "format": to or format_by_name(output).name,
                     "tasks": trace.tasks.height,
                     "edits": [step.model_dump() for step in trace.manifest.edits],
                     "cleaned": [note.model_dump() for note in trace.manifest.cleaned],
@@ -124,23 +132,47 @@ def convert(
                 }
             )
         else:
-            out.print(f"wrote {output}: {words.count(trace.tasks.height, 'task')}")
+            tasks = words.count(trace.tasks.height, "task")
+            out.print(escape(f"wrote {output} from {tasks}"), soft_wrap=True)
             print_cleanings([*trace.manifest.cleaned, *not_held])
 
 
 def _cut(
     trace: Trace,
-    start: float | None,
-    end: float | None,
+    start: str | None,
+    end: str | None,
     users: list[str] | None,
     queues: list[str] | None,
-    warm_up: float | None,
-    cool_down: float | None,
+    warm_up: str | None,
+    cool_down: str | None,
 ) -> Trace:
     if start is not None or end is not None:
-        trace = edit.window(trace, start, end)
+        trace = edit.window(trace, _moment(start, "--start"), _moment(end, "--end"))
+    for option, column, wanted in (("--user", "user", users), ("--queue", "queue", queues)):
+        known = trace.tasks[column].drop_nulls().unique(maintain_order=True).to_list()
+        for name in wanted or ():
+            if name not in known:
+                raise InputError(f"{option} {name}: no task has it", remedy=nearest(name, known))
     if users or queues:
         trace = edit.select(trace, users=users, queues=queues)
     if warm_up or cool_down:
-        trace = edit.trim(trace, warm_up=warm_up or 0.0, cool_down=cool_down or 0.0)
+        cut = {"--warm-up": warm_up, "--cool-down": cool_down}
+        begin, rest = (_length(text, option) for option, text in cut.items())
+        trace = edit.trim(trace, warm_up=begin, cool_down=rest)
     return trace
+
+
+def _moment(text: str | None, option: str) -> float | None:
+    if text is None:
+        return None
+    try:
+        return DURATION.read(text)
+    except InputError as error:
+        raise InputError(f"{option} {error.problem}", remedy=error.remedy) from None
+
+
+def _length(text: str | None, option: str) -> float | str:
+    """A length of time, or a share such as 5%, which the operation reads itself."""
+    if text is not None and text.endswith("%"):
+        return text
+    return _moment(text, option) or 0.0

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
-from twinloop.cli.convert import Overwrite, TargetFormat
+from twinloop.cli.convert import TargetFormat
 from twinloop.cli.output import (
     Json,
+    Overwrite,
     out,
     print_cleanings,
     print_json,
@@ -34,7 +36,7 @@ app = typer.Typer(
 GeneratedPath = Annotated[
     Path,
     typer.Argument(
-        help="Where to write. Its name says the format: .swf, .swf.gz, .opendc or .trace.",
+        help="Where to write. Its name says the format: .swf, .swf.gz, .trace, or .cts and .opendc (folders).",
         show_default=False,
     ),
 ]
@@ -68,7 +70,8 @@ def _run(
                 }
             )
         else:
-            out.print(f"wrote {output}: {words.count(trace.tasks.height, 'task')}, seed {seed}")
+            said = f"wrote {output}: {words.count(trace.tasks.height, 'task')}, seed {seed}"
+            out.print(escape(said))
             print_cleanings(not_held)
 
 
@@ -109,7 +112,7 @@ def _command(model: type[Generator]) -> Callable[..., None]:
 
 
 def _option(parameter: Parameter) -> Any:
-    unit = f" in {parameter.unit}" if parameter.unit else ""
+    unit = f" ({parameter.unit})" if parameter.unit else ""
     default = "" if parameter.default is None else f" \\[default: {parameter.default}]"
     text = f"{parameter.meaning[:1].upper()}{parameter.meaning[1:]}{unit}.{default}"
     return Annotated[str | None, typer.Option(help=text, metavar="VALUE", show_default=False)]

@@ -6,9 +6,21 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
-from twinloop.cli.output import Json, err, out, print_cleanings, print_json, speaking, working
+from twinloop.cli.output import (
+    Json,
+    Overwrite,
+    err,
+    out,
+    print_audit,
+    print_cleanings,
+    print_json,
+    refuse_existing,
+    speaking,
+    working,
+)
 from twinloop.cli.reading import (
     Columns,
     FormatName,
@@ -20,7 +32,7 @@ from twinloop.cli.reading import (
 )
 from twinloop.report import load_chart, load_figure, words
 from twinloop.trace import Trace, check
-from twinloop.trace.formats.streams import writing
+from twinloop.trace.files import writing
 from twinloop.trace.quality import Audit
 from twinloop.trace.summary import Spread, Summary, load_over_time
 
@@ -36,6 +48,7 @@ def inspect(
         Path | None,
         typer.Option(help="Write the load over time as a page to look at: load.html."),
     ] = None,
+    overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Say what is in a log: counts, ranges, users, load over time, problems.
@@ -49,6 +62,8 @@ def inspect(
     `twinloop inspect jobs.csv --column id=JobID --column submit=Submit --unit submit=ms`.
     """
     with speaking(json):
+        if picture is not None:
+            refuse_existing(picture, overwrite, path)
         trace = read_trace(path, format, strict, column, unit, reference_mhz)
         with working("looking"):
             summary, audit = Summary.of(trace), check(trace)
@@ -56,7 +71,7 @@ def inspect(
             page = load_figure(trace).to_html(include_plotlyjs=True, full_html=True)
             with writing(picture) as stream:
                 stream.write(page.encode())
-            err.print(f"wrote {picture}")
+            err.print(escape(f"wrote {picture}"))
         if json:
             print_json(_document(path, trace, summary, audit))
         else:
@@ -75,7 +90,8 @@ def _document(path: Path, trace: Trace, summary: Summary, audit: Audit) -> dict[
 
 
 def _show(path: Path, trace: Trace, summary: Summary, audit: Audit) -> None:
-    out.print(f"[bold]{path}[/]  {summary.format or ''} ({summary.kind})")
+    source = f"{summary.format}, " if summary.format else ""
+    out.print(f"[bold]{escape(str(path))}[/]  {source}{summary.kind}")
     span = (summary.last_submit or 0.0) - (summary.first_submit or 0.0)
     begun = f"from {summary.epoch}, " if summary.epoch else ""
     out.print(f"  {begun}submissions over {words.duration(span)}")
@@ -91,7 +107,11 @@ def _show(path: Path, trace: Trace, summary: Summary, audit: Audit) -> None:
     out.print(f"  {', '.join([words.count(summary.tasks, 'task'), *who])}")
     if summary.statuses:
         parts = (f"{number:,} {status}" for status, number in summary.statuses.items())
-        out.print(f"  {', '.join(parts)}")
+        out.print(f"  status: {', '.join(parts)}")
+    if summary.with_parents:
+        out.print(f"  {words.count(summary.with_parents, 'task')} with dependencies")
+    if summary.data_bytes is not None:
+        out.print(f"  {words.size(summary.data_bytes)} of data")
     for name, rows in summary.rows.items():
         if name != "tasks":
             out.print(f"  {words.count(rows, 'row')} of {name.replace('_', ' ')}")
@@ -99,18 +119,16 @@ def _show(path: Path, trace: Trace, summary: Summary, audit: Audit) -> None:
         share = f"{summary.offered_load:.0%}"
         out.print(f"  work for {share} of {words.number(summary.capacity)} cores")
     out.print(_spreads(summary))
-    out.print(load_chart(load_over_time(trace, bins=min(100, max(20, out.width - 12)))))
+    load = load_over_time(trace, bins=min(100, max(20, out.width - 12)))
+    if load.height > 1:
+        out.print(load_chart(load))
+    else:
+        out.print("everything was submitted at one moment: there is no load over time to draw")
     if trace.manifest.cleaned:
         out.print("\nwhat was not taken as it stood")
         print_cleanings(trace.manifest.cleaned)
     out.print()
-    if audit.errors or audit.warnings:
-        errors = words.count(len(audit.errors), "error")
-        warnings = words.count(len(audit.warnings), "warning")
-        out.print(f"the quality gate finds {errors} and {warnings}:")
-        out.print(f"  twinloop check {path}", soft_wrap=True)
-    else:
-        out.print("the quality gate finds nothing wrong")
+    print_audit(audit)
 
 
 def _spreads(summary: Summary) -> Table:

@@ -11,8 +11,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
-from twinloop.trace import Cleaning, InputError, TwinloopError
+from twinloop.report import words
+from twinloop.trace import Audit, Cleaning, InputError, TwinloopError
 
 #: What a command ends with when what it was given cannot be used.
 BAD_INPUT = 2
@@ -20,6 +22,8 @@ BAD_INPUT = 2
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object to stdout, and nothing else there.")
 ]
+
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output that is there.")]
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -34,7 +38,7 @@ def speaking(as_json: bool) -> Iterator[None]:
         if as_json:
             print_json({"error": _explained(error)})
         else:
-            err.print(f"[bold red]error[/]: {_escaped(str(error))}", soft_wrap=True)
+            err.print(f"[bold red]error[/]: {escape(str(error))}", soft_wrap=True)
         raise typer.Exit(BAD_INPUT) from None
 
 
@@ -56,13 +60,37 @@ def print_json(document: dict[str, Any]) -> None:
 def print_cleanings(notes: Iterable[Cleaning]) -> None:
     """What was skipped, repaired, invented, assumed or ignored, a line each."""
     for note in notes:
-        out.print(f"  {_escaped(str(note))}", soft_wrap=True)
+        out.print(f"  {escape(str(note))}", soft_wrap=True)
 
 
-def refuse_existing(path: Path, overwrite: bool) -> None:
-    """An output that is there already is replaced only when asked for."""
+def refuse_existing(path: Path, overwrite: bool, *inputs: Path) -> None:
+    """An output that is there already is replaced only when asked for; an input never."""
+    if any(given.exists() and path.exists() and path.samefile(given) for given in inputs):
+        raise InputError("is the input", file=path, remedy="write to another place")
     if path.exists() and not overwrite:
         raise InputError("is there already", file=path, remedy="--overwrite replaces it")
+
+
+def print_audit(audit: Audit) -> None:
+    """The verdict of the quality gate, and the rules that were broken."""
+    gate = "[bold green]open[/]" if audit.ok else "[bold red]closed[/]"
+    broken = (*audit.errors, *audit.warnings)
+    held = sum(finding.applies for finding in audit.findings) - len(broken)
+    apart = sum(not finding.applies for finding in audit.findings)
+    out.print(
+        f"the gate is {gate}: {words.count(len(audit.errors), 'error')}, "
+        f"{words.count(len(audit.warnings), 'warning')}; {words.count(held, 'rule')} kept, "
+        f"{apart} about things that are not in this log"
+    )
+    for finding in broken:
+        colour = "red" if finding.severity == "error" else "yellow"
+        out.print(
+            f"  [{colour}]{finding.severity}[/] {finding.rule}: {finding.broken:,} of "
+            f"{finding.rows:,} rows. {finding.law}",
+            soft_wrap=True,
+        )
+        for example in finding.examples:
+            out.print(f"    {example}", markup=False, soft_wrap=True)
 
 
 def pairs(values: Iterable[str] | None, option: str) -> dict[str, str]:
@@ -79,10 +107,6 @@ def pairs(values: Iterable[str] | None, option: str) -> dict[str, str]:
 def _explained(error: TwinloopError) -> dict[str, Any]:
     parts = ("problem", "file", "line", "field", "remedy")
     return {"message": str(error)} | {part: getattr(error, part, None) for part in parts}
-
-
-def _escaped(text: str) -> str:
-    return text.replace("[", r"\[")
 
 
 def _plain(value: Any) -> Any:

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from twinloop.cli.output import pairs, working
-from twinloop.trace import InputError, Trace, read, recognise
+from twinloop.trace import FormatError, InputError, Trace, known_formats, read, recognise
+from twinloop.trace.formats import format_named
 
 InputPath = Annotated[
     Path,
@@ -20,7 +21,12 @@ InputPath = Annotated[
 ]
 FormatName = Annotated[
     str | None,
-    typer.Option("--format", help="The format of the input; found by its content if not given."),
+    typer.Option(
+        "--format",
+        help="The format of the input; found by its content if not given. One of: "
+        + ", ".join(form.name for form in known_formats())
+        + ".",
+    ),
 ]
 Strict = Annotated[
     bool,
@@ -59,21 +65,35 @@ def read_trace(
     columns: list[str] | None = None,
     units: list[str] | None = None,
     reference_mhz: float | None = None,
+    *,
+    beside: bool = False,
 ) -> Trace:
-    """Read the input of a command."""
-    options: dict[str, Any] = {"strict": strict}
-    if columns:
-        options["columns"] = pairs(columns, "--column")
-        format = format or "csv"
-    if units:
-        options["units"] = pairs(units, "--unit")
-    if reference_mhz is not None:
-        options["reference_mhz"] = reference_mhz
+    """Read an input of a command.
+
+    One that is read `beside` another may be of another kind, which the options are not for.
+    """
+    name = _format_of(path, format, mapped=bool(columns))
+    options: dict[str, Any] = {}
+    for option, form, key, value in (
+        ("--column", "csv", "columns", pairs(columns, "--column")),
+        ("--unit", "csv", "units", pairs(units, "--unit")),
+        ("--reference-mhz", "opendc", "reference_mhz", reference_mhz),
+    ):
+        if value and name == form:
+            options[key] = value
+        elif value and not beside:
+            raise InputError(f"is in the format {name}; {option} is for {form}", file=path)
     with working(f"reading {path}"):
-        try:
-            return read(path, format, **options)
-        except TypeError as error:
-            if "unexpected keyword" not in str(error):
-                raise
-            name = format or recognise(path).name
-            raise InputError(f"an option that the format '{name}' does not have: {error}") from None
+        return read(path, name, strict=strict, **options)
+
+
+def _format_of(path: Path, named: str | None, *, mapped: bool) -> str:
+    """The format of an input: as named, as its content says, or CSV where a map was given."""
+    if named is not None:
+        return format_named(named).name
+    try:
+        return recognise(path).name
+    except FormatError:
+        if mapped:
+            return "csv"
+        raise

@@ -32,7 +32,7 @@ from twinloop.platform.document import Document
 from twinloop.platform.problems import DescriptionError, problems_of
 from twinloop.platform.yaml_text import dump
 from twinloop.trace.errors import InputError
-from twinloop.trace.formats.streams import writing
+from twinloop.trace.files import writing
 from twinloop.trace.manifest import Cleaning
 
 if TYPE_CHECKING:
@@ -102,7 +102,13 @@ class OrText:
 class _Speaking(_ModelMetaclass):
     """Descriptions made by a call report their problems as those read from a file do."""
 
-    def __call__(cls, **values: Any) -> Any:
+    def __call__(cls, *texts: Any, **values: Any) -> Any:
+        if texts:
+            name = cls.__name__
+            raise InputError(
+                f"{name} takes its parts by name",
+                remedy=f"{name}.from_text(...) reads a text, {name}.load(...) a file",
+            )
         return cast(type[Description], cls).from_dict(values)
 
 

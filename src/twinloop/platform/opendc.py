@@ -17,7 +17,7 @@ from twinloop.platform.platform import Platform
 from twinloop.platform.text import load
 from twinloop.platform.topology import Cluster, Host, Part, Topology
 from twinloop.platform.topology_export import exported
-from twinloop.trace.formats.streams import writing
+from twinloop.trace.files import writing
 from twinloop.trace.manifest import Cleaning, CleaningKind
 
 # What OpenDC takes for a host that does not say.

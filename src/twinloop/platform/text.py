@@ -7,15 +7,15 @@ from pathlib import Path
 from twinloop.platform.document import MAX_JSON_BYTES, MAX_YAML_BYTES, Document
 from twinloop.platform.json_text import parse_json
 from twinloop.platform.yaml_text import parse_yaml
+from twinloop.trace import files
 from twinloop.trace.errors import InputError
-from twinloop.trace.formats import streams
 
 
 def load(path: Path) -> Document:
     """Read a description file; `.json` is JSON, everything else YAML or JSON."""
     if not path.is_file():
         raise InputError("is no file" if path.exists() else "does not exist", file=path)
-    return parse(streams.text(path, limit=MAX_JSON_BYTES), file=str(path))
+    return parse(files.text(path, limit=MAX_JSON_BYTES), file=str(path))
 
 
 def parse(text: str, file: str | None = None) -> Document:

@@ -5,8 +5,6 @@ from twinloop.scenario.parts import (
     POLICIES,
     GeneratorDescription,
     PolicyDescription,
-    SessionsDescription,
-    SourceDescription,
     WorkloadDescription,
 )
 from twinloop.scenario.scenario import Input, Scenario, load
@@ -21,8 +19,6 @@ __all__ = [
     "Model",
     "PolicyDescription",
     "Scenario",
-    "SessionsDescription",
-    "SourceDescription",
     "WorkloadDescription",
     "load",
 ]

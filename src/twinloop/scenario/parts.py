@@ -1,9 +1,9 @@
-"""The parts of a scenario beside platform and model: workload, source, policy."""
+"""The parts of a scenario that are its own: workload and policy."""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from pydantic import (
     Field,
@@ -19,7 +19,7 @@ from twinloop.platform import Description, FilePath
 from twinloop.platform.address import nearest
 from twinloop.platform.description import Writing
 from twinloop.platform.problems import Findings
-from twinloop.platform.quantities import Name, Seconds
+from twinloop.platform.quantities import Name
 from twinloop.trace import Trace, read
 from twinloop.trace.errors import InputError
 
@@ -123,50 +123,6 @@ class WorkloadDescription(Description):
             if not self.options:
                 raise
             raise InputError(f"do not fit the format: {error}", field="workload.options") from None
-
-
-class SessionsDescription(Description):
-    """Users with sessions: a job is submitted when what its user waited for has ended.
-
-    >>> SessionsDescription(threshold="60min").by
-    'arrival'
-    """
-
-    by: Literal["arrival", "last", "max"] = Field(
-        "arrival",
-        description="what the pause before a session is counted from: the submission of the job "
-        "before (arrival), its end (last), the latest end in the session (max)",
-    )
-    threshold: Seconds = Field(description="a pause this long starts a new session (s)")
-
-
-class SourceDescription(Description):
-    """Who submits: `rigid`, every task at its recorded time, or users with sessions.
-
-    >>> SourceDescription.from_dict("rigid") == SourceDescription()
-    True
-    >>> SourceDescription(sessions={"by": "arrival", "threshold": "60min"}).sessions.threshold
-    3600.0
-    """
-
-    sessions: SessionsDescription | None = Field(
-        None, description="users with sessions; without, tasks are submitted as recorded (rigid)"
-    )
-
-    @classmethod
-    def _long_form(cls, data: Any) -> Any:
-        if isinstance(data, str):
-            if data != "rigid":
-                raise InputError(
-                    f"'{data}' is no source", remedy="rigid, or {sessions: {threshold: 60min}}"
-                )
-            return {}
-        return data
-
-    @model_serializer(mode="wrap")
-    def _short_form(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
-        values = handler(self)
-        return values or "rigid" if isinstance(info.context, Writing) else values
 
 
 class PolicyDescription(Description):

@@ -15,15 +15,11 @@ from twinloop.platform.problems import Findings
 from twinloop.platform.quantities import Whole
 from twinloop.platform.shorthand import is_shorthand
 from twinloop.scenario.model import Model
-from twinloop.scenario.parts import (
-    POLICY_SCHEMA,
-    PolicyDescription,
-    SourceDescription,
-    WorkloadDescription,
-)
+from twinloop.scenario.parts import POLICY_SCHEMA, PolicyDescription, WorkloadDescription
 from twinloop.trace import Manifest
 from twinloop.trace.errors import InputError
-from twinloop.trace.folder import sha256
+from twinloop.trace.files import sha256
+from twinloop.workload.source import SourceDescription
 
 
 class Input(NamedTuple):

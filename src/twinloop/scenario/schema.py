@@ -12,7 +12,7 @@ from typing import Any
 
 from twinloop.platform import Platform
 from twinloop.scenario.scenario import Scenario
-from twinloop.trace.formats.streams import writing
+from twinloop.trace.files import writing
 
 #: Where the published schemas lie.
 FOLDER = Path(__file__).parent.parent / "schemas"

@@ -6,13 +6,9 @@ and renamed when it is complete, so a folder with a manifest that does not fit w
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +16,7 @@ import polars as pl
 import pydantic
 
 from twinloop.trace.errors import DamagedTraceError, InputError
+from twinloop.trace.files import appearing, sha256
 from twinloop.trace.manifest import Manifest
 from twinloop.trace.tables import SCHEMA_VERSION, TABLES, conform
 
@@ -32,13 +29,8 @@ def save(
     """Write tables and manifest as the folder `path`, whole or not at all."""
     if path.exists() and not overwrite:
         raise InputError("is there already", file=path, remedy="overwrite=True replaces it")
-    if path.exists() and not (path / MANIFEST).is_file():
-        raise InputError(
-            "is there and is no trace folder, so it is not replaced",
-            file=path,
-            remedy="choose another name, or remove it yourself",
-        )
-    with appearing(path) as new:
+    own = {MANIFEST, *(f"{name}.parquet" for name in TABLES)}
+    with appearing(path, own) as new:
         written = {}
         for name, frame in tables.items():
             if frame.height:
@@ -48,24 +40,6 @@ def save(
         document = manifest.model_dump(mode="json") | {"tables": written}
         (new / MANIFEST).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     return path
-
-
-@contextmanager
-def appearing(path: Path) -> Iterator[Path]:
-    """A new folder that takes the place of `path` when the block ends well, and else is gone."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}-"))
-    new, old = work / "new", work / "old"
-    try:
-        new.mkdir()
-        yield new
-        if path.exists():
-            path.rename(old)
-        new.rename(path)
-    finally:
-        if old.exists() and not path.exists():
-            old.rename(path)
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def load(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest]:
@@ -97,12 +71,6 @@ def load(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest]:
             file=path / MANIFEST,
         )
     return tables, manifest
-
-
-def sha256(file: Path) -> str:
-    """The hash of a file's bytes, in hexadecimal."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _document(path: Path) -> dict[str, Any]:

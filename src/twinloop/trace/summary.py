@@ -9,6 +9,7 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
+from twinloop.trace.runnable import runs
 from twinloop.trace.trace import Trace
 
 _Floats = npt.NDArray[np.float64]
@@ -92,10 +93,10 @@ class Summary(BaseModel):
     def of(cls, trace: Trace) -> Summary:
         """Look at a trace."""
         tasks, manifest = trace.tasks, trace.manifest
-        sized = sizes(trace)
+        ran = runs(trace)
         submit = tasks["submit"].drop_nulls()
         ends = trace.placements["end"].drop_nulls()
-        core_seconds = float((sized["cores"] * sized["run_time"]).sum())
+        core_seconds = float((ran["processors"] * ran["run_time"]).sum())
         capacity = capacity_of(trace)
         span = float(np.ptp(submit.to_numpy())) if len(submit) else 0.0
         statuses = tasks["status"].value_counts(sort=True).rows()
@@ -117,9 +118,9 @@ class Summary(BaseModel):
             first_submit=_number(submit.min()),
             last_submit=_number(submit.max()),
             last_end=_number(ends.max()),
-            cores=Spread.of(sized["cores"]),
-            run_time=Spread.of(sized["run_time"]),
-            wait=Spread.of(sized["wait"]),
+            cores=Spread.of(ran["processors"]),
+            run_time=Spread.of(ran["run_time"]),
+            wait=Spread.of(ran["wait"]),
             requested_time=Spread.of(tasks["requested_time"]),
             memory=Spread.of(tasks.select(pl.coalesce("requested_memory", "memory_used"))[:, 0]),
             core_seconds=core_seconds,
@@ -129,36 +130,6 @@ class Summary(BaseModel):
             energy_joules=float((power["watts"] * power["dt"]).sum()) if power.height else None,
             data_bytes=float(trace.files["size"].sum()) if trace.files.height else None,
         )
-
-
-def sizes(trace: Trace) -> pl.DataFrame:
-    """Per task, in the order of `tasks`: id, submit, start, end, cores, run_time, wait.
-
-    Cores are those asked for, else those given; the run time is the recorded one, else that of
-    the executions. Of several executions the first start and the last end count.
-    """
-    attempts = trace.placements.group_by("task", "attempt").agg(
-        pl.col("start").min(), pl.col("end").max(), pl.col("cores").sum()
-    )
-    ran = pl.col("end") - pl.col("start")
-    placed = attempts.group_by("task").agg(
-        pl.col("start").min(),
-        pl.col("end").max(),
-        pl.col("cores").max().alias("given"),
-        ran.sum().alias("ran"),
-        ran.is_not_null().any().alias("timed"),
-    )
-    return trace.tasks.join(
-        placed, left_on="id", right_on="task", how="left", maintain_order="left"
-    ).select(
-        "id",
-        "submit",
-        "start",
-        "end",
-        cores=pl.coalesce("requested_cores", pl.when(pl.col("given") > 0).then(pl.col("given"))),
-        run_time=pl.coalesce("run_time", pl.when("timed").then(pl.col("ran"))),
-        wait=pl.col("start") - pl.col("submit"),
-    )
 
 
 def capacity_of(trace: Trace) -> float | None:
@@ -184,9 +155,9 @@ def load_over_time(trace: Trace, bins: int = 100) -> pl.DataFrame:
     >>> load_over_time(trace, bins=2)["running"].to_list()
     [0.0, 2.0]
     """
-    sized = sizes(trace).with_columns(pl.col("cores").fill_null(1.0))
-    work = sized.filter(pl.col("submit").is_not_null() & pl.col("submit").is_finite())
-    ran = sized.filter(pl.col("start").is_finite() & pl.col("end").is_finite())
+    every = runs(trace).with_columns(cores=pl.col("processors").fill_null(1.0))
+    work = every.drop_nulls("submit")
+    ran = every.drop_nulls(["start", "end"])
     usage = trace.usage.filter(
         pl.col("t").is_finite() & pl.col("dt").is_finite() & pl.col("cpu").is_finite()
     )

@@ -7,7 +7,7 @@ from twinloop.workload.columns import COLUMNS
 from twinloop.workload.fragments import Fragments
 from twinloop.workload.session_graph import SessionGraph, SessionGraphs
 from twinloop.workload.sessions import Delimitation, SessionPartition, find_sessions
-from twinloop.workload.source import Rigid, Sessions, SourceDescription
+from twinloop.workload.source import Sessions, SourceDescription
 from twinloop.workload.workload import Missing, Workload
 
 __all__ = [
@@ -16,7 +16,6 @@ __all__ = [
     "Fragments",
     "Missing",
     "Names",
-    "Rigid",
     "SessionGraph",
     "SessionGraphs",
     "SessionPartition",

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from twinloop.trace.cycles import stuck
 from twinloop.trace.errors import InputError
 from twinloop.workload.fragments import Floats, Rows, rows_of
 from twinloop.workload.workload import Workload
@@ -171,33 +172,15 @@ def _parents(tasks: pl.DataFrame) -> tuple[Rows, Rows]:
             field=f"task {tasks['id'][int(child[at])]!r}: parents",
         )
     np.cumsum(np.bincount(child, minlength=count), out=offsets[1:])
-    if (parents >= child).any():
-        _acyclic(tasks["id"], offsets, parents)
+    _acyclic(tasks["id"], parents, child)
     return offsets, parents
 
 
-def _acyclic(ids: pl.Series, offsets: Rows, parents: Rows) -> None:
+def _acyclic(ids: pl.Series, parents: Rows, children: Rows) -> None:
     """An error that names the tasks of a cycle, if there is one."""
-    waits = np.diff(offsets)
-    order = np.argsort(parents, kind="stable")
-    children = np.repeat(np.arange(len(waits)), waits)[order].tolist()
-    first = np.searchsorted(parents[order], np.arange(len(waits) + 1)).tolist()
-    left = waits.tolist()
-    free = [row for row, count in enumerate(left) if not count]
-    while free:
-        row = free.pop()
-        for child in children[first[row] : first[row + 1]]:
-            left[child] -= 1
-            if not left[child]:
-                free.append(child)
-    if not any(left):
+    _, cycle = stuck(parents, children, ids.len())
+    if not cycle:
         return
-    # Whoever still waits has a parent that still waits: walk up until one comes again.
-    row = next(row for row, count in enumerate(left) if count)
-    path: list[int] = []
-    while row not in path:
-        path.append(row)
-        row = next(int(p) for p in parents[offsets[row] : offsets[row + 1]] if left[int(p)])
-    names = [ids[r] for r in reversed(path[path.index(row) :])]
+    names = [ids[row] for row in reversed(cycle[:-1])]
     shown = " -> ".join(map(repr, [*names[:5], *(["..."] if len(names) > 5 else []), names[0]]))
     raise InputError(f"the tasks wait for each other in a circle: {shown}", field="parents")

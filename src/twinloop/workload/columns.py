@@ -7,49 +7,40 @@ from typing import Final
 
 import polars as pl
 
-from twinloop.trace.errors import InputError, TwinloopError
-from twinloop.trace.tables import RESOURCES, TABLES, Column
-
-
-def _text(meaning: str) -> Column:
-    return Column(pl.String, "", meaning)
-
-
-def _seconds(meaning: str) -> Column:
-    return Column(pl.Float64, "s", meaning)
-
+from twinloop.trace.errors import InputError
+from twinloop.trace.tables import RESOURCES, TABLES, Column, seconds, shaped, text
 
 COLUMNS: Final[Mapping[str, Mapping[str, Column]]] = {
     "tasks": {
-        "id": _text("name of the task, unique in the workload"),
-        "name": _text("program or application it runs"),
-        "user": _text("who submits it"),
-        "group": _text("the group of that user"),
-        "queue": _text("queue it is submitted to"),
-        "partition": _text("partition of the machine it asks for"),
-        "array": _text("the job array it is a member of"),
-        "submit": _seconds("submission, where nobody reacts to anything"),
+        "id": text("name of the task, unique in the workload"),
+        "name": text("program or application it runs"),
+        "user": text("who submits it"),
+        "group": text("the group of that user"),
+        "queue": text("queue it is submitted to"),
+        "partition": text("partition of the machine it asks for"),
+        "array": text("the job array it is a member of"),
+        "submit": seconds("submission, where nobody reacts to anything"),
         "cores": Column(pl.Float64, "cores", "cores it occupies, over all nodes"),
         "nodes": Column(pl.Int64, "nodes", "nodes it asks for; null: anywhere"),
         "memory": Column(pl.Float64, "bytes", "memory it occupies, over all nodes; null: unknown"),
         "resources": Column(RESOURCES, "", "other resources it occupies: gpu, licences..."),
-        "requested_time": _seconds("upper bound of the run time, as a scheduler is told"),
+        "requested_time": seconds("upper bound of the run time, as a scheduler is told"),
         "requested_mhz": Column(pl.Float64, "MHz", "CPU capacity asked for, over all its cores"),
         "work": Column(pl.Float64, "core s", "CPU seconds of a reference core; null: unknown"),
         "limit": Column(pl.Float64, "cores", "reference cores it uses at most at any time"),
         "speed": Column(
             pl.Float64, "", "speed, in reference cores, of the core that this holds for; null: 1"
         ),
-        "kind": _text("contention kind: how it presses on neighbours and suffers from them"),
-        "deadline": _seconds("when it should have ended"),
+        "kind": text("contention kind: how it presses on neighbours and suffers from them"),
+        "deadline": seconds("when it should have ended"),
         "parents": Column(pl.List(pl.String), "", "tasks that must end before it is ready"),
-        "think_time": _seconds("pause between the end of the parents and its submission"),
-        "run_time": _seconds("how long it ran in the record, if there is one"),
-        "end_recorded": _seconds("when it ended in the record, if there is one"),
+        "think_time": seconds("pause between the end of the parents and its submission"),
+        "run_time": seconds("how long it ran in the record, if there is one"),
+        "end_recorded": seconds("when it ended in the record, if there is one"),
     },
     "fragments": {
-        "task": _text("the task; its fragments follow each other"),
-        "duration": _seconds("length of the fragment on cores that nobody shares"),
+        "task": text("the task; its fragments follow each other"),
+        "duration": seconds("length of the fragment on cores that nobody shares"),
         "rate": Column(pl.Float64, "cores", "reference cores used meanwhile"),
     },
     "files": TABLES["files"],
@@ -66,21 +57,7 @@ def conform(table: str, frame: pl.DataFrame) -> pl.DataFrame:
     >>> conform("tasks", pl.DataFrame({"id": ["a"]}))["work"].to_list()
     [None]
     """
-    columns = COLUMNS[table]
-    unknown = [name for name in frame.columns if name not in columns]
-    if unknown:
-        raise TwinloopError(
-            f"'{table}' of a Workload has no column {', '.join(map(repr, unknown))}"
-        )
-    try:
-        return frame.select(
-            pl.col(name).cast(column.dtype)
-            if name in frame.columns
-            else pl.lit(None, dtype=column.dtype).alias(name)
-            for name, column in columns.items()
-        )
-    except pl.exceptions.PolarsError as error:
-        raise TwinloopError(f"'{table}' of a Workload: {error}") from None
+    return shaped(frame, COLUMNS[table], f"'{table}' of a Workload")
 
 
 def check(tasks: pl.DataFrame) -> None:
@@ -96,18 +73,9 @@ def check(tasks: pl.DataFrame) -> None:
         raise InputError(
             f"{int(twice.sum())} tasks share a name with another one, such as {name!r}",
             field="id",
-            remedy="give each task a name of its own; `repair` renames the later ones",
+            remedy="give each task a name of its own",
         )
-    for field in (
-        "submit",
-        "cores",
-        "memory",
-        "requested_time",
-        "work",
-        "limit",
-        "speed",
-        "run_time",
-    ):
+    for field in _NUMBERS:
         column = tasks[field]
         wrong = ~column.is_finite()
         if field != "submit":

@@ -16,8 +16,7 @@ import polars as pl
 
 from twinloop.platform import Platform
 from twinloop.platform.topology_export import exported
-from twinloop.trace.errors import InputError
-from twinloop.trace.folder import appearing
+from twinloop.trace.files import appearing
 from twinloop.trace.formats.opendc import KB
 from twinloop.trace.manifest import Cleaning
 from twinloop.trace.trace import Trace
@@ -225,16 +224,9 @@ def _with_constant(workload: Workload) -> Fragments:
 def _save(
     path: Path, tasks: pl.DataFrame, fragments: pl.DataFrame, platform: Platform | None
 ) -> tuple[Cleaning, ...]:
-    own = {TASKS, FRAGMENTS, TOPOLOGY}
-    if path.exists() and not (path.is_dir() and {f.name for f in path.iterdir()} <= own):
-        raise InputError(
-            "is there and holds something else, so it is not replaced",
-            file=path,
-            remedy="choose another name, or remove it yourself",
-        )
     # Paths in a topology are relative to the folder that it ends up in, not to where it is made.
     topology, notes = (None, ()) if platform is None else exported(platform, path)
-    with appearing(path) as new:
+    with appearing(path, (TASKS, FRAGMENTS, TOPOLOGY)) as new:
         tasks.write_parquet(new / TASKS)
         fragments.write_parquet(new / FRAGMENTS)
         if topology is not None:

@@ -9,6 +9,7 @@ import polars as pl
 
 from twinloop.trace.errors import InputError
 from twinloop.trace.manifest import Cleaning
+from twinloop.trace.runnable import runs
 from twinloop.trace.trace import Trace
 from twinloop.workload.clocks import Clocks
 from twinloop.workload.demand import SAME, Demand, windowed
@@ -66,31 +67,22 @@ def replayed(trace: Trace, *, missing: Missing, reference_mhz: float | None) -> 
 
 def _described(trace: Trace) -> pl.DataFrame:
     """The tasks with the columns of a workload, and when and on how much they last ran."""
-    placements = trace.placements.with_columns(pl.col("attempt").fill_null(0))
-    last = placements.filter(pl.col("attempt") == pl.col("attempt").max().over("task"))
-    runs = last.group_by("task").agg(
-        pl.min("start"),
-        pl.max("end"),
-        pl.when(pl.col("cores").count() > 0).then(pl.sum("cores")).alias("allocated"),
+    found = runs(trace).select(
+        "run_time",
+        pl.col("processors").alias("cores"),
+        pl.col("end").alias("end_recorded"),
+        pl.col("last_start").alias("start"),
+        pl.col("last_end").alias("stop"),
     )
-    positive = [pl.when(pl.col(c) > 0).then(c) for c in ("requested_cores", "allocated")]
-    return (
-        trace.tasks.join(runs, left_on="id", right_on="task", how="left", maintain_order="left")
-        .with_columns(pl.coalesce("run_time", pl.col("end") - pl.col("start")).alias("run_time"))
-        .select(
-            *("id", "name", "user", "group", "queue", "partition", "array", "submit"),
-            pl.coalesce(*positive).alias("cores"),
-            pl.col("requested_nodes").alias("nodes"),
-            pl.col("requested_memory").alias("memory"),
-            *("resources", "requested_time", "requested_mhz"),
-            pl.lit(None, dtype=pl.Float64).alias("work"),
-            pl.lit(None, dtype=pl.Float64).alias("limit"),
-            *("kind", "deadline", "parents", "think_time"),
-            # A negative run time is as good as none.
-            pl.when(pl.col("run_time") >= 0).then("run_time").alias("run_time"),
-            pl.col("end").alias("end_recorded"),
-            *("start", "memory_used"),
-        )
+    return trace.tasks.with_columns(found.get_columns()).select(
+        *("id", "name", "user", "group", "queue", "partition", "array", "submit", "cores"),
+        pl.col("requested_nodes").alias("nodes"),
+        pl.col("requested_memory").alias("memory"),
+        *("resources", "requested_time", "requested_mhz"),
+        pl.lit(None, dtype=pl.Float64).alias("work"),
+        pl.lit(None, dtype=pl.Float64).alias("limit"),
+        *("kind", "deadline", "parents", "think_time", "run_time", "end_recorded"),
+        *("start", "stop", "memory_used"),
     )
 
 
@@ -115,7 +107,7 @@ def _constant(tasks: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:
         (pl.col("run_time") * pl.col("cores") * speed).alias("work"),
         (pl.col("cores") * speed).alias("limit"),
         pl.coalesce("memory", "memory_used").alias("memory"),
-    ).drop("start", "memory_used")
+    ).drop("start", "stop", "memory_used")
     return tasks, silent + one + two
 
 
@@ -142,14 +134,14 @@ def _sampled(trace: Trace, tasks: pl.DataFrame, clocks: Clocks) -> Demand:
         usage = usage.filter(pl.Series(known & usable))
     usage, more = clocks.counted(usage)
     notes += more
-    ran = tasks["start"].is_not_null() & tasks["end_recorded"].is_not_null()
+    ran = tasks["start"].is_not_null()
     if not ran.any():
         return _end_to_end(usage, tuple(notes))
     window = pl.DataFrame(
         {
             "row": np.arange(tasks.height),
             "start": tasks["start"],
-            "stop": tasks["end_recorded"],
+            "stop": tasks["stop"],
         }
     ).filter(ran)
     end = pl.col("t")
@@ -222,7 +214,7 @@ def _varying(
         demand.memory.rename({"memory": "peak"}), on="row", how="left", maintain_order="left"
     )
     tasks = tasks.with_columns(pl.coalesce("memory", "peak", "memory_used").alias("memory"))
-    tasks = tasks.drop("row", "peak", "start", "memory_used")
+    tasks = tasks.drop("row", "peak", "start", "stop", "memory_used")
     if gone.any():
         place = np.cumsum(~gone.to_numpy()) - 1
         fragments = Fragments(

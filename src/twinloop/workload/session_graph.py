@@ -123,9 +123,8 @@ class SessionGraphs:
         return len(self.users)
 
     def __repr__(self) -> str:
-        users = f"{len(self.users):,} user{'' if len(self.users) == 1 else 's'}"
-        sizes = f"{len(self.partition):,} sessions, {len(self.predecessors):,} edges"
-        return f"<SessionGraphs of {users}: {sizes}>"
+        users, sessions = _count(len(self.users), "user"), _count(len(self.partition), "session")
+        return f"<SessionGraphs of {users}: {sessions}, {_count(len(self.predecessors), 'edge')}>"
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -223,7 +222,11 @@ class SessionGraph:
         return session_export.as_svg(self.to_dict())
 
     def __repr__(self) -> str:
-        return f"<SessionGraph of user {self.user}: {self._end - self._first:,} sessions>"
+        return f"<SessionGraph of user {self.user}: {_count(self._end - self._first, 'session')}>"
+
+
+def _count(number: int, one: str) -> str:
+    return f"{number:,} {one if number == 1 else one + 's'}"
 
 
 def _reduction(found: SessionPartition) -> tuple[Rows, Rows]:

@@ -2,49 +2,68 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field, SerializationInfo, SerializerFunctionWrapHandler, model_serializer
 
+from twinloop.platform import Description
+from twinloop.platform.description import Writing
+from twinloop.platform.quantities import Seconds
+from twinloop.trace.errors import InputError
 from twinloop.trace.trace import Trace
 from twinloop.workload.session_graph import SessionGraphs
 from twinloop.workload.sessions import Delimitation
 from twinloop.workload.workload import Workload
 
 
-class _Description(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Rigid(_Description):
-    """Every task is submitted at its recorded time, whatever happens to the others.
-
-    >>> Rigid()
-    Rigid(kind='rigid')
-    """
-
-    kind: Literal["rigid"] = "rigid"
-
-
-class Sessions(_Description):
-    """Users submit session by session, and wait for what a session depends on.
+class Sessions(Description):
+    """Users submit session by session: a session waits for those that its user waited for.
 
     The think times are kept, the submission times follow: see `SessionGraphs`.
 
-    >>> Sessions(threshold=0)
-    Sessions(kind='sessions', by='arrival', threshold=0.0)
+    >>> Sessions(threshold="60min")
+    Sessions(by='arrival', threshold=3600.0)
     """
 
-    kind: Literal["sessions"] = "sessions"
-    #: How the gap before a job is counted; see `find_sessions`.
-    by: Delimitation = "arrival"
-    #: Seconds; a gap of at least that much starts a new session.
-    threshold: float = Field(default=3600.0, ge=0, allow_inf_nan=False)
+    by: Delimitation = Field(
+        "arrival",
+        description="what the pause before a session is counted from: the submission of the job "
+        "before (arrival), its end (last), the latest end in the session (max)",
+    )
+    threshold: Seconds = Field(description="a pause this long starts a new session (s)")
 
     def graphs(self, log: Trace | Workload) -> SessionGraphs:
         """The session graphs that a replay of this log follows."""
         return SessionGraphs.of(log, by=self.by, threshold=self.threshold)
 
 
-#: Any description of a source, as it stands in a scenario: `kind` says which.
-SourceDescription = Annotated[Rigid | Sessions, Field(discriminator="kind")]
+class SourceDescription(Description):
+    """Who submits: `rigid`, every task at its recorded time, or users with sessions.
+
+    >>> SourceDescription.from_dict("rigid") == SourceDescription()
+    True
+    >>> users = Sessions(by="arrival", threshold="60min")
+    >>> SourceDescription.from_dict(users) == SourceDescription(sessions=users)
+    True
+    """
+
+    sessions: Sessions | None = Field(
+        None, description="users with sessions; without, tasks are submitted as recorded (rigid)"
+    )
+
+    @classmethod
+    def _long_form(cls, data: Any) -> Any:
+        if isinstance(data, Sessions):
+            return {"sessions": data}
+        if isinstance(data, str):
+            if data != "rigid":
+                raise InputError(
+                    f"'{data}' is no source", remedy="rigid, or {sessions: {threshold: 60min}}"
+                )
+            return {}
+        return data
+
+    @model_serializer(mode="wrap")
+    def _short_form(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
+        values = handler(self)
+        return values or "rigid" if isinstance(info.context, Writing) else values

@@ -165,7 +165,15 @@ class Workload:
         return compiled(self)
 
     def to_trace(self) -> Trace:
-        """As a Trace of kind `generated`, from which the same workload can be made again.
+        """As a Trace of kind `generated`, from which `from_trace` makes the workload again.
+
+        Work, limits and fragments come back as they are; a constant demand that is not all the
+        cores all the time comes back as one fragment. A Trace has no place for the `speed` and
+        the `end_recorded` of a task, nor for the `run_time` of one that has no work: these are
+        lost, and counted in its manifest. So is, uncounted, `injected`. What `from_trace` fills in where
+        nothing is known (requested times, numbers of cores) it fills in here too. A task of no
+        length comes back with some other limit, and one whose work is not known comes back so
+        with `missing="leave"`.
 
         >>> import polars as pl
         >>> workload = Workload(tasks=pl.DataFrame(

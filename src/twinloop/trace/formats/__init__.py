@@ -33,10 +33,17 @@ from twinloop.trace.trace import Trace
 __all__ = ["Format", "format_named", "known_formats", "read", "recognise", "register", "write"]
 
 
-def _write_opendc(trace: Trace, path: Path, **options: Any) -> Iterable[Cleaning]:
+def _write_opendc(
+    trace: Trace,
+    path: Path,
+    *,
+    missing: str | None = None,
+    platform: Any = None,
+    reference_mhz: float | None = None,
+) -> Iterable[Cleaning]:
     # From usage to demand is a matter of workloads, a layer above: named here, loaded when used.
     written: Iterable[Cleaning] = import_module("twinloop.workload.opendc").write(
-        trace, path, **options
+        trace, path, missing=missing, platform=platform, reference_mhz=reference_mhz
     )
     return written
 

@@ -19,6 +19,8 @@ def seconds(ticks: pl.Series, per_unit: float = 1000.0) -> pl.Series:
     [2.8, None]
     """
     # Polars divides by one number as it multiplies by its inverse, which is off by a bit.
+    if not ticks.null_count():
+        return pl.Series(ticks.name, ticks.to_numpy() / per_unit)
     return ticks / pl.repeat(per_unit, ticks.len(), eager=True)
 
 

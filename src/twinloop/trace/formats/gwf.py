@@ -17,8 +17,8 @@ from typing import Final
 import polars as pl
 
 from twinloop.trace.errors import InputError
+from twinloop.trace.files import source_file
 from twinloop.trace.formats.registry import Format
-from twinloop.trace.formats.streams import source_file
 from twinloop.trace.formats.tally import Tally
 from twinloop.trace.formats.text_rows import (
     LARGEST,
@@ -123,7 +123,8 @@ def _cells(
             cells = text.split(separator)
         if len(cells) == width + 1 and separator is None:
             # Some of the archive's logs have a 30th field, which its description does not name.
-            sieve.tally.note("ignored", "fields after the 29th", examples=[f"line {line}"])
+            where = f"{sieve.path.name}:{line}"
+            sieve.tally.note("ignored", "fields after the 29th", examples=[where])
             del cells[width:]
         if len(cells) != width:
             sieve.reject(
@@ -240,5 +241,4 @@ FORMAT = Format(
     title="Grid Workloads Format (.gwf)",
     recognises=_recognises,
     read=read,
-    suffixes=(),
 )

@@ -10,7 +10,7 @@ import polars as pl
 
 from twinloop._core import JsonLinesParser, LineProblem, SwfParser
 from twinloop.trace.errors import InputError
-from twinloop.trace.formats.streams import chunks
+from twinloop.trace.files import chunks
 from twinloop.trace.formats.tally import Tally
 from twinloop.trace.manifest import CleaningKind
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 
 from twinloop.trace.errors import FormatError, InputError
+from twinloop.trace.files import BOMB_BYTES, BOMB_RATIO
 from twinloop.trace.formats.clock import in_units
-from twinloop.trace.formats.streams import BOMB_BYTES, BOMB_RATIO
 
 MAGIC = b"PAR1"
 

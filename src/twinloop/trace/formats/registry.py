@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
 from twinloop.trace.errors import FormatError, InputError
-from twinloop.trace.formats.streams import first_bytes
+from twinloop.trace.files import chunks, first_bytes
 from twinloop.trace.manifest import Cleaning
 from twinloop.trace.trace import Trace
 
@@ -24,7 +25,7 @@ class Format:
     read: Callable[..., Trace]
     #: Writes a Trace to a path; returns what the format could not hold.
     write: Callable[..., Iterable[Cleaning]] | None = None
-    #: File names that ask for this format when writing: a suffix, or '/' for a folder.
+    #: Ends of file names that ask for this format when writing.
     suffixes: tuple[str, ...] = ()
 
 
@@ -55,16 +56,30 @@ def recognise(path: str | Path) -> Format:
     path = Path(path)
     if not path.exists():
         raise InputError("does not exist", file=path)
+    if not (path.is_dir() or path.is_file()):
+        raise FormatError("is no file and no folder", file=path, remedy="save it as a file first")
     start = b"" if path.is_dir() else first_bytes(path)
     for form in _FORMATS.values():
         if form.recognises(path, start):
             return form
     known = ", ".join(sorted(_FORMATS))
     raise FormatError(
-        "is in no format that is known by its content",
+        _unknown(path, start),
         file=path,
         remedy=f"name one with --format, or format= in Python: {known}",
     )
+
+
+def _unknown(path: Path, start: bytes) -> str:
+    if path.is_file() and not start:
+        # What cannot be decompressed says so itself.
+        for _ in chunks(path):
+            break
+        return "is empty"
+    first = start.partition(b"\n")[0]
+    if any(first.count(mark) > 1 for mark in (b",", b";", b"\t")):
+        return "looks like a table in text, whose columns need a map (--column, or columns=)"
+    return "is in no format that is known by its content"
 
 
 def read(path: str | Path, format: str | None = None, **options: Any) -> Trace:
@@ -73,9 +88,12 @@ def read(path: str | Path, format: str | None = None, **options: Any) -> Trace:
     The format is found by content unless it is named. Options go to the reader of that format.
     """
     path = Path(path)
+    if format is None and "columns" in options:
+        format = "csv"
     form = recognise(path) if format is None else format_named(format)
     if not path.exists():
         raise InputError("does not exist", file=path)
+    _check_options(form, form.read, path, options)
     return form.read(path, **options)
 
 
@@ -89,34 +107,36 @@ def write(
 ) -> tuple[Cleaning, ...]:
     """Write a Trace in any writable format, found by the file's suffix unless it is named.
 
-    What is there already is replaced only with `overwrite`, and a folder only if it is in a
-    format that is known. Returns what the format could not hold or had to be told, counted.
+    What is there already is replaced only with `overwrite`, and a folder only if it holds nothing
+    but files of this format. Returns what the format could not hold or had to be told, counted.
     """
     path = Path(path)
-    form = _by_suffix(path) if format is None else format_named(format)
+    form = format_by_name(path) if format is None else format_named(format)
     if form.write is None:
         writable = ", ".join(sorted(f.name for f in _FORMATS.values() if f.write))
         raise FormatError(f"{form.title} can only be read", remedy=f"writable: {writable}")
-    if path.exists():
-        _check_replaceable(path, overwrite)
+    if path.exists() and not overwrite:
+        raise InputError("is there already", file=path, remedy="overwrite=True replaces it")
+    _check_options(form, form.write, path, options)
     return tuple(note for note in form.write(trace, path, **options) if note.count)
 
 
-def _check_replaceable(path: Path, overwrite: bool) -> None:
-    if not overwrite:
-        raise InputError("is there already", file=path, remedy="ask for it to be overwritten")
-    if path.is_dir() and any(path.iterdir()):
-        try:
-            recognise(path)
-        except FormatError:
+def _check_options(
+    form: Format, function: Callable[..., Any], path: Path, options: Iterable[str]
+) -> None:
+    known = signature(function).parameters.values()
+    names = [option.name for option in known if option.kind is Parameter.KEYWORD_ONLY]
+    for name in options:
+        if name not in names:
             raise InputError(
-                "is a folder of something else, so it is not replaced",
+                f"the format '{form.name}' has no option '{name}'",
                 file=path,
-                remedy="choose another name, or remove it yourself",
-            ) from None
+                remedy=f"it has: {', '.join(names) or 'none'}",
+            )
 
 
-def _by_suffix(path: Path) -> Format:
+def format_by_name(path: Path) -> Format:
+    """The format that the name of a file to be written asks for."""
     name = path.name
     for end in (".gz", ".zst"):
         name = name.removesuffix(end)

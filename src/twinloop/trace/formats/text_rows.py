@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 
 from twinloop.trace.errors import InputError
-from twinloop.trace.formats.streams import chunks
+from twinloop.trace.files import chunks
 from twinloop.trace.formats.tally import EXAMPLES, Tally
 
 LONGEST_LINE = 16 << 20

@@ -63,6 +63,9 @@ class QualityError(InputError):
         # The problem already says where: several places are meant.
         return f"{self.problem} ({self.remedy})"
 
+    def __reduce__(self) -> Any:
+        return type(self), (self.audit,)
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Audit:

@@ -91,6 +91,21 @@ class Facts:
         )
 
     @cached_property
+    def edges(self) -> pl.DataFrame:
+        """A row per task and parent: `row`, `parent`, `parent_row` (null: no such task)."""
+        tasks = self.table("tasks").select("row", parent="parents").drop_nulls()
+        return (
+            tasks.explode("parent")
+            .drop_nulls("parent")
+            .join(
+                self.ids.rename({"task": "parent", "task_row": "parent_row"}),
+                on="parent",
+                how="left",
+                maintain_order="left",
+            )
+        )
+
+    @cached_property
     def samples(self) -> pl.DataFrame:
         """The samples whose time is known, series by series, each in the order of the file.
 

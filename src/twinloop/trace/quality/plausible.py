@@ -9,6 +9,7 @@ import polars as pl
 
 from twinloop.trace.quality.facts import Facts
 from twinloop.trace.quality.rule import Broken, named, rows_where, rule
+from twinloop.trace.runnable import runs
 
 #: CPU time is counted in ticks of 10 ms and read a little before or after the clock.
 SLACK: Final = 1.05
@@ -92,24 +93,12 @@ def runnable(facts: Facts) -> Iterator[Broken]:
     """A task of a log has processors, and a run time."""
     if facts.recorded or not facts.table("tasks").height:
         return
-    ran = facts.placements.group_by("task_row").agg(
-        allocated=pl.col("cores").max(), length=(pl.col("end") - pl.col("start")).max()
-    )
-    tasks = (
-        facts.table("tasks")
-        .join(ran, left_on="row", right_on="task_row", how="left")
-        .select(
-            "row",
-            processors=pl.coalesce("requested_cores", "allocated"),
-            length=pl.coalesce("run_time", "length"),
-        )
-    )
+    tasks = runs(facts.trace).with_row_index("row")
     # A kind of log that never says it does not lose all of its tasks for that.
     lacking: dict[str, pl.Expr] = {}
-    if tasks["processors"].count():
-        lacking["processors"] = pl.col("processors").fill_null(0) <= 0
-    if tasks["length"].count():
-        lacking["run time"] = pl.col("length").is_null()
+    for column, what in (("processors", "processors"), ("run_time", "run time")):
+        if tasks[column].count():
+            lacking[what] = pl.col(column).is_null()
     if lacking:
         rows = rows_where(tasks, pl.any_horizontal(lacking.values()))
         says = "task '{id}' cannot be run: it has no {lacking}"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import polars as pl
 
+from twinloop.trace.cycles import stuck
 from twinloop.trace.quality.facts import Facts
 from twinloop.trace.quality.rule import TICK, Broken, rows_where, rule
 
@@ -32,7 +34,7 @@ def samples_of_tasks(facts: Facts) -> Iterator[Broken]:
 @rule("known-parents", "error")
 def known_parents(facts: Facts) -> Iterator[Broken]:
     """Every parent is a task that is there."""
-    edges = _edges(facts)
+    edges = facts.edges
     if edges.height:
         lost = edges.filter(pl.col("parent_row").is_null()).group_by("row").agg("parent")
         rows = lost.select("row", names=pl.col("parent").list.join(", "))
@@ -43,13 +45,14 @@ def known_parents(facts: Facts) -> Iterator[Broken]:
 @rule("acyclic", "error")
 def acyclic(facts: Facts) -> Iterator[Broken]:
     """No task waits for itself, directly or through others."""
-    edges = _edges(facts).drop_nulls("parent_row")
+    edges = facts.edges.drop_nulls("parent_row")
     if not edges.height:
         return
     looked_at = edges["row"].n_unique()
-    stuck, cycle = _stuck(edges, facts.trace.tasks.height)
+    parents, children = (edges[name].to_numpy().astype(np.int64) for name in ("parent_row", "row"))
+    held, cycle = stuck(parents, children, facts.trace.tasks.height)
     names = facts.trace.tasks["id"].gather(cycle).fill_null("(no id)").to_list()
-    rows = pl.DataFrame({"row": stuck}, schema={"row": pl.UInt32}).with_columns(
+    rows = pl.DataFrame({"row": held}, schema={"row": pl.UInt32}).with_columns(
         cycle=pl.lit(" -> ".join(names))
     )
     yield Broken("tasks", looked_at, rows, "task '{id}' can never be ready: {cycle}")
@@ -60,8 +63,7 @@ def parents_first(facts: Facts) -> Iterator[Broken]:
     """A task starts after its parents have ended."""
     spans = facts.spans
     known = (
-        _edges(facts)
-        .drop_nulls("parent_row")
+        facts.edges.drop_nulls("parent_row")
         .join(spans.select(row="task_row", start="start"), on="row")
         .join(spans.select(parent_row="task_row", parent_end="end"), on="parent_row")
     )
@@ -126,47 +128,3 @@ def pids_apart(facts: Facts) -> Iterator[Broken]:
         rows = rows_where(looked, clash).select("row", "pid", "other")
         says = "task '{task}' starts as process {pid}, which task '{other}' still is"
         yield Broken("placements", held.height, rows, says)
-
-
-def _edges(facts: Facts) -> pl.DataFrame:
-    """A row per task and parent: `row`, `parent`, `parent_row` (null: no such task)."""
-    tasks = facts.table("tasks").select("row", parent="parents").drop_nulls()
-    edges = tasks.explode("parent").drop_nulls("parent")
-    return edges.join(
-        facts.ids.rename({"task": "parent", "task_row": "parent_row"}),
-        on="parent",
-        how="left",
-        maintain_order="left",
-    )
-
-
-def _stuck(edges: pl.DataFrame, count: int) -> tuple[list[int], list[int]]:
-    """The tasks that can never be ready, and one cycle among them: first and last are the same."""
-    if (edges["parent_row"] < edges["row"]).all():
-        return [], []
-    parents: list[list[int]] = [[] for _ in range(count)]
-    children: list[list[int]] = [[] for _ in range(count)]
-    for row, parent in edges.select("row", "parent_row").unique().iter_rows():
-        parents[row].append(parent)
-        children[parent].append(row)
-    waiting = [len(of) for of in parents]
-    ready = [row for row, number in enumerate(waiting) if not number]
-    while ready:
-        for child in children[ready.pop()]:
-            waiting[child] -= 1
-            if not waiting[child]:
-                ready.append(child)
-    stuck = [row for row, number in enumerate(waiting) if number]
-    return stuck, _cycle(parents, waiting, stuck) if stuck else []
-
-
-def _cycle(parents: list[list[int]], waiting: list[int], stuck: list[int]) -> list[int]:
-    # Each stuck task has a stuck parent, so going from parent to parent must come round.
-    seen: dict[int, int] = {}
-    path: list[int] = []
-    row = stuck[0]
-    while row not in seen:
-        seen[row] = len(path)
-        path.append(row)
-        row = min(parent for parent in parents[row] if waiting[parent])
-    return [*path[seen[row] :], row]

@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from twinloop.platform.address import nearest
 from twinloop.trace import InputError, Trace
 from twinloop.workload.generate.arrays import Arrays
 from twinloop.workload.generate.bursts import BurstKind, Bursts
-from twinloop.workload.generate.description import Generator, Parameter, nearest
+from twinloop.workload.generate.description import Generator, Parameter
 from twinloop.workload.generate.lublin import Lublin
 from twinloop.workload.generate.parallel import ParallelTasks
 from twinloop.workload.generate.poisson import PoissonTasks

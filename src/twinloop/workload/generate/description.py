@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from twinloop.platform.address import nearest
 from twinloop.trace import InputError, Manifest, Trace
 from twinloop.workload.generate.draws import Draws
 from twinloop.workload.generate.elementary import Floats
@@ -142,15 +142,3 @@ class Generator(BaseModel, ABC):
         if place and not isinstance(first["input"], dict):
             problem = f"{first['input']!r}: {problem[:1].lower()}{problem[1:]}"
         return InputError(problem, field=field)
-
-
-def nearest(word: str, known: list[str]) -> str:
-    """The advice for a word that is not among the known ones.
-
-    >>> nearest("loda", ["load", "rate"])
-    "did you mean 'load'?"
-    >>> nearest("xyz", ["load", "rate"])
-    'there are: load, rate'
-    """
-    close = get_close_matches(word, known, n=1)
-    return f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(known)}"

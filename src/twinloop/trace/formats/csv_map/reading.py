@@ -8,6 +8,7 @@ a map, the columns of the file that have such a name already are taken.
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,7 @@ from typing import Final
 import polars as pl
 
 from twinloop.trace.errors import FormatError, InputError
+from twinloop.trace.files import source_file
 from twinloop.trace.formats.clock import in_units
 from twinloop.trace.formats.csv_map.values import (
     DATETIME,
@@ -25,7 +27,6 @@ from twinloop.trace.formats.csv_map.values import (
     names_of,
 )
 from twinloop.trace.formats.registry import Format
-from twinloop.trace.formats.streams import source_file
 from twinloop.trace.formats.tally import Tally
 from twinloop.trace.formats.text_rows import Sieve, batches, header_cells, lines, since_first
 from twinloop.trace.manifest import Manifest, Source
@@ -115,7 +116,7 @@ def _table(
     records = _records(path, sieve, separator)
     line, cells = next(records, (1, []))
     names = [cell.strip() for cell in cells]
-    twice = sorted({name for name in names if name and names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if name and count > 1)
     if not any(names) or twice:
         problem = f"names the column '{twice[0]}' twice" if twice else "has no names of columns"
         raise FormatError(problem, file=path, line=line)

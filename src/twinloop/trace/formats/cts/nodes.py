@@ -10,8 +10,8 @@ from typing import Any, Final
 import polars as pl
 
 from twinloop.trace.errors import InputError
+from twinloop.trace.files import text
 from twinloop.trace.formats.cts.units import LARGEST, MB
-from twinloop.trace.formats.streams import text
 from twinloop.trace.formats.tally import Tally
 
 NODES_FILE: Final = "nodes.json"

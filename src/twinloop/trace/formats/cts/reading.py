@@ -10,12 +10,12 @@ import polars as pl
 
 from twinloop._core import JsonLinesParser
 from twinloop.trace.errors import FormatError, InputError
+from twinloop.trace.files import source_file
 from twinloop.trace.formats import native
 from twinloop.trace.formats.clock import seconds
 from twinloop.trace.formats.cts.attribution import attribute
 from twinloop.trace.formats.cts.nodes import NODES_FILE, read_nodes
 from twinloop.trace.formats.cts.units import KB, LARGEST
-from twinloop.trace.formats.streams import source_file
 from twinloop.trace.formats.tally import Tally
 from twinloop.trace.manifest import Manifest, Source
 from twinloop.trace.tables import empty
@@ -23,6 +23,7 @@ from twinloop.trace.trace import Trace
 
 INVOCATIONS_FILE: Final = "invocations.jsonl"
 SAMPLES_FILE: Final = "proc_metrics.jsonl"
+FILES: Final = (INVOCATIONS_FILE, SAMPLES_FILE, NODES_FILE)
 COMPRESSIONS: Final = {"gz": ".gz", "zst": ".zst"}
 
 INVOCATIONS: Final = (
@@ -67,7 +68,7 @@ def read(path: Path, *, strict: bool = False) -> Trace:
     1000
     """
     tally = Tally()
-    files = {name: found(path, name) for name in (INVOCATIONS_FILE, SAMPLES_FILE, NODES_FILE)}
+    files = {name: found(path, name) for name in FILES}
     for name, there in files.items():
         if len(there) > 1:
             names = " and ".join(file.name for file in there)

@@ -10,11 +10,10 @@ from typing import Any, Final
 import polars as pl
 
 from twinloop.trace.errors import InputError
-from twinloop.trace.folder import appearing
+from twinloop.trace.files import appearing, writing
 from twinloop.trace.formats.cts.nodes import NODES_FILE
-from twinloop.trace.formats.cts.reading import COMPRESSIONS, INVOCATIONS_FILE, SAMPLES_FILE
+from twinloop.trace.formats.cts.reading import COMPRESSIONS, FILES, INVOCATIONS_FILE, SAMPLES_FILE
 from twinloop.trace.formats.cts.units import KB, MB, milliseconds, whole_units
-from twinloop.trace.formats.streams import writing
 from twinloop.trace.formats.tally import Tally
 from twinloop.trace.formats.writable import note_unheld, tasks_by_id
 from twinloop.trace.manifest import Cleaning
@@ -60,7 +59,8 @@ def write(trace: Trace, path: Path, *, compression: str | None = None) -> Iterab
     samples = _samples(trace.usage, tasks, epoch or 0, tally)
     nodes = _nodes(trace.nodes, tally)
     end = "" if compression is None else COMPRESSIONS[compression]
-    with appearing(path) as folder:
+    own = {f"{name}{suffix}" for name in FILES for suffix in ("", *COMPRESSIONS.values())}
+    with appearing(path, own) as folder:
         for name, frame in ((INVOCATIONS_FILE, invocations), (SAMPLES_FILE, samples)):
             with writing(folder / f"{name}{end}") as stream:
                 for begin in range(0, frame.height, _ROWS):

@@ -16,12 +16,12 @@ from typing import Final
 import polars as pl
 
 from twinloop.trace.errors import InputError
+from twinloop.trace.files import source_file
 from twinloop.trace.formats import parquet
 from twinloop.trace.formats.clock import in_units, seconds
 from twinloop.trace.formats.opendc.facts import note_facts
 from twinloop.trace.formats.opendc.topology import Topology, topology_beside
 from twinloop.trace.formats.registry import Format
-from twinloop.trace.formats.streams import source_file
 from twinloop.trace.formats.tally import EXAMPLES, Tally
 from twinloop.trace.formats.text_rows import LARGEST, LATEST
 from twinloop.trace.manifest import Manifest, Source
@@ -84,8 +84,9 @@ def read(path: Path, *, reference_mhz: float | None = None, strict: bool = False
     topology = topology_beside(task_file.parent, tally)
     mhz = _reference(reference_mhz, topology, tasks, task_file, tally)
     fragments = _fragments(fragment_file, tasks, sift)
-    usage = _usage(fragments, tasks, epoch_ms, mhz)
     note_facts(tasks, fragments, topology, task_file.name, tally)
+    usage = _usage(fragments, tasks, epoch_ms, mhz)
+    del fragments
     for file, columns in ((task_file, TASK_COLUMNS), (fragment_file, FRAGMENT_COLUMNS)):
         for name in parquet.other_columns(file, columns):
             tally.note("ignored", f"the column {name} of {file.name}")
@@ -185,6 +186,7 @@ def _fragments(file: Path, tasks: pl.DataFrame, sift: _Sift) -> pl.DataFrame:
         parquet.milliseconds(raw, "duration", file),
         parquet.number(raw, "cpu_usage", file),
     )
+    del raw  # these tables are large: what is not needed any more is let go
     fragments = sift.finite(fragments, file, {"duration": LATEST * 1000, "cpu_usage": LARGEST})
     bad = pl.col("duration").is_null() | (pl.col("duration") < 0)
     fragments = sift.without(fragments, bad, "fragments without a possible duration", file)
@@ -195,14 +197,28 @@ def _fragments(file: Path, tasks: pl.DataFrame, sift: _Sift) -> pl.DataFrame:
         .select("id", "task")
     )
     # Fragments of one task mostly follow each other: then the ids of whole runs are looked up.
-    fragments = fragments.with_columns(run=pl.col("id").rle_id())
-    runs = fragments.group_by("run", maintain_order=True).agg(pl.col("id").first())
+    begins = fragments.select(pl.col("id").ne_missing(pl.col("id").shift(1))).to_series()
+    if begins.len():
+        begins[0] = True
+    runs = fragments.select(pl.col("id").filter(begins))
     runs = runs.join(first, on="id", how="left", maintain_order="left")
-    fragments = fragments.with_columns(task=runs["task"].gather(fragments["run"]))
+    run = begins.cum_sum() - 1
+    fragments = fragments.drop("id").with_columns(task=runs["task"].gather(run))
+    del begins, run
     unknown = pl.col("task").is_null()
     fragments = sift.without(fragments, unknown, "fragments of no task with a submission", file)
-    group = "run" if runs["id"].n_unique() == runs.height else "task"
-    return fragments.with_columns(until=pl.col("duration").cum_sum().over(group)).drop("run")
+    return fragments.with_columns(until=_until(fragments["duration"], fragments["task"]))
+
+
+def _until(durations: pl.Series, tasks: pl.Series) -> pl.Series:
+    """The sum of the durations of each task up to each of its fragments."""
+    begins = (tasks != tasks.shift(1)).fill_null(True)
+    if begins.sum() != tasks.n_unique():
+        both = pl.DataFrame({"task": tasks, "duration": durations})
+        return both.select(pl.col("duration").cum_sum().over("task")).to_series()
+    total = durations.cum_sum()
+    before = (total - durations).filter(begins)
+    return total - before.gather(begins.cum_sum() - 1)
 
 
 def _reference(
@@ -234,14 +250,11 @@ def _reference(
 def _usage(fragments: pl.DataFrame, tasks: pl.DataFrame, epoch_ms: int, mhz: float) -> pl.DataFrame:
     submitted = tasks.filter(pl.col("submission_time").is_not_null())
     at = submitted["submission_time"].gather(fragments["task"]) - epoch_ms
-    length = seconds(fragments["duration"])
-    return fragments.select(
-        task=submitted["id"].gather(fragments["task"]),
-        t=seconds(at + fragments["until"]),
-        dt=length,
-        cpu=pl.col("cpu_usage") / mhz * length,
-        line=pl.col("line"),
-    )
+    t, dt = seconds(at + fragments["until"]), seconds(fragments["duration"])
+    del at
+    cpu = fragments["cpu_usage"] / mhz * dt
+    task = submitted["id"].gather(fragments["task"])
+    return pl.DataFrame({"task": task, "t": t, "dt": dt, "cpu": cpu, "line": fragments["line"]})
 
 
 def _as_tasks(tasks: pl.DataFrame, epoch_ms: int) -> pl.DataFrame:

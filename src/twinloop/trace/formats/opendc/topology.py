@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from twinloop.trace.errors import InputError
-from twinloop.trace.formats.streams import text
+from twinloop.trace.files import text
+from twinloop.trace.formats.opendc.quantities import FREQUENCY
 from twinloop.trace.formats.tally import Tally
 
 NAME = "topology.json"
 _LIMIT = 16 << 20
-_CLOCK = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(k|m|g|t)?hz\s*$", re.IGNORECASE)
-_MHZ = {"k": 1e-3, "m": 1.0, "g": 1e3, "t": 1e6, None: 1e-6}
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,8 @@ def topology_beside(folder: Path, tally: Tally) -> Topology | None:
         tally.note("ignored", f"the topology beside the tables: {problem}", examples=[NAME])
         return None
     clocks = [clock for clock, _ in cpus if clock is not None]
+    what = "clocks in the topology beside the tables that cannot be read"
+    tally.note("ignored", what, count=len(cpus) - len(clocks), examples=[NAME])
     cores = [count for _, count in cpus if count is not None]
     return Topology(max(clocks, default=None), max(cores, default=None))
 
@@ -72,7 +72,7 @@ def _positive(value: Any) -> float | None:
 
 
 def _mhz(value: Any) -> float | None:
-    if isinstance(value, str) and (found := _CLOCK.match(value)):
-        number, unit = found.groups()
-        return _positive(float(number) * _MHZ[unit.lower() if unit else None])
-    return _positive(value)
+    try:
+        return _positive(FREQUENCY.read(value))
+    except InputError:
+        return None

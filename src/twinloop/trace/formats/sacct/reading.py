@@ -14,10 +14,10 @@ from typing import Final
 import polars as pl
 
 from twinloop.trace.errors import FormatError, InputError
+from twinloop.trace.files import source_file
 from twinloop.trace.formats.clock import in_units, unix_us
 from twinloop.trace.formats.registry import Format
 from twinloop.trace.formats.sacct import values
-from twinloop.trace.formats.streams import source_file
 from twinloop.trace.formats.tally import EXAMPLES, Tally
 from twinloop.trace.formats.text_rows import (
     Check,

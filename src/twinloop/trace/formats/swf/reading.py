@@ -10,8 +10,8 @@ import polars as pl
 
 from twinloop._core import SwfParser
 from twinloop.trace.errors import FormatError
+from twinloop.trace.files import source_file
 from twinloop.trace.formats import native
-from twinloop.trace.formats.streams import source_file
 from twinloop.trace.formats.swf.header import facts
 from twinloop.trace.formats.tally import EXAMPLES, Tally
 from twinloop.trace.manifest import Manifest, Source

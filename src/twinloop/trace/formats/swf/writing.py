@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from twinloop.trace.formats.streams import writing
+from twinloop.trace.files import writing
 from twinloop.trace.formats.swf.header import header_of
 from twinloop.trace.formats.swf.numbers import printed, shortest
 from twinloop.trace.formats.swf.reading import ASKED, COMPLETES, CONTINUES, FAILS, KB, USED

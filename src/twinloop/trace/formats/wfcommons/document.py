@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
 from twinloop.trace.errors import FormatError, InputError
-from twinloop.trace.formats.streams import text
+from twinloop.trace.files import text
 from twinloop.trace.formats.tally import Tally
 from twinloop.trace.formats.text_rows import LARGEST
 
@@ -107,8 +108,8 @@ def _shown(value: Any) -> str:
 def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
         raise InputError("stands twice in one object", field=ascii(twice)[1:-1][:80])
     return table
 

@@ -9,20 +9,21 @@ takes the kilobytes of versions before 1.4 for 1000 bytes.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
 
+from twinloop.trace.cycles import stuck
 from twinloop.trace.errors import InputError
+from twinloop.trace.files import source_file
 from twinloop.trace.formats.clock import unix_us
 from twinloop.trace.formats.registry import Format
-from twinloop.trace.formats.streams import source_file
 from twinloop.trace.formats.tally import Tally
 from twinloop.trace.formats.wfcommons.document import Fields, parse
-from twinloop.trace.formats.wfcommons.graph import cycle
 from twinloop.trace.manifest import Manifest, Source
 from twinloop.trace.tables import TABLES
 from twinloop.trace.trace import Trace
@@ -33,7 +34,7 @@ _READ_FROM_TASK: Final = frozenset(
     + ("runtime", "runtimeInSeconds", "cores", "coreCount", "avgCPU", "memory", "memoryInBytes")
     + ("machine", "machines", "executedAt", "command")
 )
-_BASIC_TIME: Final = re.compile(r"^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(.*)$")
+_BASIC_TIME: Final = r"^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(.*)$"
 
 
 def read(path: Path, *, strict: bool = False) -> Trace:
@@ -59,7 +60,7 @@ def read(path: Path, *, strict: bool = False) -> Trace:
     """
     tally = Tally()
     workflow = _Workflow(Fields(path, tally, strict=strict), parse(path))
-    circle = cycle({task["id"]: task["parents"] for task in workflow.tasks})
+    circle = workflow.circle()
     if circle:
         shown = circle if len(circle) <= 10 else [*circle[:9], "...", circle[-1]]
         raise InputError(
@@ -75,13 +76,25 @@ def read(path: Path, *, strict: bool = False) -> Trace:
     return Trace(manifest=manifest, **workflow.tables())
 
 
+@dataclass(frozen=True, slots=True)
+class _Execution:
+    """What a document says of how a task ran."""
+
+    task: str
+    machines: list[str | None]
+    cores: float | None
+    run_time: float | None
+    date: str | None
+    at_date: str
+
+
 class _Workflow:
     """What a document says, as rows of the tables of a Trace."""
 
     def __init__(self, fields: Fields, document: Any) -> None:
         self.fields = fields
         self.tasks: list[dict[str, Any]] = []
-        self.placements: list[dict[str, Any]] = []
+        self.executions: list[_Execution] = []
         self.sizes: dict[str, float | None] = {}
         self.task_files: dict[tuple[str, str, str], None] = {}
         #: Before 1.5, tasks also name each other by an id that is not their name.
@@ -105,12 +118,15 @@ class _Workflow:
             self._read_joint(flow)
         if not self.tasks:
             raise fields.wrong("has no task", "workflow")
+        self.placements = self._placements()
         self._join_children()
 
     def _start(self, ran: dict[str, Any]) -> None:
         makespan = ran.get("makespanInSeconds", ran.get("makespan"))
         self.makespan = self.fields.number(makespan, "workflow.makespan")
-        started = self._unix_us(ran.get("executedAt"), "workflow.executedAt")
+        at_date = "workflow.executedAt"
+        date = self.fields.name_or_none(ran.get("executedAt"), at_date)
+        (started,) = self._unix_us([date], [at_date])
         self.epoch_ms = None if started is None else started // 1000
         self.nodes = [
             self._node(machine, at)
@@ -215,23 +231,34 @@ class _Workflow:
         single = fields.name_or_none(ran.get("machine"), f"{ran_at}.machine")
         several = fields.names(ran.get("machines"), f"{ran_at}.machines")
         machines: list[str | None] = [*several] or [single]
-        began = self._unix_us(ran.get("executedAt"), f"{ran_at}.executedAt")
-        start = (
-            None if began is None or self.epoch_ms is None else began / 1e6 - self.epoch_ms / 1e3
+        at_date = f"{ran_at}.executedAt"
+        date = fields.name_or_none(ran.get("executedAt"), at_date)
+        self.executions.append(_Execution(task, machines, cores, run_time, date, at_date))
+
+    def _placements(self) -> list[dict[str, Any]]:
+        """Where and when the tasks ran, of those of which either is known."""
+        began = self._unix_us(
+            [run.date for run in self.executions], [run.at_date for run in self.executions]
         )
-        if machines == [None] and start is None:
-            return
-        self.placements += [
-            {
-                "task": task,
-                "attempt": 0,
-                "machine": machine,
-                "cores": cores if len(machines) == 1 else None,
-                "start": start,
-                "end": None if start is None or run_time is None else start + run_time,
-            }
-            for machine in machines
-        ]
+        placements: list[dict[str, Any]] = []
+        for run, date in zip(self.executions, began, strict=True):
+            start = None
+            if date is not None and self.epoch_ms is not None:
+                start = (date - self.epoch_ms * 1000) / 1e6
+            if run.machines == [None] and start is None:
+                continue
+            placements += [
+                {
+                    "task": run.task,
+                    "attempt": 0,
+                    "machine": machine,
+                    "cores": run.cores if len(run.machines) == 1 else None,
+                    "start": start,
+                    "end": None if start is None or run.run_time is None else start + run.run_time,
+                }
+                for machine in run.machines
+            ]
+        return placements
 
     def _node(self, machine: dict[str, Any], at: str) -> dict[str, Any]:
         cpu = self.fields.table(machine.get("cpu") or {}, f"{at}.cpu")
@@ -248,18 +275,17 @@ class _Workflow:
             return None if kilobytes is None else kilobytes * _KB
         return self.fields.number(row.get("memoryInBytes"), f"{at}.memoryInBytes")
 
-    def _unix_us(self, value: Any, where: str) -> int | None:
-        text = self.fields.name_or_none(value, where)
-        if text is None:
-            return None
-        long = _BASIC_TIME.sub(r"\1-\2-\3T\4:\5:\6\7", text.strip())
-        found: int | None = unix_us(pl.Series([long])).item()
-        if found is None:
-            if self.fields.strict:
-                raise self.fields.wrong(f"{ascii(text)[:80]} is no date and time", where)
-            what = "dates that cannot be read, taken for unknown"
-            self.fields.tally.note("ignored", what, examples=[where])
-        return found
+    def _unix_us(self, dates: list[str | None], places: list[str]) -> list[int | None]:
+        text = pl.Series(dates, dtype=pl.String)
+        long = text.str.strip_chars().str.replace(_BASIC_TIME, "$1-$2-${3}T$4:$5:$6$7")
+        found = unix_us(long)
+        unread = [places[at] for at in (found.is_null() & text.is_not_null()).arg_true()]
+        if unread and self.fields.strict:
+            first = dates[places.index(unread[0])]
+            raise self.fields.wrong(f"{ascii(first)[:80]} is no date and time", unread[0])
+        what = "dates that cannot be read, taken for unknown"
+        self.fields.tally.note("ignored", what, count=len(unread), examples=unread)
+        return found.to_list()
 
     def _unique(self, names: Iterable[tuple[str, str]], kind: str) -> None:
         seen: set[str] = set()
@@ -284,6 +310,7 @@ class _Workflow:
             for task in self.tasks
             if task["children"] is not None
         }
+        told = {task: set(names) for task, names in parents.items()}
         one_sided = [
             f"{parent} -> {task}"
             for task, names in parents.items()
@@ -292,7 +319,7 @@ class _Workflow:
         ]
         for parent, names in children.items():
             for child in sorted(names):
-                if child in parents and parent not in parents[child]:
+                if child in parents and parent not in told[child]:
                     parents[child].append(parent)
                     one_sided.append(f"{parent} -> {child}")
                 elif child not in parents:
@@ -303,6 +330,19 @@ class _Workflow:
         for task in self.tasks:
             task["parents"] = parents[task["id"]]
             del task["children"]
+
+    def circle(self) -> list[str]:
+        """Tasks that wait for each other, the first named again at the end; none: empty."""
+        rows = {task["id"]: row for row, task in enumerate(self.tasks)}
+        edges = [
+            (rows[parent], row)
+            for row, task in enumerate(self.tasks)
+            for parent in task["parents"]
+            if parent in rows
+        ]
+        parents, children = np.array(edges, dtype=np.int64).reshape(-1, 2).T
+        _, cycle = stuck(parents, children, len(self.tasks))
+        return [self.tasks[row]["id"] for row in cycle]
 
     def note_what_is_open(self) -> None:
         """Count what refers to nothing, and what nobody says."""

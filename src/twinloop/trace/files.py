@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import hashlib
 import io
 import lzma
 import secrets
+import shutil
+import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, cast
@@ -16,7 +19,6 @@ from typing import IO, cast
 import zstandard
 
 from twinloop.trace.errors import InputError
-from twinloop.trace.folder import sha256
 from twinloop.trace.manifest import SourceFile
 
 CHUNK = 1 << 20
@@ -82,6 +84,12 @@ def text(path: Path, *, limit: int = 1 << 30) -> str:
         raise InputError("is not UTF-8", file=path, line=line, remedy="convert it first") from None
 
 
+def sha256(file: Path) -> str:
+    """The hash of a file's bytes, in hexadecimal."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
 def source_file(path: Path) -> SourceFile:
     """What a manifest keeps of a file that was read."""
     return SourceFile(name=path.name, size=path.stat().st_size, sha256=sha256(path))
@@ -109,6 +117,36 @@ def writing(path: Path) -> Iterator[IO[bytes]]:
     finally:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
+
+
+@contextmanager
+def appearing(path: Path, own: Collection[str]) -> Iterator[Path]:
+    """A new folder that takes the place of `path` when the block ends well, and else is gone.
+
+    A folder that is there is replaced only if there is nothing in it but files named in `own`.
+    """
+    try:
+        if path.exists() and not (path.is_dir() and {f.name for f in path.iterdir()} <= set(own)):
+            raise InputError(
+                "is there and holds something else, so it is not replaced",
+                file=path,
+                remedy="choose another name, or remove it yourself",
+            )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}-"))
+        new, old = work / "new", work / "old"
+        try:
+            new.mkdir()
+            yield new
+            if path.exists():
+                path.rename(old)
+            new.rename(path)
+        finally:
+            if old.exists() and not path.exists():
+                old.rename(path)
+            shutil.rmtree(work, ignore_errors=True)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", file=path) from None
 
 
 def _decompressed(raw: IO[bytes]) -> IO[bytes]:

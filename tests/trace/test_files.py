@@ -13,8 +13,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinloop.trace import InputError
-from twinloop.trace.formats import streams
+from twinloop.trace import InputError, files
 
 # Text that shrinks, but not to nothing: several blocks of every compression.
 CONTENT = "".join(f"{i} {random.Random(i).random()}\n" for i in range(20_000)).encode()
@@ -44,16 +43,16 @@ def path(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", PACKERS)
 def test_every_compression_is_known_by_its_content(path: Path, name: str) -> None:
     path.write_bytes(PACKED[name])
-    assert b"".join(streams.chunks(path)) == CONTENT
-    assert streams.first_bytes(path, 100) == CONTENT[:100]
-    assert streams.text(path) == CONTENT.decode()
-    assert max(len(chunk) for chunk in streams.chunks(path)) <= streams.CHUNK
+    assert b"".join(files.chunks(path)) == CONTENT
+    assert files.first_bytes(path, 100) == CONTENT[:100]
+    assert files.text(path) == CONTENT.decode()
+    assert max(len(chunk) for chunk in files.chunks(path)) <= files.CHUNK
 
 
 @pytest.mark.parametrize("name", [name for name in PACKERS if name != "plain"])
 def test_several_parts_in_one_file_are_read_one_after_the_other(path: Path, name: str) -> None:
     path.write_bytes(PACKED[name] * 2)
-    assert b"".join(streams.chunks(path)) == CONTENT * 2
+    assert b"".join(files.chunks(path)) == CONTENT * 2
 
 
 @given(st.sampled_from([name for name in PACKERS if name != "plain"]), st.data())
@@ -68,7 +67,7 @@ def test_a_file_that_was_cut_off_is_an_error_wherever_that_was(
     )
     path.write_bytes(packed[:length])
     with pytest.raises(InputError, match="cut: cannot be read to its end"):
-        for _ in streams.chunks(path):
+        for _ in files.chunks(path):
             pass
 
 
@@ -82,7 +81,7 @@ def test_a_damaged_file_gives_an_error_or_its_content(
     packed[place] ^= data.draw(st.integers(1, 255))
     path.write_bytes(packed)
     try:
-        content = b"".join(streams.chunks(path))
+        content = b"".join(files.chunks(path))
     except InputError:
         return
     assert content == CONTENT  # the damage met bytes that mean nothing
@@ -92,12 +91,12 @@ def test_a_damaged_file_gives_an_error_or_its_content(
 def test_a_bomb_is_refused_before_it_fills_the_memory(
     path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "BOMB_BYTES", 8 << 20)
+    monkeypatch.setattr(files, "BOMB_BYTES", 8 << 20)
     packed = PACKERS[name](bytes(64 << 20))
     path.write_bytes(packed)
     seen: list[int] = []
     with pytest.raises(InputError, match="grows more than 250 times when decompressed"):
-        seen.extend(len(chunk) for chunk in streams.chunks(path))
+        seen.extend(len(chunk) for chunk in files.chunks(path))
     assert sum(seen) <= max(8 << 20, 250 * len(packed))
 
 
@@ -106,17 +105,17 @@ def test_a_zstd_window_that_would_take_gigabytes_is_refused(path: Path) -> None:
     compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
     path.write_bytes(compressor.compress(CONTENT) + compressor.flush())
     with pytest.raises(InputError, match="cannot be read to its end"):
-        list(streams.chunks(path))
+        list(files.chunks(path))
 
 
 def test_text_has_bounds_and_an_encoding(path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbfab")
-    assert streams.text(path) == "ab"
+    assert files.text(path) == "ab"
     path.write_bytes(b"a\nb\xff")
     with pytest.raises(InputError, match="file:2: is not UTF-8"):
-        streams.text(path)
+        files.text(path)
     with pytest.raises(InputError, match="is larger than 2 bytes"):
-        streams.text(path, limit=2)
+        files.text(path, limit=2)
 
 
 @pytest.mark.parametrize("there", ["nothing", "a folder"])
@@ -124,7 +123,7 @@ def test_what_is_no_file_is_an_input_error(path: Path, there: str) -> None:
     if there == "a folder":
         path.mkdir()
     with pytest.raises(InputError, match="cannot be read"):
-        list(streams.chunks(path))
+        list(files.chunks(path))
 
 
 @pytest.mark.parametrize("end", ["", ".gz", ".zst"])
@@ -132,10 +131,10 @@ def test_a_file_appears_whole_and_always_with_the_same_bytes(tmp_path: Path, end
     written = []
     for name in ("one", "two"):
         path = tmp_path / "deep" / f"{name}{end}"
-        with streams.writing(path) as stream:
+        with files.writing(path) as stream:
             stream.write(CONTENT)
             assert not path.exists()
-        assert b"".join(streams.chunks(path)) == CONTENT
+        assert b"".join(files.chunks(path)) == CONTENT
         written.append(path.read_bytes())
     assert written[0] == written[1]
     assert len(written[0]) == len(CONTENT) if not end else len(written[0]) < len(CONTENT)
@@ -145,7 +144,7 @@ def test_a_file_appears_whole_and_always_with_the_same_bytes(tmp_path: Path, end
 def test_when_writing_fails_the_old_file_stays_and_nothing_else(tmp_path: Path, end: str) -> None:
     path = tmp_path / f"file{end}"
     path.write_bytes(b"old")
-    with contextlib.suppress(ZeroDivisionError), streams.writing(path) as stream:
+    with contextlib.suppress(ZeroDivisionError), files.writing(path) as stream:
         stream.write(CONTENT)
         _ = 1 / 0
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
@@ -156,6 +155,6 @@ def test_a_place_that_cannot_be_written_to_is_an_input_error(tmp_path: Path) -> 
     (tmp_path / "file").write_bytes(b"")
     with (
         pytest.raises(InputError, match="cannot be written"),
-        streams.writing(tmp_path / "file" / "below"),
+        files.writing(tmp_path / "file" / "below"),
     ):
         pass
