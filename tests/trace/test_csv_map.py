@@ -176,6 +176,14 @@ def test_a_quote_that_never_ends_is_an_error_with_its_line(tmp_path: Path) -> No
         read(file)
 
 
+def test_a_name_twice_in_a_wide_table_is_found(tmp_path: Path) -> None:
+    names = [f"c{number}" for number in range(100_000)]
+    file = tmp_path / "wide.csv"
+    file.write_text(",".join([*names, names[-1]]) + "\n")
+    with pytest.raises(FormatError, match=r"wide\.csv:1: names the column 'c99999' twice"):
+        read(file)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

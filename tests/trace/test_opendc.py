@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twinloop.platform import Platform
 from twinloop.trace.errors import FormatError, InputError
 from twinloop.trace.formats.opendc import FORMAT, read, read_carbon, read_failures
 from twinloop.trace.trace import Trace
@@ -252,6 +253,31 @@ def test_tables_that_are_none(tmp_path: Path, tasks: object, fragments: object, 
     with pytest.raises(InputError, match=words) as error:
         read(folder(tmp_path, tasks, fragments))
     assert error.value.file is not None
+
+
+@pytest.mark.parametrize(
+    "speed", ["2.1e3 MHz", "2100 megahertz", "2100", "2.1GHz", "2.1 giga hertz", 2100, 2.1e3]
+)
+def test_the_clock_of_a_topology_is_that_of_the_platform(tmp_path: Path, speed: object) -> None:
+    cpu = {"coreCount": 1, "coreSpeed": speed}
+    host = {"name": "h", "cpu": cpu, "memory": {"memorySize": "1 GiB"}}
+    topology = {"clusters": [{"name": "c", "hosts": [host]}]}
+    (tmp_path / "topology.json").write_text(json.dumps(topology))
+    assert read(folder(tmp_path)).manifest.reference_mhz == 2100
+    assert Platform.from_dict(topology).clusters[0].hosts[0].mhz == 2100
+
+
+@pytest.mark.parametrize("speed", ["fast", "", "2 GB", "1e308 THz", "-1 GHz", True, None, [2100]])
+def test_a_clock_that_is_none_is_said_and_passed_over(tmp_path: Path, speed: object) -> None:
+    cpu = {"coreCount": 1, "coreSpeed": speed}
+    host = {"name": "h", "cpu": cpu, "memory": {"memorySize": "1 GiB"}}
+    topology = {"clusters": [{"name": "c", "hosts": [host]}]}
+    (tmp_path / "topology.json").write_text(json.dumps(topology))
+    trace = read(folder(tmp_path))
+    assert trace.manifest.reference_mhz == 2000
+    assert count(trace, "clocks in the topology") == 1
+    with pytest.raises(InputError, match="coreSpeed"):
+        Platform.from_dict(topology)
 
 
 def test_a_broken_topology_is_said_and_passed_over(tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def test_exit_codes(tmp_path: Path, text: str, code: int) -> None:
         ("512", 512 * 2.0**20),
         ("1.5T", 1.5 * 2**40),
         ("0n", None),
-        ("", None),
+        ("", 8 * 2.0**30),  # then what ReqTRES says
     ],
 )
 def test_requested_memory(tmp_path: Path, text: str, size: float | None) -> None:

@@ -16,7 +16,7 @@ from twinloop._core import SwfParser
 from twinloop.trace import Cleaning, Edit, FormatError, InputError, Manifest, Trace
 from twinloop.trace.formats import swf
 from twinloop.trace.formats.swf.header import facts
-from twinloop.trace.runnable import runnable_tasks
+from twinloop.trace.runnable import runs
 
 # --- the slow parser -----------------------------------------------------------------------------
 
@@ -214,14 +214,16 @@ def test_runnable_needs_processors_and_a_run_time(path: Path) -> None:
         "3 0 -1 -1 4 -1 -1 8 -1 -1 1",  # no run time
         "4 0 -1 60 -1 -1 -1 -1 -1 -1 1",  # no processors
         "5 0 -1 60 0 -1 -1 0 90 -1 1",  # zero processors
+        "6 0 -1 60 4 -1 -1 0 -1 -1 1",  # zero requested is nothing requested
     ]
     trace = read(path, "\n".join(line + " -1" * 7 for line in lines))
-    chosen = runnable_tasks(trace)
-    assert chosen.select("id", "processors", "run_time", "requested_time").rows() == [
-        ("1", 8.0, 60.0, 60.0),
-        ("2", 4.0, 0.0, 0.0),
+    chosen = runs(trace).filter("runnable")
+    assert chosen.select("id", "processors", "run_time").rows() == [
+        ("1", 8.0, 60.0),
+        ("2", 4.0, 0.0),
+        ("6", 4.0, 60.0),
     ]
-    assert trace.tasks["requested_time"].to_list() == [None, None, None, None, 90.0]
+    assert trace.tasks["requested_time"].to_list() == [None, None, None, None, 90.0, None]
 
 
 PARTS = """\
@@ -567,7 +569,7 @@ def test_real_logs_come_back_whole(real_data: Path, path: Path, name: str) -> No
 @pytest.mark.realdata
 def test_real_logs_have_their_published_sizes(real_data: Path) -> None:
     kth = swf.read(real_data / "swf" / "KTH-SP2-1996-2.1-cln.swf.gz")
-    runnable = runnable_tasks(kth)
+    runnable = kth.tasks.filter(runs(kth)["runnable"])
     assert (kth.tasks.height, runnable.height, runnable["user"].n_unique()) == (28_476, 28_475, 214)
     nasa = swf.read(real_data / "swf" / "NASA-iPSC-1993-3.1-cln.swf.gz")
     assert nasa.tasks.height == nasa.placements.height == 18_239

@@ -3,18 +3,16 @@
 import copy
 import json
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import first_bytes
-from twinloop.trace.formats.wfcommons import FORMAT, read
-from twinloop.trace.formats.wfcommons.graph import cycle
+from twinloop.trace.formats.clock import unix_us
+from twinloop.trace.formats.wfcommons import FORMAT, read, reading
 from twinloop.trace.trace import Trace
 
 # J. McDonald, dissertation (University of Hawai'i, 2026), Table 9.2: tasks, work in minutes, files,
@@ -232,24 +230,49 @@ def test_a_circle_is_named(tmp_path: Path) -> None:
         read(document(tmp_path, content))
 
 
-@given(
-    edges=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=16),
-)
-def test_circles_are_found_exactly_where_there_are_some(edges: list[tuple[int, int]]) -> None:
-    parents: dict[str, list[str]] = {str(task): [] for task in range(8)}
-    for parent, child in edges:
-        parents[str(child)].append(str(parent))
-    reach = {(a, b) for b, named in parents.items() for a in named}
-    while True:
-        longer = reach | {(a, d) for a, b in reach for c, d in reach if b == c}
-        if longer == reach:
-            break
-        reach = longer
-    found = cycle(parents)
-    assert bool(found) == any(a == b for a, b in reach)
-    if found:
-        assert found[0] == found[-1]
-        assert all(parent in parents[task] for task, parent in pairwise(found))
+def test_a_large_workflow_is_read_in_one_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 40_000
+    parts = [f"p{number}" for number in range(count)]
+    tasks = [{"name": name, "id": name, "children": ["join"]} for name in parts]
+    ran = [{"id": name, "executedAt": f"20240101T0000{n % 60:02}Z"} for n, name in enumerate(parts)]
+    content = changed(
+        NEW, "workflow", "specification", "tasks", value=[*tasks, {"name": "join", "id": "join"}]
+    )
+    content = changed(content, "workflow", "execution", "tasks", value=ran)
+    parsed: list[int] = []
+
+    def counting(text: pl.Series) -> pl.Series:
+        parsed.append(text.len())
+        return unix_us(text)
+
+    monkeypatch.setattr(reading, "unix_us", counting)
+    trace = read(document(tmp_path, content))
+    assert sorted(trace.tasks["parents"][-1]) == sorted(parts)
+    assert trace.placements["start"].to_list() == [float(n % 60) for n in range(count)]
+    # All dates of the tasks at once, and that of the workflow.
+    assert parsed == [1, count + 1]
+
+
+def test_dates_that_are_none_are_counted_and_named(tmp_path: Path) -> None:
+    there = ("workflow", "execution", "tasks")
+    number = next(
+        n for n, t in enumerate(NEW["workflow"]["execution"]["tasks"]) if "executedAt" in t
+    )
+    content = changed(NEW, *there, number, "executedAt", value="20240132T000000Z")
+    assert count(read(document(tmp_path, content)), "dates that cannot be read") == 1
+    where = rf"tasks\[{number}\]\.executedAt: '20240132T000000Z' is no date and time"
+    with pytest.raises(InputError, match=where):
+        read(document(tmp_path, content), strict=True)
+
+
+def test_a_name_twice_in_a_large_object_is_found(tmp_path: Path) -> None:
+    names = [f'"n{number}": 0' for number in range(100_000)]
+    path = tmp_path / "flow.json"
+    path.write_text("{" + ", ".join([*names, names[-1]]) + "}")
+    with pytest.raises(InputError, match="n99999: stands twice"):
+        read(path)
 
 
 @pytest.mark.parametrize(

@@ -156,16 +156,17 @@ def workloads(draw):
     pieces = draw(
         st.lists(st.tuples(st.sampled_from(ids), st.floats(0.001, 100), st.floats(0, 16)))
     )
+    recorded = draw(st.booleans())
     full = draw(st.sampled_from([None, "cores", "cores * speed"]))
     tasks = [
         {
             "id": name,
             "submit": draw(st.floats(0, 1000)),
             "cores": draw(st.floats(0.5, 16)),
-            "work": draw(st.floats(0, 100)),
+            "work": draw(st.just(0.0) | st.floats(1e-9, 100)),
             "limit": draw(st.floats(0.1, 16)),
             "speed": draw(st.sampled_from([None, 0.5, 1.0, 2.0])),
-            "run_time": draw(st.none() | st.floats(0, 100)),
+            "run_time": draw(st.floats(0, 100)) if recorded else None,
             "user": draw(st.sampled_from([None, "ann", "bob"])),
             "parents": draw(st.lists(st.sampled_from(ids[:i]), unique=True)) if i else [],
             "resources": draw(

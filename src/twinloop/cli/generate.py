@@ -36,7 +36,8 @@ app = typer.Typer(
 GeneratedPath = Annotated[
     Path,
     typer.Argument(
-        help="Where to write. Its name says the format: .swf, .swf.gz, .trace, or .cts and .opendc (folders).",
+        help="Where to write. Its name says the format: .swf, .swf.gz, or the folders .trace, "
+        ".opendc and .cts.",
         show_default=False,
     ),
 ]

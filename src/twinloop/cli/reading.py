@@ -53,7 +53,7 @@ ReferenceMhz = Annotated[
     typer.Option(
         "--reference-mhz",
         help="For OpenDC: the clock of the core whose seconds are counted. Without it the clock "
-        "in the topology beside the log, else the fastest core that a task asks for.",
+        "in the topology beside the log, else what most tasks ask for per core.",
     ),
 ]
 

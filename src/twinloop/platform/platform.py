@@ -176,6 +176,11 @@ class Platform(Description):
             chosen += names if whole else [name for name in names if name in wanted]
         return tuple(chosen)
 
+    def __repr__(self) -> str:
+        nodes = "1 node" if self.total_nodes == 1 else f"{self.total_nodes:,} nodes"
+        called = self.shorthand or self.name or "of several kinds of hosts"
+        return f"<Platform {called}: {nodes}, {self.total_cores:,g} cores>"
+
     @property
     def shorthand(self) -> str | None:
         """Its shorthand, or None where a shorthand cannot say it all.

@@ -78,6 +78,10 @@ class Scenario(Description):
     model: Model = Field(default_factory=Model, description="how faithful the simulation is")
     seed: Whole = Field(0, description="where all randomness starts")
 
+    def __repr__(self) -> str:
+        what = self.workload.path or (self.workload.generate and self.workload.generate.name)
+        return f"<Scenario {self.policy.name} on {self.platform!r}, {what}, seed {self.seed}>"
+
     def effective_platform(self) -> Platform:
         """The platform with the overrides of the model.
 

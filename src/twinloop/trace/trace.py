@@ -148,5 +148,18 @@ class Trace:
         return f"<Trace of {', '.join(parts)}>"
 
 
+def required(value: object) -> Trace:
+    """The value, if it is a Trace; else an error that says how to get one.
+
+    >>> required("log.swf")
+    Traceback (most recent call last):
+    twinloop.trace.errors.TwinloopError: this wants a Trace, not a str: twinloop.read(...) makes one
+    """
+    if not isinstance(value, Trace):
+        kind = type(value).__name__
+        raise TwinloopError(f"this wants a Trace, not a {kind}: twinloop.read(...) makes one")
+    return value
+
+
 def _count(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"

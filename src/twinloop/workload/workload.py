@@ -170,10 +170,10 @@ class Workload:
         Work, limits and fragments come back as they are; a constant demand that is not all the
         cores all the time comes back as one fragment. A Trace has no place for the `speed` and
         the `end_recorded` of a task, nor for the `run_time` of one that has no work: these are
-        lost, and counted in its manifest. So is, uncounted, `injected`. What `from_trace` fills in where
-        nothing is known (requested times, numbers of cores) it fills in here too. A task of no
-        length comes back with some other limit, and one whose work is not known comes back so
-        with `missing="leave"`.
+        lost, and counted in its manifest. `injected` is lost too. What `from_trace` fills in
+        where nothing is known (requested times, numbers of cores) it fills in here as well. A
+        task of no length comes back with some other limit, and one whose work is not known comes
+        back so with `missing="leave"`.
 
         >>> import polars as pl
         >>> workload = Workload(tasks=pl.DataFrame(

@@ -10,7 +10,7 @@ from twinloop.trace.quality.facts import Facts
 from twinloop.trace.quality.places import EXAMPLES, Place, place
 from twinloop.trace.quality.rule import Broken, Rule
 from twinloop.trace.quality.rules import RULES
-from twinloop.trace.trace import Trace
+from twinloop.trace.trace import Trace, required
 
 
 def check(trace: Trace) -> Audit:
@@ -26,7 +26,7 @@ def check(trace: Trace) -> Audit:
     >>> audit.ok, [str(example) for example in audit["lifecycle-order"].examples]
     (False, ["placements row 1: task 'a' starts at 4 s, but is submitted at 5 s"])
     """
-    facts = Facts(trace)
+    facts = Facts(required(trace))
     findings = tuple(_held_against(rule, facts) for rule in RULES)
     return Audit(findings, trace.tasks.height, trace.manifest)
 

@@ -46,6 +46,7 @@ def write(trace: Trace, path: Path, *, compression: str | None = None) -> Iterab
     >>> print(*notes, sep="\\n")
     ignored 1: tasks: user
     assumed 1: t = 0 is 1970-01-01: the trace does not say when it was
+    noticed 1: tasks without a process id, which the schema wants
     """
     if compression is not None and compression not in COMPRESSIONS:
         raise InputError(f"'{compression}' is no compression", remedy="None, 'gz' or 'zst'")
@@ -76,6 +77,8 @@ def _with_pids(tasks: pl.DataFrame, usage: pl.DataFrame, tally: Tally) -> pl.Dat
     needed = pl.col("pid").is_null() & pl.col("id").is_in(lacking["task"].unique().implode())
     pids = [pid for pid in (tasks["pid"].max(), usage["pid"].max(), 0) if isinstance(pid, int)]
     tally.note("invented", "process ids of tasks", count=tasks.filter(needed).height)
+    unknown = tasks.filter(pl.col("pid").is_null() & ~needed).height
+    tally.note("noticed", "tasks without a process id, which the schema wants", count=unknown)
     return tasks.with_columns(
         pid=pl.when(needed).then(max(pids) + needed.cum_sum()).otherwise("pid").cast(pl.Int64)
     )

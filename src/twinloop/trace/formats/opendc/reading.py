@@ -3,13 +3,14 @@
 Tasks have a submission, a duration and a demand; fragments are stretches of constant CPU usage, one
 after the other. There are no start times: the fragments are laid end to end from the submission.
 Older folders have `meta.parquet` and `trace.parquet`, and older names of columns. Durations are
-milliseconds, CPU is MHz, memory is KB (of 1024 bytes,
-as `/proc` counts them).
+milliseconds, CPU is MHz, memory is KB (of 1024 bytes, as `/proc` counts them). A `topology.json`
+beside them gives the nodes.
 Source of names, types and units: OpenDC's schemas (github.com/atlarge-research/opendc).
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -20,12 +21,12 @@ from twinloop.trace.files import source_file
 from twinloop.trace.formats import parquet
 from twinloop.trace.formats.clock import in_units, seconds
 from twinloop.trace.formats.opendc.facts import note_facts
-from twinloop.trace.formats.opendc.topology import Topology, topology_beside
+from twinloop.trace.formats.opendc.topology import NAME, Topology, topology_beside
 from twinloop.trace.formats.registry import Format
 from twinloop.trace.formats.tally import EXAMPLES, Tally
 from twinloop.trace.formats.text_rows import LARGEST, LATEST
 from twinloop.trace.manifest import Manifest, Source
-from twinloop.trace.tables import RESOURCES
+from twinloop.trace.tables import RESOURCES, empty
 from twinloop.trace.trace import Trace
 
 #: The two files of a folder, as they are called now and were called before.
@@ -59,8 +60,8 @@ def read(path: Path, *, reference_mhz: float | None = None, strict: bool = False
     Args:
         path: The folder, or its `tasks.parquet`.
         reference_mhz: Clock of the core whose seconds `usage.cpu` counts. By default that of the
-            fastest core in a `topology.json` beside the tables, else the highest MHz per core
-            that a task asks for.
+            fastest core in a `topology.json` beside the tables, else the MHz per core that
+            most tasks ask for.
         strict: Raise at the first row that cannot be read, instead of leaving it out.
 
     >>> import tempfile
@@ -82,6 +83,7 @@ def read(path: Path, *, reference_mhz: float | None = None, strict: bool = False
     tasks = _tasks(task_file, sift)
     epoch_ms = int(tasks["submission_time"].min() // 1)  # type: ignore[operator, arg-type]
     topology = topology_beside(task_file.parent, tally)
+    nodes = empty("nodes") if topology is None else _nodes(task_file.parent / NAME, tally)
     mhz = _reference(reference_mhz, topology, tasks, task_file, tally)
     fragments = _fragments(fragment_file, tasks, sift)
     note_facts(tasks, fragments, topology, task_file.name, tally)
@@ -96,7 +98,7 @@ def read(path: Path, *, reference_mhz: float | None = None, strict: bool = False
         reference_mhz=mhz,
         cleaned=tally.cleanings(),
     )
-    return Trace(manifest=manifest, tasks=_as_tasks(tasks, epoch_ms), usage=usage)
+    return Trace(manifest=manifest, tasks=_as_tasks(tasks, epoch_ms), usage=usage, nodes=nodes)
 
 
 class _Sift:
@@ -231,20 +233,32 @@ def _reference(
         tally.note("assumed", what)
         return topology.mhz
     if "cpu_capacity" in tasks.columns:
-        asked = tasks.filter(pl.col("cpu_count") > 0).select(
-            (pl.col("cpu_capacity") / pl.col("cpu_count")).max()
-        )
-        highest = asked.item()
-        if highest is not None and highest > 0:
-            what = f"the reference clock is {highest:g} MHz, the most a task asks for per core"
+        clock = pl.col("cpu_capacity") / pl.col("cpu_count")
+        asked = tasks.filter(pl.col("cpu_count") > 0).select(clock.alias("mhz"))
+        common = asked.filter(pl.col("mhz") > 0)["mhz"].value_counts().sort("count", "mhz")
+        if common.height:
+            mhz = float(common["mhz"][-1])
+            what = f"the reference clock is {mhz:g} MHz, what most tasks ask for per core"
             tally.note("assumed", what)
-            return float(highest)
+            return mhz
     raise InputError(
         "nothing says how fast a core is",
         file=file,
         field="cpu_capacity",
         remedy="give reference_mhz",
     )
+
+
+def _nodes(topology: Path, tally: Tally) -> pl.DataFrame:
+    # What a topology describes is a platform, a layer above: named here, loaded when used.
+    description = import_module("twinloop.platform").Platform
+    try:
+        nodes: pl.DataFrame = description.load(topology).nodes()
+    except InputError as error:
+        what = f"the nodes of the topology beside the tables: {error.problem}"
+        tally.note("ignored", what, examples=[NAME])
+        return empty("nodes")
+    return nodes
 
 
 def _usage(fragments: pl.DataFrame, tasks: pl.DataFrame, epoch_ms: int, mhz: float) -> pl.DataFrame:

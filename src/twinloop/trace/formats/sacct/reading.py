@@ -232,6 +232,10 @@ def _tasks(jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
     per = values.memory_per("ReqMem")
     times = pl.when(per == "n").then(nodes).when(per == "c").then(cores).otherwise(1.0)
     asked = values.memory("ReqMem", default="M")
+    # What was given, or asked for in TRES, is for the whole job.
+    tres = pl.coalesce("ReqTRES", "AllocTRES").str.extract(r"(?:^|,)mem=([^,]+)")
+    last = last.with_columns(tres_memory=tres)
+    whole = values.memory("tres_memory", default="M")
     return last.select(
         id=pl.col("job"),
         name=pl.col("JobName"),
@@ -243,9 +247,9 @@ def _tasks(jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
         submit=pl.coalesce("first_submit", "Submit"),
         ready=pl.col("Eligible"),
         requested_cores=pl.col("ReqCPUS"),
-        requested_nodes=pl.col("ReqNodes").round().cast(pl.Int64, strict=False),
+        requested_nodes=nodes.round().cast(pl.Int64, strict=False),
         # Zero asks for all memory of a node, whatever that is.
-        requested_memory=pl.when(asked > 0).then(asked * times),
+        requested_memory=pl.when(asked > 0).then(asked * times).when(asked.is_null()).then(whole),
         requested_time=pl.col("Timelimit"),
         resources=_resources(last),
         run_time=pl.when(ended & pl.col("Start").is_not_null()).then(span),
@@ -302,6 +306,11 @@ def _note_jobs(jobs: pl.DataFrame, path: Path, tally: Tally) -> None:
             "assumed",
             "requested memory without a unit is in MiB",
             pl.col("ReqMem").str.contains(r"[0-9][nc]?$") & ~pl.col("ReqMem").str.contains("^0"),
+        ),
+        (
+            "assumed",
+            "the nodes of a job are those it asked for, as there is no field ReqNodes",
+            pl.col("NNodes").is_not_null() & pl.col("ReqNodes").is_null(),
         ),
         (
             "assumed",
