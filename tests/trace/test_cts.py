@@ -289,7 +289,7 @@ def slow_attribute(samples: pl.DataFrame, invocations: pl.DataFrame) -> list[int
     )
     result: list[int | None] = []
     for sample in samples.to_dicts():
-        best: tuple[float, int] | None = None
+        best: tuple[bool, float, int] | None = None
         for row, run in enumerate(invocations.to_dicts()):
             if sample["pid"] is None or sample["ts_ms"] is None or run["pid"] != sample["pid"]:
                 continue
@@ -297,11 +297,24 @@ def slow_attribute(samples: pl.DataFrame, invocations: pl.DataFrame) -> list[int
                 continue
             start = -(10.0**18) if run["ts_start"] is None else run["ts_start"]
             end = 10.0**18 if run["ts_end"] is None else run["ts_end"]
+            start, end = min(start, end), max(start, end)
             begin = sample["ts_ms"] - max(sample["dt_ms"] or 0, 0)
-            if start <= sample["ts_ms"] and end >= begin and (best is None or (start, row) >= best):
-                best = (start, row)
-        result.append(None if best is None else best[1])
+            if start <= sample["ts_ms"] and end >= begin:
+                # One that began only as the window ended comes last.
+                found = (start < sample["ts_ms"], start, row)
+                best = found if best is None else max(best, found)
+        result.append(None if best is None else best[2])
     return result
+
+
+def test_a_window_that_ends_as_the_next_run_begins_is_of_the_one_before(tmp_path: Path) -> None:
+    invocations = (
+        '{"trace_id":"a","pid":7,"ts_enqueue":0,"ts_start":2000,"ts_end":5000}\n'
+        '{"trace_id":"b","pid":7,"ts_enqueue":0,"ts_start":5000,"ts_end":8000}\n'
+    )
+    samples = '{"ts_ms":5000,"pid":7,"dt_ms":1000,"cpu_ms":900,"rss_kb":1}\n'
+    trace = cts.read(lay(tmp_path / "in", invocations, samples))
+    assert trace.usage["task"].to_list() == ["a"]
 
 
 maybe_node = st.sampled_from(["a", "a", "b", None])
@@ -564,8 +577,7 @@ def test_what_the_schema_cannot_hold_is_counted(tmp_path: Path) -> None:
         "ignored 1: tasks: status",
         "ignored 1: tasks: user",
         "invented 2: exit statuses: 0 where a task completed, 1 where it failed",
-        "invented 2: process ids of tasks",
-        "noticed 1: tasks without a process id, which the schema wants",
+        "invented 3: process ids of tasks",
         "repaired 1: submissions rounded to milliseconds",
     ]
     again = cts.read(tmp_path / "out")

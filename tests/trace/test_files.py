@@ -5,15 +5,19 @@ import contextlib
 import gzip
 import lzma
 import random
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinloop.trace import InputError, files
+from twinloop.trace import InputError, Trace, files
 
 # Text that shrinks, but not to nothing: several blocks of every compression.
 CONTENT = "".join(f"{i} {random.Random(i).random()}\n" for i in range(20_000)).encode()
@@ -158,3 +162,27 @@ def test_a_place_that_cannot_be_written_to_is_an_input_error(tmp_path: Path) -> 
         files.writing(tmp_path / "file" / "below"),
     ):
         pass
+
+
+def test_what_a_killed_process_left_is_swept_by_the_next_one(tmp_path: Path) -> None:
+    """A process is killed between any two steps; the folder is the old one or the new one."""
+    script = (
+        "import sys, polars as pl\n"
+        "from twinloop.trace import Trace\n"
+        "for size in range(1, 10_000):\n"
+        "    tasks = pl.DataFrame({'id': [str(i) for i in range(size)]})\n"
+        "    Trace(tasks=tasks).save(sys.argv[1], overwrite=True)\n"
+    )
+    path = tmp_path / "run"
+    Trace(tasks=pl.DataFrame({"id": ["first"]})).save(path)
+    for pause in (0.0, 0.05, 0.11, 0.02):
+        before = path.stat().st_ino
+        child = subprocess.Popen([sys.executable, "-c", script, str(path)])
+        while path.stat().st_ino == before and child.poll() is None:
+            time.sleep(0.01)
+        time.sleep(pause)
+        child.kill()
+        child.wait()
+        assert Trace.load(path).tasks.height >= 1
+        Trace(tasks=pl.DataFrame({"id": ["first"]})).save(path, overwrite=True)
+        assert [entry.name for entry in tmp_path.iterdir()] == ["run"]

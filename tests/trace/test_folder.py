@@ -1,5 +1,6 @@
 """Law: a trace folder is there whole or not at all, and what is loaded is what was saved."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -94,8 +95,8 @@ def test_an_option_that_a_format_does_not_have_is_an_error_that_names_those_it_h
     with pytest.raises(InputError, match="'swf' has no option 'missing'"):
         write(small(), tmp_path / "log.swf", missing="drop")
     path = small().save(tmp_path / "run")
-    with pytest.raises(InputError, match=r"'trace' has no option 'columns' \(it has: strict\)"):
-        read(path, columns={})
+    with pytest.raises(InputError, match=r"'trace' has no option 'units' \(it has: strict\)"):
+        read(path, units={})
 
 
 def test_a_save_that_fails_leaves_nothing_behind(
@@ -133,11 +134,26 @@ def cut_manifest(path: Path) -> None:
 
 
 def change_manifest(**changes: object) -> object:
+    """Another value, with the hash that a program with other ideas would have written."""
+
     def change(path: Path) -> None:
-        document = json.loads((path / "manifest.json").read_text())
-        (path / "manifest.json").write_text(json.dumps(document | changes))
+        document = json.loads((path / "manifest.json").read_text()) | changes
+        rest = {key: value for key, value in document.items() if key != "sha256"}
+        document["sha256"] = hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+        (path / "manifest.json").write_text(json.dumps(document))
 
     return change
+
+
+def edit_by_hand(path: Path) -> None:
+    text = (path / "manifest.json").read_text()
+    (path / "manifest.json").write_text(text.replace("1726128005000", "1726128005001"))
+
+
+def forget_a_table(path: Path) -> None:
+    document = json.loads((path / "manifest.json").read_text())
+    del document["tables"]["power.parquet"]
+    change_manifest(tables=document["tables"])(path)  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(
@@ -147,6 +163,8 @@ def change_manifest(**changes: object) -> object:
         (remove_table, "tasks.parquet: is missing"),
         (change_table, "power.parquet: is not the file that was saved"),
         (cut_manifest, "manifest.json:.*is no JSON"),
+        (edit_by_hand, "manifest.json: is not as it was saved"),
+        (forget_a_table, "power.parquet: is there, but the manifest does not name it"),
         (change_manifest(schema_version=99), "schema version 99.*update twinloop"),
         (change_manifest(seed="seven"), "manifest.json: seed"),
         (change_manifest(tables=[]), "no manifest of a trace"),

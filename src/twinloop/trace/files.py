@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import bz2
+import ctypes
+import glob
 import gzip
 import hashlib
 import io
 import lzma
+import os
+import re
 import secrets
 import shutil
-import tempfile
 import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -98,9 +101,10 @@ def source_file(path: Path) -> SourceFile:
 @contextmanager
 def writing(path: Path) -> Iterator[IO[bytes]]:
     """A stream to a file that appears when the block ends well, compressed as its name says."""
-    unfinished = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+    unfinished = _unfinished(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(path)
         with unfinished.open("xb") as raw:
             if path.suffix == ".gz":
                 # Without a time stamp: the same trace gives the same bytes.
@@ -133,20 +137,63 @@ def appearing(path: Path, own: Collection[str]) -> Iterator[Path]:
                 remedy="choose another name, or remove it yourself",
             )
         path.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}-"))
+        _sweep(path)
+        work = _unfinished(path)
+        work.mkdir()
         new, old = work / "new", work / "old"
         try:
             new.mkdir()
             yield new
-            if path.exists():
+            if path.exists() and not _exchanged(new, path):
                 path.rename(old)
-            new.rename(path)
+            if new.exists() and not path.exists():
+                new.rename(path)
         finally:
             if old.exists() and not path.exists():
                 old.rename(path)
             shutil.rmtree(work, ignore_errors=True)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", file=path) from None
+
+
+def _unfinished(path: Path) -> Path:
+    """A name for what will become `path`; it says which process is at it."""
+    return path.with_name(f".{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
+
+
+def _sweep(path: Path) -> None:
+    """Remove what a process that was killed left of its attempt to write `path`."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}-*"):
+        process = _OWNER.match(left.name.removeprefix(f".{path.name}-"))
+        if process is None or _runs(int(process[1])):
+            continue
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)
+
+
+_OWNER = re.compile(r"([0-9]{1,9})-[0-9a-f]{8}$")
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Exchange two names in one step, so that none is ever missing; false where that cannot be."""
+    try:
+        call = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):
+        return False
+    here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+    return bool(call(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
 
 
 def _decompressed(raw: IO[bytes]) -> IO[bytes]:

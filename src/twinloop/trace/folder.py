@@ -1,11 +1,13 @@
 """A Trace on disk: a folder with one Parquet file per table, and `manifest.json`.
 
-The manifest names every file with its rows and its hash. The folder is written under another name
-and renamed when it is complete, so a folder with a manifest that does not fit was damaged later.
+The manifest names every file with its rows and its hash, and holds a hash of itself. The folder is
+written under another name and renamed when it is complete, so a folder with a manifest that does
+not fit was damaged later.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -38,6 +40,7 @@ def save(
                 frame.write_parquet(file, compression="zstd")
                 written[file.name] = {"rows": frame.height, "sha256": sha256(file)}
         document = manifest.model_dump(mode="json") | {"tables": written}
+        document["sha256"] = _own_hash(document)
         (new / MANIFEST).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     return path
 
@@ -45,15 +48,18 @@ def save(
 def load(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest]:
     """Read what `save` wrote; check every file against the manifest."""
     document = _document(path)
-    written = document.pop("tables", {})
     version = document.get("schema_version")
-    if not isinstance(version, int) or not 1 <= version <= SCHEMA_VERSION:
+    if type(version) is not int or not 1 <= version <= SCHEMA_VERSION:
         raise DamagedTraceError(
             f"schema version {version!r} is none that this program reads (1 to {SCHEMA_VERSION})",
             file=path / MANIFEST,
             field="schema_version",
             remedy="update twinloop",
         )
+    said = document.pop("sha256", None)
+    if said != _own_hash(document):
+        raise DamagedTraceError("is not as it was saved: its hash differs", file=path / MANIFEST)
+    written = document.pop("tables")
     try:
         manifest = Manifest.model_validate(document)
     except pydantic.ValidationError as error:
@@ -65,12 +71,22 @@ def load(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest]:
         expected = written.pop(f"{name}.parquet", None)
         if expected is not None:
             tables[name] = _table(path / f"{name}.parquet", name, expected)
+        elif (path / f"{name}.parquet").exists():
+            raise DamagedTraceError(
+                "is there, but the manifest does not name it", file=path / f"{name}.parquet"
+            )
     if written:
         raise DamagedTraceError(
             f"names tables that this program does not know: {', '.join(written)}",
             file=path / MANIFEST,
         )
     return tables, manifest
+
+
+def _own_hash(document: dict[str, Any]) -> str:
+    """The hash of what a manifest says, apart from this."""
+    rest = {key: value for key, value in document.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def _document(path: Path) -> dict[str, Any]:
@@ -86,7 +102,7 @@ def _document(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None)
         raise DamagedTraceError(f"is no JSON: {error}", file=file, line=line) from None
-    if not isinstance(document, dict) or not isinstance(document.get("tables", {}), dict):
+    if not isinstance(document, dict) or not isinstance(document.get("tables"), dict):
         raise DamagedTraceError("is no manifest of a trace", file=file)
     return document
 

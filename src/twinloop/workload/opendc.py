@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,6 +19,8 @@ from twinloop.platform import Platform
 from twinloop.platform.topology_export import exported
 from twinloop.trace.files import appearing
 from twinloop.trace.formats.opendc import KB
+from twinloop.trace.formats.tally import Tally
+from twinloop.trace.formats.writable import note_unheld
 from twinloop.trace.manifest import Cleaning
 from twinloop.trace.trace import Trace
 from twinloop.workload.fragments import Fragments
@@ -27,6 +30,17 @@ from twinloop.workload.workload import Missing, Workload
 
 #: Clock of a core where nothing says one: then MHz are thousandths of a core.
 NO_CLOCK = 1000.0
+
+# What the format holds of a Trace, or what it holds follows from.
+_HELD = {
+    "tasks": (
+        *("id", "name", "submit", "requested_cores", "requested_memory", "requested_mhz"),
+        *("run_time", "resources", "deadline", "parents", "pid", "line", "memory_used", "cpu_time"),
+    ),
+    "placements": ("task", "attempt", "cores"),
+    "usage": ("task", "machine", "pid", "t", "dt", "cpu", "rss", "line"),
+    "nodes": ("node", "cluster", "cores", "mhz", "memory", "resources"),
+}
 
 TASKS, FRAGMENTS, TOPOLOGY = "tasks.parquet", "fragments.parquet", "topology.json"
 
@@ -71,16 +85,23 @@ def write(
     if mhz is None:
         mhz = NO_CLOCK
         notes.append(note("assumed", f"cores of {mhz:.0f} MHz: no clock is known", count=1))
-    if platform is None and isinstance(trace, Trace):
-        platform, more = _platform(trace)
-        notes += more
+    topology = None
+    if isinstance(trace, Trace):
+        tally = Tally()
+        note_unheld(trace, tally, **_HELD)
+        notes += tally.cleanings()
+        if platform is None:
+            topology = trace.manifest.facts.get("opendc", {}).get("topology")
+        if platform is None and topology is None:
+            platform, more = _platform(trace)
+            notes += more
     numbers, renamed = _numbers(workload.tasks)
     notes += renamed
     tasks, more = _tasks(workload, numbers, mhz)
     notes += more
     fragments, more = _fragments(workload, numbers, mhz)
     notes += more
-    return [*notes, *_save(path, tasks, fragments, platform)]
+    return [*notes, *_save(path, tasks, fragments, platform, topology)]
 
 
 def _platform(trace: Trace) -> tuple[Platform | None, list[Cleaning]]:
@@ -222,10 +243,16 @@ def _with_constant(workload: Workload) -> Fragments:
 
 
 def _save(
-    path: Path, tasks: pl.DataFrame, fragments: pl.DataFrame, platform: Platform | None
+    path: Path,
+    tasks: pl.DataFrame,
+    fragments: pl.DataFrame,
+    platform: Platform | None,
+    topology: Any,
 ) -> tuple[Cleaning, ...]:
     # Paths in a topology are relative to the folder that it ends up in, not to where it is made.
-    topology, notes = (None, ()) if platform is None else exported(platform, path)
+    notes: tuple[Cleaning, ...] = ()
+    if platform is not None:
+        topology, notes = exported(platform, path)
     with appearing(path, (TASKS, FRAGMENTS, TOPOLOGY)) as new:
         tasks.write_parquet(new / TASKS)
         fragments.write_parquet(new / FRAGMENTS)

@@ -27,6 +27,9 @@ _NAMES: Final = {
     "arrays": (("tasks", "array"),),
     "users": (("tasks", "user"),),
     "groups": (("tasks", "group"),),
+    "queues": (("tasks", "queue"),),
+    "partitions": (("tasks", "partition"),),
+    "programs": (("tasks", "name"),),
     "nodes": (
         ("nodes", "node"),
         ("placements", "machine"),

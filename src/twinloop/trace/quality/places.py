@@ -58,7 +58,7 @@ def place(trace: Trace, table: str, row: int) -> Place:
     home = table
     if table in ("placements", "task_files"):
         home = "tasks"
-        frame = trace.tasks.filter(pl.col("id") == frame["task"][row])
+        frame = trace.tasks.filter(pl.col("id").eq_missing(pl.lit(frame["task"][row])))
         line = frame["line"][0] if frame.height else None
     else:
         line = frame["line"][row] if "line" in frame.columns and row < frame.height else None

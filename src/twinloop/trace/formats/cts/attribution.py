@@ -11,8 +11,10 @@ def attribute(samples: pl.DataFrame, invocations: pl.DataFrame) -> pl.Series:
     """For each sample the row of its invocation; null: there is none.
 
     It is the invocation with the same pid, on the same node, whose time from start to end the
-    window of the sample touches; of several, the one that started last, because that is the one
-    that ran when the sample was taken. Systems use a pid again, so the pid alone does not do.
+    window of the sample touches; of several, the one that started last before the window ended,
+    because that is the one that ran when the sample was taken. One that started just when the
+    window ended has it only if nothing else does. Systems use a pid again, so the pid alone does
+    not do.
     Nodes are compared only if both sides name any. An end that is not known is taken as never, a
     start that is not known as always.
 
@@ -63,6 +65,10 @@ class _Runs:
                 start=pl.col("ts_start").fill_null(_EARLIEST),
                 end=pl.col("ts_end").fill_null(_LATEST),
             )
+            # One that ends before it starts is a fault of its own; its samples are still its own.
+            .with_columns(
+                start=pl.min_horizontal("start", "end"), end=pl.max_horizontal("start", "end")
+            )
             .with_row_index("invocation")
             .drop_nulls("pid")
             .sort("start", maintain_order=True)
@@ -85,7 +91,15 @@ class _Runs:
         every window. If it ended too early, those before it are tried, as long as one of them may
         have ended later.
         """
-        run = self._last_started(windows)
+        run = self._settled(windows, until_end=False)
+        open_ = run == _NONE
+        if open_.any():
+            run[open_] = self._settled(windows.filter(open_), until_end=True)
+        found = pl.Series(run)
+        return self._invocations.gather(found.set(found == _NONE, None))
+
+    def _settled(self, windows: pl.DataFrame, *, until_end: bool) -> NDArray[np.uint32]:
+        run = self._last_started(windows, until_end=until_end)
         begin = windows["begin"].fill_null(_LATEST).to_numpy()
         left = np.flatnonzero(run != _NONE)
         while left.size:
@@ -94,11 +108,13 @@ class _Runs:
             run[left[hopeless]] = _NONE
             left = left[~hopeless]
             run[left] = self._before[run[left]]
-        found = pl.Series(run)
-        return self._invocations.gather(found.set(found == _NONE, None))
+        return run
 
-    def _last_started(self, windows: pl.DataFrame) -> NDArray[np.uint32]:
-        """For each window the last run of its process that started before it ended, if any."""
+    def _last_started(self, windows: pl.DataFrame, *, until_end: bool) -> NDArray[np.uint32]:
+        """For each window the last run of its process that started before it ended, if any.
+
+        `until_end`: or just when it ended.
+        """
         usable = windows.select(*_PROCESS, "end").with_row_index("window")
         if windows["end"].null_count() or windows["pid"].null_count():
             usable = usable.drop_nulls()
@@ -110,6 +126,7 @@ class _Runs:
             right_on="start",
             by=_PROCESS,
             strategy="backward",
+            allow_exact_matches=until_end,
             check_sortedness=False,
         )
         run = np.full(windows.height, _NONE, dtype=np.uint32)

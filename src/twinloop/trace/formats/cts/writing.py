@@ -42,11 +42,11 @@ def write(trace: Trace, path: Path, *, compression: str | None = None) -> Iterab
     >>> with tempfile.TemporaryDirectory() as there:
     ...     notes = write(trace, Path(there, "run.cts"))
     ...     print(Path(there, "run.cts", "invocations.jsonl").read_text().rstrip())
-    {"trace_id":"a","pid":null,"ts_enqueue":500,"ts_start":null,...,"exit_status":null}
+    {"trace_id":"a","pid":1,"ts_enqueue":500,"ts_start":null,...,"exit_status":null}
     >>> print(*notes, sep="\\n")
     ignored 1: tasks: user
     assumed 1: t = 0 is 1970-01-01: the trace does not say when it was
-    noticed 1: tasks without a process id, which the schema wants
+    invented 1: process ids of tasks
     """
     if compression is not None and compression not in COMPRESSIONS:
         raise InputError(f"'{compression}' is no compression", remedy="None, 'gz' or 'zst'")
@@ -55,7 +55,9 @@ def write(trace: Trace, path: Path, *, compression: str | None = None) -> Iterab
     epoch = trace.manifest.epoch_ms
     if epoch is None:
         tally.note("assumed", "t = 0 is 1970-01-01: the trace does not say when it was")
-    tasks = _with_pids(tasks_by_id(trace), trace.usage, tally)
+    source = trace.manifest.source
+    foreign = source is None or source.format != "cts"
+    tasks = _with_pids(tasks_by_id(trace), trace.usage, tally, every=foreign)
     invocations = _invocations(tasks, trace.placements, epoch or 0, tally)
     samples = _samples(trace.usage, tasks, epoch or 0, tally)
     nodes = _nodes(trace.nodes, tally)
@@ -71,10 +73,17 @@ def write(trace: Trace, path: Path, *, compression: str | None = None) -> Iterab
     return tally.cleanings()
 
 
-def _with_pids(tasks: pl.DataFrame, usage: pl.DataFrame, tally: Tally) -> pl.DataFrame:
-    """A pid for each task whose samples have none: by it alone they find their task again."""
+def _with_pids(
+    tasks: pl.DataFrame, usage: pl.DataFrame, tally: Tally, *, every: bool
+) -> pl.DataFrame:
+    """A pid for each task whose samples have none: by it alone they find their task again.
+
+    Every task gets one if it came from elsewhere: the schema wants it.
+    """
     lacking = usage.filter(pl.col("pid").is_null() & pl.col("task").is_not_null())
-    needed = pl.col("pid").is_null() & pl.col("id").is_in(lacking["task"].unique().implode())
+    needed = pl.col("pid").is_null()
+    if not every:
+        needed &= pl.col("id").is_in(lacking["task"].unique().implode())
     pids = [pid for pid in (tasks["pid"].max(), usage["pid"].max(), 0) if isinstance(pid, int)]
     tally.note("invented", "process ids of tasks", count=tasks.filter(needed).height)
     unknown = tasks.filter(pl.col("pid").is_null() & ~needed).height

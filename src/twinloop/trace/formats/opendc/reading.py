@@ -84,6 +84,7 @@ def read(path: Path, *, reference_mhz: float | None = None, strict: bool = False
     epoch_ms = int(tasks["submission_time"].min() // 1)  # type: ignore[operator, arg-type]
     topology = topology_beside(task_file.parent, tally)
     nodes = empty("nodes") if topology is None else _nodes(task_file.parent / NAME, tally)
+    facts = {} if topology is None else {"opendc": {"topology": topology.document}}
     mhz = _reference(reference_mhz, topology, tasks, task_file, tally)
     fragments = _fragments(fragment_file, tasks, sift)
     note_facts(tasks, fragments, topology, task_file.name, tally)
@@ -97,6 +98,7 @@ def read(path: Path, *, reference_mhz: float | None = None, strict: bool = False
         epoch_ms=epoch_ms,
         reference_mhz=mhz,
         cleaned=tally.cleanings(),
+        facts=facts,
     )
     return Trace(manifest=manifest, tasks=_as_tasks(tasks, epoch_ms), usage=usage, nodes=nodes)
 

@@ -24,6 +24,8 @@ class Topology:
 
     mhz: float | None
     cores: float | None
+    #: All that the file says.
+    document: Any
 
 
 def topology_beside(folder: Path, tally: Tally) -> Topology | None:
@@ -32,7 +34,8 @@ def topology_beside(folder: Path, tally: Tally) -> Topology | None:
     if not file.is_file():
         return None
     try:
-        cpus = list(_cpus(json.loads(text(file, limit=_LIMIT))))
+        document = json.loads(text(file, limit=_LIMIT))
+        cpus = list(_cpus(document))
         problem = "" if cpus else "has no host with a cpu"
     except InputError as error:
         problem = error.problem
@@ -45,7 +48,7 @@ def topology_beside(folder: Path, tally: Tally) -> Topology | None:
     what = "clocks in the topology beside the tables that cannot be read"
     tally.note("ignored", what, count=len(cpus) - len(clocks), examples=[NAME])
     cores = [count for _, count in cpus if count is not None]
-    return Topology(max(clocks, default=None), max(cores, default=None))
+    return Topology(max(clocks, default=None), max(cores, default=None), document)
 
 
 def _cpus(document: Any) -> Iterator[tuple[float | None, float | None]]:
