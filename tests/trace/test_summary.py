@@ -50,6 +50,14 @@ def test_figures_worked_out_by_hand() -> None:
     assert summary.epoch == "1970-01-01T00:00:00+00:00"
 
 
+def test_cores_in_use_are_those_given_not_those_asked_for() -> None:
+    trace = Trace(
+        tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "requested_cores": [3.0]}),
+        placements=pl.DataFrame({"task": ["a"], "cores": [4.0], "start": [0.0], "end": [10.0]}),
+    )
+    assert load_over_time(trace, bins=2)["running"].to_list() == [4.0, 4.0]
+
+
 def test_an_empty_trace_has_an_empty_summary() -> None:
     summary = Summary.of(Trace())
     assert (summary.tasks, summary.cores, summary.offered_load) == (0, None, None)

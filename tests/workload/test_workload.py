@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinloop.trace.errors import InputError
+from twinloop.trace.errors import InputError, TwinloopError
 from twinloop.trace.formats import opendc as opendc_reader
 from twinloop.trace.formats.swf import read
 from twinloop.trace.trace import Trace
@@ -296,3 +296,17 @@ def test_surf_has_its_published_numbers(real_data):
     assert len(Workload.from_trace(trace, missing="drop")) == 6_295
     with pytest.raises(InputError, match="1555 tasks"):
         Workload.from_trace(trace, missing="leave").to_arrays()
+
+
+def test_two_tasks_of_one_name_are_an_error_also_where_there_is_usage():
+    trace = Trace(
+        tasks=pl.DataFrame({"id": ["a", "a"], "submit": [0.0, 1.0]}),
+        usage=pl.DataFrame({"task": ["a"] * 2, "t": [1.0, 2.0], "dt": [1.0] * 2, "cpu": [1.0] * 2}),
+    )
+    with pytest.raises(InputError, match="'a' stands there more than once"):
+        Workload.from_trace(trace)
+
+
+def test_what_is_no_trace_is_told_how_to_become_one():
+    with pytest.raises(TwinloopError, match=r"twinloop\.read"):
+        Workload.from_trace("log.swf")  # type: ignore[arg-type]

@@ -146,8 +146,8 @@ def load_over_time(trace: Trace, bins: int = 100) -> pl.DataFrame:
 
     Columns: `t` (begin of the bin), `dt`, `submitted` (tasks), `offered` (core-seconds of work
     submitted per second), `running` (mean cores in use by placements; null where no start is
-    known), `used` (mean cores busy by usage samples; null without samples). A task of unknown
-    size counts as one core.
+    known), `used` (mean cores busy by usage samples; null without samples). Where a placement does
+    not say its cores, those of the task count; a task of unknown size counts as one core.
 
     >>> import polars as pl
     >>> trace = Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "requested_cores": [2.0]}),
@@ -157,7 +157,12 @@ def load_over_time(trace: Trace, bins: int = 100) -> pl.DataFrame:
     """
     every = runs(trace).with_columns(cores=pl.col("processors").fill_null(1.0))
     work = every.drop_nulls("submit")
-    ran = every.drop_nulls(["start", "end"])
+    sizes = every.select("id", "cores").unique("id", keep="first")
+    ran = (
+        trace.placements.filter(pl.col("start").is_finite() & pl.col("end").is_finite())
+        .join(sizes, left_on="task", right_on="id", how="left", suffix="_asked")
+        .select("start", "end", cores=pl.coalesce("cores", "cores_asked", 1.0))
+    )
     usage = trace.usage.filter(
         pl.col("t").is_finite() & pl.col("dt").is_finite() & pl.col("cpu").is_finite()
     )

@@ -8,9 +8,10 @@ import numpy as np
 import polars as pl
 
 from twinloop.trace.errors import InputError
+from twinloop.trace.formats.writable import tasks_by_id
 from twinloop.trace.manifest import Cleaning
 from twinloop.trace.runnable import runs
-from twinloop.trace.trace import Trace
+from twinloop.trace.trace import Trace, required
 from twinloop.workload.clocks import Clocks
 from twinloop.workload.demand import SAME, Demand, windowed
 from twinloop.workload.fragments import Floats, Fragments, rows_of
@@ -29,6 +30,7 @@ def replayed(trace: Trace, *, missing: Missing, reference_mhz: float | None) -> 
     if missing not in get_args(Missing):
         known = ", ".join(get_args(Missing))
         raise InputError(f"{missing!r} is not known", field="missing", remedy=f"one of: {known}")
+    tasks_by_id(required(trace))
     clocks = Clocks(trace, reference_mhz)
     tasks = _described(trace)
     tasks, notes = _kept(tasks, tasks["submit"].is_not_null(), "no submission time")

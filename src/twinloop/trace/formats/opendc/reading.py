@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from twinloop.trace.errors import InputError
@@ -220,9 +221,11 @@ def _until(durations: pl.Series, tasks: pl.Series) -> pl.Series:
     if begins.sum() != tasks.n_unique():
         both = pl.DataFrame({"task": tasks, "duration": durations})
         return both.select(pl.col("duration").cum_sum().over("task")).to_series()
-    total = durations.cum_sum()
-    before = (total - durations).filter(begins)
-    return total - before.gather(begins.cum_sum() - 1)
+    lengths = durations.to_numpy()
+    total = np.cumsum(lengths)
+    first = begins.arg_true().to_numpy()
+    total -= np.repeat(total[first] - lengths[first], np.diff(first, append=total.size))
+    return pl.Series(total)
 
 
 def _reference(
