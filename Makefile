@@ -29,8 +29,9 @@ demo: $(VENV)/.package ## make a log, look at it, check it, convert it; then a j
 	@$(PY) examples/logs.py --folder build/demo
 	@$(PY) examples/demo.py
 
+# A page of the documentation is one story: its examples stay together on one worker.
 test: $(VENV)/.package $(VENV)/.extra-test ## run the tests, and the examples of docs and docstrings
-	$(PY) -m pytest $(ARGS)
+	$(PY) -m pytest -n auto --dist loadfile $(ARGS)
 
 lint: $(VENV)/.package $(VENV)/.extra-lint ## check style and types, Python and C++
 	$(BIN)/ruff check $(PY_DIRS)
