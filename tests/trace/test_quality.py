@@ -617,3 +617,10 @@ def test_the_faults_of_the_surf_trace_are_found(real_data: Path) -> None:
     assert audit["fits-no-node"].broken == 9
     matching = audit["run-time-matches-usage"]
     assert matching.rows - matching.broken == 101
+
+
+def test_a_log_of_which_nothing_can_be_run_is_warned_of() -> None:
+    tasks = pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 1.0]})
+    assert check(Trace(tasks=tasks))["runnable"].broken == 2
+    usage = pl.DataFrame({"task": ["a", "b"], "t": [1.0, 2.0], "dt": [1.0, 1.0], "cpu": [1.0, 1.0]})
+    assert check(Trace(tasks=tasks, usage=usage))["runnable"].broken == 0

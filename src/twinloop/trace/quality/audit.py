@@ -74,7 +74,8 @@ class Audit:
     >>> import polars as pl
     >>> from twinloop.trace import Trace
     >>> from twinloop.trace.quality import check
-    >>> check(Trace(tasks=pl.DataFrame({"id": ["a", "a"], "submit": [0.0, None]})))
+    >>> check(Trace(tasks=pl.DataFrame({"id": ["a", "a"], "submit": [0.0, None],
+    ...                                 "run_time": [1.0, 1.0]})))
     <Audit of 2 tasks: 2 errors, 0 warnings
       error    complete      1 of 2  tasks row 2: has no submit
       error    unique-names  1 of 2  tasks row 2: id 'a' stands there before>

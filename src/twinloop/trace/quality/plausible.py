@@ -94,11 +94,12 @@ def runnable(facts: Facts) -> Iterator[Broken]:
     if facts.recorded or not facts.table("tasks").height:
         return
     tasks = runs(facts.trace).with_row_index("row")
-    # A kind of log that never says it does not lose all of its tasks for that.
+    # Usage stands for a run time; a log in which nobody says processors gives each task one core.
     lacking: dict[str, pl.Expr] = {}
-    for column, what in (("processors", "processors"), ("run_time", "run time")):
-        if tasks[column].count():
-            lacking[what] = pl.col(column).is_null()
+    if tasks["processors"].count():
+        lacking["processors"] = pl.col("processors").is_null()
+    if tasks["run_time"].count() or not facts.table("usage").height:
+        lacking["run time"] = pl.col("run_time").is_null()
     if lacking:
         rows = rows_where(tasks, pl.any_horizontal(lacking.values()))
         says = "task '{id}' cannot be run: it has no {lacking}"
