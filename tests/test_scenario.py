@@ -358,3 +358,19 @@ def test_the_schema_refuses_what_the_program_refuses(broken: dict[str, Any]) -> 
     assert not VALIDATOR.is_valid(values)
     with pytest.raises(InputError):
         Scenario.from_dict(values)
+
+
+def test_a_workload_is_read_from_the_file_it_names(tmp_path: Path) -> None:
+    log = tmp_path / "log.swf"
+    log.write_text("1 0 5 10 4 -1 -1 4 60 -1 1 7 1 -1 1 -1 -1 -1\nno line of a log\n")
+    here = {"platform": "2x8", "policy": "easy"}
+    scenario = Scenario(**here, workload=str(log))
+    assert scenario.workload.resolve().tasks["run_time"].to_list() == [10.0]
+    for options, message in (
+        ({"strict": True}, "log.swf:2"),
+        ({"colour": "red"}, "has no option 'colour'"),
+        ({"path": "other.swf"}, "stands beside the options"),
+    ):
+        scenario = Scenario(**here, workload={"path": str(log), "options": options})
+        with pytest.raises(InputError, match=message):
+            scenario.workload.resolve()

@@ -117,12 +117,10 @@ class WorkloadDescription(Description):
             return made
         if self.path is None:
             raise InputError("has neither a path nor a generator", field="workload")
-        try:
-            return read(self.path, self.format, **self.options)
-        except TypeError as error:
-            if not self.options:
-                raise
-            raise InputError(f"do not fit the format: {error}", field="workload.options") from None
+        for name in ("path", "format"):
+            if name in self.options:
+                raise InputError(f"'{name}' stands beside the options", field="workload.options")
+        return read(self.path, self.format, **self.options)
 
 
 class PolicyDescription(Description):
