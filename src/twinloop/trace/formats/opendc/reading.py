@@ -122,9 +122,7 @@ class _Sift:
     def finite(self, frame: pl.DataFrame, file: Path, limits: dict[str, float]) -> pl.DataFrame:
         """Numbers that are none, or far too large, become unknown."""
         for name, limit in limits.items():
-            good = pl.col(name).is_null() | (
-                pl.col(name).is_finite() & (pl.col(name).abs() <= limit)
-            )
+            good = pl.col(name).is_null() | pl.col(name).is_between(-limit, limit)
             found = frame.filter(~good)
             if found.height:
                 self._found(found, f"values of {name} that are no possible number", file)
@@ -207,9 +205,9 @@ def _fragments(file: Path, tasks: pl.DataFrame, sift: _Sift) -> pl.DataFrame:
         begins[0] = True
     runs = fragments.select(pl.col("id").filter(begins))
     runs = runs.join(first, on="id", how="left", maintain_order="left")
-    run = begins.cum_sum() - 1
-    fragments = fragments.drop("id").with_columns(task=runs["task"].gather(run))
-    del begins, run
+    counted = pl.concat([runs["task"].clear(1), runs["task"]])  # from 1, as the sum counts
+    fragments = fragments.drop("id").with_columns(task=counted.gather(begins.cum_sum()))
+    del begins
     unknown = pl.col("task").is_null()
     fragments = sift.without(fragments, unknown, "fragments of no task with a submission", file)
     return fragments.with_columns(until=_until(fragments["duration"], fragments["task"]))
@@ -268,7 +266,7 @@ def _nodes(topology: Path, tally: Tally) -> pl.DataFrame:
 
 def _usage(fragments: pl.DataFrame, tasks: pl.DataFrame, epoch_ms: int, mhz: float) -> pl.DataFrame:
     submitted = tasks.filter(pl.col("submission_time").is_not_null())
-    at = submitted["submission_time"].gather(fragments["task"]) - epoch_ms
+    at = (submitted["submission_time"] - epoch_ms).gather(fragments["task"])
     t, dt = seconds(at + fragments["until"]), seconds(fragments["duration"])
     del at
     cpu = fragments["cpu_usage"] / mhz * dt
