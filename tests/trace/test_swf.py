@@ -581,3 +581,10 @@ def test_real_logs_have_their_published_sizes(real_data: Path) -> None:
 
 def test_notes_are_cleanings(path: Path) -> None:
     assert all(isinstance(note, Cleaning) for note in swf.write(Trace(), path))
+
+
+def test_a_wait_without_a_submission_has_no_place_and_is_counted(path: Path) -> None:
+    trace = read(path, b"1 -1 5 60 4 -1 -1 4 -1 -1 1 7 1 -1 0 -1 -1 -1\n")
+    assert "ignored 1: waits of jobs whose submission is unknown (log.swf:1)" in map(
+        str, trace.manifest.cleaned
+    )

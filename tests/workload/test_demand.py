@@ -78,6 +78,7 @@ def test_head_gap_and_tail_are_filled_and_counted():
     workload = run([(3.0, 1.0, 0.2), (6.0, 2.0, 1.0)], end=9.0)
     assert fragments(workload) == [(2.0, 0.2), (1.0, 0.2), (1.0, 0.5), (2.0, 0.5), (3.0, 0.5)]
     assert notes(workload, "invented") == {
+        "cores that nobody said, by 95 % of the fragments": 1,
         "heads of 2.000 s in all, before the first sample of a task, with its rate": 1,
         "gaps of 1.000 s in all, between samples, with the rate of the next one": 1,
         "tails of 3.000 s in all, after the last sample of a task, with its rate": 1,

@@ -107,7 +107,9 @@ def test_the_published_example(tmp_path):
     assert first["cpu_capacity"] == pytest.approx(
         2379.96031746 + 0.9 * (2420.56943057 - 2379.96031746)
     )
-    assert sum(counted(notes, "invented").values()) == 3  # head, synthetic task, its memory
+    assert (
+        sum(counted(notes, "invented").values()) == 5
+    )  # head, synthetic task, its memory, both cores
 
 
 def test_identical_nodes_are_one_group_of_hosts(tmp_path):

@@ -98,6 +98,11 @@ def _note_ignored(records: pl.DataFrame, file: str, tally: Tally) -> None:
     of_asked = pl.col("requested_memory").is_not_null()
     for what, condition in {
         "status codes that the format does not have": ~pl.col("status").is_between(0, 5),
+        "waits of jobs whose submission is unknown": (
+            pl.col("wait").is_not_null()
+            & pl.col("submit").is_null()
+            & ~pl.col("status").is_between(CONTINUES, FAILS).fill_null(False)
+        ),
         "CPU time or memory per processor where the processors are unknown": (
             (of_used & USED.is_null()) | (of_asked & ASKED.is_null())
         ),
