@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from twinloop.trace.trace import counted as count
+
+__all__ = ["count", "duration", "number", "size"]
+
 _DURATIONS = ((86400.0 * 365.25, "y"), (86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -45,12 +49,3 @@ def number(value: float | None) -> str:
     if value == 0 or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.3g}"
-
-
-def count(amount: int, one: str, many: str | None = None) -> str:
-    """A number of things.
-
-    >>> count(1, "task"), count(28475, "task")
-    ('1 task', '28,475 tasks')
-    """
-    return f"{amount:,} {one if amount == 1 else many or one + 's'}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,6 +13,10 @@ from twinloop.trace.tables import SCHEMA_VERSION
 CleaningKind = Literal[
     "skipped", "removed", "repaired", "invented", "assumed", "ignored", "noticed"
 ]
+
+
+#: How many places of one thing are named as examples.
+EXAMPLES: Final = 3
 
 
 class _Part(BaseModel):

@@ -139,9 +139,9 @@ class Trace:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        parts = [_count(self._tables["tasks"].height, "task")]
+        parts = [counted(self._tables["tasks"].height, "task")]
         parts += [
-            _count(frame.height, f"row of {name}", f"rows of {name}")
+            counted(frame.height, f"row of {name}", f"rows of {name}")
             for name, frame in self._tables.items()
             if name != "tasks" and frame.height
         ]
@@ -161,5 +161,10 @@ def required(value: object) -> Trace:
     return value
 
 
-def _count(number: int, one: str, many: str | None = None) -> str:
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """A number of things.
+
+    >>> counted(1, "task"), counted(28475, "task")
+    ('1 task', '28,475 tasks')
+    """
     return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -23,7 +23,7 @@ import polars as pl
 
 from twinloop.trace.errors import InputError
 from twinloop.trace.manifest import Cleaning
-from twinloop.trace.trace import Trace
+from twinloop.trace.trace import Trace, counted
 from twinloop.workload import session_export
 from twinloop.workload.fragments import Floats, Rows
 from twinloop.workload.sessions import Delimitation, SessionPartition, find_sessions
@@ -123,8 +123,8 @@ class SessionGraphs:
         return len(self.users)
 
     def __repr__(self) -> str:
-        users, sessions = _count(len(self.users), "user"), _count(len(self.partition), "session")
-        return f"<SessionGraphs of {users}: {sessions}, {_count(len(self.predecessors), 'edge')}>"
+        users, sessions = counted(len(self.users), "user"), counted(len(self.partition), "session")
+        return f"<SessionGraphs of {users}: {sessions}, {counted(len(self.predecessors), 'edge')}>"
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -222,11 +222,7 @@ class SessionGraph:
         return session_export.as_svg(self.to_dict())
 
     def __repr__(self) -> str:
-        return f"<SessionGraph of user {self.user}: {_count(self._end - self._first, 'session')}>"
-
-
-def _count(number: int, one: str) -> str:
-    return f"{number:,} {one if number == 1 else one + 's'}"
+        return f"<SessionGraph of user {self.user}: {counted(self._end - self._first, 'session')}>"
 
 
 def _reduction(found: SessionPartition) -> tuple[Rows, Rows]:

@@ -207,12 +207,8 @@ def _placements(jobs: pl.DataFrame) -> pl.DataFrame:
 
 def _note_what_is_left(jobs: pl.DataFrame, path: Path, tally: Tally) -> None:
     odd = jobs.filter(~pl.col("Status").is_in(list(_STATUSES)))
-    tally.note(
-        "ignored",
-        "values of Status that are not 0, 1 or 5",
-        count=odd.height,
-        examples=[f"{path.name}:{line}" for line in odd["line"].head(3)],
-    )
+    what = "values of Status that are not 0, 1 or 5"
+    tally.note_lines("ignored", what, path.name, odd["line"])
     kept = (*_TIMES, *_NUMBERS, *_TEXTS, *_STRUCTURE)
     for name in (*(name for name in FIELDS if name not in kept), "WorkflowID", "JobStructure"):
         values = jobs[name].drop_nulls()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from twinloop.trace.manifest import Cleaning, CleaningKind
+import polars as pl
 
-#: How many places are named as examples.
-EXAMPLES = 3
+from twinloop.trace.manifest import EXAMPLES, Cleaning, CleaningKind
 
 
 class Tally:
@@ -37,6 +36,17 @@ class Tally:
             if len(places) == EXAMPLES:
                 break
             places.append(example)
+
+    def note_lines(self, kind: CleaningKind, what: str, file: str, lines: pl.Series) -> None:
+        """Count the lines of a file that something happened in.
+
+        >>> tally = Tally()
+        >>> tally.note_lines("skipped", "lines of noise", "log.gwf", pl.Series([7, 9]))
+        >>> print(*tally.cleanings())
+        skipped 2: lines of noise (log.gwf:7, log.gwf:9)
+        """
+        examples = [f"{file}:{line}" for line in lines.head(EXAMPLES)]
+        self.note(kind, what, count=lines.len(), examples=examples)
 
     def cleanings(self) -> tuple[Cleaning, ...]:
         """All that was counted, in the order in which it first happened."""

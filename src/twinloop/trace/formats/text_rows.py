@@ -15,7 +15,7 @@ import polars as pl
 
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import chunks
-from twinloop.trace.formats.tally import EXAMPLES, Tally
+from twinloop.trace.formats.tally import Tally
 
 LONGEST_LINE = 16 << 20
 BATCH_ROWS = 1 << 14
@@ -148,12 +148,8 @@ class Sieve:
             )
         for (index,), group in failed.group_by("failed", maintain_order=True):
             check = checks[int(index)]
-            self.tally.note(
-                "skipped",
-                f"lines whose {check.field} {check.problem}",
-                count=group.height,
-                examples=[f"{self.path.name}:{line}" for line in group["line"].head(EXAMPLES)],
-            )
+            what = f"lines whose {check.field} {check.problem}"
+            self.tally.note_lines("skipped", what, self.path.name, group["line"])
         return marked.filter(pl.col("failed").is_null()).drop("failed")
 
 

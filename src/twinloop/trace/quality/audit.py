@@ -10,6 +10,7 @@ from twinloop.trace.manifest import Manifest
 from twinloop.trace.quality.page import markdown
 from twinloop.trace.quality.places import Place
 from twinloop.trace.quality.rule import Severity
+from twinloop.trace.trace import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,7 @@ class Audit:
 
     def __repr__(self) -> str:
         found = (*self.errors, *self.warnings)
-        head = f"{_count(self.tasks, 'task')}: {_count(len(self.errors), 'error')}, " + _count(
+        head = f"{counted(self.tasks, 'task')}: {counted(len(self.errors), 'error')}, " + counted(
             len(self.warnings), "warning"
         )
         width = max((len(f.rule) for f in found), default=0)
@@ -183,7 +184,3 @@ def _plain(finding: Finding) -> dict[str, Any]:
             for example in finding.examples
         ],
     }
-
-
-def _count(number: int, one: str) -> str:
-    return f"{number:,} {one if number == 1 else one + 's'}"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from twinloop.trace.manifest import EXAMPLES
 from twinloop.trace.quality.audit import Audit, Example, Finding
 from twinloop.trace.quality.facts import Facts
-from twinloop.trace.quality.places import EXAMPLES, Place, place
+from twinloop.trace.quality.places import Place, place
 from twinloop.trace.quality.rule import Broken, Rule
 from twinloop.trace.quality.rules import RULES
 from twinloop.trace.trace import Trace, required

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import polars as pl
 
-from twinloop.trace.manifest import Cleaning, CleaningKind
+from twinloop.trace.manifest import EXAMPLES, Cleaning, CleaningKind
 from twinloop.trace.trace import Trace
-
-#: How many places of one fault are named.
-EXAMPLES: Final = 3
 
 #: How the file of a table is called, where a source has several.
 _FILES = {

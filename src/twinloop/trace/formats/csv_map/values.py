@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from twinloop.trace.formats.clock import unix_us
-from twinloop.trace.formats.tally import EXAMPLES, Tally
+from twinloop.trace.formats.tally import Tally
 from twinloop.trace.formats.text_rows import LATEST, Check, number, number_check, text_or_null
 from twinloop.trace.tables import STATUSES, TABLES
 
@@ -124,12 +124,8 @@ def known_statuses(jobs: pl.DataFrame, file: str, tally: Tally) -> pl.DataFrame:
     if "status" not in jobs.columns:
         return jobs
     odd = jobs.filter(~pl.col("status").is_in(STATUSES))
-    tally.note(
-        "ignored",
-        f"values of status that are none of {', '.join(STATUSES)}",
-        count=odd.height,
-        examples=[f"{file}:{line}" for line in odd["line"].head(EXAMPLES)],
-    )
+    what = f"values of status that are none of {', '.join(STATUSES)}"
+    tally.note_lines("ignored", what, file, odd["line"])
     return jobs.with_columns(pl.when(pl.col("status").is_in(STATUSES)).then(pl.col("status")))
 
 

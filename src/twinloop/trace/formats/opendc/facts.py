@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from twinloop.trace.formats.opendc.topology import Topology
-from twinloop.trace.formats.tally import EXAMPLES, Tally
+from twinloop.trace.formats.tally import Tally
 
 
 def note_facts(
@@ -26,8 +26,7 @@ def note_facts(
     """
 
     def note(what: str, found: pl.DataFrame) -> None:
-        places = [f"{file}:{row}" for row in found["line"].head(EXAMPLES)]
-        tally.note("noticed", what, count=found.height, examples=places)
+        tally.note_lines("noticed", what, file, found["line"])
 
     submitted = tasks.filter(pl.col("submission_time").is_not_null()).with_row_index("task")
     sums = fragments.group_by("task").agg(total=pl.col("duration").sum())

@@ -24,7 +24,7 @@ from twinloop.trace.formats.clock import in_units, seconds
 from twinloop.trace.formats.opendc.facts import note_facts
 from twinloop.trace.formats.opendc.topology import NAME, Topology, topology_beside
 from twinloop.trace.formats.registry import Format
-from twinloop.trace.formats.tally import EXAMPLES, Tally
+from twinloop.trace.formats.tally import Tally
 from twinloop.trace.formats.text_rows import LARGEST, LATEST
 from twinloop.trace.manifest import Manifest, Source
 from twinloop.trace.tables import RESOURCES, empty
@@ -130,10 +130,9 @@ class _Sift:
         return frame
 
     def _found(self, rows: pl.DataFrame, what: str, file: Path) -> None:
-        places = [f"{file.name}:{row}" for row in rows["line"].head(EXAMPLES)]
         if self.strict:
             raise InputError(f"is one of {rows.height:,} {what}", file=file, line=rows["line"][0])
-        self.tally.note("skipped", what, count=rows.height, examples=places)
+        self.tally.note_lines("skipped", what, file.name, rows["line"])
 
 
 def _files(path: Path) -> tuple[Path, Path]:

@@ -18,7 +18,7 @@ from twinloop.trace.files import source_file
 from twinloop.trace.formats.clock import in_units, unix_us
 from twinloop.trace.formats.registry import Format
 from twinloop.trace.formats.sacct import values
-from twinloop.trace.formats.tally import EXAMPLES, Tally
+from twinloop.trace.formats.tally import Tally
 from twinloop.trace.formats.text_rows import (
     Check,
     Sieve,
@@ -190,12 +190,7 @@ def _jobs(records: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
     jobs = records.filter(~is_step)
     tally.note("assumed", "job steps, folded into their job", count=steps.height)
     orphans = steps.join(jobs, on="job", how="anti")
-    tally.note(
-        "skipped",
-        "steps whose job is not in the log",
-        count=orphans.height,
-        examples=_places(orphans, path),
-    )
+    tally.note_lines("skipped", "steps whose job is not in the log", path.name, orphans["line"])
     if jobs.height == 0:
         raise InputError("has job steps only, and no job", file=path)
     of_steps = steps.group_by("job").agg(
@@ -319,11 +314,7 @@ def _note_jobs(jobs: pl.DataFrame, path: Path, tally: Tally) -> None:
         ),
     ):
         found = jobs.filter(condition)
-        tally.note(kind, what, count=found.height, examples=_places(found, path))  # type: ignore[arg-type]
-
-
-def _places(rows: pl.DataFrame, path: Path) -> list[str]:
-    return [f"{path.name}:{line}" for line in rows["line"].head(EXAMPLES)]
+        tally.note_lines(kind, what, path.name, found["line"])  # type: ignore[arg-type]
 
 
 def _recognises(path: Path, start: bytes) -> bool:

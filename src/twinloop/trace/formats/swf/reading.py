@@ -13,7 +13,7 @@ from twinloop.trace.errors import FormatError
 from twinloop.trace.files import source_file
 from twinloop.trace.formats import native
 from twinloop.trace.formats.swf.header import facts
-from twinloop.trace.formats.tally import EXAMPLES, Tally
+from twinloop.trace.formats.tally import Tally
 from twinloop.trace.manifest import Manifest, Source
 from twinloop.trace.trace import Trace
 
@@ -108,8 +108,7 @@ def _note_ignored(records: pl.DataFrame, file: str, tally: Tally) -> None:
         ),
     }.items():
         lines = records.filter(condition)["line"]
-        examples = [f"{file}:{line}" for line in lines.head(EXAMPLES)]
-        tally.note("ignored", what, count=lines.len(), examples=examples)
+        tally.note_lines("ignored", what, file, lines)
 
 
 def _decoded(header: list[bytes], tally: Tally) -> list[str]:
