@@ -16,10 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinloop.platform import DescriptionError, Platform
-from twinloop.scenario import POLICIES, Contention, Model, Scenario
+from twinloop.policy import POLICIES, Policy, View, policy
+from twinloop.scenario import MODEL_VALUES, Contention, Model, Scenario
 from twinloop.scenario.schema import FOLDER, schemas
 from twinloop.trace import InputError, Manifest, Trace
-from twinloop.workload import Sessions
+from twinloop.workload import Sessions, Workload
+from twinloop.workload.generate import generate
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 HEAD = "platform: 2x8@2400MHz\nworkload: log.swf\npolicy: easy\n"
@@ -58,6 +60,86 @@ def test_a_source_may_be_an_object_and_is_written_as_ever() -> None:
     assert scenario.replace(source="rigid") == SIMPLE
 
 
+@pytest.mark.parametrize("text", ["sessions:3600", "sessions:60min", "sessions:1h", "sessions: 1h"])
+def test_sessions_have_a_short_form(text: str) -> None:
+    assert SIMPLE.replace(source=text) == SIMPLE.replace(source=Sessions(threshold=3600))
+    assert VALIDATOR.is_valid({**SIMPLE.to_dict(), "source": text})
+
+
+def made(tasks: int) -> Trace:
+    return generate("poisson", tasks=tasks)
+
+
+@pytest.mark.parametrize("of", [lambda trace: trace, Workload.from_trace])
+def test_a_workload_may_be_an_object_and_stays_that_object(of: Any) -> None:
+    held = of(made(3))
+    scenario = Scenario(platform="2x8", workload=held, policy="easy")
+    assert scenario.workload.resolve(seed=5) is held
+    assert scenario.replace(**{"seed": 3, "model.speed_factor": 2}).workload.resolve() is held
+    assert scenario == Scenario(platform="2x8", workload=of(made(3)), policy="easy")
+    assert scenario != Scenario(platform="2x8", workload=of(made(4)), policy="easy")
+    assert hash(scenario) == hash(Scenario(platform="2x8", workload=of(made(3)), policy="easy"))
+    assert pickle.loads(pickle.dumps(scenario)) == scenario
+    assert scenario.inputs() == ()
+    assert "3 tasks" in repr(scenario)
+
+
+def test_an_object_cannot_be_written_and_the_manifest_has_a_note_of_it(tmp_path: Path) -> None:
+    scenario = SIMPLE.replace(workload=made(3))
+    manifest = json.loads(json.dumps(scenario.to_manifest()))
+    assert manifest["workload"] == {"object": "Trace of 3 tasks"}
+    with pytest.raises(InputError, match=r"workload: a file cannot hold .* 3 tasks.*save it"):
+        scenario.to_yaml()
+    with pytest.raises(InputError, match="cannot hold an object"):
+        scenario.save(tmp_path / "s.yaml")
+    assert not (tmp_path / "s.yaml").exists()
+    with pytest.raises(InputError, match=r"workload\.object: was an object in memory"):
+        Scenario.from_manifest(manifest)
+    assert Scenario.from_manifest({**manifest, "workload": made(3)}) == scenario
+
+
+def test_a_workload_is_no_other_object() -> None:
+    with pytest.raises(InputError, match="must be a Trace or a Workload, not 3"):
+        SIMPLE.replace(workload={"object": 3})
+    with pytest.raises(InputError, match="cannot stand beside 'path'"):
+        SIMPLE.replace(workload={"path": "log.swf", "object": made(1)})
+
+
+class Idle(Policy):
+    def decide(self, view: View) -> None:
+        return None
+
+
+def test_a_policy_may_be_an_object() -> None:
+    scenario = SIMPLE.replace(policy=policy("fair-share", half_life="1d"))
+    assert scenario.policy.options == {"half_life": 86400}
+    assert scenario.policy.resolve() == policy("fair-share", half_life=86400)
+    assert Scenario.from_text(scenario.to_yaml()) == scenario
+
+    mine = Idle()
+    scenario = SIMPLE.replace(policy=mine)
+    assert scenario.policy.resolve() is mine
+    assert scenario.replace(seed=9).policy.resolve() is mine
+    assert scenario.policy.name == f"{__name__}:Idle"
+    with pytest.raises(InputError, match=r"policy: a file cannot hold .*name its class"):
+        scenario.to_yaml()
+
+
+def test_code_is_kept_by_a_scenario_and_run_only_with_leave() -> None:
+    scenario = SIMPLE.replace(policy={"name": "no.such.module:Policy", "options": {"a": 1}})
+    with pytest.raises(InputError, match="--allow-code"):
+        scenario.policy.resolve()
+    with pytest.raises(InputError, match="cannot be imported"):
+        scenario.policy.resolve(allow_code=True)
+
+
+def test_the_values_of_a_model_are_its_numbers_in_order() -> None:
+    numbers = [name for name, field in Model.model_fields.items() if field.annotation is float]
+    assert list(MODEL_VALUES) == numbers
+    model = Model(**{name: float(n) for n, name in enumerate(MODEL_VALUES, start=1)})
+    assert model.values() == (1, 2, 3, 4, 5, 6, 7)
+
+
 def test_overrides_change_the_platform_of_the_run_and_no_other() -> None:
     scenario = example()
     changed = scenario.effective_platform().clusters[0].hosts[0].power
@@ -71,14 +153,22 @@ def test_overrides_change_the_platform_of_the_run_and_no_other() -> None:
 CHANGES: dict[str, st.SearchStrategy[Any]] = {
     "platform": st.sampled_from(["100x1", "4x64@2.5GHz/256GiB"]),
     "policy": st.sampled_from(POLICIES) | st.just("my.module:Policy")
-    | st.just({"name": "filter", "options": {"overcommit": 2.0}}),
+    | st.just({"name": "filter", "options": {"filters": {"vcpu": 2.0}, "skip": True}})
+    | st.just({"name": "fair-share", "options": {"half_life": "1d", "backfill": "easy"}}),
     "source": st.just("rigid") | st.fixed_dictionaries(
         {"sessions": st.fixed_dictionaries(
             {"by": st.sampled_from(["arrival", "last", "max"]), "threshold": st.floats(0, 1e6)})}),
     "workload": st.just("folder/log.swf.gz") | st.just({"path": "x", "format": "swf"})
     | st.just({"generate": {"name": "bursts", "parameters": {"size": 3}}}),
+    "failures": st.sampled_from(
+        [None, {"trace": "down.csv"}, {"mtbf": "30d", "mttr": 3600, "then": "lost"},
+         {"mtbf": 9e5, "mttr": 1, "distribution": "weibull", "shape": 0.7, "then": "resume",
+          "checkpoint_interval": "1h", "checkpoint_cost": 3}]),
+    "prices": st.sampled_from([None, {"kwh": 0.3, "core_hour": 0.01, "currency": "USD"}]),
     "seed": st.integers(0, 2**62),
     "model.speed_factor": st.floats(0.01, 100),
+    "model.sharing": st.sampled_from(["stretch", "no-delay"]),
+    "model.kill_at_requested_time": st.booleans(),
     "model.demand": st.sampled_from(["elastic", "fixed"]),
     "model.dispatch_latency": st.floats(0, 100),
     "model.contention": st.sampled_from(
@@ -109,12 +199,12 @@ def test_replacing_all_at_once_is_replacing_one_by_one(changes: dict[str, Any]) 
 def test_parts_of_an_unnamed_kind_are_reached_by_quoted_names() -> None:
     scenario = SIMPLE.replace(
         **{
-            "policy.options.overcommit": 2,
+            "policy.options.depth": 2,
             'model.overrides["clusters[0].hosts[0].count"]': 5,
             "platform.clusters[0].hosts[0].cores": 4,
         }
     )
-    assert scenario.policy.options == {"overcommit": 2}
+    assert scenario.policy.options == {"depth": 2}
     assert scenario.effective_platform().shorthand == "5x4@2400MHz"
 
 
@@ -132,6 +222,66 @@ def test_short_forms_are_written_short() -> None:
         (HEAD.replace("easy", "{name: fcsf}"), 3, "policy.name", "did you mean 'fcfs'?"),
         (HEAD.replace("easy", "a b:C"), 3, "policy", "no policy is called"),
         (HEAD.replace("policy: easy\n", ""), 1, "policy", "is missing"),
+        (
+            HEAD.replace("easy", "\n  name: conservative\n  options: {dept: 3}"),
+            5,
+            "policy.options.dept",
+            "did you mean 'depth'? options: depth, compress",
+        ),
+        (
+            HEAD.replace("easy", "{name: filter, options: {filters: {vpcu: 3}}}"),
+            3,
+            "policy.options.filters.vpcu",
+            "did you mean 'vcpu'?",
+        ),
+        (
+            HEAD.replace("easy", "{name: 'my.own:Policy', object: 'Policy my.own:Policy'}"),
+            3,
+            "policy.object",
+            "was an object in memory",
+        ),
+        (HEAD + "source: sessions:soon\n", 4, "source", "must be a duration, not 'soon'"),
+        (HEAD + "prices: {kwh: -1}\n", 4, "prices.kwh", "must not be negative"),
+        (HEAD + "failures: {mtbf: 1d}\n", 4, "failures.mttr", "is missing"),
+        (HEAD + "failures: {}\n", 4, "failures", "has neither a trace nor mean times"),
+        (HEAD + "failures: {mtbf: 0, mttr: 1}\n", 4, "failures.mtbf", "must be positive"),
+        (
+            HEAD + "failures: {trace: down.csv, mttr: 1}\n",
+            4,
+            "failures.mttr",
+            "cannot stand beside a trace",
+        ),
+        (
+            HEAD + "failures: {mtbf: 1d, mttr: 1h, shape: 0.7}\n",
+            4,
+            "failures.shape",
+            "unless the distribution is 'weibull'",
+        ),
+        (
+            HEAD + "failures: {mtbf: 1d, mttr: 1h, distribution: weibull}\n",
+            4,
+            "failures.shape",
+            "is missing",
+        ),
+        (
+            HEAD + "failures: {mtbf: 1d, mttr: 1h, distribution: weibull, shape: 0.1}\n",
+            4,
+            "failures.shape",
+            "must lie between 0.2 and 20",
+        ),
+        (
+            HEAD + "failures: {trace: x, then: resume}\n",
+            4,
+            "failures.checkpoint_interval",
+            "is missing",
+        ),
+        (
+            HEAD + "failures: {trace: x, checkpoint_cost: 1}\n",
+            4,
+            "failures.checkpoint_cost",
+            "unless then is 'resume'",
+        ),
+        (HEAD + "model:\n  sharing: none\n", 5, "model.sharing", "one of stretch, no-delay"),
         (HEAD.replace("2x8@2400MHz", "2x8@2400mhz"), 1, "platform", "did you mean 'MHz'?"),
         (HEAD.replace("2x8@2400MHz", "none.yaml"), 1, "platform", "nor a file that is there"),
         (HEAD + "sede: 3\n", 4, "sede", "did you mean 'seed'?"),
@@ -155,7 +305,7 @@ def test_short_forms_are_written_short() -> None:
             HEAD.replace("log.swf", "{path: x, generate: {name: poisson, parameters: {tasks: 1}}}"),
             2,
             "workload.generate",
-            "cannot stand beside a path",
+            "cannot stand beside 'path'",
         ),
         (
             HEAD.replace("log.swf", "{generate: {name: posson}}"),
@@ -248,16 +398,17 @@ def test_paths_are_relative_to_the_file_and_hashed(tmp_path: Path) -> None:
     (tmp_path / "in" / "log.swf").write_bytes(b"; a log\n")
     (tmp_path / "in" / "s.yaml").write_text(
         "platform:\n  clusters:\n  - {hosts: [{cores: 1}], carbon: none.parquet}\n"
-        "workload: log.swf\npolicy: fifo\n"
+        "workload: log.swf\npolicy: fifo\nfailures: {trace: down.csv}\n"
     )
     scenario = Scenario.load(tmp_path / "in" / "s.yaml")
-    log, carbon = scenario.inputs()
+    log, carbon, failures = scenario.inputs()
+    assert failures == ((tmp_path / "in" / "down.csv").as_posix(), None)
     assert log == (
         (tmp_path / "in" / "log.swf").as_posix(),
         hashlib.sha256(b"; a log\n").hexdigest(),
     )
     assert carbon.sha256 is None
-    assert scenario.to_manifest()["inputs"] == dict([log, carbon])
+    assert scenario.to_manifest()["inputs"] == dict([log, carbon, failures])
 
 
 def test_a_folder_is_hashed_file_by_file(tmp_path: Path) -> None:
@@ -345,6 +496,10 @@ def test_what_a_scenario_writes_is_valid_by_the_schema(changes: dict[str, Any]) 
     [
         {"seed": -1},
         {"policy": "esay"},
+        {"policy": {"name": "easy", "options": {"dept": 3}}},
+        {"policy": {"name": "fair-share", "options": {"half_life": 0}}},
+        {"source": "sessions:"},
+        {"failures": {"mtbf": 0, "mttr": 1}},
         {"source": "loose"},
         {"platfrom": "2x8"},
         {"model": {"speed_factor": 0}},

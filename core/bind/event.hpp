@@ -236,5 +236,7 @@ void bind_resources(nb::module_& module);
 void bind_observers(nb::module_& module);
 void bind_columns(nb::module_& module);
 void bind_io(nb::module_& module);
+void bind_policies(nb::module_& module);
+void bind_cluster(nb::module_& module);
 
 }  // namespace twinloop::bind

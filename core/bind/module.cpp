@@ -45,4 +45,6 @@ NB_MODULE(_core, module) {
     twinloop::bind::bind_environment(module);
     twinloop::bind::bind_columns(module);
     twinloop::bind::bind_io(module);
+    twinloop::bind::bind_policies(module);
+    twinloop::bind::bind_cluster(module);
 }

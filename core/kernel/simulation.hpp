@@ -114,6 +114,10 @@ class Simulation {
     // Resources
     ResourceId add_resource(double capacity, std::shared_ptr<const Efficiency> efficiency = {});
     void set_capacity(ResourceId id, double capacity);
+    // Of a copy: a model of efficiency that looks at its owner must look at the new one.
+    void set_efficiency(ResourceId id, std::shared_ptr<const Efficiency> efficiency) {
+        at(id).efficiency = std::move(efficiency);
+    }
     // Capacity over time; with a period the steps repeat, counted from the first.
     void set_profile(ResourceId id, std::vector<double> times, std::vector<double> capacities,
                      double period = never);

@@ -5,6 +5,7 @@
     trace = tl.read("log.swf.gz")        # any log, in any known format -> Trace
     print(tl.check(trace))               # the quality gate
     scenario = tl.load("scenario.yaml")  # platform + workload + source + policy + model + seed
+    run = tl.simulate(scenario)          # what would happen -> Trace
 
 The event-level kernel is in `twinloop.engine`.
 """
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from twinloop.engine import simulate as simulate
     from twinloop.platform import Platform as Platform
     from twinloop.scenario import Model as Model
     from twinloop.scenario import Scenario as Scenario
@@ -47,6 +49,7 @@ _HOME = {
     "load": "scenario",
     "read": "trace",
     "repair": "trace",
+    "simulate": "engine",
     "write": "trace",
 }
 

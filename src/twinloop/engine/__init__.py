@@ -1,4 +1,4 @@
-"""The event-level simulator: time, resources that are shared, activities, and processes."""
+"""The simulators: of clusters, from a scenario; and of single events, which it stands on."""
 
 from twinloop._core import (
     Activity,
@@ -19,15 +19,20 @@ from twinloop._core import (
     any_of,
 )
 from twinloop.engine.columns import run_columns
+from twinloop.engine.compiled import Compiled
+from twinloop.engine.many import Many
+from twinloop.engine.simulate import simulate
 
 __all__ = [
     "Activity",
     "Cancelled",
     "ColumnRun",
+    "Compiled",
     "Condition",
     "Environment",
     "Event",
     "Interrupt",
+    "Many",
     "Observer",
     "Process",
     "Recording",
@@ -38,6 +43,7 @@ __all__ = [
     "all_of",
     "any_of",
     "run_columns",
+    "simulate",
 ]
 
 # Errors and representations name the public place, not the extension.

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+
+import numpy as np
 import polars as pl
 
 from twinloop.report import words
+from twinloop.report.curves import in_use, waiting
+from twinloop.report.executions import capacity, executions
+from twinloop.report.steps import Steps
+from twinloop.trace import InputError, Trace
+from twinloop.trace.trace import required
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
@@ -29,15 +38,66 @@ def load_chart(load: pl.DataFrame, *, height: int = 7) -> str:
         return "nothing to draw: no task has a time"
     name, title = shown(load)
     values = load[name].fill_null(0.0).to_list()
-    top = max(values) or 1.0
+    end = load["t"][-1] + load["dt"][-1]
+    return _chart(title, values, max(values), load["t"][0], end, height)
+
+
+def run_chart(trace: Trace, width: int = 80, *, height: int = 5) -> str:
+    """The cores in use and the waiting tasks over time, as two charts of blocks below each other.
+
+    A column is the mean over its part of the time; the title names the extremes, which are exact.
+
+    >>> import polars as pl
+    >>> trace = Trace(
+    ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 0.0], "requested_cores": 2.0}),
+    ...     placements=pl.DataFrame({"task": ["a", "b"], "start": [0.0, 5.0], "end": [5.0, 10.0]}),
+    ...     nodes=pl.DataFrame({"node": ["n1"], "cores": [4.0]}),
+    ... )
+    >>> print(run_chart(trace, width=14, height=2))
+    cores in use: 2 of 4 on average, at most 2
+           4 ┤
+           0 ┤████
+             └────
+              0 s to 10 s
+    waiting tasks: 0.5 on average, at most 1
+           1 ┤██
+           0 ┤██
+             └────
+              0 s to 10 s
+    """
+    busy = in_use(executions(required(trace)))
+    queue: Steps | None = None
+    with suppress(InputError):  # a record without submissions
+        queue, _ = waiting(trace)
+    known = [steps.t for steps in (busy, queue) if steps is not None and steps.t.size]
+    first, last = min(t[0] for t in known), max(t[-1] for t in known)
+    edges = np.linspace(first, last, max(width - 10, 4) + 1)
+    mean, most = busy.area / (last - first), float(busy.level.max())
+    there = capacity(trace)
+    of_all = "" if there is None else f" of {words.number(there)}"
+    title = f"cores in use: {words.number(mean)}{of_all} on average, at most {words.number(most)}"
+    levels = busy.means(edges).tolist()
+    charts = [_chart(title, levels, max(there or 0.0, *levels), first, last, height)]
+    if queue is not None:
+        mean = queue.area / (last - first)
+        most = float(queue.level.max(initial=0.0))
+        title = f"waiting tasks: {words.number(mean)} on average, at most {words.number(most)}"
+        levels = queue.means(edges).tolist()
+        charts.append(_chart(title, levels, max(levels), first, last, height))
+    return "\n".join(charts)
+
+
+def _chart(
+    title: str, values: Sequence[float], top: float, first: float, last: float, height: int
+) -> str:
+    top = top or 1.0
     lines = [title]
     for row in reversed(range(height)):
         label = words.number(top) if row == height - 1 else "0" if row == 0 else ""
         cells = (_cell(value / top * height - row) for value in values)
         lines.append(f"{label:>8} ┤{''.join(cells)}".rstrip())
-    lines.append(f"{'':>8} └{'─' * load.height}")
-    end = load["t"][-1] + load["dt"][-1]
-    lines.append(f"{'':>10}{words.duration(load['t'][0])} to {words.duration(end)}")
+    lines.append(f"{'':>8} └{'─' * len(values)}")
+    lines.append(f"{'':>10}{words.duration(first)} to {words.duration(last)}")
     return "\n".join(lines)
 
 

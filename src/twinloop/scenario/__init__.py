@@ -1,24 +1,30 @@
 """Scenarios: platform + workload + source + policy + model + seed, one object or one YAML file."""
 
-from twinloop.scenario.model import Contention, KindContention, LinearContention, Model
-from twinloop.scenario.parts import (
-    POLICIES,
-    GeneratorDescription,
-    PolicyDescription,
-    WorkloadDescription,
+from twinloop.scenario.failures import Failures, failure_intervals
+from twinloop.scenario.model import (
+    MODEL_VALUES,
+    Contention,
+    KindContention,
+    LinearContention,
+    Model,
 )
+from twinloop.scenario.parts import GeneratorDescription, PolicyDescription, WorkloadDescription
+from twinloop.scenario.prices import Prices
 from twinloop.scenario.scenario import Input, Scenario, load
 
 __all__ = [
-    "POLICIES",
+    "MODEL_VALUES",
     "Contention",
+    "Failures",
     "GeneratorDescription",
     "Input",
     "KindContention",
     "LinearContention",
     "Model",
     "PolicyDescription",
+    "Prices",
     "Scenario",
     "WorkloadDescription",
+    "failure_intervals",
     "load",
 ]

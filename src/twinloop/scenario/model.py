@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     Field,
@@ -15,7 +15,18 @@ from pydantic import (
 from twinloop.platform import Description
 from twinloop.platform.description import OrText, Writing
 from twinloop.platform.problems import Findings
-from twinloop.platform.quantities import Name, NotNegative, Positive, Seconds
+from twinloop.platform.quantities import Flag, Name, NotNegative, Positive, Seconds
+
+#: The numbers of a Model that calibration moves, in the order in which `Model.values` gives them.
+MODEL_VALUES: Final = (
+    "speed_factor",
+    "service_factor",
+    "startup_overhead",
+    "effective_capacity",
+    "dispatch_latency",
+    "release_latency",
+    "decision_interval",
+)
 
 
 class LinearContention(Description):
@@ -121,6 +132,22 @@ class Model(Description):
         description="elastic: a faster host does the same work sooner; "
         "fixed: a task never draws more MHz than it did in the record",
     )
+    sharing: Literal["stretch", "no-delay"] = Field(
+        "stretch",
+        description="stretch: tasks that share cores take longer, their work is kept; "
+        "no-delay: a task ends on time whatever it got, and the work it did not get is lost",
+    )
+    kill_at_requested_time: Flag = Field(
+        False, description="whether a task that runs for longer than it requested is killed"
+    )
     overrides: dict[str, Any] = Field(
         {}, description="values of the platform by their path, such as clusters[0].hosts[0].mhz"
     )
+
+    def values(self) -> tuple[float, ...]:
+        """The numbers that calibration moves, in the order of `MODEL_VALUES`.
+
+        >>> Model(startup_overhead="800ms").values()
+        (1.0, 1.0, 0.8, 1.0, 0.0, 0.0, 0.0)
+        """
+        return tuple(getattr(self, name) for name in MODEL_VALUES)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Any, Final
+from types import UnionType
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
+    BeforeValidator,
     Field,
+    GetJsonSchemaHandler,
     SerializationInfo,
     SerializerFunctionWrapHandler,
     WithJsonSchema,
@@ -14,29 +16,43 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
+from pydantic.json_schema import JsonSchemaValue, SkipJsonSchema
+from pydantic_core import CoreSchema
 
-from twinloop.platform import Description, FilePath
-from twinloop.platform.address import nearest
+from twinloop.platform import Description, DescriptionError, FilePath, address
 from twinloop.platform.description import Writing
 from twinloop.platform.problems import Findings
-from twinloop.platform.quantities import Name
+from twinloop.platform.quantities import Name, shown
+from twinloop.policy import POLICIES, AnyPolicy, BuiltIn, Policy, policies, resolve
+from twinloop.policy.registry import CODE, check_name
 from twinloop.trace import Trace, read
 from twinloop.trace.errors import InputError
+from twinloop.workload import Workload
 
-#: The policies that are known by name.
-POLICIES: Final = (
-    "fifo", "fcfs", "easy", "easy-time", "conservative", "sjf", "ljf", "priority", "fair-share",
-    "first-fit", "best-fit", "worst-fit", "pack-ic", "spread-ic", "spread-vcpu", "baseline-ic1",
-    "filter", "random", "round-robin",
-)  # fmt: skip
-
-_CODE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
-
-
-#: What a policy may be called.
+#: What a policy may be called, as far as a file can know.
 POLICY_SCHEMA: Final[dict[str, Any]] = {
-    "anyOf": [{"enum": list(POLICIES)}, {"pattern": f"^{_CODE.pattern}$"}]
+    "anyOf": [{"enum": list(POLICIES)}, {"pattern": f"^{CODE.pattern}$"}]
 }
+
+
+def _workload(value: Any) -> Any:
+    return _held(value, Trace | Workload, "a Trace or a Workload")
+
+
+def _policy(value: Any) -> Any:
+    return _held(value, Policy, "a Policy")
+
+
+def _held(value: Any, kind: type | UnionType, what: str) -> Any:
+    """The object itself; a file or manifest has only a note of it."""
+    if value is None or isinstance(value, kind):
+        return value
+    if isinstance(value, str):
+        raise InputError(
+            f"was an object in memory ({value}), which is not kept with its description",
+            remedy="give the object again in its place",
+        )
+    raise InputError(f"must be {what}, not {shown(value)}")
 
 
 class GeneratorDescription(Description):
@@ -73,31 +89,47 @@ class GeneratorDescription(Description):
 class WorkloadDescription(Description):
     """What is to run: the log or trace at a path, or a generator. A path alone is enough.
 
+    In memory a Trace or Workload may stand for it; a file cannot hold these.
+
     >>> WorkloadDescription.from_dict("log.swf") == WorkloadDescription(path="log.swf")
     True
     >>> made = WorkloadDescription(generate={"name": "poisson", "parameters": {"tasks": 3}})
     >>> made.resolve(seed=1)
     <Trace of 3 tasks>
+    >>> WorkloadDescription.from_dict(made.resolve(seed=1)).to_dict()
+    {'object': 'Trace of 3 tasks'}
     """
 
     path: FilePath | None = Field(None, description="file or folder of a log or trace")
     format: Name | None = Field(None, description="its format; by default found by its content")
     options: dict[str, Any] = Field({}, description="options of the reader of that format")
+    missing: Literal["synthetic", "drop"] = Field(
+        "synthetic",
+        description="what a task without a sample does, in a log that has samples: half of one "
+        "core for as long as it ran, or nothing at all: it is left out",
+    )
     generate: GeneratorDescription | None = Field(
         None, description="the generator that makes it, in place of a path"
+    )
+    object: Annotated[Any, BeforeValidator(_workload), SkipJsonSchema()] = Field(
+        None, exclude=True, description="the Trace or Workload itself, in memory only"
     )
 
     @classmethod
     def _long_form(cls, data: Any) -> Any:
+        if isinstance(data, Trace | Workload):
+            return {"object": data}
         return {"path": data} if isinstance(data, str) else data
 
     @model_validator(mode="after")
     def _one_origin(self) -> WorkloadDescription:
         findings = Findings()
-        if self.path is None and self.generate is None:
+        origins = ("path", "generate", "object")
+        given = [name for name in origins if getattr(self, name) is not None]
+        if not given:
             findings.add((), "has neither a path nor a generator")
-        if self.path is not None and self.generate is not None:
-            findings.add(("generate",), "cannot stand beside a path", "keep one of them")
+        for name in given[1:]:
+            findings.add((name,), f"cannot stand beside '{given[0]}'", "keep one of them")
         if self.path is None:
             for field in (name for name in ("format", "options") if getattr(self, name)):
                 findings.add((field,), "says how to read a path, and there is none")
@@ -107,11 +139,21 @@ class WorkloadDescription(Description):
     @model_serializer(mode="wrap")
     def _short_form(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
         values = handler(self)
+        if self.object is not None:
+            return {"object": self.held}
         short = isinstance(info.context, Writing) and list(values) == ["path"]
         return values["path"] if short else values
 
-    def resolve(self, seed: int = 0) -> Trace:
-        """The trace that it stands for: read, or made with this seed."""
+    @property
+    def held(self) -> str | None:
+        """What the object in memory is, in words; None if there is none."""
+        return None if self.object is None else repr(self.object).strip("<>")
+
+    def resolve(self, seed: int = 0) -> Trace | Workload:
+        """What it stands for: read, made with this seed, or the object itself."""
+        if self.object is not None:
+            held: Trace | Workload = self.object
+            return held
         if self.generate is not None:
             made: Trace = self.generate.make().generate(seed)
             return made
@@ -126,30 +168,84 @@ class WorkloadDescription(Description):
 class PolicyDescription(Description):
     """Who decides: a policy by name, with options. The name alone is enough.
 
-    `module:Class` names Python code. It is kept here; running it needs the user's leave.
+    `module:Class` names Python code. It is kept here; running it needs the user's leave. In
+    memory a policy itself may stand for it; a file cannot hold one that is written in Python.
 
     >>> PolicyDescription.from_dict("easy").name
     'easy'
+    >>> PolicyDescription(name="conservative", options={"compress": False}).resolve()
+    Conservative(depth=0, compress=False)
     """
 
     name: Annotated[Name, WithJsonSchema({"type": "string", **POLICY_SCHEMA})] = Field(
         description="name of the policy, or module:Class"
     )
     options: dict[str, Any] = Field({}, description="its options; the others are as usual")
+    object: Annotated[Any, BeforeValidator(_policy), SkipJsonSchema()] = Field(
+        None, exclude=True, description="the Policy itself, in memory only"
+    )
 
     @classmethod
     def _long_form(cls, data: Any) -> Any:
+        if isinstance(data, BuiltIn):
+            return {"name": data.name, "options": data.to_dict()}
+        if isinstance(data, Policy):
+            return {"name": data.name, "object": data}
         return {"name": data} if isinstance(data, str) else data
 
     @field_validator("name", mode="after")
     @classmethod
     def _known(cls, name: str) -> str:
-        if name not in POLICIES and not _CODE.fullmatch(name):
-            raise InputError(f"no policy is called '{name}'", remedy=nearest(name, POLICIES))
+        check_name(name)
         return name
+
+    @model_validator(mode="after")
+    def _options_fit(self) -> PolicyDescription:
+        if self.object is not None or CODE.fullmatch(self.name):
+            return self
+        findings = Findings()
+        try:
+            self.resolve()
+        except DescriptionError as error:
+            for problem in error.problems:
+                place = address.read(problem.field) if problem.field else ()
+                findings.add(("options", *place), problem.problem, problem.remedy)
+        except InputError as error:
+            findings.add(("name",), error.problem, error.remedy)
+        findings.check()
+        return self
 
     @model_serializer(mode="wrap")
     def _short_form(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
         values = handler(self)
+        if self.object is not None:
+            return {"name": self.name, "object": self.held}
         short = isinstance(info.context, Writing) and list(values) == ["name"]
         return values["name"] if short else values
+
+    @property
+    def held(self) -> str | None:
+        """What the object in memory is, in words; None if there is none."""
+        return None if self.object is None else f"Policy {self.name}"
+
+    def resolve(self, *, allow_code: bool = False) -> AnyPolicy:
+        """The policy that it stands for; `module:Class` only where code is allowed."""
+        if self.object is not None:
+            held: Policy = self.object
+            return held
+        return resolve(self.name, self.options, allow_code=allow_code)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        schema = handler.resolve_ref_schema(handler(core_schema))
+        # An editor can then offer the options of the policy that is named.
+        schema["allOf"] = [
+            {
+                "if": {"properties": {"name": {"const": name}}},
+                "then": {"properties": {"options": handler(kind.__pydantic_core_schema__)}},
+            }
+            for name, kind in policies().items()
+        ]
+        return schema

@@ -14,12 +14,16 @@ from twinloop.platform.description import OrText, Reading
 from twinloop.platform.problems import Findings
 from twinloop.platform.quantities import Whole
 from twinloop.platform.shorthand import is_shorthand
+from twinloop.scenario.failures import Failures
 from twinloop.scenario.model import Model
 from twinloop.scenario.parts import POLICY_SCHEMA, PolicyDescription, WorkloadDescription
+from twinloop.scenario.prices import Prices
 from twinloop.trace import Manifest
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import sha256
 from twinloop.workload.source import SourceDescription
+
+_SESSIONS = "sessions:"
 
 
 class Input(NamedTuple):
@@ -46,6 +50,13 @@ def _platform(value: Any, info: ValidationInfo) -> Any:
     return Platform.load(path)
 
 
+def _source(value: Any) -> Any:
+    """`sessions:60min` is short for users with sessions of that threshold."""
+    if isinstance(value, str) and value.startswith(_SESSIONS):
+        return {"sessions": {"threshold": value.removeprefix(_SESSIONS)}}
+    return value
+
+
 class Scenario(Description):
     """Platform, workload, source, policy, model and seed: all that a run needs.
 
@@ -70,16 +81,25 @@ class Scenario(Description):
         description="what is to run"
     )
     source: Annotated[
-        SourceDescription, OrText("every task at its recorded time", {"enum": ["rigid"]})
+        SourceDescription,
+        BeforeValidator(_source),
+        OrText(
+            "rigid: every task at its recorded time; sessions:60min: users with sessions, a pause "
+            "that long starting a new one",
+            {"pattern": rf"^(rigid|{_SESSIONS}.*[0-9].*)$"},
+        ),
     ] = Field(default_factory=SourceDescription, description="who submits")
     policy: Annotated[PolicyDescription, OrText("name of the policy", POLICY_SCHEMA)] = Field(
         description="who decides"
     )
     model: Model = Field(default_factory=Model, description="how faithful the simulation is")
+    failures: Failures | None = Field(None, description="when nodes fail; without, they never do")
+    prices: Prices | None = Field(None, description="what cores and energy cost")
     seed: Whole = Field(0, description="where all randomness starts")
 
     def __repr__(self) -> str:
-        what = self.workload.path or (self.workload.generate and self.workload.generate.name)
+        made = self.workload.generate
+        what = self.workload.path or (made and made.name) or self.workload.held
         return f"<Scenario {self.policy.name} on {self.platform!r}, {what}, seed {self.seed}>"
 
     def effective_platform(self) -> Platform:
@@ -96,8 +116,27 @@ class Scenario(Description):
         """
         return self.platform.replace(**self.model.overrides)
 
+    def to_yaml(self) -> str:
+        """YAML text that `from_text` reads back; an object in memory cannot be written."""
+        self._check_written()
+        return super().to_yaml()
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as YAML or JSON; an object in memory cannot be written."""
+        self._check_written()
+        return super().save(path)
+
+    def _check_written(self) -> None:
+        for field, held, remedy in (
+            ("workload", self.workload.held, "save it with twinloop.write, and give its path"),
+            ("policy", self.policy.held, "name its class as module:Class"),
+        ):
+            if held is not None:
+                problem = f"a file cannot hold an object in memory ({held})"
+                raise InputError(problem, field=field, remedy=remedy)
+
     def inputs(self) -> tuple[Input, ...]:
-        """The files that it refers to: those of the workload and of carbon intensities."""
+        """The files that it refers to: workload, carbon intensities, failures."""
         return tuple(Input(file.as_posix(), _hash(file)) for file in self._files())
 
     def to_manifest(self) -> dict[str, Any]:
@@ -123,6 +162,8 @@ class Scenario(Description):
         for cluster in self.effective_platform().clusters:
             if cluster.carbon is not None:
                 yield Path(cluster.carbon)
+        if self.failures is not None and self.failures.trace is not None:
+            yield Path(self.failures.trace)
 
     @model_validator(mode="after")
     def _overrides_fit(self) -> Scenario:

@@ -76,6 +76,7 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
         "run_time": seconds("how long it ran, where the record says so, also without its start"),
         "cpu_time": seconds("CPU seconds it used, over all its cores"),
         "memory_used": _bytes("memory it used, over all nodes"),
+        "energy": Column(pl.Float64, "J", "energy of its machines, by its share of their use"),
         "kind": text("contention kind: how it presses on neighbours and suffers from them"),
         "status": text("how it ended, one of STATUSES; null: unknown"),
         "exit_code": Column(pl.Int64, "", "exit status of its process; minus the signal if killed"),

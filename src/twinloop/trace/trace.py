@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,12 @@ class Trace:
     def tables(self) -> Mapping[str, pl.DataFrame]:
         """All tables by name."""
         return {name: frame.clone() for name, frame in self._tables.items()}
+
+    @property
+    def plot(self) -> Any:
+        """Its pictures, as Plotly figures: `trace.plot.gantt()`; see `twinloop.report.Plots`."""
+        # Pictures are of a higher layer, so this names it, and loads it only when one is wanted.
+        return importlib.import_module("twinloop.report").Plots(self)
 
     def replace(self, *, manifest: Manifest | None = None, **tables: pl.DataFrame) -> Trace:
         """A Trace with these tables, or this manifest, in place of its own."""

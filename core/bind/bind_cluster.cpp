@@ -1,0 +1,631 @@
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <atomic>
+#include <cmath>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "bind/event.hpp"
+#include "bind/policies.hpp"
+#include "model/kpis.hpp"
+#include "model/run.hpp"
+#include "model/series.hpp"
+
+namespace twinloop::bind {
+namespace {
+
+template <class T>
+using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+nb::object array(std::vector<T>&& values) {
+    auto* kept = new std::vector<T>(std::move(values));
+    const nb::capsule owner(kept,
+                            [](void* each) noexcept { delete static_cast<std::vector<T>*>(each); });
+    return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
+}
+
+template <class T>
+nb::object copied(const std::vector<T>& values) {
+    return array(std::vector<T>(values));
+}
+
+// A column of a dictionary, as a vector of its own.
+template <class To, class From = To>
+std::vector<To> column(const nb::dict& from, const char* key) {
+    const auto values = nb::cast<Column<From>>(from[key]);
+    std::vector<To> list(values.shape(0));
+    for (std::size_t i = 0; i < list.size(); ++i) list[i] = static_cast<To>(values.data()[i]);
+    return list;
+}
+
+std::vector<double> reals(const nb::dict& from, const char* key) {
+    return column<double>(from, key);
+}
+
+PowerModel power_from(const nb::dict& model) {
+    static const std::map<std::string, PowerKind> kinds = {
+        {"constant", PowerKind::constant}, {"linear", PowerKind::linear},
+        {"sqrt", PowerKind::sqrt},         {"square", PowerKind::square},
+        {"cubic", PowerKind::cubic},       {"mse", PowerKind::mse},
+        {"asymptotic", PowerKind::asymptotic}, {"table", PowerKind::table},
+        {"none", PowerKind::none}};
+    PowerModel made;
+    made.kind = kinds.at(nb::cast<std::string>(model["kind"]));
+    made.idle = nb::cast<double>(model["idle"]);
+    made.max = nb::cast<double>(model["max"]);
+    made.parameter = nb::cast<double>(model["parameter"]);
+    made.dvfs = nb::cast<bool>(model["dvfs"]);
+    made.levels = nb::cast<std::vector<double>>(model["levels"]);
+    made.watts = nb::cast<std::vector<double>>(model["watts"]);
+    return made;
+}
+
+ContentionRule contention_from(const nb::dict& rule) {
+    static const std::map<std::string, ContentionRule::Kind> kinds = {
+        {"none", ContentionRule::Kind::none},
+        {"linear", ContentionRule::Kind::linear},
+        {"table", ContentionRule::Kind::table},
+        {"kinds", ContentionRule::Kind::kinds}};
+    ContentionRule made;
+    made.kind = kinds.at(nb::cast<std::string>(rule["kind"]));
+    made.slope = nb::cast<double>(rule["slope"]);
+    made.loads = nb::cast<std::vector<double>>(rule["loads"]);
+    made.inflations = nb::cast<std::vector<double>>(rule["inflations"]);
+    made.pressures = nb::cast<std::vector<double>>(rule["pressures"]);
+    made.sensitivities = nb::cast<std::vector<double>>(rule["sensitivities"]);
+    return made;
+}
+
+Interrupted interrupted_from(nb::handle text) {
+    static const std::map<std::string, Interrupted> kinds = {{"restart", Interrupted::restart},
+                                                             {"resume", Interrupted::resume},
+                                                             {"lost", Interrupted::lost}};
+    return kinds.at(nb::cast<std::string>(text));
+}
+
+void read_machines(Problem& all, const nb::dict& from) {
+    const auto cores = reals(from, "cores");
+    const auto memory = reals(from, "memory");
+    const auto speed = reals(from, "speed");
+    const auto mhz = reals(from, "mhz");
+    for (std::size_t i = 0; i < cores.size(); ++i)
+        all.machines.push_back({cores[i], memory[i], speed[i], mhz[i]});
+    all.power_of = column<std::uint32_t, std::int64_t>(from, "power");
+    for (const nb::handle each : nb::cast<nb::list>(from["powers"]))
+        all.powers.push_back(power_from(nb::cast<nb::dict>(each)));
+    all.resources = nb::cast<std::size_t>(from["resources"]);
+    all.machine_amounts = reals(from, "amounts");
+    for (const nb::handle each : nb::cast<nb::list>(from["windows"])) {
+        const auto given = nb::cast<nb::dict>(each);
+        Window window;
+        window.start = nb::cast<double>(given["start"]);
+        window.end = nb::cast<double>(given["end"]);
+        window.machines = column<std::uint8_t>(given, "machines");
+        window.users = nb::cast<std::vector<std::int32_t>>(given["users"]);
+        window.queues = nb::cast<std::vector<std::int32_t>>(given["queues"]);
+        all.windows.push_back(std::move(window));
+    }
+    for (const nb::handle each : nb::cast<nb::list>(from["queues"])) {
+        const auto given = nb::cast<nb::dict>(each);
+        QueueRule queue;
+        queue.machines = column<std::uint8_t>(given, "machines");
+        queue.max_running = nb::cast<std::uint32_t>(given["max_running"]);
+        queue.max_running_per_user = nb::cast<std::uint32_t>(given["max_running_per_user"]);
+        all.queues.push_back(std::move(queue));
+    }
+}
+
+void read_tasks(Problem& all, const nb::dict& from) {
+    const auto submit = reals(from, "submit");
+    const auto cores = reals(from, "cores");
+    const auto memory = reals(from, "memory");
+    const auto time = reals(from, "requested_time");
+    const auto priority = reals(from, "priority");
+    const auto mhz = reals(from, "mhz");
+    const auto nodes = column<std::int32_t, std::int64_t>(from, "nodes");
+    const auto user = column<std::int32_t>(from, "user");
+    const auto group = column<std::int32_t>(from, "group");
+    const auto queue = column<std::int32_t>(from, "queue");
+    all.requests.reserve(submit.size());
+    for (std::size_t i = 0; i < submit.size(); ++i)
+        all.requests.push_back({cores[i], memory[i], time[i], submit[i], priority[i], mhz[i],
+                                nodes[i], user[i], group[i], queue[i]});
+    all.amounts = reals(from, "amounts");
+    all.work = reals(from, "work");
+    all.limit = reals(from, "limit");
+    all.speed = reals(from, "speed");
+    all.deadline = reals(from, "deadline");
+    all.kind = column<std::uint16_t, std::int32_t>(from, "kind");
+    all.rejected = column<std::uint8_t>(from, "rejected");
+    all.fragment_offsets = column<std::uint32_t, std::int64_t>(from, "fragment_offsets");
+    all.fragment_duration = reals(from, "fragment_duration");
+    all.fragment_rate = reals(from, "fragment_rate");
+    all.parents = column<std::uint32_t, std::int64_t>(from, "parents");
+    all.child_offsets = column<std::uint32_t, std::int64_t>(from, "child_offsets");
+    all.children = column<TaskId, std::int64_t>(from, "children");
+}
+
+void read_options(Problem& all, const nb::dict& from) {
+    all.contention = contention_from(nb::cast<nb::dict>(from["contention"]));
+    all.fixed_demand = nb::cast<bool>(from["fixed_demand"]);
+    all.no_delay = nb::cast<bool>(from["no_delay"]);
+    all.kill = nb::cast<bool>(from["kill"]);
+    all.after_failure = interrupted_from(from["after_failure"]);
+    all.after_preemption = interrupted_from(from["after_preemption"]);
+    all.checkpoint_interval = nb::cast<double>(from["checkpoint_interval"]);
+    all.checkpoint_cost = nb::cast<double>(from["checkpoint_cost"]);
+}
+
+void set_sessions(ProblemHandle& self, const nb::dict& from) {
+    SessionColumns& all = self.problem->sessions;
+    all.job_offsets = column<std::uint32_t, std::int64_t>(from, "job_offsets");
+    all.jobs = column<TaskId, std::int64_t>(from, "jobs");
+    all.delays = reals(from, "delays");
+    all.successor_offsets = column<std::uint32_t, std::int64_t>(from, "successor_offsets");
+    all.successors = column<std::uint32_t, std::int64_t>(from, "successors");
+    all.think_times = reals(from, "think_times");
+    all.dependencies = column<std::uint32_t, std::int64_t>(from, "dependencies");
+    all.starts = reals(from, "starts");
+}
+
+void set_downs(ProblemHandle& self, const Column<std::int64_t>& machines,
+               const Column<double>& starts, const Column<double>& ends) {
+    auto& downs = self.problem->downs;
+    downs.clear();
+    for (std::size_t i = 0; i < machines.shape(0); ++i)
+        downs.push_back({static_cast<MachineId>(machines.data()[i]), starts.data()[i],
+                         ends.data()[i]});
+    std::ranges::stable_sort(downs, {}, &Down::start);
+}
+
+// Those that the policy could not place even if all machines were free.
+nb::object impossible(const ProblemHandle& self, nb::handle policy) {
+    const Problem& all = *self.problem;
+    Desk desk(all.machines, all.resources, all.machine_amounts, all.windows, all.queues);
+    desk.reserve_tasks(all.size());
+    for (TaskId task = 0; task < all.size(); ++task)
+        desk.add_task(all.requests[task],
+                      std::span(all.amounts).subspan(task * all.resources, all.resources));
+    const std::unique_ptr<Policy> judge = policy_from(policy, self.names, &desk, 0);
+    std::vector<std::uint8_t> mask(all.size(), 0);
+    for (TaskId task = 0; task < all.size(); ++task)
+        mask[task] = judge->possible(desk, task) ? 0 : 1;
+    return array(std::move(mask));
+}
+
+Values values_from(const Column<double>& values) {
+    if (values.shape(0) != 7) throw nb::value_error("a run takes seven values of a model");
+    const double* v = values.data();
+    return {v[0], v[1], v[2], v[3], v[4], v[5], v[6]};
+}
+
+struct RunHandle {
+    std::unique_ptr<Run> run;
+    nb::object names;
+};
+
+void poll() {
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+// Runs until nothing is left, or until there have been so many more events.
+bool run_on(RunHandle& self, std::uint64_t events) {
+    Run& run = *self.run;
+    const std::uint64_t last = run.events() + events;
+    if (run.foreign()) {
+        for (std::uint32_t steps = 1; run.events() < last; ++steps) {
+            if (!run.step()) return false;
+            if (steps % 4096 == 0) poll();
+        }
+        return true;
+    }
+    bool more = true;
+    {
+        const nb::gil_scoped_release released;
+        while (more && run.events() < last) more = run.step();
+    }
+    poll();
+    return more;
+}
+
+nb::dict outcomes(const RunHandle& self) {
+    const auto all = self.run->outcomes();
+    std::vector<double> submit(all.size()), ready(all.size()), start(all.size()),
+        last_start(all.size()), end(all.size()), done(all.size()), energy(all.size());
+    std::vector<std::int64_t> attempts(all.size());
+    std::vector<std::uint8_t> status(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        submit[i] = all[i].submit;
+        ready[i] = all[i].ready;
+        start[i] = all[i].start;
+        last_start[i] = all[i].last_start;
+        end[i] = all[i].end;
+        done[i] = all[i].done;
+        energy[i] = all[i].energy;
+        attempts[i] = all[i].attempts;
+        status[i] = static_cast<std::uint8_t>(all[i].status);
+    }
+    nb::dict columns;
+    columns["submit"] = array(std::move(submit));
+    columns["ready"] = array(std::move(ready));
+    columns["start"] = array(std::move(start));
+    columns["last_start"] = array(std::move(last_start));
+    columns["end"] = array(std::move(end));
+    columns["done"] = array(std::move(done));
+    columns["energy"] = array(std::move(energy));
+    columns["attempts"] = array(std::move(attempts));
+    columns["status"] = array(std::move(status));
+    return columns;
+}
+
+nb::dict placements(const RunHandle& self) {
+    const PlacementLog& log = self.run->placements();
+    nb::dict columns;
+    columns["task"] = copied(log.task);
+    columns["attempt"] = copied(log.attempt);
+    columns["machine"] = copied(log.machine);
+    columns["count"] = copied(log.count);
+    columns["cores"] = copied(log.cores);
+    columns["start"] = copied(log.start);
+    columns["end"] = copied(log.end);
+    columns["reason"] = copied(log.reason);
+    return columns;
+}
+
+nb::dict use(const RunHandle& self) {
+    const UseLog& log = self.run->use();
+    nb::dict columns;
+    columns["machine"] = copied(log.machine);
+    columns["t"] = copied(log.t);
+    columns["used"] = copied(log.used);
+    return columns;
+}
+
+nb::dict decisions(const RunHandle& self) {
+    const DecisionLog& log = self.run->decisions();
+    nb::dict columns;
+    columns["t"] = copied(log.t);
+    columns["kind"] = copied(log.kind);
+    columns["task"] = copied(log.task);
+    columns["machine"] = copied(log.machine);
+    return columns;
+}
+
+nb::dict kpi_dict(const RunHandle& self) {
+    const auto values = kpis(*self.run);
+    nb::dict figures;
+    for (std::size_t i = 0; i < values.size(); ++i)
+        figures[nb::str(kpi_names[i].data(), kpi_names[i].size())] = values[i];
+    return figures;
+}
+
+std::vector<Part> parts_from(const std::vector<std::pair<std::uint32_t, double>>& given,
+                             std::size_t machines) {
+    std::vector<Part> parts;
+    for (const auto& [machine, cores] : given) {
+        if (machine >= machines)
+            throw nb::index_error(("there is no machine " + std::to_string(machine)).c_str());
+        parts.push_back({machine, 1, cores});
+    }
+    return parts;
+}
+
+MachineId machine_of(const RunHandle& self, std::int64_t machine) {
+    if (machine < 0 || static_cast<std::size_t>(machine) >= self.run->problem().machines.size())
+        throw nb::index_error(("there is no machine " + std::to_string(machine)).c_str());
+    return static_cast<MachineId>(machine);
+}
+
+TaskId task_of(const RunHandle& self, std::int64_t task) {
+    if (task < 0 || static_cast<std::size_t>(task) >= self.run->outcomes().size())
+        throw nb::index_error(("there is no task " + std::to_string(task)).c_str());
+    return static_cast<TaskId>(task);
+}
+
+void bind_run(nb::module_& module) {
+    nb::class_<RunHandle>(module, "ClusterRun", nb::is_final(),
+                          "One run of a compiled scenario; see `twinloop.engine.Simulation`.")
+        .def(
+            "__init__",
+            [](RunHandle* self, const ProblemHandle& problem, nb::handle policy,
+               const Column<double>& values, bool placements, bool use, bool decisions,
+               std::uint64_t seed) {
+                auto made = policy_from(policy, problem.names, nullptr, seed);
+                Policy& kept = *made;
+                auto run = std::make_unique<Run>(problem.problem, values_from(values),
+                                                 std::move(made),
+                                                 Recording{placements, use, decisions});
+                attach(kept, run->desk());
+                new (self) RunHandle{std::move(run), problem.names};
+            },
+            nb::arg("problem"), nb::arg("policy"), nb::arg("values"), nb::kw_only(),
+            nb::arg("placements") = false, nb::arg("use") = false, nb::arg("decisions") = false,
+            nb::arg("seed") = 0)
+        .def_prop_ro("now", [](const RunHandle& self) { return self.run->now(); })
+        .def_prop_ro("begin", [](const RunHandle& self) { return self.run->begin(); })
+        .def_prop_ro("events", [](const RunHandle& self) { return self.run->events(); })
+        .def_prop_ro("foreign", [](const RunHandle& self) { return self.run->foreign(); })
+        .def_prop_ro("shared", [](const RunHandle& self) { return self.run->shared(); })
+        .def("next_time", [](RunHandle& self) { return self.run->next_time(); })
+        .def("step", [](RunHandle& self) { return self.run->step(); })
+        .def("run_until", [](RunHandle& self, double time) { self.run->run_until(time); },
+             nb::arg("time"))
+        .def("run_on", &run_on, nb::arg("events"))
+        .def("copy",
+             [](const RunHandle& self) {
+                 return RunHandle{std::make_unique<Run>(*self.run), self.names};
+             })
+        .def("view",
+             [](RunHandle& self) { return View{&self.run->desk(), self.names}; },
+             nb::keep_alive<0, 1>())
+        .def("outcomes", &outcomes)
+        .def("placements", &placements)
+        .def("use", &use)
+        .def("decisions", &decisions)
+        .def("kpis", &kpi_dict)
+        .def("energy",
+             [](const RunHandle& self) {
+                 std::vector<double> joules;
+                 for (MachineId m = 0; m < self.run->problem().machines.size(); ++m)
+                     joules.push_back(self.run->energy(m));
+                 return array(std::move(joules));
+             })
+        .def("settle_energy", [](RunHandle& self) { self.run->settle_energy(); })
+        .def("power",
+             [](const RunHandle& self, double step, bool machines) {
+                 return array(power_series(*self.run, step, machines));
+             },
+             nb::arg("step"), nb::arg("machines"))
+        .def("windows",
+             [](const RunHandle& self, double step) { return window_count(*self.run, step); },
+             nb::arg("step"))
+        .def("progress",
+             [](const RunHandle& self, std::int64_t task) {
+                 return self.run->progress(task_of(self, task));
+             },
+             nb::arg("task"))
+        .def("is_down",
+             [](const RunHandle& self, std::int64_t machine) {
+                 return self.run->is_down(machine_of(self, machine));
+             },
+             nb::arg("machine"))
+        .def("fail",
+             [](RunHandle& self, std::int64_t machine) {
+                 self.run->fail(machine_of(self, machine));
+             },
+             nb::arg("machine"))
+        .def("restore",
+             [](RunHandle& self, std::int64_t machine) {
+                 self.run->restore(machine_of(self, machine));
+             },
+             nb::arg("machine"))
+        .def("set_cores",
+             [](RunHandle& self, std::int64_t machine, double cores) {
+                 self.run->set_cores(machine_of(self, machine), cores);
+             },
+             nb::arg("machine"), nb::arg("cores"))
+        .def("inject",
+             [](RunHandle& self, double submit, double cores, double memory, double time,
+                double work, double limit, std::int32_t nodes, std::int32_t user,
+                std::int32_t group, std::int32_t queue, double priority, std::uint16_t kind,
+                const std::vector<double>& amounts) {
+                 const Request request{cores,    memory, time, submit, priority, 0.0,
+                                       nodes,    user,   group, queue};
+                 return self.run->inject(request, amounts, work, limit, kind);
+             },
+             nb::arg("submit"), nb::arg("cores"), nb::arg("memory"), nb::arg("time"),
+             nb::arg("work"), nb::arg("limit"), nb::arg("nodes"), nb::arg("user"),
+             nb::arg("group"), nb::arg("queue"), nb::arg("priority"), nb::arg("kind"),
+             nb::arg("amounts"))
+        .def("begin_at", [](RunHandle& self, double time) { self.run->begin_at(time); },
+             nb::arg("time"))
+        .def("skip_submissions",
+             [](RunHandle& self, double time) { self.run->skip_submissions(time); },
+             nb::arg("time"))
+        .def("adopt_waiting",
+             [](RunHandle& self, std::int64_t task, double submit, double done) {
+                 self.run->adopt_waiting(task_of(self, task), submit, done);
+             },
+             nb::arg("task"), nb::arg("submit"), nb::arg("done"))
+        .def("adopt_running",
+             [](RunHandle& self, std::int64_t task,
+                const std::vector<std::pair<std::uint32_t, double>>& parts, double submit,
+                double start, double done) {
+                 self.run->adopt_running(task_of(self, task),
+                                         parts_from(parts, self.run->problem().machines.size()),
+                                         submit, start, done);
+             },
+             nb::arg("task"), nb::arg("parts"), nb::arg("submit"), nb::arg("start"),
+             nb::arg("done"))
+        .def("adopt_over",
+             [](RunHandle& self, std::int64_t task, std::uint8_t status, double submit,
+                double start, double end) {
+                 self.run->adopt_over(task_of(self, task), static_cast<Status>(status), submit,
+                                      start, end);
+             },
+             nb::arg("task"), nb::arg("status"), nb::arg("submit"), nb::arg("start"),
+             nb::arg("end"));
+}
+
+// The same desk without a simulator: whoever runs tasks for real asks the same policy at it.
+struct DispatcherHandle {
+    std::unique_ptr<Policy> policy;
+    Desk desk;
+    nb::object names;
+};
+
+void bind_dispatcher(nb::module_& module) {
+    nb::class_<DispatcherHandle>(
+        module, "Dispatcher", nb::is_final(),
+        "A policy at a desk: told what happens, it says what to do. Nothing is simulated.")
+        .def(
+            "__init__",
+            [](DispatcherHandle* self, const ProblemHandle& problem, nb::handle policy,
+               std::uint64_t seed) {
+                const Problem& all = *problem.problem;
+                new (self) DispatcherHandle{
+                    policy_from(policy, problem.names, nullptr, seed),
+                    Desk(all.machines, all.resources, all.machine_amounts, all.windows,
+                         all.queues),
+                    problem.names};
+                for (TaskId task = 0; task < all.size(); ++task)
+                    self->desk.add_task(
+                        all.requests[task],
+                        std::span(all.amounts).subspan(task * all.resources, all.resources));
+                self->desk.set_policy(self->policy.get());
+                attach(*self->policy, self->desk);
+            },
+            nb::arg("problem"), nb::arg("policy"), nb::arg("seed") = 0)
+        .def_prop_ro(
+            "view", [](DispatcherHandle& self) { return View{&self.desk, self.names}; },
+            nb::keep_alive<0, 1>(), "What the policy sees.")
+        .def(
+            "submit",
+            [](DispatcherHandle& self, TaskId task, double now) {
+                self.desk.set_now(now);
+                self.desk.submit(task);
+            },
+            nb::arg("task"), nb::arg("now"), "The task may start from now on.")
+        .def(
+            "end",
+            [](DispatcherHandle& self, TaskId task, double now) {
+                self.desk.set_now(now);
+                self.desk.end(task);
+            },
+            nb::arg("task"), nb::arg("now"), "The task is over; its machines are free.")
+        .def(
+            "failed",
+            [](DispatcherHandle& self, TaskId task, double now) {
+                self.desk.set_now(now);
+                self.desk.end(task);
+                self.desk.submit(task);
+            },
+            nb::arg("task"), nb::arg("now"),
+            "The task could not be started where it was placed: it waits again.")
+        .def(
+            "set_open",
+            [](DispatcherHandle& self, MachineId machine, bool open, double now) {
+                self.desk.set_now(now);
+                self.desk.set_open(machine, open);
+            },
+            nb::arg("machine"), nb::arg("open"), nb::arg("now"),
+            "Whether tasks may be placed on the machine.")
+        .def_prop_ro(
+            "wake_time", [](const DispatcherHandle& self) { return self.desk.wake_time(); },
+            "When the policy wants to be asked again at the latest (s); infinite: not at all.")
+        .def(
+            "decide",
+            [](DispatcherHandle& self, double now) {
+                self.desk.set_now(now);
+                nb::list made;
+                if (!self.desk.must_decide()) return made;
+                for (const Desk::Decision& decision : self.desk.decide()) {
+                    const bool place = decision.kind == Desk::Decision::Kind::place;
+                    nb::list where;
+                    if (place)
+                        for (const Part& part : self.desk.parts(decision.task))
+                            for (MachineId m = part.machine; m < part.machine + part.count; ++m)
+                                where.append(nb::make_tuple(m, part.cores));
+                    made.append(nb::make_tuple(place ? "place" : "preempt", decision.task, where));
+                }
+                return made;
+            },
+            nb::arg("now"),
+            nb::sig("def decide(self, now: float) -> list[tuple[str, int, list[tuple[int, "
+                    "float]]]]"),
+            "Ask the policy: (`place` or `preempt`, task, machines and cores) for each decision.");
+}
+
+// One run for each row of the matrix, on several threads; the order of the rows decides nothing.
+nb::object run_many(const ProblemHandle& problem, nb::handle policy,
+                    const nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>&
+                        matrix,
+                    unsigned threads, bool times) {
+    const std::size_t rows = matrix.shape(0);
+    if (matrix.shape(1) != 7) throw nb::value_error("a row has seven values of a model");
+    const auto prototype = policy_from(policy, problem.names, nullptr, 0);
+    if (prototype->foreign())
+        throw nb::type_error("a policy in Python cannot run on native threads");
+    const std::size_t tasks = problem.problem->size();
+    std::vector<double> figures(rows * kpi_names.size());
+    std::vector<double> starts(times ? rows * tasks : 0);
+    std::vector<double> ends(times ? rows * tasks : 0);
+    std::exception_ptr failure;
+    {
+        const nb::gil_scoped_release released;
+        std::atomic<std::size_t> next{0};
+        std::mutex guard;
+        const auto work = [&] {
+            try {
+                for (std::size_t row = next++; row < rows; row = next++) {
+                    const double* v = matrix.data() + row * 7;
+                    Run run(problem.problem, {v[0], v[1], v[2], v[3], v[4], v[5], v[6]},
+                            prototype->clone(), {});
+                    while (run.step()) {
+                    }
+                    const auto found = kpis(run);
+                    std::ranges::copy(found, figures.begin() +
+                                                 static_cast<std::ptrdiff_t>(row * found.size()));
+                    if (!times) continue;
+                    for (std::size_t t = 0; t < tasks; ++t) {
+                        starts[row * tasks + t] = run.outcomes()[t].start;
+                        ends[row * tasks + t] = run.outcomes()[t].end;
+                    }
+                }
+            } catch (...) {
+                const std::scoped_lock lock(guard);
+                failure = std::current_exception();
+                next = rows;
+            }
+        };
+        std::vector<std::thread> pool;
+        const std::size_t wanted = std::min<std::size_t>(std::max(1U, threads), rows);
+        for (std::size_t i = 1; i < wanted; ++i) pool.emplace_back(work);
+        work();
+        for (std::thread& thread : pool) thread.join();
+    }
+    if (failure) std::rethrow_exception(failure);
+    return nb::make_tuple(array(std::move(figures)), array(std::move(starts)),
+                          array(std::move(ends)));
+}
+
+}  // namespace
+
+void bind_cluster(nb::module_& module) {
+    nb::class_<ProblemHandle>(module, "Problem", nb::is_final(),
+                              "A compiled scenario; see `twinloop.engine.compiled`.")
+        .def(
+            "__init__",
+            [](ProblemHandle* self, const nb::dict& machines, const nb::dict& tasks,
+               const nb::dict& options, nb::object names) {
+                auto problem = std::make_shared<Problem>();
+                read_machines(*problem, machines);
+                read_tasks(*problem, tasks);
+                read_options(*problem, options);
+                new (self) ProblemHandle{std::move(problem), std::move(names)};
+            },
+            nb::arg("machines"), nb::arg("tasks"), nb::arg("options"), nb::arg("names"))
+        .def("set_sessions", &set_sessions, nb::arg("sessions"))
+        .def("set_downs", &set_downs, nb::arg("machine"), nb::arg("start"), nb::arg("end"))
+        .def("set_rejected",
+             [](ProblemHandle& self, const Column<std::uint8_t>& mask) {
+                 self.problem->rejected.assign(mask.data(), mask.data() + mask.shape(0));
+             },
+             nb::arg("mask"))
+        .def("impossible", &impossible, nb::arg("policy"));
+    bind_run(module);
+    bind_dispatcher(module);
+    nb::list names;
+    for (const std::string_view each : kpi_names) names.append(nb::str(each.data(), each.size()));
+    module.attr("KPI_NAMES") = nb::tuple(names);
+    module.def("run_many", &run_many, nb::arg("problem"), nb::arg("policy"), nb::arg("matrix"),
+               nb::kw_only(), nb::arg("threads"), nb::arg("times"));
+}
+
+}  // namespace twinloop::bind

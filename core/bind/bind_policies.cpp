@@ -1,0 +1,443 @@
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <map>
+#include <string>
+
+#include "bind/event.hpp"
+#include "bind/policies.hpp"
+#include "policy/options.hpp"
+
+namespace twinloop::bind {
+namespace {
+
+template <class Enum>
+Enum chosen(const nb::dict& options, const char* key, const std::map<std::string, Enum>& names) {
+    const auto text = nb::cast<std::string>(options[key]);
+    const auto found = names.find(text);
+    if (found == names.end())
+        throw nb::value_error(("'" + text + "' is no " + std::string(key)).c_str());
+    return found->second;
+}
+
+template <class Enum>
+std::vector<std::pair<Enum, double>> weighted(const nb::dict& options, const char* key,
+                                              const std::map<std::string, Enum>& names) {
+    std::vector<std::pair<Enum, double>> list;
+    for (const auto& [text, value] :
+         nb::cast<std::vector<std::pair<std::string, double>>>(options[key])) {
+        const auto found = names.find(text);
+        if (found == names.end())
+            throw nb::value_error(("'" + text + "' is none of the " + std::string(key)).c_str());
+        list.emplace_back(found->second, value);
+    }
+    return list;
+}
+
+std::unique_ptr<Policy> make_policy(const nb::dict& options) {
+    if (nb::cast<std::string>(options["kind"]) == "batch") {
+        BatchOptions batch;
+        batch.order = chosen<Order>(options, "order",
+                                    {{"arrival", Order::arrival},
+                                     {"shortest", Order::shortest},
+                                     {"longest", Order::longest},
+                                     {"priority", Order::priority},
+                                     {"fair-share", Order::fair_share}});
+        batch.backfill = chosen<Backfill>(options, "backfill",
+                                          {{"none", Backfill::none},
+                                           {"easy", Backfill::easy},
+                                           {"easy-time", Backfill::easy_time},
+                                           {"conservative", Backfill::conservative}});
+        batch.compress = nb::cast<bool>(options["compress"]);
+        batch.depth = nb::cast<std::uint32_t>(options["depth"]);
+        batch.age = nb::cast<double>(options["age"]);
+        batch.half_life = nb::cast<double>(options["half_life"]);
+        batch.by_group = nb::cast<std::string>(options["share_by"]) == "group";
+        batch.preemption = chosen<Preemption>(options, "preempt",
+                                              {{"no", Preemption::no},
+                                               {"restart", Preemption::restart},
+                                               {"resume", Preemption::resume}});
+        return make_batch(batch);
+    }
+    FilterOptions filter;
+    filter.filters = weighted<Filter>(options, "filters",
+                                      {{"instance-count", Filter::instance_count},
+                                       {"vcpu", Filter::vcpu},
+                                       {"ram", Filter::ram},
+                                       {"capacity", Filter::capacity},
+                                       {"resource", Filter::resource}});
+    filter.weighers = weighted<Weigher>(options, "weighers",
+                                        {{"instance-count", Weigher::instance_count},
+                                         {"vcpu", Weigher::vcpu},
+                                         {"ram", Weigher::ram},
+                                         {"capacity", Weigher::capacity}});
+    filter.subset = nb::cast<std::uint32_t>(options["subset"]);
+    filter.skip = nb::cast<bool>(options["skip"]);
+    filter.pick = chosen<Pick>(options, "pick",
+                               {{"first", Pick::first},
+                                {"random", Pick::random},
+                                {"round-robin", Pick::round_robin}});
+    filter.seed = nb::cast<std::uint64_t>(options["seed"]);
+    return make_filter(filter);
+}
+
+struct NativePolicy {
+    std::unique_ptr<Policy> prototype;
+};
+
+// The kinds of decisions, as the Python package defines them.
+struct DecisionTypes {
+    nb::object place;
+    nb::object wake;
+    nb::object preempt;
+};
+
+DecisionTypes& decision_types() {
+    static auto* types = [] {
+        const nb::module_ module = nb::module_::import_("twinloop.policy.decisions");
+        return new DecisionTypes{module.attr("Place"), module.attr("Wake"), module.attr("Preempt")};
+    }();
+    return *types;
+}
+
+class PythonPolicy final : public Policy {
+  public:
+    PythonPolicy(nb::object state, nb::object view)
+        : state_(std::move(state)), view_(std::move(view)), decide_(state_.attr("decide")) {
+        if (nb::hasattr(state_, "overcommit"))
+            ratio_ = nb::cast<double>(state_.attr("overcommit"));
+    }
+
+    [[nodiscard]] std::unique_ptr<Policy> clone() const override {
+        throw nb::type_error("a simulation with a policy in Python cannot be copied");
+    }
+    [[nodiscard]] bool foreign() const override { return true; }
+    [[nodiscard]] bool overcommits() const override { return ratio_ > 1; }
+    [[nodiscard]] View& view() { return nb::cast<View&>(view_); }
+
+    void decide(Desk& desk) override {
+        const nb::object answer = decide_(view_);
+        if (answer.is_none()) return;
+        const DecisionTypes& types = decision_types();
+        for (const nb::handle decision : answer) {
+            const nb::handle type = decision.type();
+            if (type.is(types.place)) {
+                place(desk, decision);
+            } else if (type.is(types.wake)) {
+                desk.wake(nb::cast<double>(decision.attr("time")));
+            } else if (type.is(types.preempt)) {
+                const auto task = task_of(desk, decision);
+                if (desk.phase(task) != Phase::running) {
+                    refuse(decision, "the task does not run");
+                } else {
+                    desk.preempt(task);
+                }
+            } else {
+                throw nb::type_error(("a policy decided " + nb::cast<std::string>(nb::repr(decision)) +
+                                      ", which the simulator cannot do: it takes Place, Wake and "
+                                      "Preempt")
+                                         .c_str());
+            }
+        }
+    }
+
+  private:
+    static TaskId task_of(const Desk& desk, nb::handle decision) {
+        const auto task = nb::cast<std::int64_t>(decision.attr("task"));
+        if (task < 0 || static_cast<std::size_t>(task) >= desk.task_count())
+            throw nb::index_error(("there is no task " + std::to_string(task)).c_str());
+        return static_cast<TaskId>(task);
+    }
+
+    void place(Desk& desk, nb::handle decision) {
+        const TaskId task = task_of(desk, decision);
+        if (desk.phase(task) != Phase::waiting)
+            return refuse(decision, "the task does not wait");
+        const nb::object machines = decision.attr("machines");
+        const nb::object given = decision.attr("cores");
+        chosen_.clear();
+        if (PyLong_Check(machines.ptr())) {
+            chosen_.push_back(nb::cast<std::int64_t>(machines));
+        } else {
+            for (const nb::handle each : machines) chosen_.push_back(nb::cast<std::int64_t>(each));
+        }
+        if (chosen_.empty()) return refuse(decision, "it names no machine");
+        parts_.clear();
+        const Needs needs = desk.needs(task);
+        const auto count = static_cast<double>(chosen_.size());
+        for (std::size_t i = 0; i < chosen_.size(); ++i) {
+            if (chosen_[i] < 0 || static_cast<std::size_t>(chosen_[i]) >= desk.machines().size())
+                throw nb::index_error(("there is no machine " + std::to_string(chosen_[i])).c_str());
+            const auto machine = static_cast<MachineId>(chosen_[i]);
+            double cores = needs.cores / count;
+            if (PyFloat_Check(given.ptr()) || PyLong_Check(given.ptr())) {
+                cores = nb::cast<double>(given);
+            } else if (!given.is_none()) {
+                cores = nb::cast<double>(given[i]);
+            }
+            const Space& space = desk.space();
+            if (!space.open(machine)) return refuse(decision, "the machine is not there");
+            const double spare = (ratio_ - 1) * desk.machines()[machine].cores;
+            if (space.cores(machine) + spare < cores - slack)
+                return refuse(decision, "the machine has too few free cores");
+            if (space.memory(machine) < needs.memory / count * (1 - slack))
+                return refuse(decision, "the machine has too little free memory");
+            parts_.push_back({machine, 1, cores});
+        }
+        double total = 0.0;
+        for (const Part& part : parts_) total += part.cores;
+        if (std::abs(total - needs.cores) > slack * (1 + needs.cores))
+            return refuse(decision, "the cores do not add up to what the task asks for");
+        desk.place(task, parts_);
+    }
+
+    void refuse(nb::handle decision, const char* why) {
+        if (nb::hasattr(state_, "failed") && !state_.attr("failed").is_none()) {
+            state_.attr("failed")(decision, why);
+            return;
+        }
+        throw nb::value_error(
+            ("the policy decided " + nb::cast<std::string>(nb::repr(decision)) + ", but " + why)
+                .c_str());
+    }
+
+    nb::object state_;
+    nb::object view_;
+    nb::object decide_;
+    double ratio_ = 1.0;
+    std::vector<std::int64_t> chosen_;
+    std::vector<Part> parts_;
+};
+
+nb::object name(const nb::object& names, const char* list, std::int64_t index) {
+    if (index < 0 || names.is_none()) return nb::none();
+    const nb::object all = names.attr(list);
+    if (static_cast<std::size_t>(index) >= nb::len(all)) return nb::none();
+    return all[static_cast<std::size_t>(index)];
+}
+
+template <class Get>
+nb::object per_machine(const View& view, Get&& get) {
+    const Desk& desk = view.get();
+    auto* values = new std::vector<double>(desk.machines().size());
+    for (MachineId m = 0; m < values->size(); ++m) (*values)[m] = get(desk, m);
+    const nb::capsule owner(
+        values, [](void* each) noexcept { delete static_cast<std::vector<double>*>(each); });
+    return nb::cast(
+        nb::ndarray<nb::numpy, double, nb::ndim<1>>(values->data(), {values->size()}, owner));
+}
+
+TaskId checked(const Desk& desk, std::int64_t task) {
+    if (task < 0 || static_cast<std::size_t>(task) >= desk.task_count())
+        throw nb::index_error(("there is no task " + std::to_string(task)).c_str());
+    return static_cast<TaskId>(task);
+}
+
+}  // namespace
+
+Desk& View::get() const {
+    if (desk == nullptr) throw nb::value_error("the view is not connected to a run");
+    return *desk;
+}
+
+std::unique_ptr<Policy> policy_from(nb::handle policy, const nb::object& names, Desk* desk,
+                                    std::uint64_t seed) {
+    if (nb::isinstance<NativePolicy>(policy))
+        return nb::cast<NativePolicy&>(policy).prototype->clone();
+    nb::object view = nb::cast(View{desk, names});
+    const nb::object random =
+        nb::module_::import_("numpy.random").attr("default_rng")(seed);
+    nb::object state = policy.attr("start")(view, random);
+    if (!nb::hasattr(state, "decide"))
+        throw nb::type_error("a policy must have a method `decide(view)`");
+    return std::make_unique<PythonPolicy>(std::move(state), std::move(view));
+}
+
+void attach(Policy& policy, Desk& desk) {
+    if (auto* python = dynamic_cast<PythonPolicy*>(&policy)) python->view().desk = &desk;
+}
+
+void bind_policies(nb::module_& module) {
+    nb::class_<NativePolicy>(module, "NativePolicy", nb::is_final(),
+                             "A built-in policy; made of what a description's `native()` gives.")
+        .def(
+            "__init__",
+            [](NativePolicy* self, const nb::dict& options) {
+                new (self) NativePolicy{make_policy(options)};
+            },
+            nb::arg("options"), nb::sig("def __init__(self, options: dict[str, object]) -> None"));
+
+    nb::class_<View>(module, "View", nb::is_final(),
+                     "What a policy may look at: who waits, what is free, what runs. Tasks and "
+                     "machines are numbers, from 0.")
+        .def_prop_ro(
+            "now", [](const View& self) { return self.get().now(); }, "The present time (s).")
+        .def_prop_ro(
+            "waiting",
+            [](const View& self) {
+                const Desk& desk = self.get();
+                std::vector<TaskId> tasks;
+                tasks.reserve(desk.waiting_count());
+                for (TaskId t = desk.first_waiting(); t != no_task; t = desk.next_waiting(t))
+                    tasks.push_back(t);
+                return tasks;
+            },
+            "The tasks that wait, in the order in which they became ready.")
+        .def_prop_ro(
+            "first_waiting",
+            [](const View& self) -> nb::object {
+                const TaskId task = self.get().first_waiting();
+                return task == no_task ? nb::none() : nb::object(nb::int_(task));
+            },
+            nb::sig("def first_waiting(self) -> int | None"),
+            "The task that has waited for longest, or None.")
+        .def_prop_ro(
+            "running",
+            [](const View& self) {
+                const auto tasks = self.get().running();
+                return std::vector<TaskId>(tasks.begin(), tasks.end());
+            },
+            "The tasks that have machines, in no order.")
+        .def_prop_ro(
+            "machines", [](const View& self) { return self.get().machines().size(); },
+            "How many machines there are.")
+        .def_prop_ro(
+            "free_cores",
+            [](const View& self) {
+                return per_machine(self, [](const Desk& desk, MachineId m) {
+                    return desk.space().open(m) ? desk.space().cores(m) : 0.0;
+                });
+            },
+            nb::sig("def free_cores(self) -> numpy.typing.NDArray[numpy.float64]"),
+            "The free cores of each machine; none where it is down.")
+        .def_prop_ro(
+            "free_memory",
+            [](const View& self) {
+                return per_machine(self, [](const Desk& desk, MachineId m) {
+                    return desk.space().open(m) ? desk.space().memory(m) : 0.0;
+                });
+            },
+            nb::sig("def free_memory(self) -> numpy.typing.NDArray[numpy.float64]"),
+            "The free memory of each machine (bytes); infinite where nobody said.")
+        .def(
+            "free",
+            [](const View& self, std::int64_t machine) {
+                const Desk& desk = self.get();
+                if (machine < 0 || static_cast<std::size_t>(machine) >= desk.machines().size())
+                    throw nb::index_error(
+                        ("there is no machine " + std::to_string(machine)).c_str());
+                const auto m = static_cast<MachineId>(machine);
+                return desk.space().open(m) ? desk.space().cores(m) : 0.0;
+            },
+            nb::arg("machine"), "The free cores of one machine.")
+        .def_prop_ro(
+            "capacity",
+            [](const View& self) {
+                return per_machine(
+                    self, [](const Desk& desk, MachineId m) { return desk.machines()[m].cores; });
+            },
+            nb::sig("def capacity(self) -> numpy.typing.NDArray[numpy.float64]"),
+            "The cores that each machine has.")
+        .def_prop_ro(
+            "instances",
+            [](const View& self) {
+                return per_machine(self, [](const Desk& desk, MachineId m) {
+                    return static_cast<double>(desk.space().instances(m));
+                });
+            },
+            nb::sig("def instances(self) -> numpy.typing.NDArray[numpy.float64]"),
+            "How many tasks each machine has.")
+        .def(
+            "cores",
+            [](const View& self, std::int64_t task) {
+                return self.get().request(checked(self.get(), task)).cores;
+            },
+            nb::arg("task"), "The cores that a task asks for.")
+        .def(
+            "memory",
+            [](const View& self, std::int64_t task) {
+                return self.get().request(checked(self.get(), task)).memory;
+            },
+            nb::arg("task"), "The memory that a task asks for (bytes).")
+        .def(
+            "nodes",
+            [](const View& self, std::int64_t task) {
+                return self.get().request(checked(self.get(), task)).nodes;
+            },
+            nb::arg("task"), "The nodes that a task asks for; 0: its cores may be anywhere.")
+        .def(
+            "requested_time",
+            [](const View& self, std::int64_t task) {
+                return self.get().request(checked(self.get(), task)).time;
+            },
+            nb::arg("task"), "How long a task is planned to take (s).")
+        .def(
+            "submit",
+            [](const View& self, std::int64_t task) {
+                return self.get().request(checked(self.get(), task)).submit;
+            },
+            nb::arg("task"), "When a task is submitted in the record (s).")
+        .def(
+            "priority",
+            [](const View& self, std::int64_t task) {
+                return self.get().request(checked(self.get(), task)).priority;
+            },
+            nb::arg("task"), "The priority of a task's queue.")
+        .def(
+            "user",
+            [](const View& self, std::int64_t task) {
+                return name(self.names, "users",
+                            self.get().request(checked(self.get(), task)).user);
+            },
+            nb::arg("task"), nb::sig("def user(self, task: int) -> str | None"),
+            "Who submitted a task.")
+        .def(
+            "queue",
+            [](const View& self, std::int64_t task) {
+                return name(self.names, "queues",
+                            self.get().request(checked(self.get(), task)).queue);
+            },
+            nb::arg("task"), nb::sig("def queue(self, task: int) -> str | None"),
+            "The queue of a task.")
+        .def(
+            "id",
+            [](const View& self, std::int64_t task) {
+                return name(self.names, "tasks", checked(self.get(), task));
+            },
+            nb::arg("task"), nb::sig("def id(self, task: int) -> str | None"),
+            "The name of a task.")
+        .def(
+            "machine_name",
+            [](const View& self, std::int64_t machine) {
+                return name(self.names, "machines", machine);
+            },
+            nb::arg("machine"), nb::sig("def machine_name(self, machine: int) -> str | None"),
+            "The name of a machine.")
+        .def(
+            "planned_end",
+            [](const View& self, std::int64_t task) {
+                return self.get().running(checked(self.get(), task)).planned_end;
+            },
+            nb::arg("task"), "When a running task is planned to end (s).")
+        .def(
+            "started",
+            [](const View& self, std::int64_t task) {
+                return self.get().running(checked(self.get(), task)).start;
+            },
+            nb::arg("task"), "When a running task was given its machines (s).")
+        .def(
+            "placement",
+            [](const View& self, std::int64_t task) {
+                std::vector<std::pair<std::uint32_t, double>> parts;
+                for (const Part& part : self.get().parts(checked(self.get(), task)))
+                    for (MachineId m = part.machine; m < part.machine + part.count; ++m)
+                        parts.emplace_back(m, part.cores);
+                return parts;
+            },
+            nb::arg("task"), "The machines of a running task and its cores there.");
+}
+
+}  // namespace twinloop::bind

@@ -1,0 +1,69 @@
+// Which machines have anything free, as bits in three levels: the next one is found in a few steps
+// among 100,000.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "model/request.hpp"
+
+namespace twinloop {
+
+class FreeIndex {
+  public:
+    static constexpr MachineId end = std::numeric_limits<MachineId>::max();
+
+    explicit FreeIndex(std::size_t machines = 0) {
+        std::size_t size = machines;
+        for (auto& level : levels_) {
+            size = (size + 63) / 64;
+            level.assign(size, 0);
+        }
+    }
+
+    void set(MachineId machine, bool free) {
+        std::size_t at = machine;
+        for (auto& level : levels_) {
+            std::uint64_t& word = level[at / 64];
+            const std::uint64_t bit = std::uint64_t{1} << (at % 64);
+            const bool was = word != 0;
+            word = free ? word | bit : word & ~bit;
+            if (was == (word != 0)) return;
+            at /= 64;
+        }
+    }
+
+    [[nodiscard]] bool test(MachineId machine) const {
+        return (levels_[0][machine / 64] >> (machine % 64) & 1) != 0;
+    }
+
+    // The first one from `from` on, or `end`.
+    [[nodiscard]] MachineId next(MachineId from) const {
+        std::size_t at = from;
+        for (std::size_t level = 0; level < levels_.size(); ++level) {
+            const auto& words = levels_[level];
+            const std::size_t place = at / 64;
+            if (place >= words.size()) return end;
+            const std::uint64_t rest = words[place] >> (at % 64);
+            if (rest != 0) return descend(level, at + std::countr_zero(rest));
+            at = place + 1;
+        }
+        const auto& top = levels_.back();
+        for (std::size_t place = at; place < top.size(); ++place)
+            if (top[place] != 0)
+                return descend(levels_.size() - 1, place * 64 + std::countr_zero(top[place]));
+        return end;
+    }
+
+  private:
+    [[nodiscard]] MachineId descend(std::size_t level, std::size_t at) const {
+        while (level-- > 0) at = at * 64 + std::countr_zero(levels_[level][at]);
+        return static_cast<MachineId>(at);
+    }
+
+    std::array<std::vector<std::uint64_t>, 3> levels_;
+};
+
+}  // namespace twinloop

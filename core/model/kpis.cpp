@@ -1,0 +1,113 @@
+#include "model/kpis.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace twinloop {
+namespace {
+
+constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+constexpr double bound = 10.0;  // seconds below which a run time does not count in a slowdown
+
+double mean(const std::vector<double>& values) {
+    if (values.empty()) return unknown;
+    Sum sum;
+    for (const double value : values) sum.add(value);
+    return sum.value() / static_cast<double>(values.size());
+}
+
+// Between the two nearest, as NumPy's default. The values come in order of size.
+double quantile(const std::vector<double>& sorted, double share) {
+    if (sorted.empty()) return unknown;
+    const double place = static_cast<double>(sorted.size() - 1) * share;
+    const auto below = static_cast<std::size_t>(place);
+    const std::size_t above = std::min(below + 1, sorted.size() - 1);
+    const double part = place - static_cast<double>(below);
+    const double width = sorted[above] - sorted[below];
+    return part < 0.5 ? sorted[below] + width * part : sorted[above] - width * (1 - part);
+}
+
+}  // namespace
+
+std::array<double, kpi_names.size()> kpis(const Run& run) {
+    const Problem& all = run.problem();
+    std::vector<double> waits;
+    std::vector<double> turnarounds;
+    std::vector<double> slowdowns;
+    std::vector<double> bounded;
+    std::vector<double> lateness;
+    std::array<double, 6> counts{};
+    double first = never;
+    double last = -never;
+    double first_recorded = never;
+    double last_recorded = -never;
+    double misses = 0.0;
+    for (TaskId task = 0; task < all.size(); ++task) {
+        const Outcome& outcome = run.outcomes()[task];
+        ++counts[static_cast<std::size_t>(outcome.status)];
+        if (std::isnan(outcome.start) || std::isnan(outcome.end)) continue;
+        const double since = all.parents[task] > 0 ? outcome.ready : outcome.submit;
+        const double turnaround = outcome.end - outcome.submit;
+        const double length = outcome.end - outcome.last_start;
+        waits.push_back(outcome.start - since);
+        turnarounds.push_back(turnaround);
+        if (length > 0) slowdowns.push_back(turnaround / length);
+        bounded.push_back(std::max(1.0, turnaround / std::max(length, bound)));
+        const double recorded = all.requests[task].submit;
+        lateness.push_back(outcome.submit - recorded);
+        first_recorded = std::min(first_recorded, recorded);
+        last_recorded = std::max(last_recorded, recorded);
+        first = std::min(first, outcome.submit);
+        last = std::max(last, outcome.end);
+        if (outcome.end > all.deadline[task]) ++misses;
+    }
+    const double makespan = waits.empty() ? 0.0 : last - first;
+    double cores = 0.0;
+    for (const MachineSpec& each : all.machines) cores += each.cores;
+    double energy = unknown;
+    if (all.metered()) {
+        energy = 0.0;
+        for (MachineId m = 0; m < all.machines.size(); ++m) energy += run.energy(m);
+    }
+    const auto count = [&](Status status) { return counts[static_cast<std::size_t>(status)]; };
+    const double late = mean(lateness);
+    const double span = last_recorded - first_recorded;
+    const double ran = static_cast<double>(lateness.size());
+    const double wait_mean = mean(waits);
+    const double turnaround_mean = mean(turnarounds);
+    const double slowdown_mean = mean(slowdowns);
+    const double bounded_mean = mean(bounded);
+    std::ranges::sort(waits);
+    std::ranges::sort(turnarounds);
+    std::ranges::sort(bounded);
+    return {static_cast<double>(all.size()),
+            count(Status::completed),
+            count(Status::rejected),
+            count(Status::killed),
+            count(Status::failed) + count(Status::lost),
+            count(Status::lost),
+            makespan,
+            wait_mean,
+            quantile(waits, 0.5),
+            quantile(waits, 0.95),
+            quantile(waits, 0.99),
+            waits.empty() ? unknown : waits.back(),
+            turnaround_mean,
+            quantile(turnarounds, 0.95),
+            slowdown_mean,
+            bounded_mean,
+            quantile(bounded, 0.95),
+            makespan > 0 ? run.occupied() / (cores * makespan) : unknown,
+            makespan > 0 ? count(Status::completed) / makespan : unknown,
+            energy,
+            energy / count(Status::completed),
+            misses,
+            late,
+            span > 0 ? 1.0 + late / span : unknown,
+            ran > 1 ? 2.0 * late / (ran - 1.0) : unknown,
+            static_cast<double>(run.events())};
+}
+
+}  // namespace twinloop

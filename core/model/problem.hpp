@@ -1,0 +1,103 @@
+// A scenario, compiled: all that a run needs, as columns. Many runs share one.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernel/efficiency.hpp"
+#include "model/desk.hpp"
+#include "model/power.hpp"
+
+namespace twinloop {
+
+// How sharing a machine makes work grow.
+struct ContentionRule {
+    enum class Kind : std::uint8_t { none, linear, table, kinds } kind = Kind::none;
+    double slope = 0.0;
+    std::vector<double> loads;  // of the table
+    std::vector<double> inflations;
+    std::vector<double> pressures;  // by kind of task
+    std::vector<double> sensitivities;
+};
+
+// The values of a Model that one run may differ in from another.
+struct Values {
+    double speed_factor = 1.0;
+    double service_factor = 1.0;
+    double startup_overhead = 0.0;
+    double effective_capacity = 1.0;
+    double dispatch_latency = 0.0;
+    double release_latency = 0.0;
+    double decision_interval = 0.0;
+};
+
+enum class Interrupted : std::uint8_t { restart, resume, lost };
+
+// A machine is not there. Several may overlap.
+struct Down {
+    MachineId machine = 0;
+    double start = 0.0;
+    double end = never;
+};
+
+// Users who submit session by session (Algorithm 1 of Madon et al., FGCS 155, 2024).
+struct SessionColumns {
+    std::vector<std::uint32_t> job_offsets;  // jobs of a session, in order of submission
+    std::vector<TaskId> jobs;
+    std::vector<double> delays;  // of each job after the start of its session
+    std::vector<std::uint32_t> successor_offsets;
+    std::vector<std::uint32_t> successors;
+    std::vector<double> think_times;
+    std::vector<std::uint32_t> dependencies;  // how many sessions each one waits for
+    std::vector<double> starts;               // of those that wait for none
+    [[nodiscard]] bool empty() const { return job_offsets.size() < 2; }
+};
+
+struct Problem {
+    // machines
+    std::vector<MachineSpec> machines;
+    std::vector<std::uint32_t> power_of;  // index into `powers`
+    std::vector<PowerModel> powers;
+    std::size_t resources = 0;
+    std::vector<double> machine_amounts;
+    std::vector<Window> windows;
+    std::vector<QueueRule> queues;
+    std::vector<Down> downs;  // by start
+
+    // tasks
+    std::vector<Request> requests;  // `time` is what the user asked for; NaN: nothing
+    std::vector<double> amounts;
+    std::vector<double> work;
+    std::vector<double> limit;
+    std::vector<double> speed;
+    std::vector<double> deadline;
+    std::vector<std::uint16_t> kind;
+    std::vector<std::uint8_t> rejected;
+    std::vector<std::uint32_t> fragment_offsets;
+    std::vector<double> fragment_duration;
+    std::vector<double> fragment_rate;
+    std::vector<std::uint32_t> child_offsets;
+    std::vector<TaskId> children;
+    std::vector<std::uint32_t> parents;  // how many each one has
+
+    SessionColumns sessions;
+    ContentionRule contention;
+    bool fixed_demand = false;
+    bool no_delay = false;
+    bool kill = false;
+    Interrupted after_failure = Interrupted::restart;
+    Interrupted after_preemption = Interrupted::restart;
+    double checkpoint_interval = never;
+    double checkpoint_cost = 0.0;
+
+    [[nodiscard]] std::size_t size() const { return requests.size(); }
+    [[nodiscard]] bool metered() const { return !powers.empty(); }
+    [[nodiscard]] bool varies(TaskId task) const {
+        return fragment_offsets[task + 1] > fragment_offsets[task];
+    }
+};
+
+}  // namespace twinloop

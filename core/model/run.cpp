@@ -1,0 +1,814 @@
+#include "model/run.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+namespace twinloop {
+namespace {
+
+constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+constexpr std::uint32_t no_slot = ~0U;
+constexpr unsigned slot_bits = 24;
+constexpr std::uint64_t slot_mask = (std::uint64_t{1} << slot_bits) - 1;
+
+}  // namespace
+
+Run::Run(std::shared_ptr<const Problem> problem, const Values& values,
+         std::unique_ptr<Policy> policy, Recording recording)
+    : problem_(std::move(problem)),
+      values_(values),
+      policy_(std::move(policy)),
+      recording_(recording),
+      source_(*problem_),
+      outcomes_(problem_->size(), {unknown, unknown, unknown, unknown, unknown, 0.0, 0.0, 0, {}}),
+      missing_parents_(problem_->parents),
+      slot_of_(problem_->size(), no_slot),
+      down_(problem_->machines.size(), 0),
+      open_(problem_->size()) {
+    make_requests();
+    const double first = source_.next_time();
+    begin_ = std::isfinite(first) ? first : 0.0;
+    now_ = begin_;
+    desk_.set_now(now_);
+    meters_.resize(problem_->machines.size());
+    for (MachineId m = 0; m < meters_.size(); ++m) {
+        Meter& meter = meters_[m];
+        if (problem_->metered()) meter.power = &problem_->powers[problem_->power_of[m]];
+        meter.capacity = problem_->machines[m].cores * problem_->machines[m].speed *
+                         values_.speed_factor;
+        meter.since = begin_;
+        note_use(m);
+    }
+    if (may_share()) {
+        std::vector<double> capacities;
+        for (const Meter& meter : meters_) capacities.push_back(meter.capacity);
+        sharing_.emplace(*problem_, capacities, begin_);
+    }
+    desk_.set_policy(policy_.get());
+    for (TaskId task = 0; task < problem_->size(); ++task)
+        if (problem_->rejected[task] != 0) {
+            outcomes_[task].submit = problem_->requests[task].submit;
+            conclude(task, Status::rejected);
+        }
+}
+
+Run::Run(const Run& other)
+    : problem_(other.problem_),
+      values_(other.values_),
+      policy_(other.policy_->clone()),
+      recording_(other.recording_),
+      desk_(other.desk_),
+      source_(other.source_),
+      now_(other.now_),
+      begin_(other.begin_),
+      asked_(other.asked_),
+      decide_at_(other.decide_at_),
+      events_(other.events_),
+      sequence_(other.sequence_),
+      outcomes_(other.outcomes_),
+      saved_(other.saved_),
+      missing_parents_(other.missing_parents_),
+      lives_(other.lives_),
+      free_lives_(other.free_lives_),
+      slot_of_(other.slot_of_),
+      transitions_(other.transitions_),
+      meters_(other.meters_),
+      down_(other.down_),
+      next_down_(other.next_down_),
+      ups_(other.ups_),
+      sharing_(other.sharing_),
+      placements_(other.placements_),
+      use_(other.use_),
+      decisions_(other.decisions_),
+      open_(other.open_) {
+    desk_.set_policy(policy_.get());
+}
+
+// --- what a scheduler is told -------------------------------------------------------------------
+
+void Run::make_requests() {
+    const Problem& all = *problem_;
+    std::vector<MachineSpec> machines = all.machines;
+    double slowest = never;
+    for (MachineSpec& each : machines) {
+        each.cores *= values_.effective_capacity;
+        slowest = std::min(slowest, each.speed * values_.speed_factor);
+    }
+    desk_ = Desk(std::move(machines), all.resources, all.machine_amounts, all.windows, all.queues);
+    desk_.reserve_tasks(all.size());
+    for (TaskId task = 0; task < all.size(); ++task) {
+        Request request = all.requests[task];
+        request.time = plan(task, slowest);
+        desk_.add_task(request,
+                       std::span(all.amounts).subspan(task * all.resources, all.resources));
+    }
+    slowest_ = slowest;
+}
+
+// Seconds of the record that the task takes.
+double Run::nominal(TaskId task) const {
+    const Problem& all = *problem_;
+    if (!all.varies(task)) return all.work[task] > 0 ? all.work[task] / all.limit[task] : 0.0;
+    double length = 0.0;
+    for (std::uint32_t i = all.fragment_offsets[task]; i < all.fragment_offsets[task + 1]; ++i)
+        length += all.fragment_duration[i];
+    return length;
+}
+
+double Run::plan(TaskId task, double slowest) const {
+    const double asked = problem_->requests[task].time;
+    const double around = values_.dispatch_latency + values_.release_latency;
+    if (problem_->kill && !std::isnan(asked)) return asked + around;
+    const double stretch = problem_->fixed_demand ? 1.0 : slowest / problem_->speed[task];
+    const double run = nominal(task) * (values_.service_factor / stretch);
+    const double whole = run + checkpoints(run) + values_.startup_overhead;
+    return (asked > whole ? asked : whole) + around;
+}
+
+bool Run::may_share() const {
+    const Problem& all = *problem_;
+    if (all.no_delay) return false;
+    if (all.contention.kind != ContentionRule::Kind::none || policy_->overcommits() ||
+        values_.effective_capacity > 1)
+        return true;
+    double fewest = never;
+    for (const MachineSpec& each : all.machines) fewest = std::min(fewest, each.cores);
+    for (TaskId task = 0; task < all.size(); ++task) {
+        const double speed = all.fixed_demand ? slowest_ : all.speed[task];
+        const double cores = all.requests[task].cores;
+        const double most = policy_->spreads() ? cores : std::min(cores, fewest);
+        if (all.limit[task] > most * speed * (1 + slack)) return true;
+    }
+    return false;
+}
+
+// --- time ---------------------------------------------------------------------------------------
+
+double Run::next_time() {
+    if (open_ == 0) return never;
+    const auto alive = [&](const KeyHeap::Entry& entry) {
+        return lives_[entry.tag & slot_mask].tag == entry.tag;
+    };
+    double time = std::min(source_.next_time(), decide_at_);
+    if (const KeyHeap::Entry* next = transitions_.top(alive)) time = std::min(time, next->key);
+    if (sharing_) time = std::min(time, sharing_->next_time());
+    if (next_down_ < problem_->downs.size())
+        time = std::min(time, problem_->downs[next_down_].start);
+    if (!ups_.empty()) time = std::min(time, ups_.front().key);
+    if (asked_) return now_;
+    if (desk_.must_decide()) {
+        time = std::min(time, desk_.wake_time());
+        const std::span<const double> ends = desk_.window_ends();
+        if (!ends.empty()) time = std::min(time, ends.front());
+    }
+    return std::max(time, now_);
+}
+
+bool Run::step() {
+    const double time = next_time();
+    if (time == never) {
+        // What is left can never run: its machines are gone for good.
+        for (TaskId task = 0; open_ > 0 && task < outcomes_.size(); ++task)
+            if (outcomes_[task].status == Status::none) {
+                desk_.withdraw(task);
+                conclude(task, Status::failed);
+            }
+        return false;
+    }
+    const bool window_ends = !desk_.window_ends().empty() && desk_.window_ends().front() <= time;
+    now_ = time;
+    desk_.set_now(time);
+    const auto alive = [&](const KeyHeap::Entry& entry) {
+        return lives_[entry.tag & slot_mask].tag == entry.tag;
+    };
+    if (sharing_) take_finished();
+    while (const KeyHeap::Entry* next = transitions_.top(alive)) {
+        if (next->key > now_) break;
+        ++events_;
+        transition(static_cast<std::uint32_t>(next->tag & slot_mask));
+    }
+    switch_machines();
+    if (source_.next_time() <= now_)
+        source_.submit_due(*problem_, now_, [&](TaskId task) {
+            ++events_;
+            submit(task);
+        });
+    if (desk_.wake_time() <= now_ || window_ends) asked_ = true;
+    if (asked_ || decide_at_ <= now_) decide();
+    if (sharing_) sharing_->update(meters_, now_, [&](MachineId machine) { note_use(machine); });
+    return true;
+}
+
+void Run::run_until(double time) {
+    while (next_time() <= time) step();
+    if (time > now_ && std::isfinite(time)) {
+        now_ = time;
+        desk_.set_now(time);
+        if (sharing_) take_finished();
+    }
+}
+
+void Run::schedule(std::uint32_t slot, double time) {
+    Live& live = lives_[slot];
+    live.tag = ++sequence_ << slot_bits | slot;
+    live.due = time;
+    transitions_.push(time, live.tag);
+}
+
+// --- the life of a task ---------------------------------------------------------------------------
+
+void Run::submit(TaskId task) {
+    Outcome& outcome = outcomes_[task];
+    if (outcome.status != Status::none) return;  // a parent of it has failed before
+    outcome.submit = now_;
+    if (missing_parents_[task] == 0) make_ready(task);
+}
+
+void Run::make_ready(TaskId task) {
+    outcomes_[task].ready = now_;
+    desk_.submit(task);
+    asked_ = true;
+}
+
+void Run::decide() {
+    asked_ = false;
+    if (decide_at_ <= now_) decide_at_ = never;
+    if (!desk_.must_decide()) return;
+    if (values_.decision_interval > 0) {
+        const double steps = std::ceil(now_ / values_.decision_interval);
+        const double next = steps * values_.decision_interval;
+        if (next > now_) {
+            decide_at_ = std::min(decide_at_, next);
+            return;
+        }
+    }
+    for (const Desk::Decision& decision : desk_.decide()) {
+        if (decision.kind == Desk::Decision::Kind::place) {
+            if (recording_.decisions) log_decision(0, decision.task);
+            start(decision.task);
+        } else {
+            if (recording_.decisions) log_decision(1, decision.task);
+            interrupt(decision.task, Reason::preempted, problem_->after_preemption,
+                      desk_.vacated(decision));
+        }
+    }
+}
+
+void Run::start(TaskId task) {
+    std::uint32_t slot;
+    if (free_lives_.empty()) {
+        slot = static_cast<std::uint32_t>(lives_.size());
+        lives_.emplace_back();
+    } else {
+        slot = free_lives_.back();
+        free_lives_.pop_back();
+    }
+    Live& live = lives_[slot];
+    live = {};
+    live.task = task;
+    slot_of_[task] = slot;
+    if (values_.dispatch_latency > 0) {
+        live.stage = Stage::dispatching;
+        schedule(slot, now_ + values_.dispatch_latency);
+    } else {
+        begin_execution(live, slot);
+    }
+}
+
+void Run::begin_execution(Live& live, std::uint32_t slot) {
+    Outcome& outcome = outcomes_[live.task];
+    if (outcome.attempts == 0) outcome.start = now_;
+    outcome.last_start = now_;
+    ++outcome.attempts;
+    const double asked = problem_->requests[live.task].time;
+    if (problem_->kill && !std::isnan(asked)) live.stop = now_ + asked;
+    if (values_.startup_overhead > 0) {
+        live.stage = Stage::starting;
+        schedule(slot, std::min(now_ + values_.startup_overhead, live.stop));
+    } else {
+        begin_work(live, slot);
+    }
+}
+
+void Run::begin_work(Live& live, std::uint32_t slot) {
+    const Problem& all = *problem_;
+    const TaskId task = live.task;
+    live.stage = Stage::working;
+    live.work_begun = now_;
+    double speed = never;
+    for (const Part& part : desk_.parts(task))
+        for (MachineId m = part.machine; m < part.machine + part.count; ++m)
+            speed = std::min(speed, all.machines[m].speed);
+    speed *= values_.speed_factor;
+    live.stretch = all.fixed_demand ? 1.0 : speed / all.speed[task];
+    live.factor = values_.service_factor / live.stretch;
+    double from = saved_.empty() ? 0.0 : saved_[task];
+    live.from = from;
+    live.fragment = 0;
+    if (all.varies(task)) {
+        live.fragment = all.fragment_offsets[task];
+        const std::uint32_t last = all.fragment_offsets[task + 1] - 1;
+        while (live.fragment < last && from >= all.fragment_duration[live.fragment])
+            from -= all.fragment_duration[live.fragment++];
+    }
+    if (all.checkpoint_interval < never)
+        live.overhead = checkpoints((nominal(task) - live.from) * live.factor);
+    begin_fragment(live, slot, from);
+}
+
+// Writes n - 1 checkpoints in work of n intervals: none at its end.
+double Run::checkpoints(double length) const {
+    if (!(problem_->checkpoint_interval < never) || length <= 0) return 0.0;
+    return (std::ceil(length / problem_->checkpoint_interval) - 1) * problem_->checkpoint_cost;
+}
+
+// When the present fragment ends by itself, `from` seconds of the record into it.
+double Run::begin_fragment(Live& live, double from) {
+    const Problem& all = *problem_;
+    const bool varies = all.varies(live.task);
+    const double whole = varies ? all.fragment_duration[live.fragment] : nominal(live.task);
+    const double rate = (varies ? all.fragment_rate[live.fragment] : all.limit[live.task]);
+    const bool last = !varies || live.fragment + 1 == all.fragment_offsets[live.task + 1];
+    live.begun = now_;
+    live.inside = from;
+    live.length = std::max(0.0, whole - from) * live.factor + (last ? live.overhead : 0.0);
+    live.rate_here = rate * live.stretch;
+    return now_ + live.length;
+}
+
+void Run::begin_fragment(Live& live, std::uint32_t slot, double from) {
+    const double end = begin_fragment(live, from);
+    if (sharing_) {
+        if (live.rate_here > 0) {
+            sharing_->start(slot, desk_.parts(live.task), desk_.request(live.task).cores,
+                            live.length * live.rate_here, live.rate_here,
+                            problem_->kind[live.task]);
+            live.idle = false;
+            if (live.stop < never) schedule(slot, live.stop);
+            return;
+        }
+        live.idle = true;
+    } else {
+        set_rate(live, live.rate_here);
+    }
+    schedule(slot, std::min(end, live.stop));
+}
+
+// The next transition of a task is the first in the queue, and due.
+void Run::transition(std::uint32_t slot) {
+    Live& live = lives_[slot];
+    if (live.stage == Stage::working && !sharing_ && now_ < live.stop && !last_fragment(live)) {
+        ++live.fragment;
+        // Fragments follow each other without a gap and without adding up what rounding leaves.
+        const double end = begin_fragment(live, 0.0);
+        set_rate(live, live.rate_here);
+        live.due = std::min(end, live.stop);
+        transitions_.raise_front(live.due);
+        return;
+    }
+    transitions_.pop();
+    live.tag = 0;
+    switch (live.stage) {
+        case Stage::dispatching: begin_execution(live, slot); break;
+        case Stage::starting:
+            if (now_ >= live.stop) {
+                end_execution(live, slot, Status::killed);
+            } else {
+                begin_work(live, slot);
+            }
+            break;
+        case Stage::working:
+            // One that ends by itself at the moment when it would be killed has ended.
+            if (sharing_ ? !live.idle || now_ < live.begun + live.length
+                         : now_ < live.begun + live.length) {
+                end_execution(live, slot, Status::killed);
+            } else {
+                next_fragment(live, slot);
+            }
+            break;
+        case Stage::releasing: release(slot); break;
+    }
+}
+
+bool Run::last_fragment(const Live& live) const {
+    return !problem_->varies(live.task) ||
+           live.fragment + 1 == problem_->fragment_offsets[live.task + 1];
+}
+
+void Run::next_fragment(Live& live, std::uint32_t slot) {
+    if (last_fragment(live)) {
+        end_execution(live, slot, Status::completed);
+    } else {
+        ++live.fragment;
+        begin_fragment(live, slot, 0.0);
+    }
+}
+
+void Run::take_finished() {
+    finished_.clear();
+    sharing_->advance(now_, finished_);
+    for (const std::uint32_t slot : finished_) {
+        ++events_;
+        Live& live = lives_[slot];
+        if (live.tag != 0) cancel(live);
+        next_fragment(live, slot);
+    }
+}
+
+void Run::cancel(Live& live) {
+    const KeyHeap::Entry entry{live.due, live.tag};
+    live.tag = 0;
+    transitions_.forget(entry, [&](const KeyHeap::Entry& each) {
+        return lives_[each.tag & slot_mask].tag == each.tag;
+    });
+}
+
+void Run::end_execution(Live& live, std::uint32_t slot, Status status) {
+    account(live, slot);
+    log_execution(live, status == Status::killed ? Reason::killed : Reason::completed,
+                  desk_.parts(live.task));
+    conclude(live.task, status);
+    if (values_.release_latency > 0) {
+        live.stage = Stage::releasing;
+        schedule(slot, now_ + values_.release_latency);
+    } else {
+        release(slot);
+    }
+}
+
+// The task stops drawing on its machines: what it has done, and what it is charged.
+void Run::account(Live& live, std::uint32_t slot) {
+    if (live.stage != Stage::working) return;
+    Outcome& outcome = outcomes_[live.task];
+    outcome.done += work_between(live.task, live.from, reached(live, slot));
+    if (sharing_) {
+        if (!live.idle) sharing_->stop(slot);
+        sharing_->update(meters_, now_, [&](MachineId machine) { note_use(machine); });
+        if (live.rate_here > 0 || live.fragment > 0) outcome.energy += sharing_->take_energy(slot);
+    } else {
+        set_rate(live, 0.0);
+    }
+}
+
+void Run::release(std::uint32_t slot) {
+    const TaskId task = lives_[slot].task;
+    lives_[slot].task = no_task;
+    slot_of_[task] = no_slot;
+    free_lives_.push_back(slot);
+    desk_.end(task);
+    asked_ = true;
+}
+
+// Seconds of the record that the task has got to.
+double Run::reached(const Live& live, std::uint32_t slot) const {
+    if (live.stage != Stage::working) return saved_.empty() ? 0.0 : saved_[live.task];
+    double before = 0.0;
+    double whole = 0.0;
+    if (problem_->varies(live.task)) {
+        for (std::uint32_t i = problem_->fragment_offsets[live.task]; i < live.fragment; ++i)
+            before += problem_->fragment_duration[i];
+        whole = problem_->fragment_duration[live.fragment];
+    } else {
+        whole = nominal(live.task);
+    }
+    double elapsed = now_ - live.begun;
+    if (sharing_ && !live.idle) elapsed = sharing_->done(slot) / live.rate_here;
+    // What comes at the end of the work for its checkpoints is not part of it.
+    const double here = live.length > 0 && elapsed >= live.length
+                            ? whole
+                            : live.inside + elapsed / live.factor;
+    return before + std::min(here, whole);
+}
+
+// What is kept of a task that is interrupted.
+double Run::kept(const Live& live, std::uint32_t slot, Interrupted then) const {
+    if (then != Interrupted::resume) return 0.0;
+    const double got = reached(live, slot);
+    if (!(problem_->checkpoint_interval < never) || live.stage != Stage::working) return got;
+    const double cycle = problem_->checkpoint_interval + problem_->checkpoint_cost;
+    const double length = sharing_ ? (got - live.from) * live.factor : now_ - live.work_begun;
+    const double written = std::floor(length / cycle);
+    return std::min(got, live.from + written * problem_->checkpoint_interval / live.factor);
+}
+
+double Run::work_between(TaskId task, double from, double to) const {
+    const Problem& all = *problem_;
+    if (!all.varies(task)) {
+        const double whole = nominal(task);
+        const double share = whole > 0 ? (to - from) / whole : 1.0;
+        return (share == 1.0 ? all.work[task] : all.work[task] * share) * values_.service_factor;
+    }
+    double at = 0.0;
+    double work = 0.0;
+    for (std::uint32_t i = all.fragment_offsets[task]; i < all.fragment_offsets[task + 1]; ++i) {
+        const double length = all.fragment_duration[i];
+        const double covered = std::min(at + length, to) - std::max(at, from);
+        if (covered > 0) work += covered * all.fragment_rate[i];
+        at += length;
+    }
+    return work * values_.service_factor;
+}
+
+void Run::interrupt(TaskId task, Reason reason, Interrupted then, std::span<const Part> parts) {
+    const std::uint32_t slot = slot_of_[task];
+    Live& live = lives_[slot];
+    const bool over = live.stage == Stage::releasing;
+    if (live.tag != 0) cancel(live);
+    if (!over) {
+        const double left = kept(live, slot, then);
+        vacating_ = parts;
+        account(live, slot);
+        vacating_ = {};
+        if (live.stage != Stage::dispatching) log_execution(live, reason, parts);
+        if (left > 0 || !saved_.empty()) {
+            if (saved_.empty()) saved_.assign(outcomes_.size(), 0.0);
+            saved_[task] = left;
+        }
+    }
+    lives_[slot].task = no_task;
+    slot_of_[task] = no_slot;
+    free_lives_.push_back(slot);
+    asked_ = true;
+}
+
+void Run::conclude(TaskId task, Status status) {
+    Outcome& outcome = outcomes_[task];
+    outcome.status = status;
+    if (status == Status::completed || status == Status::killed || status == Status::lost)
+        outcome.end = now_;
+    --open_;
+    source_.ended(*problem_, task, now_);
+    const Problem& all = *problem_;
+    if (task + 1 >= all.child_offsets.size()) return;
+    for (std::uint32_t i = all.child_offsets[task]; i < all.child_offsets[task + 1]; ++i) {
+        const TaskId child = all.children[i];
+        if (outcomes_[child].status != Status::none) continue;
+        if (status == Status::completed) {
+            if (--missing_parents_[child] == 0 && !std::isnan(outcomes_[child].submit))
+                make_ready(child);
+        } else {
+            // It can never run.
+            if (std::isnan(outcomes_[child].submit))
+                outcomes_[child].submit = all.requests[child].submit;
+            conclude(child, status == Status::rejected ? Status::rejected : Status::failed);
+        }
+    }
+}
+
+// --- machines -------------------------------------------------------------------------------------
+
+void Run::switch_machines() {
+    const auto& downs = problem_->downs;
+    for (; next_down_ < downs.size() && downs[next_down_].start <= now_; ++next_down_) {
+        ++events_;
+        fail(downs[next_down_].machine);
+        if (downs[next_down_].end < never)
+            ups_.push(downs[next_down_].end, downs[next_down_].machine);
+    }
+    while (!ups_.empty() && ups_.front().key <= now_) {
+        const auto machine = static_cast<MachineId>(ups_.front().tag);
+        ups_.pop();
+        ++events_;
+        restore(machine);
+    }
+}
+
+void Run::fail(MachineId machine) {
+    if (down_[machine]++ > 0) return;
+    desk_.set_open(machine, false);
+    const std::vector<TaskId> running(desk_.running().begin(), desk_.running().end());
+    for (const TaskId task : running) {
+        const std::span<const Part> parts = desk_.parts(task);
+        if (std::ranges::none_of(parts, [&](const Part& part) {
+                return machine >= part.machine && machine < part.machine + part.count;
+            }))
+            continue;
+        const bool over = outcomes_[task].status != Status::none;
+        const Interrupted then = problem_->after_failure;
+        const std::vector<Part> mine(parts.begin(), parts.end());
+        interrupt(task, then == Interrupted::lost ? Reason::lost : Reason::failed, then, mine);
+        desk_.end(task);
+        if (over) continue;
+        if (then == Interrupted::lost) {
+            conclude(task, Status::lost);
+        } else {
+            desk_.submit(task);
+        }
+    }
+    set_off(machine, true);
+    asked_ = true;
+}
+
+void Run::restore(MachineId machine) {
+    if (down_[machine] == 0) throw std::invalid_argument("the machine is not down");
+    if (--down_[machine] > 0) return;
+    set_off(machine, false);
+    desk_.set_open(machine, true);
+    asked_ = true;
+}
+
+void Run::set_off(MachineId machine, bool off) {
+    meters_[machine].advance(now_);
+    meters_[machine].off = off;
+    note_use(machine);
+}
+
+void Run::set_rate(Live& live, double rate) {
+    if (!problem_->metered() && !recording_.use) return;
+    const double cores = desk_.request(live.task).cores;
+    double charged = 0.0;
+    double mark = 0.0;
+    const std::span<const Part> parts = vacating_.empty() ? desk_.parts(live.task) : vacating_;
+    for (const Part& part : parts) {
+        const double share = cores > 0 ? part.cores / cores : 1.0;
+        for (MachineId m = part.machine; m < part.machine + part.count; ++m) {
+            Meter& meter = meters_[m];
+            meter.advance(now_);
+            charged += live.rate * share * meter.charge;
+            mark += rate * share * meter.charge;
+            meter.used.add((rate - live.rate) * share);
+            if (recording_.use) note_use(m);
+        }
+    }
+    outcomes_[live.task].energy += charged - live.mark;
+    live.mark = mark;
+    live.rate = rate;
+}
+
+void Run::note_use(MachineId machine) {
+    if (!recording_.use) return;
+    const Meter& meter = meters_[machine];
+    const double used = meter.off ? unknown : std::max(0.0, meter.used.value());
+    use_.machine.push_back(machine);
+    use_.t.push_back(now_);
+    use_.used.push_back(used);
+}
+
+double Run::energy(MachineId machine) const {
+    Meter meter = meters_[machine];
+    meter.advance(now_);
+    return meter.energy;
+}
+
+void Run::settle_energy() {
+    for (const TaskId task : desk_.running()) {
+        Live& live = lives_[slot_of_[task]];
+        if (live.stage != Stage::working) continue;
+        if (sharing_) continue;
+        set_rate(live, live.rate);
+    }
+}
+
+double Run::progress(TaskId task) const {
+    if (outcomes_[task].status == Status::completed) return 1.0;
+    const double whole = nominal(task);
+    const std::uint32_t slot = slot_of_[task];
+    if (slot == no_slot) return saved_.empty() || whole <= 0 ? 0.0 : saved_[task] / whole;
+    return whole > 0 ? reached(lives_[slot], slot) / whole : 1.0;
+}
+
+// --- logs -----------------------------------------------------------------------------------------
+
+void Run::log_execution(const Live& live, Reason reason, std::span<const Part> parts) {
+    const Outcome& outcome = outcomes_[live.task];
+    occupied_.add(desk_.request(live.task).cores * (now_ - outcome.last_start));
+    if (!recording_.placements) return;
+    for (const Part& part : parts) {
+        placements_.task.push_back(live.task);
+        placements_.attempt.push_back(outcome.attempts - 1);
+        placements_.machine.push_back(part.machine);
+        placements_.count.push_back(part.count);
+        placements_.cores.push_back(part.cores);
+        placements_.start.push_back(outcome.last_start);
+        placements_.end.push_back(now_);
+        placements_.reason.push_back(static_cast<std::uint8_t>(reason));
+    }
+}
+
+void Run::log_decision(std::uint8_t kind, TaskId task) {
+    decisions_.t.push_back(now_);
+    decisions_.kind.push_back(kind);
+    decisions_.task.push_back(task);
+    const std::span<const Part> parts = desk_.parts(task);
+    decisions_.machine.push_back(kind == 0 && !parts.empty() ? parts.front().machine : ~0U);
+}
+
+// --- changes from outside -------------------------------------------------------------------------
+
+Problem& Run::own() {
+    // Other runs may share the problem: this one goes on with a copy of its own.
+    if (problem_.use_count() > 1) {
+        problem_ = std::make_shared<Problem>(*problem_);
+        for (MachineId m = 0; m < meters_.size(); ++m)
+            if (problem_->metered()) meters_[m].power = &problem_->powers[problem_->power_of[m]];
+        if (sharing_) sharing_->set_problem(*problem_);
+    }
+    return const_cast<Problem&>(*problem_);
+}
+
+TaskId Run::inject(const Request& request, std::span<const double> amounts, double work,
+                   double limit, std::uint16_t kind) {
+    Problem& all = own();
+    const auto task = static_cast<TaskId>(all.size());
+    all.requests.push_back(request);
+    all.amounts.insert(all.amounts.end(), amounts.begin(), amounts.end());
+    all.work.push_back(work);
+    all.limit.push_back(limit);
+    all.speed.push_back(1.0);
+    all.deadline.push_back(never);
+    all.kind.push_back(kind);
+    all.rejected.push_back(0);
+    all.fragment_offsets.push_back(all.fragment_offsets.back());
+    all.child_offsets.push_back(all.child_offsets.back());
+    all.parents.push_back(0);
+    outcomes_.push_back({unknown, unknown, unknown, unknown, unknown, 0.0, 0.0, 0, {}});
+    if (!saved_.empty()) saved_.push_back(0.0);
+    missing_parents_.push_back(0);
+    slot_of_.push_back(no_slot);
+    Request planned = request;
+    planned.time = plan(task, slowest_);
+    desk_.add_task(planned, amounts);
+    ++open_;
+    if (!policy_->possible(desk_, task)) {
+        all.rejected.back() = 1;
+        outcomes_.back().submit = request.submit;
+        conclude(task, Status::rejected);
+    } else {
+        source_.add(all, task);
+    }
+    return task;
+}
+
+void Run::set_cores(MachineId machine, double cores) {
+    desk_.resize(machine, cores * values_.effective_capacity);
+    Meter& meter = meters_[machine];
+    meter.advance(now_);
+    meter.capacity = cores * problem_->machines[machine].speed * values_.speed_factor;
+    if (sharing_) sharing_->set_capacity(machine, meter.capacity, now_);
+    note_use(machine);
+    asked_ = true;
+}
+
+void Run::begin_at(double time) {
+    now_ = begin_ = time;
+    desk_.set_now(time);
+    for (Meter& meter : meters_) meter.since = time;
+    std::ranges::fill(use_.t, time);
+    if (sharing_) take_finished();
+}
+
+void Run::skip_submissions(double time) {
+    source_.submit_due(*problem_, time, [](TaskId) {});
+}
+
+void Run::adopt_waiting(TaskId task, double submit, double done_share) {
+    outcomes_[task].submit = submit;
+    outcomes_[task].ready = submit;
+    if (done_share > 0) {
+        if (saved_.empty()) saved_.assign(outcomes_.size(), 0.0);
+        saved_[task] = done_share * nominal(task);
+    }
+    missing_parents_[task] = 0;
+    desk_.submit(task);
+    asked_ = true;
+}
+
+void Run::adopt_running(TaskId task, std::span<const Part> parts, double submit, double start,
+                        double done_share) {
+    Outcome& outcome = outcomes_[task];
+    outcome.submit = submit;
+    outcome.ready = submit;
+    outcome.start = outcome.last_start = start;
+    outcome.attempts = 1;
+    if (saved_.empty()) saved_.assign(outcomes_.size(), 0.0);
+    saved_[task] = done_share * nominal(task);
+    desk_.adopt(task, parts, start);
+    std::uint32_t slot;
+    if (free_lives_.empty()) {
+        slot = static_cast<std::uint32_t>(lives_.size());
+        lives_.emplace_back();
+    } else {
+        slot = free_lives_.back();
+        free_lives_.pop_back();
+    }
+    Live& live = lives_[slot];
+    live = {};
+    live.task = task;
+    slot_of_[task] = slot;
+    const double asked = problem_->requests[task].time;
+    if (problem_->kill && !std::isnan(asked)) live.stop = start + asked;
+    begin_work(live, slot);
+}
+
+void Run::adopt_over(TaskId task, Status status, double submit, double start, double end) {
+    Outcome& outcome = outcomes_[task];
+    outcome.submit = submit;
+    outcome.start = outcome.last_start = start;
+    conclude(task, status);
+    outcome.end = end;
+}
+
+}  // namespace twinloop

@@ -1,0 +1,221 @@
+// One run of a compiled scenario: a value, which goes on from the same state when it is copied.
+//
+// All that happens at one instant happens before the policy is asked: first tasks that end, then
+// machines that come and go, then submissions. A task whose cores are its own ends at a time that
+// is known when it starts; where machines may be shared, its progress is the kernel's business.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kernel/key_heap.hpp"
+#include "model/meter.hpp"
+#include "model/problem.hpp"
+#include "model/sharing.hpp"
+#include "model/source.hpp"
+
+namespace twinloop {
+
+enum class Status : std::uint8_t { none, completed, rejected, killed, failed, lost };
+// Why an execution ended.
+enum class Reason : std::uint8_t { completed, killed, failed, lost, preempted };
+
+// What became of a task so far. Times are NaN as long as there is nothing to tell.
+struct Outcome {
+    double submit;
+    double ready;
+    double start;       // of the first execution
+    double last_start;  // of the last one
+    double end;
+    double done = 0.0;    // reference core-seconds of work, those that were lost included
+    double energy = 0.0;  // J
+    std::uint32_t attempts = 0;
+    Status status = Status::none;
+};
+
+// Executions, a row for each part of the machines that it was on.
+struct PlacementLog {
+    std::vector<std::uint32_t> task;
+    std::vector<std::uint32_t> attempt;
+    std::vector<std::uint32_t> machine;
+    std::vector<std::uint32_t> count;
+    std::vector<double> cores;
+    std::vector<double> start;
+    std::vector<double> end;
+    std::vector<std::uint8_t> reason;
+};
+
+// The use of machines over time: at `t` a machine begins to be used so much.
+struct UseLog {
+    std::vector<std::uint32_t> machine;
+    std::vector<double> t;
+    std::vector<double> used;  // reference core-seconds per second; NaN: it is off
+};
+
+struct DecisionLog {
+    std::vector<double> t;
+    std::vector<std::uint8_t> kind;
+    std::vector<std::uint32_t> task;
+    std::vector<std::uint32_t> machine;
+};
+
+struct Recording {
+    bool placements = false;
+    bool use = false;
+    bool decisions = false;
+};
+
+class Run {
+  public:
+    Run(std::shared_ptr<const Problem> problem, const Values& values,
+        std::unique_ptr<Policy> policy, Recording recording);
+    Run(const Run& other);
+    Run(Run&&) = delete;
+    Run& operator=(const Run&) = delete;
+    Run& operator=(Run&&) = delete;
+    ~Run() = default;
+
+    [[nodiscard]] double now() const { return now_; }
+    [[nodiscard]] double next_time();
+    // All that happens at the next instant; false if nothing ever will.
+    bool step();
+    // All up to and including that time, at which the clock then stands.
+    void run_until(double time);
+
+    [[nodiscard]] const Problem& problem() const { return *problem_; }
+    [[nodiscard]] const Values& values() const { return values_; }
+    [[nodiscard]] const Desk& desk() const { return desk_; }
+    [[nodiscard]] Desk& desk() { return desk_; }
+    [[nodiscard]] bool foreign() const { return policy_->foreign(); }
+    [[nodiscard]] bool shared() const { return sharing_.has_value(); }
+    [[nodiscard]] std::span<const Outcome> outcomes() const { return outcomes_; }
+    [[nodiscard]] std::uint64_t events() const { return events_; }
+    [[nodiscard]] double begin() const { return begin_; }
+    [[nodiscard]] const PlacementLog& placements() const { return placements_; }
+    [[nodiscard]] const UseLog& use() const { return use_; }
+    [[nodiscard]] const DecisionLog& decisions() const { return decisions_; }
+    // Core-seconds that executions which are over have had machines for.
+    [[nodiscard]] double occupied() const { return occupied_.value(); }
+    // Energy of a machine up to now (J).
+    [[nodiscard]] double energy(MachineId machine) const;
+    // The share of its work that a running task has done, kept parts of earlier runs included.
+    [[nodiscard]] double progress(TaskId task) const;
+    [[nodiscard]] bool is_down(MachineId machine) const { return down_[machine] > 0; }
+    // Brings the figures of tasks that still run up to now.
+    void settle_energy();
+
+    // --- changes from outside ---------------------------------------------------------------------
+    TaskId inject(const Request& request, std::span<const double> amounts, double work,
+                  double limit, std::uint16_t kind);
+    void fail(MachineId machine);
+    void restore(MachineId machine);
+    void set_cores(MachineId machine, double cores);
+    // To start from a state: the task waits, runs with so much of its work done, or is over.
+    void adopt_waiting(TaskId task, double submit, double done_share);
+    void adopt_running(TaskId task, std::span<const Part> parts, double submit, double start,
+                       double done_share);
+    void adopt_over(TaskId task, Status status, double submit, double start, double end);
+    // The clock and all meters start there.
+    void begin_at(double time);
+    // Submissions before that time are not made: what was submitted has been adopted.
+    void skip_submissions(double time);
+
+  private:
+    enum class Stage : std::uint8_t { dispatching, starting, working, releasing };
+    // A task that has machines.
+    struct Live {
+        TaskId task = no_task;
+        std::uint64_t tag = 0;  // of its next transition
+        std::uint32_t fragment = 0;
+        Stage stage = Stage::dispatching;
+        bool idle = false;         // where machines are shared: it draws on none at the moment
+        double due = never;        // when its next transition is
+        double begun = 0.0;        // the present fragment
+        double work_begun = 0.0;   // the whole of it
+        double from = 0.0;         // seconds of the record that were kept from earlier
+        double inside = 0.0;       // and those in the present fragment
+        double factor = 1.0;       // seconds here per second of the record
+        double stretch = 1.0;      // work here per work of the record, in the same time
+        double stop = never;       // when it is killed
+        double length = 0.0;       // of the present fragment, here
+        double overhead = 0.0;     // of checkpoints, at its end
+        double rate_here = 0.0;    // reference core-seconds per second, over all parts
+        double rate = 0.0;         // the same, as the meters of its machines know it
+        double mark = 0.0;         // charge of its machines when this rate began
+    };
+
+    void make_requests();
+    [[nodiscard]] bool may_share() const;
+    [[nodiscard]] double plan(TaskId task, double slowest) const;
+    [[nodiscard]] double nominal(TaskId task) const;
+    [[nodiscard]] double checkpoints(double length) const;
+    Problem& own();
+
+    void submit(TaskId task);
+    void make_ready(TaskId task);
+    void decide();
+    void start(TaskId task);
+    void begin_execution(Live& live, std::uint32_t slot);
+    void begin_work(Live& live, std::uint32_t slot);
+    double begin_fragment(Live& live, double from);
+    void begin_fragment(Live& live, std::uint32_t slot, double from);
+    void next_fragment(Live& live, std::uint32_t slot);
+    [[nodiscard]] bool last_fragment(const Live& live) const;
+    void transition(std::uint32_t slot);
+    void take_finished();
+    void account(Live& live, std::uint32_t slot);
+    void end_execution(Live& live, std::uint32_t slot, Status status);
+    void release(std::uint32_t slot);
+    void interrupt(TaskId task, Reason reason, Interrupted then, std::span<const Part> parts);
+    void conclude(TaskId task, Status status);
+    [[nodiscard]] double reached(const Live& live, std::uint32_t slot) const;
+    [[nodiscard]] double kept(const Live& live, std::uint32_t slot, Interrupted then) const;
+    [[nodiscard]] double work_between(TaskId task, double from, double to) const;
+
+    void schedule(std::uint32_t slot, double time);
+    void cancel(Live& live);
+    void switch_machines();
+    void set_off(MachineId machine, bool off);
+    void set_rate(Live& live, double rate);
+    void note_use(MachineId machine);
+    void log_execution(const Live& live, Reason reason, std::span<const Part> parts);
+    void log_decision(std::uint8_t kind, TaskId task);
+
+    std::shared_ptr<const Problem> problem_;
+    Values values_;
+    std::unique_ptr<Policy> policy_;
+    Recording recording_;
+    Desk desk_;
+    Source source_;
+    double now_ = 0.0;
+    double begin_ = 0.0;
+    bool asked_ = false;  // something has happened that the policy should see
+    double decide_at_ = never;
+    std::uint64_t events_ = 0;
+    std::uint64_t sequence_ = 0;
+    std::vector<Outcome> outcomes_;
+    std::vector<double> saved_;  // seconds of the record that are kept; empty: of nobody
+    std::vector<std::uint32_t> missing_parents_;
+    std::vector<Live> lives_;
+    std::vector<std::uint32_t> free_lives_;
+    std::vector<std::uint32_t> slot_of_;  // of tasks that have machines
+    KeyHeap transitions_;
+    std::vector<Meter> meters_;
+    std::vector<std::uint32_t> down_;
+    std::size_t next_down_ = 0;
+    KeyHeap ups_;
+    std::optional<Sharing> sharing_;
+    PlacementLog placements_;
+    UseLog use_;
+    DecisionLog decisions_;
+    std::vector<std::uint32_t> finished_;
+    std::span<const Part> vacating_;  // of a task that is off its machines already
+    Sum occupied_;
+    std::size_t open_ = 0;            // tasks that are not over
+    double slowest_ = 1.0;            // speed of a core
+};
+
+}  // namespace twinloop

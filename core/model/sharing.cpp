@@ -1,0 +1,175 @@
+#include "model/sharing.hpp"
+
+#include <algorithm>
+
+namespace twinloop {
+
+// What becomes of the work of those who share a machine, by the rule of the scenario.
+class Sharing::Crowding final : public Efficiency {
+  public:
+    Crowding(const Sharing& owner, MachineId machine) : owner_(owner), machine_(machine) {}
+
+    void evaluate(std::span<KindPresence> present) const override {
+        const ContentionRule& rule = owner_.problem_->contention;
+        if (rule.kind == ContentionRule::Kind::kinds) {
+            double pressure = 0.0;
+            for (const KindPresence& each : present)
+                pressure += each.running * rule.pressures[each.kind];
+            for (KindPresence& each : present) {
+                const double others = std::max(0.0, pressure - rule.pressures[each.kind]);
+                each.efficiency = 1.0 / (1.0 + rule.sensitivities[each.kind] * others);
+            }
+            return;
+        }
+        const double efficiency = 1.0 / inflation(rule, owner_.load(machine_));
+        for (KindPresence& each : present) each.efficiency = efficiency;
+    }
+
+  private:
+    static double inflation(const ContentionRule& rule, double load) {
+        if (rule.kind == ContentionRule::Kind::linear)
+            return 1.0 + rule.slope * std::max(0.0, load - 1.0);
+        const auto next = std::ranges::upper_bound(rule.loads, load);
+        if (next == rule.loads.begin()) return rule.inflations.front();
+        if (next == rule.loads.end()) return rule.inflations.back();
+        const auto i = static_cast<std::size_t>(next - rule.loads.begin());
+        const double slope = (rule.inflations[i] - rule.inflations[i - 1]) /
+                             (rule.loads[i] - rule.loads[i - 1]);
+        return rule.inflations[i - 1] + slope * (load - rule.loads[i - 1]);
+    }
+
+    const Sharing& owner_;
+    MachineId machine_;
+};
+
+Sharing::Sharing(const Problem& problem, std::span<const double> capacities, double now)
+    : problem_(&problem),
+      kernel_(now),
+      capacities_(capacities.begin(), capacities.end()),
+      asked_(capacities.size()),
+      shares_(capacities.size()) {
+    for (const double capacity : capacities_) kernel_.add_resource(capacity);
+    make_rules();
+}
+
+Sharing::Sharing(const Sharing& other)
+    : problem_(other.problem_),
+      kernel_(other.kernel_),
+      capacities_(other.capacities_),
+      asked_(other.asked_),
+      shares_(other.shares_),
+      tasks_(other.tasks_),
+      dirty_(other.dirty_),
+      done_slots_(other.done_slots_) {
+    make_rules();
+}
+
+void Sharing::make_rules() {
+    kernel_.set_client(this);
+    kernel_.add_observer(this);
+    if (problem_->contention.kind == ContentionRule::Kind::none) return;
+    for (MachineId m = 0; m < capacities_.size(); ++m)
+        kernel_.set_efficiency(m, std::make_shared<Crowding>(*this, m));
+}
+
+void Sharing::start(std::uint32_t slot, std::span<const Part> parts, double cores, double work,
+                    double limit, Kind kind) {
+    if (slot >= tasks_.size()) tasks_.resize(slot + 1);
+    Task& task = tasks_[slot];
+    task.machines.clear();
+    task.done = 0.0;
+    task.left = 0;
+    for (const Part& part : parts) {
+        const double share = cores > 0 ? part.cores / cores : 1.0;
+        for (MachineId m = part.machine; m < part.machine + part.count; ++m) {
+            ActivitySpec spec;
+            spec.work = work * share;
+            spec.limit = limit * share;
+            spec.weight = part.cores > 0 ? part.cores : 1.0;
+            spec.kind = kind;
+            spec.start = kernel_.now();
+            spec.token = (static_cast<std::uint64_t>(slot) << 32 | m) + 1;
+            asked_[m].add(spec.limit);
+            const ResourceId route[] = {m};
+            shares_[m].push_back({slot, kernel_.start(spec, route), spec.limit, 0.0, never, false});
+            task.machines.push_back(m);
+            ++task.left;
+            touch(m);
+        }
+    }
+}
+
+void Sharing::stop(std::uint32_t slot) {
+    Task& task = tasks_[slot];
+    for (const MachineId machine : task.machines)
+        for (Share& share : shares_[machine])
+            if (share.slot == slot && !share.over && kernel_.alive(share.activity))
+                kernel_.cancel(share.activity);
+}
+
+void Sharing::set_capacity(MachineId machine, double capacity, double now) {
+    if (kernel_.now() < now) kernel_.run_until(now);
+    capacities_[machine] = std::max(capacity, 1e-300);
+    kernel_.set_capacity(machine, capacity);
+    touch(machine);
+}
+
+void Sharing::advance(double now, std::vector<std::uint32_t>& finished) {
+    while (kernel_.next_time() <= now) kernel_.step();
+    if (kernel_.now() < now) kernel_.run_until(now);
+    finished.insert(finished.end(), done_slots_.begin(), done_slots_.end());
+    done_slots_.clear();
+}
+
+void Sharing::ended(std::uint64_t token, Ending how, const Final& figures) {
+    const auto machine = static_cast<MachineId>((token - 1) & 0xffffffffU);
+    const auto slot = static_cast<std::uint32_t>((token - 1) >> 32);
+    Task& task = tasks_[slot];
+    task.done += figures.done;
+    for (Share& share : shares_[machine])
+        if (share.slot == slot && !share.over) {
+            share.over = true;
+            asked_[machine].subtract(share.limit);
+            break;
+        }
+    touch(machine);
+    if (--task.left == 0 && how == Ending::finished) done_slots_.push_back(slot);
+}
+
+void Sharing::rate_changed(ResourceId resource, double, double) { touch(resource); }
+
+void Sharing::touch(MachineId machine) {
+    if (std::ranges::find(dirty_, machine) == dirty_.end()) dirty_.push_back(machine);
+}
+
+// Each is charged its part of the power since its rate last changed, at the rate it had.
+void Sharing::charge(MachineId machine, Meter& meter) {
+    for (Share& share : shares_[machine]) {
+        if (share.mark != never)
+            tasks_[share.slot].energy += share.rate * (meter.charge - share.mark);
+        share.mark = meter.charge;
+    }
+    std::erase_if(shares_[machine], [](const Share& share) { return share.over; });
+}
+
+void Sharing::refresh(MachineId machine, Meter& meter) {
+    for (Share& share : shares_[machine]) share.rate = kernel_.rate(share.activity);
+    meter.used.clear();
+    meter.used.add(kernel_.rate(static_cast<ResourceId>(machine)));
+}
+
+double Sharing::done(std::uint32_t slot) const {
+    const Task& task = tasks_[slot];
+    double total = task.done;
+    for (const MachineId machine : task.machines)
+        for (const Share& share : shares_[machine])
+            if (share.slot == slot && !share.over && kernel_.alive(share.activity))
+                total += kernel_.work_done(share.activity);
+    return total;
+}
+
+double Sharing::take_energy(std::uint32_t slot) {
+    return std::exchange(tasks_[slot].energy, 0.0);
+}
+
+}  // namespace twinloop

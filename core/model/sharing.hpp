@@ -1,0 +1,91 @@
+// Tasks that share machines: each part of a task is an activity of the kernel, and a machine is a
+// resource. A task goes on when the last of its parts has ended.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "kernel/simulation.hpp"
+#include "model/meter.hpp"
+#include "model/problem.hpp"
+
+namespace twinloop {
+
+class Sharing final : public Client, public Observer {
+  public:
+    Sharing(const Problem& problem, std::span<const double> capacities, double now);
+    Sharing(const Sharing& other);
+    Sharing(Sharing&&) = delete;
+    Sharing& operator=(const Sharing&) = delete;
+    Sharing& operator=(Sharing&&) = delete;
+    ~Sharing() override = default;
+
+    void set_problem(const Problem& problem) { problem_ = &problem; }
+    // `slot` names the task. The work and the limit of a part follow its share of the cores.
+    void start(std::uint32_t slot, std::span<const Part> parts, double cores, double work,
+               double limit, Kind kind);
+    void stop(std::uint32_t slot);
+    void set_capacity(MachineId machine, double capacity, double now);
+
+    [[nodiscard]] double next_time() { return kernel_.next_time(); }
+    // All that is due; the slots whose parts have all ended are added to `finished`.
+    void advance(double now, std::vector<std::uint32_t>& finished);
+    // Brings the meters of the machines whose use has changed up to now, and says which.
+    template <class Note>
+    void update(std::vector<Meter>& meters, double now, Note&& note) {
+        for (const MachineId machine : dirty_) {
+            meters[machine].advance(now);
+            charge(machine, meters[machine]);
+            refresh(machine, meters[machine]);
+            note(machine);
+        }
+        dirty_.clear();
+    }
+    // Work done by what a slot has started last, and the energy charged to it since then.
+    [[nodiscard]] double done(std::uint32_t slot) const;
+    [[nodiscard]] double take_energy(std::uint32_t slot);
+
+    void fired(std::uint64_t, bool) override {}
+    void dropped(std::uint64_t) override {}
+    double feed(std::uint64_t) override { return never; }
+    void ended(std::uint64_t token, Ending how, const Final& figures) override;
+    void rate_changed(ResourceId resource, double now, double rate) override;
+
+  private:
+    struct Share {
+        std::uint32_t slot = 0;
+        ActivityId activity;
+        double limit = 0.0;
+        double rate = 0.0;
+        double mark = 0.0;  // of the meter's charge
+        bool over = false;
+    };
+    struct Task {
+        std::vector<MachineId> machines;
+        std::uint32_t left = 0;
+        double done = 0.0;  // by parts that have ended
+        double energy = 0.0;
+    };
+    class Crowding;
+
+    void make_rules();
+    void charge(MachineId machine, Meter& meter);
+    void refresh(MachineId machine, Meter& meter);
+    void touch(MachineId machine);
+    [[nodiscard]] double load(MachineId machine) const {
+        return asked_[machine].value() / capacities_[machine];
+    }
+
+    const Problem* problem_;
+    Simulation kernel_;
+    std::vector<double> capacities_;
+    std::vector<Sum> asked_;  // the limits of all that is on a machine
+    std::vector<std::vector<Share>> shares_;
+    std::vector<Task> tasks_;
+    std::vector<MachineId> dirty_;
+    std::vector<std::uint32_t> done_slots_;
+};
+
+}  // namespace twinloop

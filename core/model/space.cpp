@@ -1,0 +1,89 @@
+#include "model/space.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace twinloop {
+
+Space::Space(std::span<const MachineSpec> machines, std::size_t resources,
+             std::vector<double> amounts)
+    : amounts_(std::move(amounts)),
+      instances_(machines.size(), 0),
+      open_(machines.size(), 1),
+      resources_(resources),
+      index_(machines.size()) {
+    cores_.reserve(machines.size());
+    memory_.reserve(machines.size());
+    for (const MachineSpec& each : machines) {
+        cores_.push_back(each.cores);
+        memory_.push_back(each.memory);
+        total_ += each.cores;
+        if (std::isfinite(each.memory)) plain_ = false;
+    }
+    if (resources_ > 0) plain_ = false;
+    for (MachineId m = 0; m < cores_.size(); ++m) refresh(m);
+}
+
+void Space::set_open(MachineId machine, bool open) {
+    if ((open_[machine] != 0) == open) return;
+    open_[machine] = open ? 1 : 0;
+    total_ += open ? cores_[machine] : -cores_[machine];
+    refresh(machine);
+}
+
+void Space::resize(MachineId machine, double more_cores) {
+    cores_[machine] += more_cores;
+    if (open_[machine] != 0) total_ += more_cores;
+    refresh(machine);
+}
+
+void Space::move(const Needs& needs, std::span<const Part> parts, double sign) {
+    const double share = needs.cores > 0 ? 1.0 / needs.cores : 0.0;
+    for (const Part& part : parts) {
+        const double cores = sign * part.cores;
+        for (MachineId m = part.machine; m < part.machine + part.count; ++m) {
+            cores_[m] += cores;
+            // What was taken in fractions comes back as a whole number of cores.
+            const double whole = std::round(cores_[m]);
+            if (std::abs(cores_[m] - whole) < slack) cores_[m] = whole;
+            if (open_[m] != 0) total_ += cores;
+            instances_[m] += sign < 0 ? 1U : ~0U;
+            if (!plain_) {
+                const double fraction = needs.cores > 0 ? cores * share : sign;
+                memory_[m] += needs.memory * fraction;
+                for (std::size_t r = 0; r < needs.amounts.size(); ++r)
+                    amounts_[m * resources_ + r] += needs.amounts[r] * fraction;
+            }
+            refresh(m);
+        }
+    }
+}
+
+bool Space::holds(MachineId machine, double cores, double memory, std::span<const double> amounts,
+                  double share) const {
+    if (open_[machine] == 0 || cores_[machine] < cores - slack) return false;
+    if (plain_) return true;
+    if (memory_[machine] < memory * (1 - slack)) return false;
+    for (std::size_t r = 0; r < amounts.size(); ++r)
+        if (amount(machine, r) < amounts[r] * share - slack) return false;
+    return true;
+}
+
+double Space::offer(MachineId machine, const Needs& needs) const {
+    double offered = cores_[machine];
+    if (plain_) return offered;
+    const bool whole = needs.cores == std::floor(needs.cores);
+    const auto limit = [&](double free, double needed) {
+        if (needed <= 0) return;
+        // `needed` goes with all the cores of the task, so this machine can carry a share of them.
+        double cores = (free + slack * needed) / needed * needs.cores;
+        if (whole) cores = std::floor(cores + slack);
+        offered = std::min(offered, cores);
+    };
+    limit(memory_[machine], needs.memory);
+    for (std::size_t r = 0; r < needs.amounts.size(); ++r)
+        limit(amount(machine, r), needs.amounts[r]);
+    return offered;
+}
+
+}  // namespace twinloop

@@ -1,0 +1,105 @@
+#include "policy/queue_order.hpp"
+
+#include <algorithm>
+
+namespace twinloop {
+
+Queue::Queue(const BatchOptions& options)
+    : order_(options.order),
+      by_group_(options.by_group),
+      age_(options.age),
+      shares_(options.half_life),
+      lanes_(1),
+      ranked_(1) {}
+
+Waiting Queue::entry(const Desk& desk, TaskId task) const {
+    const Request& request = desk.request(task);
+    Waiting waiting{0.0, desk.arrival(task), request.cores, request.time, task, 0};
+    switch (order_) {
+        case Order::arrival:
+            break;
+        case Order::shortest:
+            waiting.key = request.time;
+            break;
+        case Order::longest:
+            waiting.key = -request.time;
+            break;
+        case Order::priority:
+            // All grow older at the same pace, so the order of two tasks never changes.
+            waiting.key = age_ * request.submit - request.priority;
+            break;
+        case Order::fair_share:
+            waiting.lane = static_cast<std::uint32_t>(owner(request));
+            break;
+    }
+    return waiting;
+}
+
+void Queue::insert(const Waiting& task) {
+    if (task.lane >= lanes_.size()) lanes_.resize(task.lane + 1);
+    Lane& lane = lanes_[task.lane];
+    if (fair() && lane.empty()) busy_.push_back(task.lane);
+    lane.insert(task);
+    ++size_;
+}
+
+void Queue::erase(const Waiting& task) {
+    Lane& lane = lanes_[task.lane];
+    Lane::Place place = lane.find(task);
+    lane.erase(place);
+    --size_;
+    if (fair() && lane.empty()) std::erase(busy_, task.lane);
+}
+
+void Queue::placed(const Desk& desk, TaskId task) {
+    if (!fair()) return;
+    const Request& request = desk.request(task);
+    shares_.start(owner(request), request.cores, desk.now());
+}
+
+void Queue::ended(const Desk& desk, TaskId task) {
+    if (!fair()) return;
+    const Request& request = desk.request(task);
+    shares_.stop(owner(request), request.cores, desk.now());
+}
+
+void Queue::rank(double now) {
+    if (!fair()) return;
+    ranked_.clear();
+    for (const std::uint32_t lane : busy_) ranked_.push_back({shares_.use(lane, now), lane});
+    std::ranges::sort(ranked_, [](const Ranked& a, const Ranked& b) {
+        return a.use < b.use || (a.use == b.use && a.lane < b.lane);
+    });
+}
+
+void Queue::Walk::open() {
+    first_ = last_;
+    const auto& ranked = queue_->ranked_;
+    while (last_ < ranked.size() && ranked[last_].use == ranked[first_].use) ++last_;
+    queue_->places_.assign(last_ - first_, {});
+}
+
+const Waiting* Queue::Walk::next(const Limits& limits) {
+    for (; first_ < last_; open()) {
+        const Waiting* best = nullptr;
+        for (std::size_t at = 0; at < last_ - first_; ++at) {
+            Lane& lane = queue_->lanes_[queue_->ranked_[first_ + at].lane];
+            const Waiting* const task = lane.seek(queue_->places_[at], limits);
+            if (task == nullptr || (best != nullptr && best->arrival < task->arrival)) continue;
+            best = task;
+            chosen_ = at;
+        }
+        if (best != nullptr) return best;
+    }
+    return nullptr;
+}
+
+void Queue::Walk::take() {
+    const std::uint32_t id = queue_->ranked_[first_ + chosen_].lane;
+    Lane& lane = queue_->lanes_[id];
+    lane.erase(queue_->places_[chosen_]);
+    --queue_->size_;
+    if (queue_->fair() && lane.empty()) std::erase(queue_->busy_, id);
+}
+
+}  // namespace twinloop

@@ -1,0 +1,454 @@
+// The filter scheduler against its definition: random platforms, options and events; every decision
+// is worked out again by looking at all machines, in whole numbers. Runs as many programs as it is
+// told, from fixed seeds.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "model/desk.hpp"
+#include "policy/options.hpp"
+
+namespace {
+
+using namespace twinloop;
+
+void require(bool holds, const char* law) {
+    if (holds) return;
+    std::fprintf(stderr, "\nthe law does not hold: %s\n", law);
+    std::abort();
+}
+
+class Chance {
+  public:
+    explicit Chance(std::uint64_t seed) : random_(seed) {}
+    std::int64_t below(std::int64_t bound) {
+        return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(bound));
+    }
+    bool one_in(std::int64_t count) { return below(count) == 0; }
+    template <class T>
+    T of(std::initializer_list<T> values) {
+        return values.begin()[below(static_cast<std::int64_t>(values.size()))];
+    }
+
+  private:
+    std::mt19937_64 random_;
+};
+
+// Cores in quarters, memory and other resources in units, ratios in hundredths.
+struct Machine {
+    std::int64_t cores = 4;
+    std::optional<std::int64_t> memory;
+    std::vector<std::int64_t> amounts;
+    std::int64_t used_cores = 0;
+    std::int64_t used_memory = 0;
+    std::vector<std::int64_t> used_amounts;
+    std::int64_t instances = 0;
+    bool open = true;
+    double mhz = 0.0;
+    double speed = 1.0;
+};
+
+// What it asks of each of its machines.
+struct Task {
+    std::int64_t cores = 4;
+    std::int64_t memory = 0;
+    std::vector<std::int64_t> amounts;
+    double mhz = 0.0;
+    std::int64_t nodes = 1;
+    std::vector<MachineId> machines;
+};
+
+class Program {
+  public:
+    explicit Program(std::uint64_t seed) : chance_(seed) {
+        make_machines();
+        make_options();
+        policy_ = make_filter(options_);
+        desk_.set_policy(policy_.get());
+        require(policy_->overcommits() == gives_more_than_there_is(), "what overcommitment is");
+    }
+
+    void run(int events) {
+        for (int event = 0; event < events; ++event) {
+            happen();
+            if (desk_.must_decide()) decide();
+        }
+    }
+
+  private:
+    void make_machines();
+    void make_options();
+    void happen();
+    void submit();
+    void occupy(const Task& task, std::int64_t sign);
+    void decide();
+    void check(TaskId id, std::span<const Part> parts);
+
+    [[nodiscard]] bool gives_more_than_there_is() const {
+        bool single = false;
+        bool limited = false;
+        bool above = true;
+        for (const auto& [filter, value] : options_.filters) {
+            if (filter == Filter::instance_count && value <= 1) single = true;
+            if (filter == Filter::vcpu) {
+                limited = true;
+                above = above && value > 1;
+            }
+        }
+        return limited ? above : !single;
+    }
+    [[nodiscard]] static bool fits(std::int64_t asked, std::int64_t used, std::int64_t size,
+                                   double ratio) {
+        return asked <= size && 100 * (used + asked) <= std::lround(100 * ratio) * size;
+    }
+    [[nodiscard]] bool passes(const Task& task, const Machine& machine) const;
+    [[nodiscard]] std::vector<MachineId> passing(TaskId id) const;
+    [[nodiscard]] double value(Weigher weigher, const Machine& machine) const;
+    // Best first.
+    [[nodiscard]] std::vector<MachineId> ordered(const std::vector<MachineId>& machines) const;
+
+    Chance chance_;
+    std::vector<Machine> machines_;
+    std::size_t resources_ = 0;
+    FilterOptions options_;
+    Desk desk_;
+    std::unique_ptr<Policy> policy_;
+    std::vector<Task> tasks_;
+    std::set<std::pair<std::uint64_t, TaskId>> waiting_;  // by arrival
+    std::vector<TaskId> running_;
+    std::int64_t round_ = 0;  // the first machine of the next round
+    double now_ = 0.0;
+};
+
+void Program::make_machines() {
+    const std::int64_t count = chance_.one_in(8) ? 20 + chance_.below(150) : 1 + chance_.below(9);
+    resources_ = chance_.one_in(3) ? static_cast<std::size_t>(1 + chance_.below(2)) : 0;
+    const bool finite = !chance_.one_in(4);
+    const bool clocks = chance_.one_in(2);
+    std::vector<MachineSpec> specs;
+    std::vector<double> amounts;
+    for (std::int64_t m = 0; m < count; ++m) {
+        Machine machine;
+        machine.cores = chance_.of<std::int64_t>({4, 8, 8, 16, 32, 10, 2400});
+        if (finite && !chance_.one_in(12))
+            machine.memory = chance_.of<std::int64_t>({4, 8, 16, 64});
+        if (clocks && !chance_.one_in(30)) machine.mhz = chance_.of({2000.0, 2600.0, 3000.0});
+        machine.speed = chance_.of({1.0, 1.5});
+        for (std::size_t r = 0; r < resources_; ++r)
+            machine.amounts.push_back(chance_.of<std::int64_t>({0, 1, 4}));
+        machine.used_amounts.assign(resources_, 0);
+        specs.push_back({static_cast<double>(machine.cores) / 4,
+                         machine.memory ? static_cast<double>(*machine.memory) : never,
+                         machine.speed, machine.mhz});
+        amounts.insert(amounts.end(), machine.amounts.begin(), machine.amounts.end());
+        machines_.push_back(machine);
+    }
+    const auto some = [&] {
+        std::vector<std::uint8_t> chosen(machines_.size());
+        for (std::uint8_t& each : chosen) each = chance_.one_in(2) ? 1 : 0;
+        return chosen;
+    };
+    std::vector<Window> windows;
+    if (chance_.one_in(4))
+        for (std::int64_t w = 1 + chance_.below(3); w > 0; --w) {
+            const auto start = static_cast<double>(chance_.below(100));
+            windows.push_back({start,
+                               start + static_cast<double>(1 + chance_.below(60)),
+                               some(),
+                               {static_cast<std::int32_t>(chance_.below(3))},
+                               {}});
+        }
+    std::vector<QueueRule> queues;
+    if (chance_.one_in(4)) {
+        queues.push_back({some(), chance_.one_in(2) ? 3U : ~0U, ~0U});
+        queues.emplace_back();
+    }
+    desk_ = Desk(specs, resources_, amounts, windows, queues);
+}
+
+void Program::make_options() {
+    const auto ratio = [&] { return chance_.of({1.0, 1.0, 1.0, 0.5, 1.1, 1.25, 1.5, 2.0}); };
+    if (!chance_.one_in(5)) options_.filters.emplace_back(Filter::vcpu, ratio());
+    if (!chance_.one_in(3)) options_.filters.emplace_back(Filter::ram, ratio());
+    if (chance_.one_in(2)) options_.filters.emplace_back(Filter::resource, ratio());
+    if (chance_.one_in(3)) options_.filters.emplace_back(Filter::capacity, 0.0);
+    if (chance_.one_in(3))
+        options_.filters.emplace_back(Filter::instance_count, chance_.of({1.0, 2.0, 3.0}));
+    if (chance_.one_in(6)) options_.filters.emplace_back(Filter::vcpu, ratio());
+    for (std::int64_t w = chance_.of<std::int64_t>({0, 1, 1, 1, 2, 3}); w > 0; --w)
+        options_.weighers.emplace_back(chance_.of({Weigher::instance_count, Weigher::vcpu,
+                                                   Weigher::vcpu, Weigher::ram, Weigher::capacity}),
+                                       chance_.of({1.0, -1.0, 0.5, -2.0, 0.0}));
+    if (chance_.one_in(5)) options_.subset = static_cast<std::uint32_t>(1 + chance_.below(4));
+    options_.skip = chance_.one_in(2);
+    options_.pick = chance_.of(
+        {Pick::first, Pick::first, Pick::first, Pick::first, Pick::random, Pick::round_robin});
+    options_.seed = static_cast<std::uint64_t>(chance_.below(1000));
+}
+
+// --- what happens -----------------------------------------------------------------------------
+
+void Program::happen() {
+    const auto any = [&] {
+        return static_cast<std::size_t>(chance_.below(static_cast<std::int64_t>(machines_.size())));
+    };
+    const std::int64_t kind = chance_.below(40);
+    if (kind < 22) {
+        for (std::int64_t count = 1 + chance_.below(3); count > 0; --count) submit();
+    } else if (kind < 34 && !running_.empty()) {
+        const auto at = chance_.below(static_cast<std::int64_t>(running_.size()));
+        const TaskId id = running_[static_cast<std::size_t>(at)];
+        running_.erase(running_.begin() + at);
+        occupy(tasks_[id], -1);
+        if (kind == 33) {
+            desk_.preempt(id);
+        } else {
+            desk_.end(id);
+        }
+    } else if (kind == 34 && !waiting_.empty()) {
+        auto leaving = waiting_.begin();
+        std::advance(leaving, chance_.below(static_cast<std::int64_t>(waiting_.size())));
+        desk_.withdraw(leaving->second);
+    } else if (kind == 35) {
+        const std::size_t m = any();
+        machines_[m].open = !machines_[m].open;
+        desk_.set_open(static_cast<MachineId>(m), machines_[m].open);
+    } else if (kind == 36) {
+        const std::size_t m = any();
+        machines_[m].cores = chance_.of<std::int64_t>({4, 8, 12});
+        desk_.resize(static_cast<MachineId>(m), static_cast<double>(machines_[m].cores) / 4);
+    } else if (kind == 37) {
+        policy_ = policy_->clone();
+        desk_.set_policy(policy_.get());
+    } else {
+        now_ += static_cast<double>(chance_.below(20));
+        desk_.set_now(now_);
+    }
+    waiting_.clear();
+    for (TaskId id = desk_.first_waiting(); id != no_task; id = desk_.next_waiting(id))
+        waiting_.emplace(desk_.arrival(id), id);
+}
+
+void Program::submit() {
+    Task task;
+    task.cores = chance_.of<std::int64_t>({4, 4, 4, 8, 8, 16, 32, 1, 2, 3, 40});
+    task.memory = chance_.of<std::int64_t>({0, 1, 1, 2, 4, 8, 20});
+    for (std::size_t r = 0; r < resources_; ++r)
+        task.amounts.push_back(chance_.of<std::int64_t>({0, 0, 1, 2}));
+    if (chance_.one_in(4)) task.mhz = chance_.of({2000.0, 2600.0, 3500.0});
+    const std::int64_t nodes = chance_.one_in(4) ? 1 + chance_.below(4) : 0;
+    task.nodes = std::max<std::int64_t>(nodes, 1);
+    if (nodes == 0 && chance_.one_in(20)) task.cores = 0;
+
+    Request request;
+    request.cores = static_cast<double>(task.cores * task.nodes) / 4;
+    request.memory = static_cast<double>(task.memory * task.nodes);
+    request.time = static_cast<double>(chance_.below(40));
+    request.submit = now_;
+    request.mhz = task.mhz;
+    request.nodes = static_cast<std::int32_t>(nodes);
+    request.user = static_cast<std::int32_t>(chance_.below(4));
+    request.queue = static_cast<std::int32_t>(chance_.below(3)) - 1;
+    std::vector<double> amounts;
+    amounts.reserve(resources_);
+    for (const std::int64_t amount : task.amounts)
+        amounts.push_back(static_cast<double>(amount * task.nodes));
+    const TaskId id = desk_.add_task(request, amounts);
+    if (desk_.request(id).nodes != nodes) {
+        // The desk takes nodes of one core for cores.
+        task.cores *= task.nodes;
+        for (std::int64_t& amount : task.amounts) amount *= task.nodes;
+        task.nodes = 1;
+    }
+    tasks_.push_back(task);
+
+    std::int64_t count = 0;
+    for (MachineId m = 0; m < machines_.size(); ++m) {
+        Machine empty = machines_[m];
+        empty.used_cores = empty.used_memory = empty.instances = 0;
+        empty.used_amounts.assign(resources_, 0);
+        empty.open = true;
+        if (passes(task, empty) && desk_.allowed(id, m, never, request.time)) ++count;
+    }
+    require(policy_->possible(desk_, id) == (count >= task.nodes),
+            "possible is what passes on machines that are empty");
+    desk_.submit(id);
+}
+
+void Program::occupy(const Task& task, std::int64_t sign) {
+    for (const MachineId m : task.machines) {
+        Machine& machine = machines_[m];
+        machine.used_cores += sign * task.cores;
+        machine.used_memory += sign * task.memory;
+        for (std::size_t r = 0; r < resources_; ++r)
+            machine.used_amounts[r] += sign * task.amounts[r];
+        machine.instances += sign;
+    }
+}
+
+// --- what ought to be decided -----------------------------------------------------------------
+
+bool Program::passes(const Task& task, const Machine& machine) const {
+    return std::ranges::all_of(options_.filters, [&](const auto& each) {
+        const auto& [filter, limit] = each;
+        switch (filter) {
+            case Filter::instance_count:
+                return static_cast<double>(machine.instances) < limit;
+            case Filter::vcpu:
+                return fits(task.cores, machine.used_cores, machine.cores, limit);
+            case Filter::ram:
+                return !machine.memory ||
+                       fits(task.memory, machine.used_memory, *machine.memory, limit);
+            case Filter::capacity:
+                return task.mhz == 0 || machine.mhz == 0 || machine.mhz >= task.mhz;
+            case Filter::resource:
+                for (std::size_t r = 0; r < resources_; ++r)
+                    if (!fits(task.amounts[r], machine.used_amounts[r], machine.amounts[r], limit))
+                        return false;
+                return true;
+        }
+        return false;
+    });
+}
+
+std::vector<MachineId> Program::passing(TaskId id) const {
+    std::vector<MachineId> found;
+    for (MachineId m = 0; m < machines_.size(); ++m)
+        if (machines_[m].open && passes(tasks_[id], machines_[m]) &&
+            desk_.allowed(id, m, now_, desk_.request(id).time))
+            found.push_back(m);
+    return found;
+}
+
+double Program::value(Weigher weigher, const Machine& machine) const {
+    switch (weigher) {
+        case Weigher::instance_count:
+            return static_cast<double>(machine.instances);
+        case Weigher::vcpu: {
+            std::int64_t ratio = 1000;
+            for (const auto& [filter, limit] : options_.filters)
+                if (filter == Filter::vcpu)
+                    ratio = std::min<std::int64_t>(ratio, std::lround(100 * limit));
+            if (ratio == 1000) ratio = 100;
+            return static_cast<double>(ratio * machine.cores - 100 * machine.used_cores);
+        }
+        case Weigher::ram:
+            return machine.memory ? static_cast<double>(*machine.memory - machine.used_memory)
+                                  : never;
+        case Weigher::capacity:
+            return std::ranges::all_of(machines_, [](const auto& m) { return m.mhz > 0; })
+                       ? machine.mhz
+                       : machine.speed;
+    }
+    return 0.0;
+}
+
+std::vector<MachineId> Program::ordered(const std::vector<MachineId>& machines) const {
+    std::vector<double> sums(machines_.size(), 0.0);
+    for (const auto& [weigher, multiplier] : options_.weighers) {
+        double low = never;
+        double high = -never;
+        for (const MachineId m : machines) {
+            low = std::min(low, value(weigher, machines_[m]));
+            high = std::max(high, value(weigher, machines_[m]));
+        }
+        for (const MachineId m : machines) {
+            const double raw = value(weigher, machines_[m]);
+            if (low == high) continue;
+            if (high == never) sums[m] += raw == never ? multiplier : 0.0;
+            else sums[m] += multiplier * ((raw - low) / (high - low));
+        }
+    }
+    // A single weigher tells machines apart that are equally far from an infinite one.
+    const auto effective =
+        std::ranges::count_if(options_.weighers, [](const auto& each) { return each.second != 0; });
+    if (effective == 1)
+        for (const auto& [weigher, multiplier] : options_.weighers)
+            for (const MachineId m : machines)
+                if (multiplier != 0) sums[m] = multiplier * value(weigher, machines_[m]);
+    std::vector<MachineId> sorted = machines;
+    std::ranges::stable_sort(sorted, [&](MachineId a, MachineId b) { return sums[a] > sums[b]; });
+    return sorted;
+}
+
+void Program::check(TaskId id, std::span<const Part> parts) {
+    Task& task = tasks_[id];
+    task.machines.clear();
+    for (const Part& part : parts) {
+        require(part.cores == static_cast<double>(task.cores) / 4, "each machine gives a share");
+        for (MachineId m = part.machine; m < part.machine + part.count; ++m)
+            task.machines.push_back(m);
+    }
+    const auto nodes = static_cast<std::size_t>(task.nodes);
+    require(task.machines.size() == nodes, "as many machines as it asked for");
+    std::vector<MachineId> expected = passing(id);
+    require(expected.size() >= nodes, "only what fits is placed");
+    if (options_.pick == Pick::round_robin) {
+        const auto first = std::ranges::lower_bound(expected, round_);
+        std::ranges::rotate(expected, first);
+        round_ = static_cast<std::int64_t>(expected[nodes - 1]) + 1;
+        expected.resize(nodes);
+    } else if (options_.pick == Pick::first) {
+        expected = ordered(expected);
+        expected.resize(std::min(expected.size(), nodes + options_.subset - 1));
+    }
+    std::ranges::sort(expected);
+    require(std::ranges::includes(expected, task.machines), "the best machines are chosen");
+    require(std::ranges::adjacent_find(task.machines) == task.machines.end(),
+            "the machines are different ones");
+}
+
+void Program::decide() {
+    // A copy decides the same and leaves the original as it was.
+    Desk other = desk_;
+    const std::unique_ptr<Policy> twin = policy_->clone();
+    other.set_policy(twin.get());
+    const auto copied = other.decide();
+
+    const auto decisions = desk_.decide();
+    require(copied.size() == decisions.size(), "a copy decides the same");
+    std::size_t next = 0;
+    bool blocked = false;
+    for (const auto& [arrival, id] : waiting_) {
+        const bool placed = next < decisions.size() && decisions[next].task == id;
+        if (!placed) {
+            const std::size_t found = passing(id).size();
+            require(blocked || found < static_cast<std::size_t>(tasks_[id].nodes),
+                    "who waits fits nowhere, or is behind one who does not");
+            blocked = blocked || !options_.skip;
+            continue;
+        }
+        require(!blocked, "nobody passes one who waits, unless that is allowed");
+        require(copied[next].task == id && std::ranges::equal(other.parts(id), desk_.parts(id),
+                                                              [](const Part& a, const Part& b) {
+                                                                  return a.machine == b.machine &&
+                                                                         a.count == b.count;
+                                                              }),
+                "a copy chooses the same");
+        check(id, desk_.parts(id));
+        occupy(tasks_[id], 1);
+        running_.push_back(id);
+        ++next;
+    }
+    require(next == decisions.size(), "in the order of arrival, and each once");
+    if (desk_.waiting_count() > 0 && !desk_.window_ends().empty())
+        require(desk_.wake_time() <= desk_.window_ends().front(), "it asks again after a window");
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+    const long programs = count > 1 ? std::strtol(arguments[1], nullptr, 10) : 1000;
+    for (long seed = 0; seed < programs; ++seed) {
+        std::fprintf(stderr, "\rprogram %ld", seed);
+        Program(static_cast<std::uint64_t>(seed)).run(150);
+    }
+    std::printf("\n%ld passed, 0 failed\n", programs);
+    return 0;
+}

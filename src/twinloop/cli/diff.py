@@ -1,0 +1,68 @@
+"""`twinloop diff`: how two runs differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from twinloop.cli.output import Json, out, print_json, speaking, working
+from twinloop.cli.reading import Strict, read_trace
+from twinloop.metrics import Difference, difference
+from twinloop.report.difference import amount, difference_words, percent
+
+_RUN = "A log or a trace, as `twinloop inspect` takes it: a folder that a run wrote, SWF, ..."
+
+
+def diff(
+    a: Annotated[Path, typer.Argument(help=_RUN, show_default=False)],
+    b: Annotated[Path, typer.Argument(help="The other one.", show_default=False)],
+    strict: Strict = False,
+    json: Json = False,
+) -> None:
+    """Say in words and figures how two runs differ: figures, tasks, users, scenarios.
+
+    Tasks are matched by their ids; a change is B minus A. Real and simulated runs can be compared
+    with each other.
+
+    Keys of --json: `a`, `b` (paths), `figures` (a list: figure, unit, a, b, change, relative),
+    `without_scenario` (neither keeps one), `scenario` (a list of the fields that differ: field, a,
+    b), `tasks` (matched, only_a and only_b with count and examples, earlier, later, same,
+    elsewhere, statuses, starts: those that moved most), `users` (gains and losses: who waits less
+    and more), `notes` (what could not be counted).
+
+    Examples: `twinloop diff runs/fcfs runs/easy`, `twinloop diff log.swf runs/twin --json`.
+    """
+    with speaking(json):
+        before, after = (read_trace(path, None, strict) for path in (a, b))
+        with working("comparing"):
+            found = difference(before, after)
+        if json:
+            print_json({"a": str(a), "b": str(b)} | found.to_dict())
+        else:
+            _show(a, b, found)
+
+
+def _show(a: Path, b: Path, found: Difference) -> None:
+    out.print(f"[bold]A[/]  {escape(str(a))}", soft_wrap=True)
+    out.print(f"[bold]B[/]  {escape(str(b))}", soft_wrap=True)
+    out.print()
+    out.print(difference_words(found), markup=False, soft_wrap=True)
+    out.print()
+    out.print(_figures(found))
+
+
+def _figures(found: Difference) -> Table:
+    table = Table("", "A", "B", "change", "", box=None, pad_edge=False)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for row in found.figures.iter_rows(named=True):
+        if row["a"] == 0 and row["b"] == 0:
+            continue
+        unit = row["unit"]
+        cells = [amount(row[name], unit) for name in ("a", "b", "change")]
+        table.add_row(row["figure"], *cells, percent(row["relative"]))
+    return table

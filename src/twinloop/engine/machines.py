@@ -1,0 +1,120 @@
+"""A platform as the columns that the core takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from twinloop.platform import Platform
+from twinloop.platform.parts import Window
+from twinloop.platform.power import AnyPowerModel, Table
+
+#: What "no limit" is called across the border.
+UNLIMITED = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Machines:
+    """The nodes of a platform, in the order in which the core numbers them."""
+
+    platform: Platform
+    nodes: pl.DataFrame
+    speed: NDArray[np.float64]
+    group: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, platform: Platform, reference_mhz: float | None, *, by_name: bool) -> Machines:
+        """The machines; `by_name`: those with the smallest names first."""
+        nodes = platform.nodes()
+        hosts = [host for _, host in platform.hosts()]
+        group = np.repeat(np.arange(len(hosts)), [host.count for host in hosts])
+        speeds = np.array([_speed(host, reference_mhz) for host in hosts])
+        order = np.arange(nodes.height)
+        if by_name:
+            order = nodes["node"].arg_sort().to_numpy().astype(np.int64)
+        return cls(platform, nodes[order], speeds[group[order]], group[order])
+
+    def columns(
+        self, resources: tuple[str, ...], users: tuple[str, ...], queues: tuple[str, ...]
+    ) -> dict[str, Any]:
+        """What the core is told of them."""
+        hosts = [host for _, host in self.platform.hosts()]
+        metered = any(host.power is not None for host in hosts)
+        amounts = np.array([[host.resources.get(name, 0.0) for name in resources] for host in hosts])
+        return {
+            "cores": self.nodes["cores"].to_numpy(),
+            "memory": self.nodes["memory"].fill_null(np.inf).to_numpy(),
+            "speed": self.speed,
+            "mhz": self.nodes["mhz"].fill_null(0.0).to_numpy(),
+            "power": self.group,
+            "powers": [power_columns(host.power) for host in hosts] if metered else [],
+            "resources": len(resources),
+            "amounts": np.ascontiguousarray(amounts[self.group].reshape(-1), dtype=np.float64),
+            "windows": self._windows(users, queues),
+            "queues": [self._queue(name) for name in queues[: len(self.platform.queues)]],
+        }
+
+    def mask(self, hosts: tuple[str, ...]) -> NDArray[np.uint8]:
+        """Which machines these names stand for; no name: all."""
+        chosen = set(self.platform.select(hosts))
+        return self.nodes["node"].is_in(chosen).cast(pl.UInt8).to_numpy()
+
+    def _windows(self, users: tuple[str, ...], queues: tuple[str, ...]) -> list[dict[str, Any]]:
+        made = [self._window(each, [], []) for each in self.platform.maintenance]
+        for each in self.platform.reservations:
+            owners = [users.index(name) for name in each.users if name in users]
+            made.append(self._window(each, owners, [queues.index(name) for name in each.queues]))
+        return made
+
+    def _window(self, window: Window, users: list[int], queues: list[int]) -> dict[str, Any]:
+        return {
+            "start": window.start,
+            "end": window.end,
+            "machines": self.mask(window.hosts),
+            "users": users,
+            "queues": queues,
+        }
+
+    def _queue(self, name: str) -> dict[str, Any]:
+        (queue,) = (each for each in self.platform.queues if each.name == name)
+        return {
+            "machines": self.mask(queue.hosts) if queue.hosts else np.zeros(0, dtype=np.uint8),
+            "max_running": queue.max_running or UNLIMITED,
+            "max_running_per_user": queue.max_running_per_user or UNLIMITED,
+        }
+
+
+def _speed(host: Any, reference_mhz: float | None) -> float:
+    if host.speed is not None:
+        return float(host.speed)
+    return host.mhz / reference_mhz if host.mhz and reference_mhz else 1.0
+
+
+def power_columns(model: AnyPowerModel | None) -> dict[str, Any]:
+    """What the core is told of a power model."""
+    told: dict[str, Any] = {
+        "kind": "none" if model is None else model.model,
+        "idle": 0.0,
+        "max": 0.0,
+        "parameter": 0.0,
+        "dvfs": False,
+        "levels": [],
+        "watts": [],
+    }
+    if model is None:
+        return told
+    if isinstance(model, Table):
+        told |= {"levels": [u for u, _ in model.points], "watts": [w for _, w in model.points]}
+    elif model.model == "constant":
+        told["idle"] = model.power
+    else:
+        told |= {"idle": model.idle, "max": model.max}
+    if model.model == "mse":
+        told["parameter"] = model.r
+    if model.model == "asymptotic":
+        told |= {"parameter": model.a, "dvfs": model.dvfs}
+    return told

@@ -1,0 +1,200 @@
+"""A run of the core as a Trace."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from twinloop._core import ClusterRun
+from twinloop.engine.compiled import Compiled
+from twinloop.trace import Manifest, Trace
+from twinloop.trace.formats.opendc import read_carbon
+from twinloop.workload.fragments import rows_of
+
+#: The statuses and reasons as the core numbers them.
+STATUSES: Final = (None, "completed", "rejected", "killed", "failed", "lost")
+REASONS: Final = ("completed", "killed", "failed", "lost", "preempted")
+
+#: Windows of power that a trace has if nobody says how long they are.
+WINDOWS: Final = 1000
+
+_MS = 1000.0
+_KWH = 3.6e6
+
+
+def as_trace(
+    compiled: Compiled, run: ClusterRun, *, wall: float, step: float | None, per_node: bool
+) -> Trace:
+    """What happened in a run that recorded its placements."""
+    ended = run.outcomes()
+    tables = {
+        "tasks": _tasks(compiled, ended, metered=bool(len(compiled_powers(compiled)))),
+        "placements": _placements(compiled, run),
+        "nodes": compiled.machines.nodes,
+        "node_states": compiled.downs.filter(pl.col("start") <= run.now),
+        "decisions": _decisions(compiled, run),
+    }
+    facts = _facts(compiled, run, ended, wall)
+    if compiled_powers(compiled) and run.now > run.begin:
+        step = step or max((run.now - run.begin) / WINDOWS, 1e-9)
+        tables["power"] = _power(compiled, run, step, per_node=per_node)
+        facts |= _emissions(compiled, tables["power"])
+    source = compiled.trace.manifest if compiled.trace is not None else Manifest()
+    manifest = Manifest(
+        kind="simulated",
+        scenario=compiled.scenario.to_manifest(),
+        epoch_ms=source.epoch_ms,
+        seed=compiled.scenario.seed,
+        reference_mhz=compiled.workload.reference_mhz,
+        cleaned=(*source.cleaned, *compiled.cleaned),
+        facts={"run": facts, "mode": "replay", "injected": list(compiled.workload.injected)},
+    )
+    return Trace(manifest=manifest, **tables)
+
+
+def compiled_powers(compiled: Compiled) -> list[Any]:
+    """The power models of the platform, if any."""
+    hosts = [host for _, host in compiled.machines.platform.hosts()]
+    return [host.power for host in hosts if host.power is not None]
+
+
+def _tasks(compiled: Compiled, ended: dict[str, Any], *, metered: bool) -> pl.DataFrame:
+    original = compiled.trace if compiled.trace is not None else compiled.workload.to_trace()
+    frame = original.tasks
+    rows = rows_of(frame["id"], compiled.arrays.ids)
+    if len(rows) != frame.height or (rows != np.arange(len(rows))).any():
+        frame = frame[rows]
+    ran = pl.Series(ended["attempts"]) > 0
+    arrays = compiled.arrays
+    return frame.with_columns(
+        pl.Series("submit_recorded", arrays.submit),
+        pl.Series("submit", ended["submit"]).fill_nan(None),
+        pl.Series("ready", ended["ready"]).fill_nan(None),
+        pl.Series("requested_cores", arrays.cores),
+        pl.Series("requested_time", arrays.requested_time),
+        pl.Series("run_time", ended["end"] - ended["last_start"]).fill_nan(None),
+        pl.Series("status", np.array(STATUSES, dtype=object)[ended["status"]], dtype=pl.String),
+        pl.Series("energy", ended["energy"])
+        if metered
+        else pl.lit(None, dtype=pl.Float64).alias("energy"),
+        pl.when(ran).then(pl.Series("done", ended["done"])).alias("cpu_time"),
+        pl.lit(None, dtype=pl.Int64).alias("exit_code"),
+        pl.lit(None, dtype=pl.Int64).alias("pid"),
+        pl.lit(None, dtype=pl.Float64).alias("memory_used"),
+    )
+
+
+def _placements(compiled: Compiled, run: ClusterRun) -> pl.DataFrame:
+    log = run.placements()
+    order = np.lexsort((log["machine"], log["attempt"], log["task"]))
+    log = {name: values[order] for name, values in log.items()}
+    counts = log["count"].astype(np.int64)
+    each = np.repeat(np.arange(len(counts)), counts)
+    first = np.repeat(np.cumsum(counts) - counts, counts)
+    machine = log["machine"].astype(np.int64)[each] + np.arange(len(each)) - first
+    task = log["task"].astype(np.int64)[each]
+    cores = log["cores"][each]
+    arrays = compiled.arrays
+    whole = arrays.cores[task]
+    share = np.divide(cores, whole, out=np.ones_like(cores), where=whole > 0)
+    names = pl.Series(compiled.names.machines, dtype=pl.String)
+    reasons = pl.Series(REASONS, dtype=pl.String)
+    return pl.DataFrame(
+        {
+            "task": arrays.ids.gather(task),
+            "attempt": log["attempt"].astype(np.int64)[each],
+            "machine": names.gather(machine),
+            "cores": cores,
+            "memory": arrays.memory[task] * share,
+            "start": log["start"][each],
+            "end": log["end"][each],
+            "reason": reasons.gather(log["reason"].astype(np.int64)[each]),
+        }
+    )
+
+
+def _decisions(compiled: Compiled, run: ClusterRun) -> pl.DataFrame:
+    log = run.decisions()
+    known = log["machine"] < compiled.machines.nodes.height
+    names = pl.Series([*compiled.names.machines, None], dtype=pl.String)
+    machine = np.where(known, log["machine"], compiled.machines.nodes.height).astype(np.int64)
+    return pl.DataFrame(
+        {
+            "t": log["t"],
+            "policy": pl.Series([compiled.policy.name] * len(log["t"]), dtype=pl.String),
+            "kind": pl.Series(["place", "preempt"]).gather(log["kind"].astype(np.int64)),
+            "subject": compiled.arrays.ids.gather(log["task"].astype(np.int64)),
+            "target": names.gather(machine),
+        }
+    )
+
+
+def _power(compiled: Compiled, run: ClusterRun, step: float, *, per_node: bool) -> pl.DataFrame:
+    count = run.windows(step)
+    edges = np.minimum(run.begin + step * np.arange(1, count + 1), run.now)
+    edges[-1] = run.now
+    lengths = np.diff(edges, prepend=run.begin)
+    whole = pl.DataFrame({"t": edges, "dt": lengths, "watts": run.power(step, False)})
+    parts = [whole.select(pl.lit(None, dtype=pl.String).alias("node"), "t", "dt", "watts")]
+    if per_node:
+        watts = run.power(step, True)
+        names = compiled.names.machines
+        each = np.repeat(np.arange(len(names)), count)
+        parts.append(
+            pl.DataFrame(
+                {
+                    "node": pl.Series(names, dtype=pl.String).gather(each),
+                    "t": np.tile(edges, len(names)),
+                    "dt": np.tile(lengths, len(names)),
+                    "watts": watts,
+                }
+            )
+        )
+    return pl.concat(parts)
+
+
+def _facts(
+    compiled: Compiled, run: ClusterRun, ended: dict[str, Any], wall: float
+) -> dict[str, Any]:
+    records = compiled.trace.tasks.height if compiled.trace is not None else len(compiled.arrays)
+    figures = run.kpis()
+    metered = bool(compiled_powers(compiled))
+    facts: dict[str, Any] = {
+        "policy": compiled.policy.name,
+        "cores": compiled.machines.platform.total_cores,
+        "machines": compiled.machines.nodes.height,
+        "events": run.events,
+        "wall_s": wall,
+        "skipped": records - len(compiled.arrays),
+        "makespan_s": figures["makespan_s"],
+        "energy_j": float(run.energy().sum()) if metered else None,
+        "carbon_g": None,
+        "shared": run.shared,
+    }
+    return facts
+
+
+def _emissions(compiled: Compiled, power: pl.DataFrame) -> dict[str, Any]:
+    """Grams of CO2 by the intensity of the electricity, where the platform says."""
+    files = {cluster.carbon for cluster in compiled.machines.platform.clusters}
+    if len(files) != 1 or None in files:
+        return {}
+    (file,) = files
+    series = read_carbon(str(file))
+    epoch = compiled.trace.manifest.epoch_ms if compiled.trace is not None else None
+    begin = epoch if epoch is not None else int(series["unix_ms"][0])
+    times = (series["unix_ms"].to_numpy() - begin) / _MS
+    grams = np.concatenate([[0.0], np.cumsum(np.diff(times) * series["grams_per_kwh"].to_numpy()[:-1])])
+    whole = power.filter(pl.col("node").is_null())
+    ends, lengths = whole["t"].to_numpy(), whole["dt"].to_numpy()
+    last = float(series["grams_per_kwh"][-1])
+    first = float(series["grams_per_kwh"][0])
+
+    def integral(t: Any) -> Any:
+        inside = np.interp(t, times, grams)
+        return inside + np.maximum(t - times[-1], 0) * last - np.maximum(times[0] - t, 0) * first
+
+    mean = (integral(ends) - integral(ends - lengths)) / lengths
+    return {"carbon_g": float((whole["watts"].to_numpy() * lengths / _KWH * mean).sum())}

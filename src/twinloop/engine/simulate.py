@@ -1,0 +1,61 @@
+"""Run a scenario in the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+
+from twinloop.engine.compiled import Compiled
+from twinloop.engine.outcome import as_trace, compiled_powers
+from twinloop.scenario import Scenario
+from twinloop.trace import Trace
+from twinloop.trace.errors import TwinloopError
+
+# Often enough to see Ctrl-C and to draw progress, too seldom to be felt.
+_SLICE = 2_000_000
+
+
+def simulate(
+    scenario: Scenario | Compiled,
+    *,
+    power_step: float | None = None,
+    power_per_node: bool = False,
+    decisions: bool = False,
+    allow_code: bool = False,
+    progress: Callable[[int, float], None] | None = None,
+) -> Trace:
+    """Run a scenario in the simulator, and return what happened as a Trace.
+
+    Args:
+        scenario: What to run.
+        power_step: Length of the windows of the `power` table (s); by default a thousandth of the
+            run. The power in a window is the exact mean, whatever its length.
+        power_per_node: Also a row of windows for every node.
+        decisions: Also the table of decisions.
+        allow_code: Whether a policy named as `module:Class` may be imported and run.
+        progress: Called from time to time with the events so far and the time reached (s).
+
+    >>> from twinloop.scenario import Scenario
+    >>> scenario = Scenario(platform="2x8", policy="easy", workload={
+    ...     "generate": {"name": "lublin", "parameters": {"jobs": 50, "nodes": 16}}})
+    >>> trace = simulate(scenario)
+    >>> trace.tasks["status"].unique().to_list()
+    ['completed']
+    """
+    compiled = scenario if isinstance(scenario, Compiled) else None
+    if compiled is None:
+        if not isinstance(scenario, Scenario):
+            kind = type(scenario).__name__
+            raise TwinloopError(
+                f"simulate wants a Scenario, not a {kind}: twinloop.load(...) reads one"
+            )
+        compiled = Compiled(scenario, allow_code=allow_code)
+    began = perf_counter()
+    run = compiled.start(
+        placements=True, use=bool(compiled_powers(compiled)), decisions=decisions
+    )
+    while run.run_on(_SLICE):
+        if progress is not None:
+            progress(run.events, run.now)
+    wall = perf_counter() - began
+    return as_trace(compiled, run, wall=wall, step=power_step, per_node=power_per_node)

@@ -1,0 +1,143 @@
+"""A workload as the columns that the core takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinloop.platform import Platform
+from twinloop.workload import SessionGraphs
+from twinloop.workload.arrays import WorkloadArrays
+from twinloop.workload.workload import Workload
+
+
+def columns(
+    workload: Workload,
+    arrays: WorkloadArrays,
+    platform: Platform,
+    queues: tuple[str, ...],
+    kinds: tuple[str, ...],
+    *,
+    clocks: bool,
+) -> dict[str, Any]:
+    """What the core is told of the tasks; `clocks`: also of the clock that they ask for."""
+    count = len(arrays)
+    offsets, durations, rates = _merged(arrays)
+    children, child_offsets = _children(arrays)
+    asked = workload.tasks["requested_mhz"].fill_null(0.0).to_numpy() / np.maximum(arrays.cores, 1)
+    kind = _codes(arrays.kind.codes, arrays.kind.names, kinds)
+    queue = queue_codes(arrays, queues)
+    priorities = np.array([each.priority for each in platform.queues] + [0.0])
+    ranked = np.where((queue >= 0) & (queue < len(platform.queues)), queue, len(platform.queues))
+    return {
+        "submit": arrays.submit,
+        "cores": arrays.cores,
+        "memory": arrays.memory,
+        "requested_time": arrays.requested_time,
+        "priority": priorities[ranked],
+        "mhz": asked if clocks else np.zeros(count),
+        "nodes": arrays.nodes,
+        "user": arrays.user.codes,
+        "group": arrays.group.codes,
+        "queue": queue,
+        "amounts": np.ascontiguousarray(arrays.amounts.T.reshape(-1)),
+        "work": arrays.work,
+        "limit": arrays.limit,
+        "speed": arrays.speed,
+        "deadline": arrays.deadline,
+        "kind": np.maximum(kind, 0).astype(np.int32),
+        "rejected": np.zeros(count, dtype=np.uint8),
+        "fragment_offsets": offsets,
+        "fragment_duration": durations,
+        "fragment_rate": rates,
+        "parents": np.diff(arrays.parent_offsets),
+        "child_offsets": child_offsets,
+        "children": children,
+    }
+
+
+def queue_codes(arrays: WorkloadArrays, queues: tuple[str, ...]) -> NDArray[np.int32]:
+    """The queue of each task, or where it says none, its partition, by the place of its name."""
+    queue = _codes(arrays.queue.codes, arrays.queue.names, queues)
+    partition = _codes(arrays.partition.codes, arrays.partition.names, queues)
+    return np.where(queue >= 0, queue, partition).astype(np.int32)
+
+
+def queue_names(arrays: WorkloadArrays, platform: Platform) -> tuple[str, ...]:
+    """The names of all queues, those of the platform first."""
+    own = [queue.name for queue in platform.queues]
+    return tuple(dict.fromkeys([*own, *arrays.queue.names]))
+
+
+def over_limits(arrays: WorkloadArrays, platform: Platform, queue: Any) -> NDArray[np.uint8]:
+    """Which tasks ask for more than their queue gives to anybody."""
+    over = np.zeros(len(arrays), dtype=bool)
+    for place, rule in enumerate(platform.queues):
+        for limit, asked in (
+            (rule.max_cores, arrays.cores),
+            (rule.max_nodes, arrays.nodes),
+            (rule.max_memory, arrays.memory),
+            (rule.max_time, arrays.requested_time),
+        ):
+            if limit is not None:
+                over |= (queue == place) & (asked > limit)
+    return over.astype(np.uint8)
+
+
+def session_columns(graphs: SessionGraphs, rows: NDArray[np.int64]) -> dict[str, Any]:
+    """What the core is told of users who wait; `rows`: the task of each job of the graphs."""
+    found = graphs.partition
+    each = np.repeat(np.arange(len(found)), np.diff(found.offsets))
+    offsets, successors = graphs.successors
+    before = np.repeat(np.arange(len(found)), np.diff(offsets))
+    return {
+        "job_offsets": found.offsets,
+        "jobs": rows,
+        "delays": found.submit - found.start[each],
+        "successor_offsets": offsets,
+        "successors": successors,
+        "think_times": found.start[successors] - found.finish[before],
+        "dependencies": np.diff(graphs.offsets),
+        "starts": found.start,
+    }
+
+
+def _codes(
+    codes: NDArray[np.int32], names: tuple[str, ...], wanted: tuple[str, ...]
+) -> NDArray[np.int32]:
+    """The places of names among the wanted ones."""
+    place = {name: i for i, name in enumerate(wanted)}
+    table = np.array([*(place.get(name, -1) for name in names), -1], dtype=np.int32)
+    return table[codes]
+
+
+def _merged(
+    arrays: WorkloadArrays,
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """Fragments, those that follow each other with the same rate as one."""
+    rates, durations, offsets = (
+        arrays.fragment_rate,
+        arrays.fragment_duration,
+        arrays.fragment_offsets,
+    )
+    if not len(rates):
+        return offsets, durations, rates
+    first = np.empty(len(rates), dtype=bool)
+    first[0] = True
+    np.not_equal(rates[1:], rates[:-1], out=first[1:])
+    first[offsets[:-1][np.diff(offsets) > 0]] = True
+    starts = np.flatnonzero(first)
+    if len(starts) == len(rates):
+        return offsets, durations, rates
+    kept = np.concatenate([[0], np.cumsum(first)])
+    return kept[offsets], np.add.reduceat(durations, starts), rates[starts]
+
+
+def _children(arrays: WorkloadArrays) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    count = len(arrays)
+    child = np.repeat(np.arange(count), np.diff(arrays.parent_offsets))
+    order = np.argsort(arrays.parents, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(arrays.parents, minlength=count))])
+    return child[order], offsets.astype(np.int64)

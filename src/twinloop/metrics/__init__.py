@@ -1,0 +1,61 @@
+"""The figures of a trace: waits, makespan, utilisation, energy, lateness, cost.
+
+    from twinloop import metrics
+
+    metrics.figures(trace)                   # all of them, as a table at the prompt
+    metrics.figures(trace, warm_up=86400)    # without the first day
+    metrics.per_user(trace)                  # a frame with a row per user
+    metrics.queue_length(trace)              # a frame with a row per change
+    metrics.difference(before, after)        # how two runs differ
+
+All of them take any Trace, of a real run or a simulated one.
+"""
+
+from twinloop.metrics.catalogue import FIGURES, Figure
+from twinloop.metrics.confidence import BatchMeans, ConfidenceInterval, batch_means, interval
+from twinloop.metrics.difference import Difference, difference
+from twinloop.metrics.distribution import Distribution
+from twinloop.metrics.energy import carbon, energy
+from twinloop.metrics.figures import Figures, figures
+from twinloop.metrics.lateness import Lateness, per_user
+from twinloop.metrics.money import Cost, cost
+from twinloop.metrics.series import (
+    busy_cores,
+    busy_nodes,
+    completions,
+    cores_in_use,
+    queue_length,
+    submissions,
+    terminations,
+    throughput,
+)
+from twinloop.metrics.tasks import per_task
+
+__all__ = [
+    "FIGURES",
+    "BatchMeans",
+    "ConfidenceInterval",
+    "Cost",
+    "Difference",
+    "Distribution",
+    "Figure",
+    "Figures",
+    "Lateness",
+    "batch_means",
+    "busy_cores",
+    "busy_nodes",
+    "carbon",
+    "completions",
+    "cores_in_use",
+    "cost",
+    "difference",
+    "energy",
+    "figures",
+    "interval",
+    "per_task",
+    "per_user",
+    "queue_length",
+    "submissions",
+    "terminations",
+    "throughput",
+]

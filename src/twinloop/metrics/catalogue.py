@@ -1,0 +1,82 @@
+"""The names of all figures, their units and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+
+class Figure(NamedTuple):
+    """One figure: its unit, and its meaning in a line.
+
+    >>> FIGURES["makespan_s"].unit
+    's'
+    """
+
+    unit: str
+    meaning: str
+
+
+#: The quantities of which a distribution over tasks is given, and their units.
+DISTRIBUTIONS: Final = {
+    "wait": ("s", "wait"),
+    "turnaround": ("s", "turnaround"),
+    "slowdown": ("", "slowdown"),
+    "bounded_slowdown": ("", "bounded slowdown"),
+}
+#: What is given of each.
+MEASURES: Final = {
+    "mean": "mean",
+    "p50": "median",
+    "p95": "95th percentile",
+    "p99": "99th percentile",
+    "max": "largest",
+}
+
+
+def with_unit(name: str, unit: str) -> str:
+    """The name of a figure, which ends with its unit.
+
+    >>> with_unit("wait_mean", "s"), with_unit("slowdown_mean", "")
+    ('wait_mean_s', 'slowdown_mean')
+    """
+    return f"{name}_{unit}" if unit else name
+
+
+def _distributions() -> Iterator[tuple[str, Figure]]:
+    for quantity, (unit, called) in DISTRIBUTIONS.items():
+        for measure, said in MEASURES.items():
+            yield with_unit(f"{quantity}_{measure}", unit), Figure(unit, f"{said} {called}")
+
+
+FIGURES: Final[dict[str, Figure]] = {
+    "tasks": Figure("", "tasks counted"),
+    "completed": Figure("", "tasks that completed"),
+    "rejected": Figure("", "tasks that could never fit"),
+    "killed": Figure("", "tasks killed at a limit"),
+    "failed": Figure("", "tasks that failed, the lost among them"),
+    "lost": Figure("", "tasks lost with their machine"),
+    "cancelled": Figure("", "tasks cancelled by their user"),
+    "unknown": Figure("", "tasks of unknown status"),
+    "ran": Figure("", "tasks that were started"),
+    "left_out": Figure("", "tasks submitted in warm-up or from `until` on, not counted"),
+    "makespan_s": Figure("s", "first submission to last end of the tasks that ran"),
+    **dict(_distributions()),
+    "core_s": Figure("core s", "cores held times how long, in the window"),
+    "cores": Figure("cores", "cores of the platform"),
+    "utilisation": Figure("", "core_s over what the cores could give in the window"),
+    "throughput_per_s": Figure("1/s", "tasks that ended per second of the window"),
+    "busy_cores_mean": Figure("cores", "mean number of cores held in the window"),
+    "busy_nodes_mean": Figure("nodes", "mean number of nodes that held a task in the window"),
+    "energy_j": Figure("J", "energy of all nodes"),
+    "energy_per_task_j": Figure("J", "energy per task completed in the window"),
+    "carbon_g": Figure("g", "CO2 equivalent of the energy"),
+    "cost": Figure("", "price of cores and energy, in the currency of the prices"),
+    "cost_cores": Figure("", "price of the cores held"),
+    "cost_energy": Figure("", "price of the energy"),
+    "deadlines": Figure("", "tasks with a deadline"),
+    "deadline_misses": Figure("", "those that did not complete by it"),
+    "lateness_mean_s": Figure("s", "mean lateness of submission"),
+    "lateness_relative": Figure("", "relative lateness"),
+    "lateness_additional_s": Figure("s", "additional lateness"),
+}

@@ -1,0 +1,40 @@
+"""The distribution of a quantity over tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+_LEVELS = (0.5, 0.95, 0.99)
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Mean, percentiles and maximum of a quantity over the tasks where it is known.
+
+    A percentile lies between two values by linear interpolation, NumPy's default (method 7 of
+    Hyndman and Fan 1996): of n sorted values, the p-quantile is at position p (n - 1).
+
+    >>> Distribution.of(pl.Series([4.0, 0.0, None]))
+    Distribution(known=2, mean=2.0, p50=2.0, p95=3.8, p99=3.96, max=4.0)
+    """
+
+    known: int
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+    max: float
+
+    @classmethod
+    def of(cls, values: pl.Series) -> Distribution | None:
+        """The distribution of a column; None where nothing in it is known."""
+        known = np.sort(values.drop_nulls().to_numpy())
+        if not known.size:
+            return None
+        p50, p95, p99 = (float(q) for q in np.quantile(known, _LEVELS))
+        # Values that are all the same have a mean that rounding puts beside them.
+        mean = float(np.clip(known.mean(), known[0], known[-1]))
+        return cls(int(known.size), mean, p50, p95, p99, float(known[-1]))

@@ -1,0 +1,179 @@
+"""Figures over time: queue, cores in use, submissions, completions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import polars as pl
+
+from twinloop.metrics.steps import Boxes, Floats, busy_machines, occupied
+from twinloop.metrics.tasks import per_task
+from twinloop.trace.errors import InputError
+from twinloop.trace.trace import Trace, required
+
+_MOST_BINS = 10_000_000
+
+
+def queue_length(trace: Trace) -> pl.DataFrame:
+    """How many tasks wait: a row per change, `t` and `waiting` from then until the next row.
+
+    A task waits from its submission (with parents: from when it was ready) until its first start;
+    one that never started is not seen here. The area under the curve is the sum of the waits.
+
+    >>> trace = Trace(
+    ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 1.0]}),
+    ...     placements=pl.DataFrame({"task": ["a", "b"], "start": [2.0, 5.0], "end": [3.0, 9.0]}),
+    ... )
+    >>> queue_length(trace).rows()
+    [(0.0, 1), (1.0, 2), (2.0, 1), (5.0, 0)]
+    """
+    waits = per_task(trace).drop_nulls("wait")
+    start, end = waits["queued"].to_numpy(), waits["start"].to_numpy()
+    t, level = Boxes.of(start, end, np.ones(start.size)).steps()
+    return pl.DataFrame({"t": t, "waiting": np.rint(level).astype(np.int64)})
+
+
+def cores_in_use(trace: Trace) -> pl.DataFrame:
+    """How many cores are held: a row per change, `t` and `cores` from then until the next row.
+
+    Where a placement does not say its cores, those that the task asked for count; an execution of
+    unknown size is not seen here. The area under the curve is the core-seconds.
+
+    >>> trace = Trace(placements=pl.DataFrame({"task": ["a", "b"], "cores": [2.0, 1.0],
+    ...     "start": [0.0, 5.0], "end": [10.0, 15.0]}))
+    >>> cores_in_use(trace).rows()
+    [(0.0, 2.0), (5.0, 3.0), (10.0, 1.0), (15.0, 0.0)]
+    """
+    held, _ = occupied(required(trace))
+    t, level = held.steps() if held else ([], [])
+    return pl.DataFrame({"t": t, "cores": level}, schema={"t": pl.Float64, "cores": pl.Float64})
+
+
+def submissions(trace: Trace, bin: float | None = None) -> pl.DataFrame:
+    """Tasks submitted over time, also those that were rejected.
+
+    Columns: `t`, `count` and `total`, those up to then. Without `bin` a row per moment; with it a
+    row per bin of that many seconds from the first submission on, `t` being the end of the bin,
+    which belongs to it.
+
+    >>> trace = Trace(tasks=pl.DataFrame({"id": ["a", "b", "c"], "submit": [0.0, 1.0, 25.0]}))
+    >>> submissions(trace, bin=10).rows()
+    [(10.0, 2, 2), (20.0, 0, 2), (30.0, 1, 3)]
+    """
+    tasks = per_task(trace)
+    return _counted(tasks["submit"], tasks, bin)
+
+
+def completions(trace: Trace, bin: float | None = None) -> pl.DataFrame:
+    """Tasks completed over time, by their last end, as `submissions` gives those submitted.
+
+    >>> trace = Trace(
+    ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 0.0],
+    ...         "status": ["completed", "failed"]}),
+    ...     placements=pl.DataFrame({"task": ["a", "b"], "start": [0.0, 0.0], "end": [3.0, 4.0]}),
+    ... )
+    >>> completions(trace).rows()
+    [(3.0, 1, 1)]
+    """
+    tasks = per_task(trace)
+    done = tasks.filter(pl.col("status") == "completed")
+    return _counted(done["end"], tasks, bin)
+
+
+def terminations(trace: Trace, bin: float | None = None) -> pl.DataFrame:
+    """Tasks that ran and ended, in whatever way, as `submissions` gives those submitted.
+
+    >>> trace = Trace(
+    ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 0.0],
+    ...         "status": ["completed", "failed"]}),
+    ...     placements=pl.DataFrame({"task": ["a", "b"], "start": [0.0, 0.0], "end": [3.0, 4.0]}),
+    ... )
+    >>> terminations(trace)["total"].to_list()
+    [1, 2]
+    """
+    tasks = per_task(trace)
+    return _counted(tasks["end"], tasks, bin)
+
+
+def throughput(trace: Trace, start: float, end: float) -> float:
+    """Tasks that ended per second, in whatever way, after `start` and up to `end`.
+
+    >>> trace = Trace(
+    ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 0.0]}),
+    ...     placements=pl.DataFrame({"task": ["a", "b"], "start": [0.0, 0.0], "end": [3.0, 40.0]}),
+    ... )
+    >>> throughput(trace, 0, 10)
+    0.1
+    """
+    length = _window(start, end)
+    return ended_between(per_task(trace)["end"], start, end) / length
+
+
+def busy_cores(trace: Trace, start: float, end: float) -> float | None:
+    """The mean number of cores held between two moments; None where no execution says its size.
+
+    >>> trace = Trace(placements=pl.DataFrame({"task": ["a"], "cores": [4.0], "start": [5.0],
+    ...     "end": [20.0]}))
+    >>> busy_cores(trace, 0, 10)
+    2.0
+    """
+    length = _window(start, end)
+    held, _ = occupied(required(trace))
+    return None if held is None else held.area(start, end) / length
+
+
+def busy_nodes(trace: Trace, start: float, end: float) -> float | None:
+    """The mean number of nodes that held any task between two moments; None where not known.
+
+    >>> trace = Trace(placements=pl.DataFrame({"task": ["a", "b"], "machine": ["n1", "n1"],
+    ...     "start": [5.0, 6.0], "end": [10.0, 8.0]}))
+    >>> busy_nodes(trace, 0, 10)
+    0.5
+    """
+    length = _window(start, end)
+    boxes = busy_machines(required(trace))
+    return None if boxes is None else boxes.area(start, end) / length
+
+
+def ended_between(ends: pl.Series, start: float, end: float) -> int:
+    """How many of the ends lie after `start` and not after `end`.
+
+    >>> ended_between(pl.Series([0.0, 5.0, None]), 0.0, 5.0)
+    1
+    """
+    return int(((ends > start) & (ends <= end)).sum())
+
+
+def _window(start: float, end: float) -> float:
+    if not (math.isfinite(start) and math.isfinite(end) and start < end):
+        raise InputError(
+            f"from {start} s to {end} s is no window of time",
+            field="start and end",
+            remedy="the end lies after the start",
+        )
+    return end - start
+
+
+def _counted(times: pl.Series, tasks: pl.DataFrame, bin: float | None) -> pl.DataFrame:
+    known: Floats = times.drop_nulls().to_numpy()
+    moments: Floats
+    if bin is None:
+        moments, count = np.unique(known, return_counts=True)
+    else:
+        if not (math.isfinite(bin) and bin > 0):
+            raise InputError(f"{bin} is no length of time", field="bin", remedy="seconds above 0")
+        origin = tasks["submit"].min()
+        begin = float(origin) if isinstance(origin, float) else float(known.min(initial=np.inf))
+        # A moment between two bins belongs to the first, so that `total` holds at `t`.
+        number = np.maximum(np.ceil((known - begin) / bin).astype(np.int64) - 1, 0)
+        if number.max(initial=0) >= _MOST_BINS:
+            raise InputError(
+                f"{bin} s would make {number.max() + 1:,} bins", field="bin", remedy="longer bins"
+            )
+        count = np.bincount(number)
+        moments = begin + bin * np.arange(1, count.size + 1, dtype=np.float64)
+    return pl.DataFrame(
+        {"t": moments, "count": count, "total": np.cumsum(count)},
+        schema={"t": pl.Float64, "count": pl.Int64, "total": pl.Int64},
+    )

@@ -1,0 +1,194 @@
+"""Policies by name: the built-ins, those of plug-ins, and Python code where it is allowed."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from importlib.metadata import entry_points
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+from twinloop.platform import DescriptionError
+from twinloop.platform.address import nearest, written
+from twinloop.policy import batch, placing
+from twinloop.policy.interface import Policy
+from twinloop.policy.native import BuiltIn
+from twinloop.trace.errors import InputError
+
+AnyPolicy: TypeAlias = BuiltIn | Policy
+
+#: The entry points through which an installed package offers policies.
+GROUP: Final = "twinloop.policies"
+
+_BUILT_IN: Final[Mapping[str, type[BuiltIn]]] = MappingProxyType(
+    {
+        kind.name: kind
+        for kind in (
+            placing.Fifo, batch.Fcfs, batch.Easy, batch.EasyTime, batch.Conservative, batch.Sjf,
+            batch.Ljf, batch.Priority, batch.FairShare, placing.FirstFit, placing.BestFit,
+            placing.WorstFit, placing.PackIc, placing.SpreadIc, placing.SpreadVcpu,
+            placing.BaselineIc1, placing.Filter, placing.Random, placing.RoundRobin,
+        )
+    }
+)  # fmt: skip
+
+#: The names of the built-in policies.
+POLICIES: Final = tuple(_BUILT_IN)
+
+#: What names Python code: `module:Class`.
+CODE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
+
+
+def policies() -> Mapping[str, type[BuiltIn]]:
+    """The built-in policies by name.
+
+    >>> list(policies()["fair-share"].model_fields)
+    ['backfill', 'depth', 'compress', 'half_life', 'share_by']
+    """
+    return _BUILT_IN
+
+
+def policy(name: str, /, **options: Any) -> AnyPolicy:
+    """The policy of this name, built in or from a plug-in, with these options.
+
+    >>> policy("conservative", compress=False)
+    Conservative(depth=0, compress=False)
+    >>> policy("esay")
+    Traceback (most recent call last):
+    twinloop.trace.errors.InputError: no policy is called 'esay' (did you mean 'easy'?)
+    >>> policy("easy", dept=3)
+    Traceback (most recent call last):
+    twinloop.platform.problems.DescriptionError: dept: is no option of 'easy'
+        (did you mean 'depth'? options: depth)
+    """
+    return resolve(name, options)
+
+
+def resolve(
+    name: str, options: Mapping[str, Any] | None = None, *, allow_code: bool = False
+) -> AnyPolicy:
+    """The policy that a name and its options stand for.
+
+    Args:
+        name: Of a built-in policy, of one that an installed package offers, or `module:Class`.
+        options: Its options; the others are as usual.
+        allow_code: Whether `module:Class` may be imported and run.
+
+    >>> resolve("my.policies:Mine")
+    Traceback (most recent call last):
+    twinloop.trace.errors.InputError: 'my.policies:Mine' is Python code, which runs only with leave
+        (--allow-code on the command line, allow_code=True in Python)
+    """
+    kind = _BUILT_IN.get(name)
+    if kind is not None:
+        return _described(name, kind, options or {})
+    check_name(name)
+    if CODE.fullmatch(name):
+        if not allow_code:
+            raise InputError(
+                f"'{name}' is Python code, which runs only with leave",
+                remedy="--allow-code on the command line, allow_code=True in Python",
+            )
+        found = _imported(name)
+    else:
+        found = _loaded(name)
+    if isinstance(found, type) and issubclass(found, BuiltIn):
+        return _described(name, found, options or {})
+    if isinstance(found, type) and issubclass(found, Policy):
+        return _constructed(name, found, options or {})
+    raise InputError(
+        f"'{name}' is no class of policies", remedy="derive it from twinloop.policy.Policy"
+    )
+
+
+def check_name(name: str) -> None:
+    """Refuse what is the name of no policy. No code is imported for it."""
+    if name in _BUILT_IN or CODE.fullmatch(name):
+        return
+    offered = [entry.name for entry in entry_points(group=GROUP)]
+    if name not in offered:
+        known = [*_BUILT_IN, *offered]
+        raise InputError(f"no policy is called '{name}'", remedy=nearest(name, known))
+
+
+def _loaded(name: str) -> Any:
+    offered = {entry.value: entry for entry in entry_points(group=GROUP, name=name)}
+    if len(offered) > 1:
+        raise InputError(
+            f"several plug-ins call a policy '{name}': {', '.join(sorted(offered))}",
+            remedy="uninstall all but one",
+        )
+    ((value, entry),) = offered.items()
+    try:
+        return entry.load()
+    except Exception as error:  # whatever the code of others raises while it is imported
+        raise InputError(
+            f"the plug-in '{name}' ({value}) cannot be loaded: {_said(error)}"
+        ) from error
+
+
+def _imported(name: str) -> Any:
+    module_name, _, class_name = name.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # whatever the code of others raises while it is imported
+        raise InputError(f"'{module_name}' cannot be imported: {_said(error)}") from error
+    if not hasattr(module, class_name):
+        classes = [key for key, value in vars(module).items() if isinstance(value, type)]
+        raise InputError(
+            f"'{module_name}' has no class '{class_name}'", remedy=nearest(class_name, classes)
+        )
+    return getattr(module, class_name)
+
+
+def _described(name: str, kind: type[BuiltIn], options: Mapping[str, Any]) -> BuiltIn:
+    known = list(kind.model_fields)
+    problems: list[InputError] = [
+        _unknown(name, key, known) for key in options if key not in kind.model_fields
+    ]
+    try:
+        made = kind.from_dict({key: options[key] for key in options if key in kind.model_fields})
+    except DescriptionError as error:
+        problems += error.problems
+    if problems:
+        raise DescriptionError(problems)
+    return made
+
+
+def _constructed(name: str, kind: type[Policy], options: Mapping[str, Any]) -> Policy:
+    parameters = inspect.signature(kind).parameters
+    named = {
+        key: parameter
+        for key, parameter in parameters.items()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    }
+    open_ended = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    problems = [
+        InputError("is missing", field=key, remedy=f"'{name}' needs it")
+        for key, parameter in named.items()
+        if parameter.default is parameter.empty and key not in options
+    ]
+    if not open_ended:
+        problems += [_unknown(name, key, list(named)) for key in options if key not in named]
+    if problems:
+        raise DescriptionError(problems)
+    try:
+        return kind(**options)
+    except InputError:
+        raise
+    except Exception as error:  # whatever the constructor of others raises
+        raise InputError(f"'{name}' cannot be made with its options: {_said(error)}") from error
+
+
+def _unknown(name: str, key: str, known: list[str]) -> InputError:
+    close = get_close_matches(key, known, n=1)
+    meant = f"did you mean '{close[0]}'? " if close else ""
+    remedy = f"{meant}options: {', '.join(known)}" if known else "it has no options"
+    return InputError(f"is no option of '{name}'", field=written((key,)), remedy=remedy)
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,65 @@
+"""Which cores of a machine a task is drawn on, where nobody recorded it."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+
+Span = tuple[float, float]
+
+
+def packed(
+    boxes: Iterable[tuple[float, float, float]], capacity: float
+) -> Iterator[tuple[int, list[Span]]]:
+    """For each box (start, end, cores) its number and the spans of cores that it is drawn on.
+
+    A box takes the lowest free span that is wide enough, else several; beyond the capacity only
+    where more is in use than there is. No two boxes ever lie on each other.
+
+    >>> list(packed([(0, 2, 1), (0, 9, 1), (2, 9, 2)], capacity=3))
+    [(0, [(0.0, 1.0)]), (1, [(1.0, 2.0)]), (2, [(0.0, 1.0), (2.0, 3.0)])]
+    """
+    free: list[Span] = [(0.0, float(capacity)), (float(capacity), float("inf"))]
+    running: list[tuple[float, int, list[Span]]] = []
+    ordered = sorted(enumerate(boxes), key=lambda item: item[1][:2])
+    for number, (start, end, cores) in ordered:
+        while running and running[0][0] <= start:
+            for span in heapq.heappop(running)[2]:
+                free = _released(free, span, capacity)
+        spans, free = _taken(free, float(cores), capacity)
+        # What takes no time, or no core, leaves nothing in use.
+        if end > start:
+            heapq.heappush(running, (end, number, spans))
+        else:
+            for span in spans:
+                free = _released(free, span, capacity)
+        yield number, spans
+
+
+def _taken(free: list[Span], cores: float, capacity: float) -> tuple[list[Span], list[Span]]:
+    if cores <= 0:
+        return [(free[0][0], free[0][0])], free
+    for at, (low, high) in enumerate(free):
+        if high <= capacity and high - low >= cores:
+            rest = [(low + cores, high)] if high - low > cores else []
+            return [(low, low + cores)], free[:at] + rest + free[at + 1 :]
+    spans: list[Span] = []
+    while cores > 1e-9:
+        (low, high), free = free[0], free[1:]
+        top = min(high, low + cores)
+        spans.append((low, top))
+        cores -= top - low
+        if top < high:
+            free = [(top, high), *free]
+    return spans, free
+
+
+def _released(free: list[Span], span: Span, capacity: float) -> list[Span]:
+    """The free spans with one more, those that touch made one, but never across the capacity."""
+    merged: list[Span] = []
+    for low, high in sorted([*free, span]):
+        if merged and merged[-1][1] == low and low != capacity:
+            merged[-1] = (merged[-1][0], high)
+        elif high > low:
+            merged.append((low, high))
+    return merged

@@ -1,0 +1,100 @@
+"""Step functions of time: exact, averaged in bins, or thinned without losing an extreme."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from twinloop.metrics.steps import Boxes, Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """A quantity that changes in steps: `level[i]` from `t[i]` on, until `t[i + 1]`.
+
+    >>> Steps(np.array([0.0, 2.0]), np.array([3.0, 0.0])).area
+    6.0
+    """
+
+    t: Floats
+    level: Floats
+
+    @classmethod
+    def of(cls, boxes: Boxes) -> Steps:
+        """The sum of the heights of boxes over time.
+
+        >>> boxes = Boxes.of(np.array([0.0, 2.0]), np.array([4.0, 3.0]), np.array([1.0, 5.0]))
+        >>> Steps.of(boxes).level.tolist()
+        [1.0, 6.0, 1.0, 0.0]
+        """
+        return cls(*boxes.steps())
+
+    @property
+    def area(self) -> float:
+        """The integral from the first step to the last."""
+        return float(self.level[:-1] @ np.diff(self.t))
+
+    def means(self, edges: Floats) -> Floats:
+        """The mean level between each two edges; before the first step it is zero.
+
+        >>> Steps(np.array([0.0, 1.0]), np.array([4.0, 0.0])).means(np.array([0.0, 2.0])).tolist()
+        [2.0]
+        """
+        if not self.t.size:
+            return np.zeros(edges.size - 1)
+        t = np.append(self.t, max(self.t[-1], edges[-1]) + 1.0)
+        integral = np.concatenate([[0.0], np.cumsum(self.level * np.diff(t))])
+        means: Floats = np.diff(np.interp(edges, t, integral)) / np.diff(edges)
+        return means
+
+    def thinned(self, bins: int) -> Steps:
+        """Of each bin of time only the first and the last step, the lowest and the highest level.
+
+        Drawn at most `bins` pixels wide, the curve is the same; every extreme is kept, at its
+        time. A curve with fewer steps than would be kept stays as it is.
+
+        >>> steps = Steps(np.arange(1000.0), np.arange(1000.0) % 7)
+        >>> thin = steps.thinned(10)
+        >>> len(thin.t) <= 40, float(thin.level.max()), float(thin.level.min())
+        (True, 6.0, 0.0)
+        """
+        if self.t.size <= 4 * bins:
+            return self
+        width = (self.t[-1] - self.t[0]) / bins
+        bin_of = np.minimum(((self.t - self.t[0]) / width).astype(np.int64), bins - 1)
+        first = np.flatnonzero(np.diff(bin_of, prepend=-1))
+        last = np.append(first[1:], self.t.size) - 1
+        order = np.lexsort((self.level, bin_of))
+        kept = np.unique(np.concatenate([first, last, order[first], order[last]]))
+        return Steps(self.t[kept], self.level[kept])
+
+
+def means_by_row(
+    row: npt.NDArray[np.int64], start: Floats, end: Floats, height: Floats, rows: int, edges: Floats
+) -> Floats:
+    """The mean of the sum of boxes, by row and bin: `rows` x (`edges` - 1), exact.
+
+    The edges are equally far apart; what a box has outside of them does not count.
+
+    >>> means_by_row(np.array([0, 1]), np.array([0.0, 1.0]), np.array([3.0, 2.0]),
+    ...              np.array([1.0, 4.0]), 2, np.array([0.0, 2.0, 4.0])).tolist()
+    [[1.0, 0.5], [2.0, 0.0]]
+    """
+    bins = edges.size - 1
+    start, end = np.clip(start, edges[0], edges[-1]), np.clip(end, edges[0], edges[-1])
+    first = np.clip(np.searchsorted(edges, start, side="right") - 1, 0, bins - 1)
+    last = np.clip(np.searchsorted(edges, end, side="right") - 1, 0, bins - 1)
+    inside = first == last
+    amount = np.zeros((rows, bins))
+    head = np.where(inside, end - start, edges[first + 1] - start)
+    np.add.at(amount, (row, first), height * head)
+    np.add.at(amount, (row, last), np.where(inside, 0.0, height * (end - edges[last])))
+    # The bins in between are covered whole.
+    cover = np.zeros((rows, bins + 1))
+    np.add.at(cover, (row, first + 1), np.where(inside, 0.0, height))
+    np.add.at(cover, (row, last), np.where(inside, 0.0, -height))
+    width = np.diff(edges)
+    means: Floats = amount / width + np.cumsum(cover, axis=1)[:, :-1]
+    return means

@@ -1,0 +1,163 @@
+"""A small run as one still picture: Gantt, cores in use and queue in SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from html import escape
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from twinloop.report import colours, words
+from twinloop.report.axis import TimeAxis
+from twinloop.report.bands import LABELS, UNRECORDED, Bands
+from twinloop.report.curves import available, in_use, waiting
+from twinloop.report.executions import drawable, executions
+from twinloop.report.steps import Steps
+from twinloop.trace import Trace
+from twinloop.trace.errors import InputError
+from twinloop.trace.trace import required
+
+#: More tasks than this cannot be told apart in a still picture.
+TASKS: Final = 300
+
+_WIDTH, _LEFT, _RIGHT = 800.0, 76.0, 12.0
+_GANTT, _CURVE, _GAP, _TOP = 260.0, 70.0, 34.0, 24.0
+#: Read well on white and on black alike.
+_INK: Final = "#7d858f"
+
+
+def run_svg(trace: Trace) -> str:
+    """A run of at most 300 tasks as an SVG picture: Gantt, cores in use, waiting tasks.
+
+    It has no background and its colours suit a light page and a dark one; nothing in it moves or
+    is loaded from elsewhere.
+
+    >>> import polars as pl
+    >>> trace = Trace(
+    ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 0.0]}),
+    ...     placements=pl.DataFrame({"task": ["a", "b"], "start": [0.0, 5.0], "end": [5.0, 9.0]}),
+    ... )
+    >>> picture = run_svg(trace)
+    >>> picture.count('class="task"')
+    2
+    """
+    ran = drawable(executions(required(trace)))
+    tasks = ran["task"].n_unique()
+    if tasks > TASKS:
+        raise InputError(
+            f"{tasks:,} tasks are too many for a still picture of at most {TASKS}",
+            remedy="run_page draws any number",
+        )
+    busy = in_use(ran)
+    queue = Steps(busy.t[:0], busy.level[:0])
+    with suppress(InputError):  # a record without submissions
+        queue, _ = waiting(trace)
+    moments = np.concatenate([busy.t, queue.t])
+    first, last = float(moments.min()), float(moments.max())
+    place = _Place(first, last)
+    there = available(trace, first, last)
+    parts = [*_gantt(trace, ran, place)]
+    top = _TOP + _GANTT + _GAP
+    parts += _curve("cores in use", busy, place, top, colours.CURVE, there)
+    top += _CURVE + _GAP
+    parts += _curve("waiting tasks", queue, place, top, colours.SECOND, None)
+    top += _CURVE
+    axis = TimeAxis.of(trace, last - first)
+    parts.append(_text(_LEFT, top + 16, axis.said(first), "start"))
+    parts.append(_text(_WIDTH - _RIGHT, top + 16, axis.said(last), "end"))
+    height = top + 26
+    said = f"{words.count(tasks, 'task')} over {words.duration(last - first)}"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:g} {height:g}" '
+        f'role="img" font-family="system-ui, sans-serif" font-size="11" fill="{_INK}">\n'
+        f"<title>{escape(said)}: tasks on machines, cores in use, waiting tasks</title>\n"
+        + "\n".join(parts)
+        + "\n</svg>\n"
+    )
+
+
+class _Place:
+    """Where a time lies from left to right."""
+
+    def __init__(self, first: float, last: float) -> None:
+        self._first, self._scale = first, (_WIDTH - _LEFT - _RIGHT) / ((last - first) or 1.0)
+
+    def x(self, t: float) -> float:
+        return _LEFT + (t - self._first) * self._scale
+
+
+def _gantt(trace: Trace, ran: pl.DataFrame, place: _Place) -> Iterator[str]:
+    bands = Bands.of(trace, ran)
+    by = colours.chosen(ran, None)
+    groups = colours.grouped(ran, by).filter(pl.col("members") == 1)
+    colour = {
+        group: colours.colour_of(by, label, at, 1)
+        for at, (group, label) in enumerate(groups.select("group", "label").rows())
+    }
+    top = max(high for _, high in bands.rows.values()) or 1.0
+    scale = _GANTT / top
+    yield _text(_LEFT, _TOP - 8, f"tasks on machines, coloured by {by}", "start")
+    keys = ran.select(colours.key(by))[:, 0].to_list()
+    rows = ran.select("task", "cores", "start", "end").rows()
+    for number, low, high in bands.pieces.rows():
+        task, cores, start, end = rows[number]
+        width = max(place.x(end) - place.x(start), 0.5)
+        said = f"{task}: {words.number(cores)} cores, {words.duration(end - start)}"
+        yield (
+            f'<rect class="task" x="{place.x(start):.2f}" y="{_TOP + low * scale:.2f}" '
+            f'width="{width:.2f}" height="{max((high - low) * scale, 0.3):.2f}" '
+            f'fill="{colour.get(keys[number], colours.OTHERS)}" '
+            f'stroke="{_INK}" stroke-width="0.4"><title>{escape(said)}</title></rect>'
+        )
+    every = -(-len(bands.rows) // min(LABELS, int(_GANTT / 12)))
+    for at, (name, (low, high)) in enumerate(bands.rows.items()):
+        if at:
+            y = _TOP + low * scale
+            yield _line(_LEFT, y, _WIDTH - _RIGHT, y, 'stroke-opacity="0.35"')
+        if name == UNRECORDED:
+            yield _text(_LEFT - 6, _TOP + 10, f"{words.number(high - low)} cores", "end")
+        elif at % every == 0:
+            label = name if len(name) <= 11 else name[:10] + "…"
+            yield _text(_LEFT - 6, _TOP + (low + high) / 2 * scale + 4, label, "end")
+    yield _line(_LEFT, _TOP, _LEFT, _TOP + _GANTT)
+    yield _line(_LEFT, _TOP + _GANTT, _WIDTH - _RIGHT, _TOP + _GANTT)
+
+
+def _curve(
+    title: str, steps: Steps, place: _Place, top: float, colour: str, limit: Steps | None
+) -> Iterator[str]:
+    most = float(steps.level.max(initial=0.0))
+    high = max(most, float(limit.level.max()) if limit is not None else 0.0) or 1.0
+    bottom = top + _CURVE
+
+    def path(curve: Steps) -> str:
+        x = np.repeat([place.x(t) for t in curve.t], 2)[1:]
+        y = np.repeat(bottom - curve.level / high * _CURVE, 2)[:-1]
+        return " ".join(f"{a:.2f},{b:.2f}" for a, b in zip(x, y, strict=True))
+
+    yield _text(_LEFT, top - 8, title, "start")
+    yield _text(_LEFT - 6, top + 8, words.number(high), "end")
+    yield _text(_LEFT - 6, bottom, "0", "end")
+    if steps.t.size:
+        start, end = place.x(steps.t[0]), place.x(steps.t[-1])
+        area = f"{start:.2f},{bottom:.2f} {path(steps)} {end:.2f},{bottom:.2f}"
+        yield f'<polygon points="{area}" fill="{colour}" fill-opacity="0.25"/>'
+        yield f'<polyline points="{path(steps)}" fill="none" stroke="{colour}"/>'
+    if limit is not None:
+        yield (
+            f'<polyline points="{path(limit)}" fill="none" stroke="{_INK}" stroke-dasharray="3 3"/>'
+        )
+    yield _line(_LEFT, top, _LEFT, bottom)
+    yield _line(_LEFT, bottom, _WIDTH - _RIGHT, bottom)
+
+
+def _text(x: float, y: float, said: str, anchor: str) -> str:
+    return f'<text x="{x:.2f}" y="{y:.2f}" text-anchor="{anchor}">{escape(said)}</text>'
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, more: str = "") -> str:
+    at = f'x1="{x1:.2f}" y1="{y1:.2f}" x2="{x2:.2f}" y2="{y2:.2f}"'
+    return f'<line {at} stroke="{_INK}" {more}/>'.replace(" />", "/>")

@@ -1,0 +1,148 @@
+"""Recorded failures of nodes: CSV, and the failure traces of OpenDC."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from twinloop.platform.address import nearest
+from twinloop.platform.quantities import DURATION, plain
+from twinloop.trace.errors import FormatError, InputError
+from twinloop.trace.files import first_bytes
+from twinloop.trace.formats import parquet
+from twinloop.trace.formats.opendc import read_failures
+from twinloop.trace.formats.text_rows import LATEST, lines, unreadable
+from twinloop.workload.generate.draws import Draws, Integers
+from twinloop.workload.generate.elementary import Floats
+
+#: Places of nodes, and begin and end of a failure of each.
+Part = tuple[Integers, Floats, Floats]
+
+_COLUMNS = ("node", "start", "end")
+
+
+def recorded(path: str | Path, nodes: Sequence[str], horizon: float, seed: int) -> pl.DataFrame:
+    """The failures of a file that begin before the horizon.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     file = Path(there, "failures.csv")
+    ...     _ = file.write_text("node,start,end\\nb,1h,2h\\na,60,90\\nb,100000,200000\\n")
+    ...     recorded(file, ["a", "b"], horizon=86400.0, seed=0).rows()
+    [('a', 60.0, 90.0), ('b', 3600.0, 7200.0)]
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError("is no file" if path.exists() else "does not exist", file=path)
+    if first_bytes(path, len(parquet.MAGIC)) == parquet.MAGIC:
+        return framed(nodes, _struck(path, nodes, horizon, seed))
+    places = {node: place for place, node in enumerate(nodes)}
+    rows = [row for row in _rows(path, places) if row[1] < horizon]
+    place, start, end = zip(*rows, strict=True) if rows else ((), (), ())
+    part = (np.asarray(place, dtype=np.int64), np.asarray(start), np.asarray(end))
+    return framed(nodes, [part])
+
+
+def framed(nodes: Sequence[str], parts: Iterable[Part]) -> pl.DataFrame:
+    """The failures as a frame; those of one node that overlap or touch become one."""
+    parts = [(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0)), *parts]
+    place, start, end = (np.concatenate(column) for column in zip(*parts, strict=True))
+    # A failure is a new one where it begins after the end of all before it on its node.
+    latest = pl.col("end").cum_max().shift(1).over("place")
+    found = (
+        pl.DataFrame({"place": place, "start": start, "end": end})
+        .sort("place", "start", "end")
+        .with_columns(failure=(pl.col("start") > latest).fill_null(True).cum_sum())
+        .group_by("failure")
+        .agg(pl.col("place", "start").first(), pl.col("end").max())
+        .sort("start", "place")
+    )
+    names = pl.Series("node", list(nodes), dtype=pl.String)
+    return found.select(names.gather(found["place"]), "start", "end")
+
+
+def _rows(path: Path, places: dict[str, int]) -> Iterator[tuple[int, float, float]]:
+    header: list[str] | None = None
+    for number, text in lines(path):
+        if unreadable(text):
+            raise InputError("is no text in UTF-8", file=path, line=number)
+        if not text.strip():
+            continue
+        cells = [cell.strip() for cell in next(csv.reader([text]))]
+        if header is None:
+            header = _header(cells, path, number)
+            continue
+        if len(cells) != len(header):
+            raise InputError(f"has {len(cells)} cells, not {len(header)}", file=path, line=number)
+        yield _row(dict(zip(header, cells, strict=True)), places, path, number)
+    if header is None:
+        raise FormatError("is empty", file=path, remedy=f"first line: {','.join(_COLUMNS)}")
+
+
+def _header(cells: list[str], path: Path, number: int) -> list[str]:
+    for name in _COLUMNS:
+        if cells.count(name) != 1:
+            raise FormatError(
+                f"has {'no' if name not in cells else 'more than one'} column '{name}'",
+                file=path,
+                line=number,
+                remedy=f"first line: {','.join(_COLUMNS)}",
+            )
+    return cells
+
+
+def _row(
+    cells: dict[str, str], places: dict[str, int], path: Path, number: int
+) -> tuple[int, float, float]:
+    node = cells["node"]
+    if node not in places:
+        raise InputError(
+            f"the platform has no node '{node}'",
+            file=path,
+            line=number,
+            field="node",
+            remedy=nearest(node, list(places)),
+        )
+    times = []
+    for name in ("start", "end"):
+        try:
+            time = DURATION.read(cells[name])
+        except InputError as error:
+            raise InputError(
+                error.problem, file=path, line=number, field=name, remedy=error.remedy
+            ) from None
+        if not 0 <= time <= LATEST:
+            raise InputError(f"{plain(time)} s is no time", file=path, line=number, field=name)
+        times.append(time)
+    start, end = times
+    if end < start:
+        raise InputError(
+            f"{plain(end)} s is before the start, {plain(start)} s",
+            file=path,
+            line=number,
+            field="end",
+        )
+    return places[node], start, end
+
+
+def _struck(path: Path, nodes: Sequence[str], horizon: float, seed: int) -> Iterator[Part]:
+    """The failures of OpenDC's trace, one part each."""
+    failures = read_failures(path)
+    ends = (failures["interval"] + failures["duration"]).cum_sum()
+    failures = failures.with_columns(end=ends, start=ends - failures["duration"])
+    failures = failures.filter(pl.col("start") < horizon)
+    # Each node has figures of its own, one per failure: those with the smallest are struck.
+    lots = np.empty((len(nodes), failures.height))
+    for place, node in enumerate(nodes):
+        lots[place] = Draws(seed, f"failures of {node}").uniform(failures.height)
+    for column, (start, end, share) in enumerate(
+        failures.select("start", "end", "share").iter_rows()
+    ):
+        # A share such as 0.29 of 100 is a hair less than 29 in floating point.
+        count = int(share * len(nodes) + 1e-9)
+        struck = np.sort(np.argsort(lots[:, column], kind="stable")[:count])
+        yield struck, np.full(count, start), np.full(count, end)

@@ -1,0 +1,183 @@
+"""The page of a run is whole: it loads nothing, hides nothing and believes no name."""
+
+import base64
+import gzip
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.report.runs import core_seconds, drawn_tasks, fcfs
+from twinloop.report import run_page
+from twinloop.trace import Cleaning, InputError, Manifest, Source, SourceFile, Trace
+
+EVIL = "<script>alert('x')</script><a href=\"https://evil.example\">%{x}</a>&amp;"
+VOID = {"meta", "br", "link", "img", "input", "hr"}
+
+
+class Reader(HTMLParser):
+    """Tags, attributes and text of a page; an end without a begin is an error."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.inside: list[str] = []
+        self.text = ""
+        self.scripts: dict[str | None, str] = {}
+        self.feed(text)
+        self.close()
+        assert not self.inside, f"never closed: {self.inside}"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.inside.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.inside.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.inside and self.inside[-1] == "script":
+            name = self.tags[-1][1].get("id")
+            self.scripts[name] = self.scripts.get(name, "") + data
+        else:
+            self.text += data
+
+
+def unpacked(page: Reader, name: str) -> str:
+    return gzip.decompress(base64.b64decode(page.scripts[name])).decode()
+
+
+def pictures(page: Reader) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(unpacked(page, "pictures"))
+    return found
+
+
+def written(trace: Trace, folder: Path, **options: str) -> tuple[str, Reader]:
+    text = run_page(trace, folder / "run.html", **options).read_text(encoding="utf-8")
+    return text, Reader(text)
+
+
+def powered(trace: Trace) -> Trace:
+    return trace.replace(power=pl.DataFrame({"t": [60.0, 120.0], "dt": 60.0, "watts": 90.0}))
+
+
+def test_the_page_has_all_pictures_and_the_figures(tmp_path: Path) -> None:
+    trace = powered(fcfs(drawn_tasks(100)))
+    _, page = written(trace, tmp_path)
+    assert list(pictures(page)) == ["gantt", "queue", "utilisation", "power", "waits"]
+    drawn = {attrs["id"] for _, attrs in page.tags if attrs.get("class") == "picture"}
+    assert drawn == set(pictures(page))
+    ends, submits = trace.placements["end"], trace.tasks["submit"]
+    share = core_seconds(trace) / (8 * (ends.max() - submits.min()))  # type: ignore[operator]
+    assert f"{100 * share:.3g} %" in page.text
+    for name in ("makespan", "wait, mean", "wait, 95 %", "bounded slowdown, mean"):
+        assert name in page.text
+
+
+def test_the_page_loads_nothing(tmp_path: Path) -> None:
+    text, page = written(powered(fcfs(drawn_tasks(20))), tmp_path)
+    for tag, attrs in page.tags:
+        assert tag not in {"link", "img", "iframe", "object", "embed", "base", "form"}
+        assert not {"src", "href", "srcset", "action", "data"} & set(attrs)
+    assert not re.search(r"https?:|url\(|@import|fetch\(|XMLHttpRequest|import\(", text)
+    (policy,) = (a["content"] for _, a in page.tags if a.get("http-equiv"))
+    assert policy is not None
+    assert policy.startswith("default-src 'none';")
+
+
+def test_plotly_is_there_once_and_whole(tmp_path: Path) -> None:
+    from plotly.offline import get_plotlyjs
+
+    _, page = written(fcfs(drawn_tasks(20)), tmp_path)
+    assert [attrs.get("id") for tag, attrs in page.tags if tag == "script"] == [
+        "plotly", "pictures", None,
+    ]  # fmt: skip
+    assert unpacked(page, "plotly") == get_plotlyjs()
+
+
+def test_no_name_becomes_markup(tmp_path: Path) -> None:
+    trace = powered(fcfs(drawn_tasks(30)))
+    evil = pl.lit(EVIL)
+    trace = trace.replace(
+        tasks=trace.tasks.with_columns(id=pl.lit(EVIL) + pl.col("id"), user=evil, queue=evil),
+        placements=trace.placements.with_columns(
+            task=pl.lit(EVIL) + pl.col("task"), machine=evil, reason=evil
+        ),
+        nodes=trace.nodes.with_columns(node=pl.lit(EVIL) + pl.col("node")),
+        manifest=Manifest(
+            source=Source(
+                format=EVIL, files=(SourceFile(name=EVIL, size=1, sha256="0" * 64),)
+            ),
+            cleaned=(Cleaning(kind="skipped", what=EVIL, count=1, examples=(EVIL,)),),
+            facts={"run": {"policy": EVIL}},
+        ),
+    )  # fmt: skip
+    text, page = written(trace, tmp_path)
+    assert sum(tag == "script" for tag, _ in page.tags) == 3
+    assert not any(tag == "a" for tag, _ in page.tags)
+    assert EVIL not in text
+    # Plotly takes a little HTML in its texts, links among it.
+    said = json.dumps(pictures(page))
+    assert "<a" not in said
+    assert "<script" not in said
+    assert page.text.count("<script>alert") >= 3
+
+
+def test_what_was_cleaned_is_on_the_page(tmp_path: Path) -> None:
+    notes = (
+        Cleaning(kind="skipped", what="lines with too few fields", count=1234, examples=("a:7",)),
+        Cleaning(kind="invented", what="ends of tasks", count=2),
+    )
+    _, page = written(fcfs([(0.0, 5.0, 1)], manifest=Manifest(cleaned=notes)), tmp_path)
+    for said in ("skipped", "1,234", "lines with too few fields", "a:7", "invented"):
+        assert said in page.text
+
+
+def test_what_a_trace_does_not_have_is_said(tmp_path: Path) -> None:
+    _, page = written(Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]})), tmp_path)
+    assert pictures(page) == {}
+    for said in ("no execution has a start", "no queue", "no power", "no waits"):
+        assert said in page.text
+
+
+def test_pictures_over_time_show_the_same_time(tmp_path: Path) -> None:
+    _, page = written(powered(fcfs(drawn_tasks(100))), tmp_path)
+    over_time = [p for name, p in pictures(page).items() if name != "waits"]
+    assert len({tuple(p["layout"]["xaxis"]["range"]) for p in over_time}) == 1
+    assert len({p["layout"]["xaxis"]["title"]["text"] for p in over_time}) == 1
+
+
+def test_the_same_trace_gives_the_same_bytes(tmp_path: Path) -> None:
+    trace = fcfs(drawn_tasks(50))
+    one, two = (run_page(trace, tmp_path / f"{name}.html").read_bytes() for name in "ab")
+    assert one == two
+
+
+def test_the_title_is_the_users_or_says_what_it_is(tmp_path: Path) -> None:
+    trace = fcfs(
+        [(0.0, 5.0, 1)], manifest=Manifest(kind="simulated", facts={"run": {"policy": "easy"}})
+    )
+    assert "<h1>Simulated run · easy</h1>" in written(trace, tmp_path)[0]
+    assert "<h1>Mine &amp; yours</h1>" in written(trace, tmp_path, title="Mine & yours")[0]
+
+
+def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "run.html").mkdir()
+    with pytest.raises(InputError, match="cannot be written"):
+        run_page(fcfs([(0.0, 5.0, 1)]), tmp_path / "run.html")
+    assert [path.name for path in tmp_path.iterdir()] == ["run.html"]
+
+
+@pytest.mark.realdata
+def test_two_hundred_thousand_jobs_make_a_page_below_three_megabytes(
+    real_data: Path, tmp_path: Path
+) -> None:
+    import twinloop as tl
+
+    trace = tl.read(real_data / "swf" / "HPC2N-2002-2.2-cln.swf.gz")
+    assert run_page(trace, tmp_path / "run.html").stat().st_size < 3_000_000

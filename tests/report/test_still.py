@@ -1,0 +1,90 @@
+"""Pictures that do not move, and the pictures that a trace offers itself."""
+
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+
+from tests.report.runs import core_seconds, drawn_tasks, fcfs, tasks_to_run, without_machines
+from twinloop.report import Plots, run_chart, run_svg
+from twinloop.trace import InputError
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@given(tasks_to_run)
+def test_the_svg_has_the_area_of_the_tasks(tasks: list[tuple[float, float, int]]) -> None:
+    tasks = [(gap, run_time + 1.0, size) for gap, run_time, size in tasks]
+    trace = without_machines(fcfs(tasks))
+    root = ET.fromstring(run_svg(trace))
+    boxes = [box for box in root.iter(f"{SVG}rect") if box.get("class") == "task"]
+    shown = sum(float(box.get("width", 0)) * float(box.get("height", 0)) for box in boxes)
+    # 712 x 260 pixels for all cores from the first submission to the last end.
+    span = trace.placements["end"].max() - trace.tasks["submit"].min()  # type: ignore[operator]
+    assert shown == pytest.approx(core_seconds(trace) * 712 * 260 / (span * 8), rel=0.02)
+
+
+def test_the_svg_is_one_file_that_loads_nothing_and_escapes_names() -> None:
+    trace = fcfs(drawn_tasks(40))
+    evil = '<script>"&'
+    trace = trace.replace(
+        nodes=trace.nodes.with_columns(node=pl.lit(evil) + pl.col("node")),
+        placements=trace.placements.with_columns(
+            task=pl.lit(evil) + pl.col("task"), machine=pl.lit(evil) + pl.col("machine")
+        ),
+    )
+    text = run_svg(trace)
+    tags = {element.tag.removeprefix(SVG) for element in ET.fromstring(text).iter()}
+    assert tags == {"svg", "title", "text", "rect", "line", "polygon", "polyline"}
+    assert text.count("http") == 1  # the name of the language
+    assert sum(1 for _ in ET.fromstring(text).iter(f"{SVG}rect")) >= 40
+
+
+def test_three_hundred_tasks_are_a_still_picture_and_more_are_not() -> None:
+    assert run_svg(fcfs(drawn_tasks(300))).count('class="task"') >= 300
+    with pytest.raises(InputError, match="301 tasks are too many"):
+        run_svg(fcfs(drawn_tasks(301)))
+
+
+@pytest.mark.parametrize("width", [20, 80, 200])
+def test_the_chart_fits_the_terminal(width: int) -> None:
+    lines = run_chart(fcfs(drawn_tasks(100)), width).splitlines()
+    drawn = [line for line in lines if "┤" in line or "└" in line]
+    assert max(map(len, drawn)) == width
+
+
+def test_the_chart_names_means_and_extremes() -> None:
+    trace = fcfs([(0.0, 50.0, 4), (0.0, 50.0, 4), (0.0, 50.0, 4), (0.0, 100.0, 4)])
+    # 4 x 4 cores of 50, 50, 50 and 100 s in 150 s; two tasks wait for 50 s.
+    text = run_chart(trace)
+    assert "cores in use: 6.67 of 8 on average, at most 8" in text
+    assert "waiting tasks: 0.667 on average, at most 2" in text
+
+
+def test_a_record_without_submissions_has_no_queue_to_show() -> None:
+    trace = fcfs(drawn_tasks(10))
+    unknown = pl.lit(None, dtype=pl.Float64)
+    trace = trace.replace(tasks=trace.tasks.with_columns(submit=unknown))
+    assert "waiting" not in run_chart(trace)
+    assert run_svg(trace).count("<polyline") == 2
+
+
+def test_a_trace_offers_its_pictures() -> None:
+    trace = fcfs(drawn_tasks(20))
+    assert isinstance(trace.plot, Plots)
+    assert trace.plot.gantt(colour="status").data[0].name == "completed"
+    assert trace.plot.queue().to_plotly_json()["data"][0]["name"] == "tasks"
+    assert np.isclose(trace.plot.waits().data[0].y[-1], 1.0)
+
+
+def test_a_trace_alone_loads_no_pictures() -> None:
+    code = (
+        "import sys, twinloop.trace as t; t.Trace(); "
+        "assert not any(n.startswith(('twinloop.report', 'plotly')) for n in sys.modules); "
+        "t.Trace().plot; assert 'plotly' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
