@@ -425,9 +425,6 @@ void bind_run(nb::module_& module) {
              nb::arg("amounts"))
         .def("begin_at", [](RunHandle& self, double time) { self.run->begin_at(time); },
              nb::arg("time"))
-        .def("skip_submissions",
-             [](RunHandle& self, double time) { self.run->skip_submissions(time); },
-             nb::arg("time"))
         .def("adopt_waiting",
              [](RunHandle& self, std::int64_t task, double submit, double done) {
                  self.run->adopt_waiting(task_of(self, task), submit, done);

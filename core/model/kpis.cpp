@@ -47,6 +47,9 @@ std::array<double, kpi_names.size()> kpis(const Run& run) {
     for (TaskId task = 0; task < all.size(); ++task) {
         const Outcome& outcome = run.outcomes()[task];
         ++counts[static_cast<std::size_t>(outcome.status)];
+        if (all.deadline[task] < never &&
+            (outcome.end > all.deadline[task] || outcome.status != Status::completed))
+            ++misses;
         if (std::isnan(outcome.start) || std::isnan(outcome.end)) continue;
         const double since = all.parents[task] > 0 ? outcome.ready : outcome.submit;
         const double turnaround = outcome.end - outcome.submit;
@@ -61,7 +64,6 @@ std::array<double, kpi_names.size()> kpis(const Run& run) {
         last_recorded = std::max(last_recorded, recorded);
         first = std::min(first, outcome.submit);
         last = std::max(last, outcome.end);
-        if (outcome.end > all.deadline[task]) ++misses;
     }
     const double makespan = waits.empty() ? 0.0 : last - first;
     double cores = 0.0;
@@ -100,7 +102,7 @@ std::array<double, kpi_names.size()> kpis(const Run& run) {
             bounded_mean,
             quantile(bounded, 0.95),
             makespan > 0 ? run.occupied() / (cores * makespan) : unknown,
-            makespan > 0 ? count(Status::completed) / makespan : unknown,
+            makespan > 0 ? ran / makespan : unknown,
             energy,
             energy / count(Status::completed),
             misses,

@@ -51,7 +51,7 @@ Run::Run(std::shared_ptr<const Problem> problem, const Values& values,
     for (TaskId task = 0; task < problem_->size(); ++task)
         if (problem_->rejected[task] != 0) {
             outcomes_[task].submit = problem_->requests[task].submit;
-            conclude(task, Status::rejected);
+            conclude(task, Status::rejected, now_);
         }
 }
 
@@ -174,7 +174,7 @@ bool Run::step() {
         for (TaskId task = 0; open_ > 0 && task < outcomes_.size(); ++task)
             if (outcomes_[task].status == Status::none) {
                 desk_.withdraw(task);
-                conclude(task, Status::failed);
+                conclude(task, Status::failed, now_);
             }
         return false;
     }
@@ -222,7 +222,8 @@ void Run::schedule(std::uint32_t slot, double time) {
 
 void Run::submit(TaskId task) {
     Outcome& outcome = outcomes_[task];
-    if (outcome.status != Status::none) return;  // a parent of it has failed before
+    // A parent of it has failed before, or it was there when the run began.
+    if (outcome.status != Status::none || !std::isnan(outcome.submit)) return;
     outcome.submit = now_;
     if (missing_parents_[task] == 0) make_ready(task);
 }
@@ -257,7 +258,7 @@ void Run::decide() {
     }
 }
 
-void Run::start(TaskId task) {
+std::uint32_t Run::make_live(TaskId task) {
     std::uint32_t slot;
     if (free_lives_.empty()) {
         slot = static_cast<std::uint32_t>(lives_.size());
@@ -266,10 +267,15 @@ void Run::start(TaskId task) {
         slot = free_lives_.back();
         free_lives_.pop_back();
     }
-    Live& live = lives_[slot];
-    live = {};
-    live.task = task;
+    lives_[slot] = {};
+    lives_[slot].task = task;
     slot_of_[task] = slot;
+    return slot;
+}
+
+void Run::start(TaskId task) {
+    const std::uint32_t slot = make_live(task);
+    Live& live = lives_[slot];
     if (values_.dispatch_latency > 0) {
         live.stage = Stage::dispatching;
         schedule(slot, now_ + values_.dispatch_latency);
@@ -430,7 +436,7 @@ void Run::end_execution(Live& live, std::uint32_t slot, Status status) {
     account(live, slot);
     log_execution(live, status == Status::killed ? Reason::killed : Reason::completed,
                   desk_.parts(live.task));
-    conclude(live.task, status);
+    conclude(live.task, status, now_);
     if (values_.release_latency > 0) {
         live.stage = Stage::releasing;
         schedule(slot, now_ + values_.release_latency);
@@ -534,13 +540,13 @@ void Run::interrupt(TaskId task, Reason reason, Interrupted then, std::span<cons
     asked_ = true;
 }
 
-void Run::conclude(TaskId task, Status status) {
+void Run::conclude(TaskId task, Status status, double at) {
     Outcome& outcome = outcomes_[task];
     outcome.status = status;
     if (status == Status::completed || status == Status::killed || status == Status::lost)
-        outcome.end = now_;
+        outcome.end = at;
     --open_;
-    source_.ended(*problem_, task, now_);
+    source_.ended(*problem_, task, at);
     const Problem& all = *problem_;
     if (task + 1 >= all.child_offsets.size()) return;
     for (std::uint32_t i = all.child_offsets[task]; i < all.child_offsets[task + 1]; ++i) {
@@ -553,7 +559,7 @@ void Run::conclude(TaskId task, Status status) {
             // It can never run.
             if (std::isnan(outcomes_[child].submit))
                 outcomes_[child].submit = all.requests[child].submit;
-            conclude(child, status == Status::rejected ? Status::rejected : Status::failed);
+            conclude(child, status == Status::rejected ? Status::rejected : Status::failed, at);
         }
     }
 }
@@ -593,7 +599,7 @@ void Run::fail(MachineId machine) {
         desk_.end(task);
         if (over) continue;
         if (then == Interrupted::lost) {
-            conclude(task, Status::lost);
+            conclude(task, Status::lost, now_);
         } else {
             desk_.submit(task);
         }
@@ -735,7 +741,7 @@ TaskId Run::inject(const Request& request, std::span<const double> amounts, doub
     if (!policy_->possible(desk_, task)) {
         all.rejected.back() = 1;
         outcomes_.back().submit = request.submit;
-        conclude(task, Status::rejected);
+        conclude(task, Status::rejected, now_);
     } else {
         source_.add(all, task);
     }
@@ -758,10 +764,13 @@ void Run::begin_at(double time) {
     for (Meter& meter : meters_) meter.since = time;
     std::ranges::fill(use_.t, time);
     if (sharing_) take_finished();
-}
-
-void Run::skip_submissions(double time) {
-    source_.submit_due(*problem_, time, [](TaskId) {});
+    const auto& downs = problem_->downs;
+    for (; next_down_ < downs.size() && downs[next_down_].start <= time; ++next_down_) {
+        if (downs[next_down_].end <= time) continue;
+        fail(downs[next_down_].machine);
+        if (downs[next_down_].end < never)
+            ups_.push(downs[next_down_].end, downs[next_down_].machine);
+    }
 }
 
 void Run::adopt_waiting(TaskId task, double submit, double done_share) {
@@ -785,19 +794,10 @@ void Run::adopt_running(TaskId task, std::span<const Part> parts, double submit,
     outcome.attempts = 1;
     if (saved_.empty()) saved_.assign(outcomes_.size(), 0.0);
     saved_[task] = done_share * nominal(task);
+    missing_parents_[task] = 0;
     desk_.adopt(task, parts, start);
-    std::uint32_t slot;
-    if (free_lives_.empty()) {
-        slot = static_cast<std::uint32_t>(lives_.size());
-        lives_.emplace_back();
-    } else {
-        slot = free_lives_.back();
-        free_lives_.pop_back();
-    }
+    const std::uint32_t slot = make_live(task);
     Live& live = lives_[slot];
-    live = {};
-    live.task = task;
-    slot_of_[task] = slot;
     const double asked = problem_->requests[task].time;
     if (problem_->kill && !std::isnan(asked)) live.stop = start + asked;
     begin_work(live, slot);
@@ -807,7 +807,8 @@ void Run::adopt_over(TaskId task, Status status, double submit, double start, do
     Outcome& outcome = outcomes_[task];
     outcome.submit = submit;
     outcome.start = outcome.last_start = start;
-    conclude(task, status);
+    if (!std::isnan(start)) outcome.attempts = 1;
+    conclude(task, status, std::isnan(end) ? now_ : end);
     outcome.end = end;
 }
 

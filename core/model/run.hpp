@@ -120,8 +120,6 @@ class Run {
     void adopt_over(TaskId task, Status status, double submit, double start, double end);
     // The clock and all meters start there.
     void begin_at(double time);
-    // Submissions before that time are not made: what was submitted has been adopted.
-    void skip_submissions(double time);
 
   private:
     enum class Stage : std::uint8_t { dispatching, starting, working, releasing };
@@ -157,6 +155,7 @@ class Run {
     void submit(TaskId task);
     void make_ready(TaskId task);
     void decide();
+    [[nodiscard]] std::uint32_t make_live(TaskId task);
     void start(TaskId task);
     void begin_execution(Live& live, std::uint32_t slot);
     void begin_work(Live& live, std::uint32_t slot);
@@ -170,7 +169,7 @@ class Run {
     void end_execution(Live& live, std::uint32_t slot, Status status);
     void release(std::uint32_t slot);
     void interrupt(TaskId task, Reason reason, Interrupted then, std::span<const Part> parts);
-    void conclude(TaskId task, Status status);
+    void conclude(TaskId task, Status status, double at);
     [[nodiscard]] double reached(const Live& live, std::uint32_t slot) const;
     [[nodiscard]] double kept(const Live& live, std::uint32_t slot, Interrupted then) const;
     [[nodiscard]] double work_between(TaskId task, double from, double to) const;

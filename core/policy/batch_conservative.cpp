@@ -4,8 +4,8 @@
 //
 // Without compression a task is given the earliest time that disturbs nobody when it is submitted,
 // and starts then, even if others have ended early: the holes they leave are for tasks still to
-// come. If somebody who runs longer than planned is in the way at that time, it is planned anew
-// behind the promises of all others. What was promised is kept as long as all keep to their plans.
+// come. If somebody who runs longer than planned is in the way at that time, it starts as soon as
+// it fits, and other starts may slip. What was promised is kept as long as all keep to their plans.
 //
 // With compression the plan is at any time the one that planning all waiting tasks in the order of
 // the queue, each at the earliest time, would give. So it must be made anew only if a task ends
@@ -60,10 +60,11 @@ class Conservative final : public Batch {
         if (desk.now() < desk.running(task).planned_end) early_ = true;
     }
     void withdrawn(const Desk& desk, TaskId task) override {
-        if (forget(task, in_pool_) || forget(task, in_space_))
-            early_ = true;
-        else
-            Batch::withdrawn(desk, task);
+        if (!forget(task, in_pool_) && !forget(task, in_space_)) {
+            absorb();
+            queue_.erase(queue_.entry(desk, task));
+        }
+        early_ = true;
     }
 
   private:
@@ -92,7 +93,7 @@ class Conservative final : public Batch {
 
     bool compress_;
     bool upset_ = true;
-    bool early_ = false;    // somebody ended before the planned time
+    bool early_ = false;    // somebody left before the planned time
     Waiting last_planned_;  // in the order of the queue
     // The queue holds those who have no reservation.
     Plan<PoolRoom> in_pool_;
@@ -143,14 +144,16 @@ bool Conservative::start_anew(Desk& desk) {
 }
 
 // Without compression: what others left early is free again, and who could not start when promised
-// is to be planned anew.
+// is still to start.
 template <class Room>
 void Conservative::mend(const Desk& desk, Plan<Room>& plan) {
     bool changed = early_;
     auto& reserved = plan.reserved;
-    while (!reserved.empty() && reserved.front().start < desk.now()) {
-        queue_.insert(reserved.front().task);
+    while (reserved.front().start < desk.now()) {
+        Reserved<Room> late = reserved.front();
         reserved.erase({});
+        late.start = desk.now();
+        reserved.insert(std::move(late));
         changed = true;
     }
     if (!changed) {

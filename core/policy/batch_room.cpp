@@ -12,6 +12,15 @@ bool PoolRoom::place(Desk& desk, const Waiting& task, const Claim& /*claim*/,
     return true;
 }
 
+void SpaceRoom::take(const Desk& desk, const Waiting& task, const Claim& claim) {
+    space_.take(desk.needs(task.task), claim);
+    // Where plans slipped, a place may be promised twice. What is missing there is missing nowhere
+    // else.
+    for (const Part& part : claim)
+        for (MachineId m = part.machine; m < part.machine + part.count; ++m)
+            if (space_.cores(m) < 0) space_.resize(m, -space_.cores(m));
+}
+
 void SpaceRoom::meet(const SpaceRoom& room) {
     const Space& other = room.space_;
     std::vector<double> amounts(space_.resources());

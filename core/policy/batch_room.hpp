@@ -68,9 +68,7 @@ class SpaceRoom {
     void take(const Desk& desk, const Release& release) {
         space_.take(desk.needs(release.task), desk.parts(release.task));
     }
-    void take(const Desk& desk, const Waiting& task, const Claim& claim) {
-        space_.take(desk.needs(task.task), claim);
-    }
+    void take(const Desk& desk, const Waiting& task, const Claim& claim);
     void meet(const SpaceRoom& room);
     static bool place(Desk& desk, const Waiting& task, const Claim& claim,
                       std::vector<Part>& scratch);

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from twinloop.engine import Simulation as Simulation
     from twinloop.engine import simulate as simulate
     from twinloop.platform import Platform as Platform
     from twinloop.scenario import Model as Model
@@ -41,6 +42,7 @@ _HOME = {
     "Platform": "platform",
     "Scenario": "scenario",
     "SessionGraphs": "workload",
+    "Simulation": "engine",
     "Trace": "trace",
     "TwinloopError": "trace",
     "Workload": "workload",

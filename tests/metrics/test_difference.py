@@ -2,7 +2,7 @@
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from tests.metrics.traces import hand_made, runs
 from twinloop.metrics import difference
@@ -101,6 +101,7 @@ def test_a_run_does_not_differ_from_itself(trace: Trace) -> None:
     assert found.starts.height == found.gains.height == found.losses.height == 0
 
 
+@settings(max_examples=40)  # each compares whole runs
 @given(runs(), runs())
 def test_the_difference_the_other_way_is_the_opposite(a: Trace, b: Trace) -> None:
     # A task has one user, whichever run it is in.
@@ -117,6 +118,7 @@ def test_the_difference_the_other_way_is_the_opposite(a: Trace, b: Trace) -> Non
     assert difference_words(there)
 
 
+@settings(max_examples=40)  # each compares whole runs
 @given(runs(), runs())
 def test_starts_are_counted_as_one_would_by_hand(a: Trace, b: Trace) -> None:
     def starts(trace: Trace) -> dict[str, float]:

@@ -74,15 +74,15 @@ def test_a_long_run_keeps_its_extremes_and_its_exact_means() -> None:
 def test_capacity_falls_while_nodes_are_away_and_never_twice() -> None:
     states = pl.DataFrame(
         {
-            "node": ["n0", "n0", "n1"],
-            "start": [10.0, 20.0, 15.0],
-            "end": [30.0, 25.0, None],
-            "state": ["maintenance", "down", "down"],
+            "node": ["n0", "n0", "n1", "n0"],
+            "start": [10.0, 20.0, 15.0, 27.0],
+            "end": [30.0, 25.0, None, 35.0],
+            "state": ["maintenance", "down", "down", "off"],
         }
     )
     trace = fcfs([(0.0, 100.0, 1)]).replace(node_states=states)
     there = utilisation(trace).data[-1]
-    assert there.x.tolist() == [0.0, 10.0, 15.0, 30.0, 100.0, 100.0]
+    assert there.x.tolist() == [0.0, 10.0, 15.0, 35.0, 100.0, 100.0]
     assert there.y[:-2].tolist() == [8.0, 4.0, 0.0, 4.0]
 
 

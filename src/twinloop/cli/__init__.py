@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from twinloop import __version__
-from twinloop.cli import check, convert, generate, inspect
+from twinloop.cli import check, convert, diff, generate, inspect, simulate
 
 app = typer.Typer(
     name="twinloop",
@@ -13,7 +13,9 @@ app = typer.Typer(
         "A simulator of clusters and clouds that knows how far it can be trusted.\n\n"
         "Start with `twinloop generate lublin log.swf`, which makes a log, or with a log of your "
         "own: `twinloop inspect log.swf` says what is in it, `twinloop check log.swf` whether it "
-        "can be trusted, and `twinloop convert log.swf log.trace` brings it into another form.\n\n"
+        "can be trusted, and `twinloop convert log.swf log.trace` brings it into another form. "
+        "`twinloop simulate --workload log.swf --platform 128x1 --policy easy` says what would "
+        "happen, and `twinloop diff A B` how two runs differ.\n\n"
         "Every command takes --json: one JSON object on stdout, nothing else."
     ),
     no_args_is_help=True,
@@ -25,6 +27,8 @@ app.command("inspect")(inspect.inspect)
 app.command("check")(check.check)
 app.command("convert")(convert.convert)
 app.add_typer(generate.app, name="generate")
+app.command("simulate")(simulate.simulate)
+app.command("diff")(diff.diff)
 
 
 def _version(wanted: bool) -> None:

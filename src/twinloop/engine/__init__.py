@@ -22,6 +22,8 @@ from twinloop.engine.columns import run_columns
 from twinloop.engine.compiled import Compiled
 from twinloop.engine.many import Many
 from twinloop.engine.simulate import simulate
+from twinloop.engine.simulation import Simulation
+from twinloop.engine.state import State
 
 __all__ = [
     "Activity",
@@ -37,7 +39,9 @@ __all__ = [
     "Process",
     "Recording",
     "Resource",
+    "Simulation",
     "StalledError",
+    "State",
     "Timeout",
     "Timer",
     "all_of",

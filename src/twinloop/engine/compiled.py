@@ -30,7 +30,7 @@ class Compiled:
     """A scenario as columns of the core. A run costs no more than the simulation itself.
 
     >>> from twinloop.scenario import Scenario
-    >>> ready = Compiled(Scenario(platform="2x1", policy="fcfs", workload={
+    >>> ready = Compiled(Scenario(platform="2x16", policy="fcfs", workload={
     ...     "generate": {"name": "poisson", "parameters": {"tasks": 100}}}))
     >>> ready
     <Compiled fcfs: 100 tasks on 2 machines>
@@ -207,7 +207,7 @@ class Compiled:
             threads: How many; by default as many as there are cores.
 
         >>> from twinloop.scenario import Scenario
-        >>> ready = Compiled(Scenario(platform="2x1", policy="fcfs", workload={
+        >>> ready = Compiled(Scenario(platform="2x16", policy="fcfs", workload={
         ...     "generate": {"name": "poisson", "parameters": {"tasks": 100}}}))
         >>> many = ready.run_many([ready.values(), ready.values({"speed_factor": 2.0})],
         ...                       outputs=["makespan_s", "ends"])

@@ -10,7 +10,6 @@ import polars as pl
 from twinloop._core import ClusterRun
 from twinloop.engine.compiled import Compiled
 from twinloop.trace import Manifest, Trace
-from twinloop.trace.formats.opendc import read_carbon
 from twinloop.workload.fragments import rows_of
 
 #: The statuses and reasons as the core numbers them.
@@ -20,9 +19,6 @@ REASONS: Final = ("completed", "killed", "failed", "lost", "preempted")
 #: Windows of power that a trace has if nobody says how long they are.
 WINDOWS: Final = 1000
 
-_MS = 1000.0
-_KWH = 3.6e6
-
 
 def as_trace(
     compiled: Compiled, run: ClusterRun, *, wall: float, step: float | None, per_node: bool
@@ -30,17 +26,16 @@ def as_trace(
     """What happened in a run that recorded its placements."""
     ended = run.outcomes()
     tables = {
-        "tasks": _tasks(compiled, ended, metered=bool(len(compiled_powers(compiled)))),
+        "tasks": _tasks(compiled, ended, metered=bool(compiled_powers(compiled))),
         "placements": _placements(compiled, run),
         "nodes": compiled.machines.nodes,
         "node_states": compiled.downs.filter(pl.col("start") <= run.now),
         "decisions": _decisions(compiled, run),
     }
-    facts = _facts(compiled, run, ended, wall)
+    facts = _facts(compiled, run, wall)
     if compiled_powers(compiled) and run.now > run.begin:
         step = step or max((run.now - run.begin) / WINDOWS, 1e-9)
         tables["power"] = _power(compiled, run, step, per_node=per_node)
-        facts |= _emissions(compiled, tables["power"])
     source = compiled.trace.manifest if compiled.trace is not None else Manifest()
     manifest = Manifest(
         kind="simulated",
@@ -155,13 +150,11 @@ def _power(compiled: Compiled, run: ClusterRun, step: float, *, per_node: bool) 
     return pl.concat(parts)
 
 
-def _facts(
-    compiled: Compiled, run: ClusterRun, ended: dict[str, Any], wall: float
-) -> dict[str, Any]:
+def _facts(compiled: Compiled, run: ClusterRun, wall: float) -> dict[str, Any]:
     records = compiled.trace.tasks.height if compiled.trace is not None else len(compiled.arrays)
     figures = run.kpis()
     metered = bool(compiled_powers(compiled))
-    facts: dict[str, Any] = {
+    return {
         "policy": compiled.policy.name,
         "cores": compiled.machines.platform.total_cores,
         "machines": compiled.machines.nodes.height,
@@ -170,31 +163,6 @@ def _facts(
         "skipped": records - len(compiled.arrays),
         "makespan_s": figures["makespan_s"],
         "energy_j": float(run.energy().sum()) if metered else None,
-        "carbon_g": None,
         "shared": run.shared,
     }
-    return facts
 
-
-def _emissions(compiled: Compiled, power: pl.DataFrame) -> dict[str, Any]:
-    """Grams of CO2 by the intensity of the electricity, where the platform says."""
-    files = {cluster.carbon for cluster in compiled.machines.platform.clusters}
-    if len(files) != 1 or None in files:
-        return {}
-    (file,) = files
-    series = read_carbon(str(file))
-    epoch = compiled.trace.manifest.epoch_ms if compiled.trace is not None else None
-    begin = epoch if epoch is not None else int(series["unix_ms"][0])
-    times = (series["unix_ms"].to_numpy() - begin) / _MS
-    grams = np.concatenate([[0.0], np.cumsum(np.diff(times) * series["grams_per_kwh"].to_numpy()[:-1])])
-    whole = power.filter(pl.col("node").is_null())
-    ends, lengths = whole["t"].to_numpy(), whole["dt"].to_numpy()
-    last = float(series["grams_per_kwh"][-1])
-    first = float(series["grams_per_kwh"][0])
-
-    def integral(t: Any) -> Any:
-        inside = np.interp(t, times, grams)
-        return inside + np.maximum(t - times[-1], 0) * last - np.maximum(times[0] - t, 0) * first
-
-    mean = (integral(ends) - integral(ends - lengths)) / lengths
-    return {"carbon_g": float((whole["watts"].to_numpy() * lengths / _KWH * mean).sum())}

@@ -37,7 +37,7 @@ def simulate(
 
     >>> from twinloop.scenario import Scenario
     >>> scenario = Scenario(platform="2x8", policy="easy", workload={
-    ...     "generate": {"name": "lublin", "parameters": {"jobs": 50, "nodes": 16}}})
+    ...     "generate": {"name": "lublin", "parameters": {"tasks": 50, "machine": 16}}})
     >>> trace = simulate(scenario)
     >>> trace.tasks["status"].unique().to_list()
     ['completed']

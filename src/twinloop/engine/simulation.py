@@ -1,0 +1,257 @@
+"""A simulation that is run step by step: looked at, changed, copied, and started anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from twinloop._core import ClusterRun, View
+from twinloop.engine.compiled import Compiled
+from twinloop.engine.outcome import STATUSES, as_trace, compiled_powers
+from twinloop.engine.state import State, adopt
+from twinloop.scenario import Scenario
+from twinloop.trace import Trace
+from twinloop.trace.errors import InputError
+
+
+class Simulation:
+    """A scenario that runs under the caller's hand.
+
+    >>> from twinloop.scenario import Scenario
+    >>> sim = Simulation(Scenario(platform="2x4", policy="fcfs", workload={
+    ...     "generate": {"name": "bursts", "parameters": {"bursts": 1, "size": 3}}}))
+    >>> sim.step()
+    True
+    >>> twin = sim.copy()
+    >>> sim.run().equals(twin.run())
+    True
+
+    Args:
+        scenario: What to run.
+        state: Where to start: a `State`, such as `Simulation.state` gives; by default at the
+            first submission.
+        allow_code: Whether a policy named as `module:Class` may be imported and run.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario | Compiled,
+        *,
+        state: State | None = None,
+        allow_code: bool = False,
+    ) -> None:
+        if not isinstance(scenario, Compiled):
+            scenario = Compiled(scenario, allow_code=allow_code)
+        self._compiled = scenario
+        self._injected: list[dict[str, Any]] = []
+        self._run: ClusterRun = scenario.start(
+            placements=True, use=bool(compiled_powers(scenario)), decisions=True
+        )
+        if state is not None:
+            adopt(scenario, self._run, state)
+
+    # --- time --------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> float:
+        """The time (s)."""
+        return self._run.now
+
+    @property
+    def next_time(self) -> float:
+        """When something happens next (s); infinite: never."""
+        return self._run.next_time()
+
+    @property
+    def events(self) -> int:
+        """How much has happened."""
+        return self._run.events
+
+    def step(self) -> bool:
+        """All that happens at the next instant, the decisions included; False: nothing is left."""
+        return self._run.step()
+
+    def run_until(self, time: float) -> None:
+        """All up to and including this time, at which the clock then stands."""
+        if not self.now <= time < float("inf"):
+            raise InputError(f"must be a finite time from {self.now} s on, not {time}", field="time")
+        self._run.run_until(float(time))
+
+    def run(self) -> pl.DataFrame:
+        """To the end; returns `tasks`."""
+        while self._run.run_on(1 << 22):
+            pass
+        return self.tasks
+
+    # --- looking -----------------------------------------------------------------------------------
+
+    @property
+    def view(self) -> View:
+        """What the policy sees: who waits, what is free, what runs."""
+        return self._run.view()
+
+    @property
+    def tasks(self) -> pl.DataFrame:
+        """A row per task: what became of it so far; null: nothing yet."""
+        ended = self._run.outcomes()
+        status = np.array(STATUSES, dtype=object)[ended["status"]]
+        times = ("submit", "ready", "start", "end", "energy")
+        return pl.DataFrame(
+            {
+                "id": self._ids(),
+                "status": pl.Series(status, dtype=pl.String),
+                **{name: pl.Series(ended[name]).fill_nan(None) for name in times},
+                "attempts": ended["attempts"],
+            }
+        )
+
+    @property
+    def waiting(self) -> list[str]:
+        """The names of the tasks that wait, in the order in which they became ready."""
+        return self._ids().gather(self.view.waiting).to_list()
+
+    @property
+    def running(self) -> list[str]:
+        """The names of the tasks that have machines."""
+        return self._ids().gather(sorted(self.view.running)).to_list()
+
+    @property
+    def machines(self) -> pl.DataFrame:
+        """A row per machine: its cores, how many are free, its tasks, whether it is up."""
+        view, names = self.view, self._compiled.names.machines
+        return pl.DataFrame(
+            {
+                "machine": pl.Series(names, dtype=pl.String),
+                "cores": view.capacity,
+                "free_cores": view.free_cores,
+                "tasks": view.instances.astype(np.int64),
+                "up": [not self._run.is_down(m) for m in range(len(names))],
+                "energy": self._run.energy(),
+            }
+        )
+
+    def kpis(self) -> dict[str, float]:
+        """The figures so far, as `twinloop.metrics` defines them."""
+        figures: dict[str, float] = self._run.kpis()
+        return figures
+
+    def trace(self) -> Trace:
+        """What has happened so far, as a Trace; what was injected is only in `tasks` here."""
+        if self._injected:
+            raise InputError("a simulation that tasks were injected into has no scenario to name")
+        return as_trace(self._compiled, self._run, wall=0.0, step=None, per_node=False)
+
+    @property
+    def state(self) -> State:
+        """Where it stands, to start another simulation of the same scenario from."""
+        return State.of(self._compiled, self._run)
+
+    # --- changing ----------------------------------------------------------------------------------
+
+    def copy(self) -> Simulation:
+        """One that goes on from here by itself; both give the same. Not with Python inside."""
+        if self._run.foreign:
+            raise InputError(
+                "a policy written in Python cannot be copied",
+                remedy="use a built-in policy, or run the scenario again up to here",
+            )
+        other = object.__new__(Simulation)
+        other._compiled = self._compiled
+        other._injected = list(self._injected)
+        other._run = self._run.copy()
+        return other
+
+    def inject(
+        self,
+        id: str,
+        *,
+        cores: float,
+        run_time: float,
+        submit: float | None = None,
+        requested_time: float | None = None,
+        memory: float = 0.0,
+        nodes: int = 0,
+        user: str | None = None,
+        queue: str | None = None,
+        resources: Mapping[str, float] | None = None,
+    ) -> None:
+        """Submit a task that was not in the workload, now or later.
+
+        >>> from twinloop.scenario import Scenario
+        >>> sim = Simulation(Scenario(platform="1x4", policy="fcfs", workload={
+        ...     "generate": {"name": "bursts", "parameters": {"bursts": 1, "size": 1}}}))
+        >>> sim.inject("mine", cores=1, run_time=60.0, submit=10.0)
+        >>> sim.run().filter(id="mine")["end"].to_list()
+        [70.0]
+        """
+        time = self.now if submit is None else float(submit)
+        if not time >= self.now:
+            raise InputError(f"{time} s is in the past", field=f"task {id!r}: submit")
+        for field, value in (("cores", cores), ("run_time", run_time), ("memory", memory)):
+            if not 0 <= value < float("inf"):
+                raise InputError(f"{value} is not possible", field=f"task {id!r}: {field}")
+        if (self._ids() == id).any():
+            raise InputError("is the name of another task", field=f"task {id!r}")
+        names, given = self._compiled.names, dict(resources or {})
+        unknown = [name for name in given if name not in names.resources]
+        if unknown:
+            raise InputError(f"no task knows the resource {unknown[0]!r}", field=f"task {id!r}")
+        self._run.inject(
+            submit=time,
+            cores=float(cores),
+            memory=float(memory),
+            time=float("nan") if requested_time is None else float(requested_time),
+            work=float(cores) * float(run_time),
+            limit=float(cores),
+            nodes=int(nodes),
+            user=_place(names.users, user),
+            group=-1,
+            queue=_place(names.queues, queue),
+            priority=0.0,
+            kind=0,
+            amounts=[given.get(name, 0.0) for name in names.resources],
+        )
+        self._injected.append({"id": id})
+
+    def set_cores(self, machine: str, cores: float) -> None:
+        """From now on the machine has so many cores; what runs there goes on."""
+        if not 0 <= cores < float("inf"):
+            raise InputError(f"{cores} is no number of cores", field=f"machine {machine!r}")
+        self._run.set_cores(self._machine(machine), float(cores))
+
+    def fail(self, machine: str) -> None:
+        """The machine fails; its tasks are interrupted, as the scenario's `failures` say."""
+        self._run.fail(self._machine(machine))
+
+    def restore(self, machine: str) -> None:
+        """A machine that is down comes back."""
+        place = self._machine(machine)
+        if not self._run.is_down(place):
+            raise InputError("is not down", field=f"machine {machine!r}")
+        self._run.restore(place)
+
+    def _machine(self, name: str) -> int:
+        names: Iterable[str] = self._compiled.names.machines
+        for place, each in enumerate(names):
+            if each == name:
+                return place
+        raise InputError(f"no machine is called {name!r}", remedy="see `machines`")
+
+    def _ids(self) -> pl.Series:
+        ids = self._compiled.arrays.ids
+        added = pl.Series("id", [each["id"] for each in self._injected], dtype=pl.String)
+        return ids.rename("id").append(added) if len(added) else ids
+
+    def __repr__(self) -> str:
+        view = self.view
+        return (
+            f"<Simulation of {self._compiled.policy.name} at {self.now:,g} s: "
+            f"{len(view.waiting):,} waiting, {len(view.running):,} running>"
+        )
+
+
+def _place(names: tuple[str, ...], name: str | None) -> int:
+    return names.index(name) if name in names else -1
