@@ -12,7 +12,16 @@ from typing import Any
 
 from measure import Goal, Result, Table
 
-TOPICS = ("sharing", "processes", "flows", "memory", "threads", "traces", "sessions")
+TOPICS = (
+    "sharing",
+    "processes",
+    "flows",
+    "memory",
+    "threads",
+    "traces",
+    "sessions",
+    "cluster",
+)
 
 
 def cell(value: Any, form: str) -> str:

@@ -189,10 +189,11 @@ nb::object impossible(const ProblemHandle& self, nb::handle policy) {
     const Problem& all = *self.problem;
     Desk desk(all.machines, all.resources, all.machine_amounts, all.windows, all.queues);
     desk.reserve_tasks(all.size());
+    const std::unique_ptr<Policy> judge = policy_from(policy, self.names, &desk, 0);
+    desk.set_policy(judge.get());
     for (TaskId task = 0; task < all.size(); ++task)
         desk.add_task(all.requests[task],
                       std::span(all.amounts).subspan(task * all.resources, all.resources));
-    const std::unique_ptr<Policy> judge = policy_from(policy, self.names, &desk, 0);
     std::vector<std::uint8_t> mask(all.size(), 0);
     for (TaskId task = 0; task < all.size(); ++task)
         mask[task] = judge->possible(desk, task) ? 0 : 1;
@@ -471,11 +472,11 @@ void bind_dispatcher(nb::module_& module) {
                     Desk(all.machines, all.resources, all.machine_amounts, all.windows,
                          all.queues),
                     problem.names};
+                self->desk.set_policy(self->policy.get());
                 for (TaskId task = 0; task < all.size(); ++task)
                     self->desk.add_task(
                         all.requests[task],
                         std::span(all.amounts).subspan(task * all.resources, all.resources));
-                self->desk.set_policy(self->policy.get());
                 attach(*self->policy, self->desk);
             },
             nb::arg("problem"), nb::arg("policy"), nb::arg("seed") = 0)
@@ -605,6 +606,7 @@ void bind_cluster(nb::module_& module) {
                 read_machines(*problem, machines);
                 read_tasks(*problem, tasks);
                 read_options(*problem, options);
+                problem->complete();
                 new (self) ProblemHandle{std::move(problem), std::move(names)};
             },
             nb::arg("machines"), nb::arg("tasks"), nb::arg("options"), nb::arg("names"))

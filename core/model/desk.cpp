@@ -64,7 +64,8 @@ TaskId Desk::add_task(const Request& request, std::span<const double> amounts) {
     requests_.push_back(request);
     Request& added = requests_.back();
     // On machines of one core each, that many nodes are that many cores.
-    if (added.nodes > 0 && single_cores_ && added.cores == added.nodes && added.memory == 0)
+    const bool anywhere = policy_ == nullptr || policy_->spreads();
+    if (anywhere && added.nodes > 0 && single_cores_ && added.cores == added.nodes && added.memory == 0)
         added.nodes = 0;
     if (pooled_ && !only_cores(added, amounts)) pooled_ = false;
     if (added.mhz > slowest_mhz_) unrestricted_ = false;

@@ -18,15 +18,25 @@ double mean(const std::vector<double>& values) {
     return sum.value() / static_cast<double>(values.size());
 }
 
-// Between the two nearest, as NumPy's default. The values come in order of size.
-double quantile(const std::vector<double>& sorted, double share) {
-    if (sorted.empty()) return unknown;
-    const double place = static_cast<double>(sorted.size() - 1) * share;
+// Between the two nearest, as NumPy's default. The values are moved about: those from the first of
+// the two on are then not less than it, so that later calls need to look at these only.
+double quantile(std::vector<double>& values, double share, std::size_t& from) {
+    if (values.empty()) return unknown;
+    const double place = static_cast<double>(values.size() - 1) * share;
     const auto below = static_cast<std::size_t>(place);
-    const std::size_t above = std::min(below + 1, sorted.size() - 1);
+    const auto at = values.begin() + static_cast<std::ptrdiff_t>(below);
+    std::nth_element(values.begin() + static_cast<std::ptrdiff_t>(from), at, values.end());
+    from = below;
+    const double low = *at;
+    const double high = below + 1 < values.size() ? *std::min_element(at + 1, values.end()) : low;
     const double part = place - static_cast<double>(below);
-    const double width = sorted[above] - sorted[below];
-    return part < 0.5 ? sorted[below] + width * part : sorted[above] - width * (1 - part);
+    const double width = high - low;
+    return part < 0.5 ? low + width * part : high - width * (1 - part);
+}
+
+double quantile(std::vector<double>& values, double share) {
+    std::size_t from = 0;
+    return quantile(values, share, from);
 }
 
 }  // namespace
@@ -38,6 +48,8 @@ std::array<double, kpi_names.size()> kpis(const Run& run) {
     std::vector<double> slowdowns;
     std::vector<double> bounded;
     std::vector<double> lateness;
+    for (auto* each : {&waits, &turnarounds, &slowdowns, &bounded, &lateness})
+        each->reserve(all.size());
     std::array<double, 6> counts{};
     double first = never;
     double last = -never;
@@ -81,9 +93,11 @@ std::array<double, kpi_names.size()> kpis(const Run& run) {
     const double turnaround_mean = mean(turnarounds);
     const double slowdown_mean = mean(slowdowns);
     const double bounded_mean = mean(bounded);
-    std::ranges::sort(waits);
-    std::ranges::sort(turnarounds);
-    std::ranges::sort(bounded);
+    const double wait_max = waits.empty() ? unknown : std::ranges::max(waits);
+    std::size_t from = 0;
+    const double wait_p50 = quantile(waits, 0.5, from);
+    const double wait_p95 = quantile(waits, 0.95, from);
+    const double wait_p99 = quantile(waits, 0.99, from);
     return {static_cast<double>(all.size()),
             count(Status::completed),
             count(Status::rejected),
@@ -92,10 +106,10 @@ std::array<double, kpi_names.size()> kpis(const Run& run) {
             count(Status::lost),
             makespan,
             wait_mean,
-            quantile(waits, 0.5),
-            quantile(waits, 0.95),
-            quantile(waits, 0.99),
-            waits.empty() ? unknown : waits.back(),
+            wait_p50,
+            wait_p95,
+            wait_p99,
+            wait_max,
             turnaround_mean,
             quantile(turnarounds, 0.95),
             slowdown_mean,

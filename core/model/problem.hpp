@@ -72,6 +72,7 @@ struct Problem {
     std::vector<double> amounts;
     std::vector<double> work;
     std::vector<double> limit;
+    std::vector<double> length;  // seconds of the record that it takes
     std::vector<double> speed;
     std::vector<double> deadline;
     std::vector<std::uint16_t> kind;
@@ -93,7 +94,12 @@ struct Problem {
     double checkpoint_interval = never;
     double checkpoint_cost = 0.0;
 
+    bool even = true;  // all machines are equally fast
+
     [[nodiscard]] std::size_t size() const { return requests.size(); }
+    // Fills in what follows from the rest.
+    void complete();
+    [[nodiscard]] double length_of(TaskId task) const;
     [[nodiscard]] bool metered() const { return !powers.empty(); }
     [[nodiscard]] bool varies(TaskId task) const {
         return fragment_offsets[task + 1] > fragment_offsets[task];

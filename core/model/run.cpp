@@ -47,7 +47,6 @@ Run::Run(std::shared_ptr<const Problem> problem, const Values& values,
         for (const Meter& meter : meters_) capacities.push_back(meter.capacity);
         sharing_.emplace(*problem_, capacities, begin_);
     }
-    desk_.set_policy(policy_.get());
     for (TaskId task = 0; task < problem_->size(); ++task)
         if (problem_->rejected[task] != 0) {
             outcomes_[task].submit = problem_->requests[task].submit;
@@ -92,38 +91,28 @@ Run::Run(const Run& other)
 void Run::make_requests() {
     const Problem& all = *problem_;
     std::vector<MachineSpec> machines = all.machines;
-    double slowest = never;
+    slowest_ = never;
     for (MachineSpec& each : machines) {
         each.cores *= values_.effective_capacity;
-        slowest = std::min(slowest, each.speed * values_.speed_factor);
+        slowest_ = std::min(slowest_, each.speed * values_.speed_factor);
     }
     desk_ = Desk(std::move(machines), all.resources, all.machine_amounts, all.windows, all.queues);
+    desk_.set_policy(policy_.get());
     desk_.reserve_tasks(all.size());
     for (TaskId task = 0; task < all.size(); ++task) {
         Request request = all.requests[task];
-        request.time = plan(task, slowest);
+        request.time = plan(task);
         desk_.add_task(request,
                        std::span(all.amounts).subspan(task * all.resources, all.resources));
     }
-    slowest_ = slowest;
 }
 
-// Seconds of the record that the task takes.
-double Run::nominal(TaskId task) const {
-    const Problem& all = *problem_;
-    if (!all.varies(task)) return all.work[task] > 0 ? all.work[task] / all.limit[task] : 0.0;
-    double length = 0.0;
-    for (std::uint32_t i = all.fragment_offsets[task]; i < all.fragment_offsets[task + 1]; ++i)
-        length += all.fragment_duration[i];
-    return length;
-}
-
-double Run::plan(TaskId task, double slowest) const {
+double Run::plan(TaskId task) const {
     const double asked = problem_->requests[task].time;
     const double around = values_.dispatch_latency + values_.release_latency;
     if (problem_->kill && !std::isnan(asked)) return asked + around;
-    const double stretch = problem_->fixed_demand ? 1.0 : slowest / problem_->speed[task];
-    const double run = nominal(task) * (values_.service_factor / stretch);
+    const double stretch = problem_->fixed_demand ? 1.0 : slowest_ / problem_->speed[task];
+    const double run = problem_->length[task] * (values_.service_factor / stretch);
     const double whole = run + checkpoints(run) + values_.startup_overhead;
     return (asked > whole ? asked : whole) + around;
 }
@@ -304,11 +293,13 @@ void Run::begin_work(Live& live, std::uint32_t slot) {
     const TaskId task = live.task;
     live.stage = Stage::working;
     live.work_begun = now_;
-    double speed = never;
-    for (const Part& part : desk_.parts(task))
-        for (MachineId m = part.machine; m < part.machine + part.count; ++m)
-            speed = std::min(speed, all.machines[m].speed);
-    speed *= values_.speed_factor;
+    double speed = slowest_;
+    if (!all.even) {
+        speed = never;
+        for (const Part& part : desk_.parts(task))
+            for (MachineId m = part.machine; m < part.machine + part.count; ++m)
+                speed = std::min(speed, all.machines[m].speed * values_.speed_factor);
+    }
     live.stretch = all.fixed_demand ? 1.0 : speed / all.speed[task];
     live.factor = values_.service_factor / live.stretch;
     double from = saved_.empty() ? 0.0 : saved_[task];
@@ -321,7 +312,7 @@ void Run::begin_work(Live& live, std::uint32_t slot) {
             from -= all.fragment_duration[live.fragment++];
     }
     if (all.checkpoint_interval < never)
-        live.overhead = checkpoints((nominal(task) - live.from) * live.factor);
+        live.overhead = checkpoints((problem_->length[task] - live.from) * live.factor);
     begin_fragment(live, slot, from);
 }
 
@@ -335,7 +326,7 @@ double Run::checkpoints(double length) const {
 double Run::begin_fragment(Live& live, double from) {
     const Problem& all = *problem_;
     const bool varies = all.varies(live.task);
-    const double whole = varies ? all.fragment_duration[live.fragment] : nominal(live.task);
+    const double whole = varies ? all.fragment_duration[live.fragment] : problem_->length[live.task];
     const double rate = (varies ? all.fragment_rate[live.fragment] : all.limit[live.task]);
     const bool last = !varies || live.fragment + 1 == all.fragment_offsets[live.task + 1];
     live.begun = now_;
@@ -478,7 +469,7 @@ double Run::reached(const Live& live, std::uint32_t slot) const {
             before += problem_->fragment_duration[i];
         whole = problem_->fragment_duration[live.fragment];
     } else {
-        whole = nominal(live.task);
+        whole = problem_->length[live.task];
     }
     double elapsed = now_ - live.begun;
     if (sharing_ && !live.idle) elapsed = sharing_->done(slot) / live.rate_here;
@@ -503,7 +494,7 @@ double Run::kept(const Live& live, std::uint32_t slot, Interrupted then) const {
 double Run::work_between(TaskId task, double from, double to) const {
     const Problem& all = *problem_;
     if (!all.varies(task)) {
-        const double whole = nominal(task);
+        const double whole = problem_->length[task];
         const double share = whole > 0 ? (to - from) / whole : 1.0;
         return (share == 1.0 ? all.work[task] : all.work[task] * share) * values_.service_factor;
     }
@@ -670,7 +661,7 @@ void Run::settle_energy() {
 
 double Run::progress(TaskId task) const {
     if (outcomes_[task].status == Status::completed) return 1.0;
-    const double whole = nominal(task);
+    const double whole = problem_->length[task];
     const std::uint32_t slot = slot_of_[task];
     if (slot == no_slot) return saved_.empty() || whole <= 0 ? 0.0 : saved_[task] / whole;
     return whole > 0 ? reached(lives_[slot], slot) / whole : 1.0;
@@ -730,12 +721,13 @@ TaskId Run::inject(const Request& request, std::span<const double> amounts, doub
     all.fragment_offsets.push_back(all.fragment_offsets.back());
     all.child_offsets.push_back(all.child_offsets.back());
     all.parents.push_back(0);
+    all.length.push_back(all.length_of(task));
     outcomes_.push_back({unknown, unknown, unknown, unknown, unknown, 0.0, 0.0, 0, {}});
     if (!saved_.empty()) saved_.push_back(0.0);
     missing_parents_.push_back(0);
     slot_of_.push_back(no_slot);
     Request planned = request;
-    planned.time = plan(task, slowest_);
+    planned.time = plan(task);
     desk_.add_task(planned, amounts);
     ++open_;
     if (!policy_->possible(desk_, task)) {
@@ -778,7 +770,7 @@ void Run::adopt_waiting(TaskId task, double submit, double done_share) {
     outcomes_[task].ready = submit;
     if (done_share > 0) {
         if (saved_.empty()) saved_.assign(outcomes_.size(), 0.0);
-        saved_[task] = done_share * nominal(task);
+        saved_[task] = done_share * problem_->length[task];
     }
     missing_parents_[task] = 0;
     desk_.submit(task);
@@ -793,7 +785,7 @@ void Run::adopt_running(TaskId task, std::span<const Part> parts, double submit,
     outcome.start = outcome.last_start = start;
     outcome.attempts = 1;
     if (saved_.empty()) saved_.assign(outcomes_.size(), 0.0);
-    saved_[task] = done_share * nominal(task);
+    saved_[task] = done_share * problem_->length[task];
     missing_parents_[task] = 0;
     desk_.adopt(task, parts, start);
     const std::uint32_t slot = make_live(task);

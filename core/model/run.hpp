@@ -147,8 +147,7 @@ class Run {
 
     void make_requests();
     [[nodiscard]] bool may_share() const;
-    [[nodiscard]] double plan(TaskId task, double slowest) const;
-    [[nodiscard]] double nominal(TaskId task) const;
+    [[nodiscard]] double plan(TaskId task) const;
     [[nodiscard]] double checkpoints(double length) const;
     Problem& own();
 

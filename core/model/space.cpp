@@ -38,18 +38,22 @@ void Space::resize(MachineId machine, double more_cores) {
 }
 
 void Space::move(const Needs& needs, std::span<const Part> parts, double sign) {
-    const double share = needs.cores > 0 ? 1.0 / needs.cores : 0.0;
+    // What goes with the cores goes in proportion to them; without any, in equal parts.
+    double whole_of_it = needs.cores;
+    if (!plain_ && needs.cores <= 0) {
+        whole_of_it = 0.0;
+        for (const Part& part : parts) whole_of_it += part.count;
+    }
     for (const Part& part : parts) {
         const double cores = sign * part.cores;
+        const bool whole = part.cores == std::floor(part.cores);
         for (MachineId m = part.machine; m < part.machine + part.count; ++m) {
             cores_[m] += cores;
-            // What was taken in fractions comes back as a whole number of cores.
-            const double whole = std::round(cores_[m]);
-            if (std::abs(cores_[m] - whole) < slack) cores_[m] = whole;
+            if (!whole) settle(m);
             if (open_[m] != 0) total_ += cores;
             instances_[m] += sign < 0 ? 1U : ~0U;
             if (!plain_) {
-                const double fraction = needs.cores > 0 ? cores * share : sign;
+                const double fraction = (needs.cores > 0 ? cores : sign) / whole_of_it;
                 memory_[m] += needs.memory * fraction;
                 for (std::size_t r = 0; r < needs.amounts.size(); ++r)
                     amounts_[m * resources_ + r] += needs.amounts[r] * fraction;
@@ -57,6 +61,12 @@ void Space::move(const Needs& needs, std::span<const Part> parts, double sign) {
             refresh(m);
         }
     }
+}
+
+// What was taken in fractions comes back as a whole number of cores.
+void Space::settle(MachineId machine) {
+    const double near = std::round(cores_[machine]);
+    if (std::abs(cores_[machine] - near) < slack) cores_[machine] = near;
 }
 
 bool Space::holds(MachineId machine, double cores, double memory, std::span<const double> amounts,

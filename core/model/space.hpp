@@ -70,10 +70,12 @@ class Space {
 
   private:
     void move(const Needs& needs, std::span<const Part> parts, double sign);
+    void settle(MachineId machine);
     // How many cores of a task that may be anywhere this machine can give.
     [[nodiscard]] double offer(MachineId machine, const Needs& needs) const;
     void refresh(MachineId machine) {
-        index_.set(machine, open_[machine] != 0 && cores_[machine] > slack);
+        const bool free = open_[machine] != 0 && cores_[machine] > slack;
+        if (free != index_.test(machine)) index_.set(machine, free);
     }
 
     template <class Allowed>

@@ -55,10 +55,8 @@ void Batch::decide(Desk& desk) {
         upset();
     }
     deciding_ = true;
-    if (pooled_)
-        decide_pool(desk);
-    else
-        decide_space(desk);
+    if (pooled_) decide_pool(desk);
+    else decide_space(desk);
     deciding_ = false;
     // The end of a window lets tasks start though nothing else happens.
     if (!desk.unrestricted() && desk.waiting_count() > 0 && !desk.window_ends().empty())
@@ -113,8 +111,7 @@ bool Batch::make_room(Desk& desk, const Waiting& task) {
         room.take(desk, spared);
         if (room.find(desk, task, desk.now(), claim))
             victims.erase(victims.begin() + static_cast<std::ptrdiff_t>(at));
-        else
-            room.give(desk, spared);
+        else room.give(desk, spared);
     }
     for (const TaskId victim : victims) desk.preempt(victim);
     return true;

@@ -120,8 +120,7 @@ void Conservative::decide_in(Desk& desk, Plan<Room>& plan) {
     start_due(desk, plan);
     plan_waiting(desk, plan);
     const auto next = plan.reserved.find(Reserved<Room>::after(desk.now()));
-    if (next.index < plan.reserved.block(next.block).size() &&
-        plan.reserved.at(next).start < never)
+    if (next.index < plan.reserved.block(next.block).size() && plan.reserved.at(next).start < never)
         desk.wake(plan.reserved.at(next).start);
 }
 
@@ -129,9 +128,8 @@ template <class Room>
 bool Conservative::outdated(const Desk& desk, const Plan<Room>& plan) const {
     return early_ || queue_.fair() || options_.preemption != Preemption::no ||
            plan.reserved.front().start < desk.now() ||
-           std::ranges::any_of(fresh_, [&](const Waiting& task) {
-               return task.before(last_planned_);
-           });
+           std::ranges::any_of(
+               fresh_, [&](const Waiting& task) { return task.before(last_planned_); });
 }
 
 // With nobody planned, the first in the queue start as long as they fit. False if that is all there

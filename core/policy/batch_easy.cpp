@@ -11,7 +11,7 @@ namespace {
 // What the first task in the queue waits for.
 template <class Room>
 struct Reservation {
-    double shadow = never;       // when it will fit, as planned
+    double shadow = never;        // when it will fit, as planned
     double next_release = never;  // the first planned end after that
     Room spare;  // what is free both now and, with the task there, from the shadow time on
 };
@@ -159,10 +159,8 @@ void Easy::fill(Desk& desk, Queue::Walk& walk, Reservation<Room>& reservation) {
     while (deep || left-- > 0) {
         const Waiting* const task = walk.next(deep ? limits(desk, reservation) : any);
         if (task == nullptr) return;
-        if (try_now(desk, *task, reservation))
-            walk.take();
-        else
-            walk.pass();
+        if (try_now(desk, *task, reservation)) walk.take();
+        else walk.pass();
     }
 }
 

@@ -40,9 +40,7 @@ class PoolRoom {
         cores_ -= task.cores;
     }
     // Only what is free in both.
-    void meet(const PoolRoom& other) {
-        cores_ = std::min(cores_, other.cores_);
-    }
+    void meet(const PoolRoom& other) { cores_ = std::min(cores_, other.cores_); }
     // Starts the task there, unless the place is still taken.
     static bool place(Desk& desk, const Waiting& task, const Claim& claim,
                       std::vector<Part>& scratch);

@@ -3,8 +3,7 @@
 namespace twinloop {
 
 template <>
-double Timeline<PoolRoom>::earliest(const Desk& desk, const Waiting& task,
-                                    Claim& /*claim*/) const {
+double Timeline<PoolRoom>::earliest(const Desk& desk, const Waiting& task, Claim& /*claim*/) const {
     double start = desk.now();
     const double cores = task.cores - slack;
     for (std::size_t at = present(start);; ++at) {

@@ -44,8 +44,7 @@ class Timeline {
     void take(const Desk& desk, const Waiting& task, double start, const Claim& claim) {
         const std::size_t begin = split(start);
         const std::size_t end = split(start + task.time);
-        for (std::size_t at = begin; at < end; ++at)
-            steps_[at].room.take(desk, task, claim);
+        for (std::size_t at = begin; at < end; ++at) steps_[at].room.take(desk, task, claim);
     }
 
   private:

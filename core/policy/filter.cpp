@@ -30,6 +30,7 @@ class FilterPolicy final : public Policy {
     void decide(Desk& desk) override;
 
     [[nodiscard]] bool possible(const Desk& desk, TaskId task) const override;
+    [[nodiscard]] bool spreads() const override { return false; }
     [[nodiscard]] bool overcommits() const override { return rules().overcommits(); }
 
   private:

@@ -5,12 +5,8 @@
 namespace twinloop {
 
 Queue::Queue(const BatchOptions& options)
-    : order_(options.order),
-      by_group_(options.by_group),
-      age_(options.age),
-      shares_(options.half_life),
-      lanes_(1),
-      ranked_(1) {}
+    : order_(options.order), by_group_(options.by_group), age_(options.age),
+      shares_(options.half_life), lanes_(1), ranked_(1) {}
 
 Waiting Queue::entry(const Desk& desk, TaskId task) const {
     const Request& request = desk.request(task);

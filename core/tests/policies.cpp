@@ -1,6 +1,7 @@
 // The batch policies against slow and obvious ones, on random small logs: the same decisions, at
 // the same times, on the same machines.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -97,8 +98,8 @@ struct Free {
         for (MachineId m = 0; m < cores.size() && missing > 1e-9; ++m) {
             double offer = cores[m];
             if (request.memory > 0 && !pooled)
-                offer = std::min(offer,
-                                 std::floor(memory[m] / request.memory * request.cores + 1e-6));
+                offer =
+                    std::min(offer, std::floor(memory[m] / request.memory * request.cores + 1e-6));
             offer = std::min(offer, missing);
             if (offer < 1e-9 || !allowed(m)) continue;
             where[m] = offer;
@@ -142,10 +143,8 @@ class Plain final : public Policy {
 
     void decide(Desk& desk) override {
         deciding_ = true;
-        if (options_.backfill == Backfill::conservative)
-            conservative(desk);
-        else
-            easy(desk);
+        if (options_.backfill == Backfill::conservative) conservative(desk);
+        else easy(desk);
         deciding_ = false;
         if (!desk.window_ends().empty()) desk.wake(desk.window_ends().front());
     }
@@ -344,8 +343,7 @@ class Plain final : public Policy {
                 plan_, [&](const auto& each) { return each.second.start < desk.now(); });
             if (!literal_ || preempts || early_ || overdue) plan_.clear();
         } else {
-            for (auto& [task, planned] : plan_)
-                planned.start = std::max(planned.start, desk.now());
+            for (auto& [task, planned] : plan_) planned.start = std::max(planned.start, desk.now());
             if (early_)
                 std::erase_if(plan_, [](const auto& each) { return each.second.start == never; });
         }
@@ -404,7 +402,8 @@ std::vector<Step> run(const Log& log, std::unique_ptr<Policy> policy, long clone
     for (long count = 0;; ++count) {
         double now = desk.wake_time();
         // Fair shares are looked at whenever somebody asks: then nobody asks but for an event.
-        if (log.options.order == Order::fair_share && log.options.backfill == Backfill::conservative)
+        if (log.options.order == Order::fair_share &&
+            log.options.backfill == Backfill::conservative)
             now = desk.window_ends().empty() ? never : desk.window_ends().front();
         if (!ends.empty()) now = std::min(now, ends.begin()->first);
         if (next < log.jobs.size()) now = std::min(now, log.jobs[next].request.submit);
@@ -517,7 +516,9 @@ Log random_log(std::uint64_t seed) {
     }
     // Whole numbers would make the use of users equal all the time, but for rounding.
     const bool whole = options.order != Order::fair_share;
-    const bool overruns = draw.chance(20);
+    // On machines, who waits for somebody who outstays the plan might fit elsewhere by chance, and
+    // when that is seen depends on when a plan is made: only in a pool is there one answer.
+    const bool overruns = draw.chance(20) && (pool || options.backfill != Backfill::conservative);
     const int many = draw.chance(5) ? 200 : draw.chance(50) ? 30 : 12;
     const int span = draw.chance(50) ? 40 : 12;
     std::vector<double> submits;
@@ -540,11 +541,14 @@ Log random_log(std::uint64_t seed) {
         // Where it will be, a reservation of no length can keep from nobody.
         if (!pool && options.backfill == Backfill::conservative)
             request.time = std::max(request.time, 1.0);
-        if (!pool && draw.chance(50)) request.memory = 1 + draw.upto(7);
         if (!pool && draw.chance(40)) {
             request.nodes = 1 + draw.upto(std::min(machines, 3) - 1);
             request.cores = request.nodes * (1 + draw.upto(1));
         }
+        // Shares of memory that are exact, so that rounding never decides.
+        if (!pool && request.nodes != 3 &&
+            std::has_single_bit(static_cast<unsigned>(request.cores)))
+            request.memory = draw.upto(8);
         if (!log.queues.empty() && draw.chance(30)) request.queue = 0;
         log.jobs.push_back(job);
     }
@@ -620,9 +624,10 @@ bool check(std::uint64_t seed, bool verbose) {
     for (std::size_t at = 0; at < log.jobs.size(); ++at) {
         const Job& job = log.jobs[at];
         const Request& r = job.request;
-        std::printf("  task %zu: submit %g cores %g nodes %d memory %g time %g run %g priority %g "
-                    "user %d\n",
-                    at, r.submit, r.cores, r.nodes, r.memory, r.time, job.run, r.priority, r.user);
+        std::printf(
+            "  task %zu: submit %g cores %g nodes %d memory %g time %g run %g priority %g "
+            "user %d\n",
+            at, r.submit, r.cores, r.nodes, r.memory, r.time, job.run, r.priority, r.user);
     }
     print("found", found);
     if (found != again) print("with a copy", again);

@@ -26,6 +26,8 @@ class Job(NamedTuple):
     requested: float
     user: str = "u"
     priority: float = 0.0
+    #: How long it waited in the record; only users who react to the record know it.
+    wait: float = 0.0
 
     @property
     def planned(self) -> float:
@@ -34,13 +36,14 @@ class Job(NamedTuple):
 
 
 class View(NamedTuple):
-    """What a scheduler sees: the waiting in order of arrival, the running with their starts."""
+    """What a scheduler sees: who waits, in order of arrival; who runs, and who ran, since when."""
 
     now: float
     jobs: list[Job]
     total: int
     waiting: list[int]
     running: dict[int, float]
+    over: dict[int, float]
 
     @property
     def free(self) -> int:
@@ -94,33 +97,27 @@ class LeastUsed:
     """The user with the least decayed core-seconds is first; of equals, who arrived first."""
 
     def __init__(self, half_life: float) -> None:
-        self.half_life = half_life
-        #: (user, cores, start, end or None while it runs)
-        self.used: dict[int, tuple[str, int, float, float | None]] = {}
+        self.rate = log(2) / half_life
         #: Whether two users were so close that rounding decides between them.
         self.close = False
 
     def sorted(self, view: View) -> list[int]:
-        for i, start in view.running.items():
-            self.used[i] = (view.jobs[i].user, view.jobs[i].cores, start, None)
-        for i, (user, cores, start, end) in self.used.items():
-            if end is None and i not in view.running:
-                self.used[i] = (user, cores, start, start + view.jobs[i].run)
-        users = {view.jobs[i].user for i in view.waiting}
-        usage = {user: self.usage(user, view.now) for user in users}
+        usage = {view.jobs[i].user: self.usage(view, view.jobs[i].user) for i in view.waiting}
         found = sorted(value for value in usage.values() if value)
         self.close |= any(b - a < 1e-9 * b for a, b in pairwise(found))
         return sorted(view.waiting, key=lambda i: usage[view.jobs[i].user])
 
-    def usage(self, user: str, now: float) -> float:
+    def usage(self, view: View, user: str) -> float:
         """The integral of cores x 2^(-(now - s) / half-life) over the times s at which they ran."""
-        rate = log(2) / self.half_life
-        total = 0.0
-        for owner, cores, start, end in self.used.values():
-            if owner == user:
-                until = now if end is None else end
-                total += cores / rate * (exp(-rate * (now - until)) - exp(-rate * (now - start)))
-        return total
+        ran = [(i, start, view.now) for i, start in view.running.items()]
+        ran += [(i, start, start + view.jobs[i].run) for i, start in view.over.items()]
+        return sum(
+            view.jobs[i].cores
+            / self.rate
+            * (exp(-self.rate * (view.now - end)) - exp(-self.rate * (view.now - start)))
+            for i, start, end in ran
+            if view.jobs[i].user == user
+        )
 
 
 class Strict:
@@ -271,7 +268,9 @@ def replay(jobs: list[Job], total: int, scheduler, source=None) -> Outcome:
             submit[i] = now
             if jobs[i].cores <= total:
                 waiting.append(i)
-        for i in scheduler.starts(View(now, jobs, total, waiting[:], dict(running)), early):
+        over = {i: at for i, at in start.items() if i not in running}
+        view = View(now, jobs, total, waiting[:], dict(running), over)
+        for i in scheduler.starts(view, early):
             waiting.remove(i)
             start[i] = running[i] = now
 

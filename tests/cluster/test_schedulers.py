@@ -1,11 +1,19 @@
 """The schedulers: against schedules drawn by hand, and against their definitions on random logs."""
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 
 import twinloop as tl
-from tests.cluster.logs import logs, outcome, policy, simulated, totals, trace, with_queues
+from tests.cluster.logs import (
+    compare,
+    few,
+    logs,
+    many,
+    simulated,
+    totals,
+    trace,
+    with_queues,
+)
 from tests.cluster.reference import SCHEDULERS, By, Easy, Job, LeastUsed, Strict, replay
 
 # --- by hand --------------------------------------------------------------------------------------
@@ -112,7 +120,7 @@ def test_the_reference_gives_the_schedule_drawn(name, total, log, starts):
 
 @by_hand
 def test_the_simulator_gives_the_schedule_drawn(name, total, log, starts):
-    found = simulated(trace(log), total, name)
+    found = simulated(log, total, name)
     assert [found.start[i] for i in range(len(log))] == starts
 
 
@@ -132,39 +140,42 @@ def test_a_job_cut_at_its_requested_time_is_planned_and_ends_there():
 # --- by definition --------------------------------------------------------------------------------
 
 every_scheduler = pytest.mark.parametrize("name", SCHEDULERS)
+every_total = range(1, 9)
 
 
-def agree(name, log, total, **model):
-    """The simulator against the reference; the latter knows of the model only what it plans."""
-    speed = model.get("speed_factor", 1.0)
-    told = [job._replace(run=job.run / speed) for job in log]
-    if model.get("kill_at_requested_time"):
-        told = [job._replace(run=min(job.run, job.requested)) for job in told]
-    expected = replay(told, total, SCHEDULERS[name]())
-    assert simulated(trace(log), total, name, model=model) == expected
+def expected(name, total, **model):
+    """The reference; of the model it knows only how long jobs then run."""
+
+    def run(log):
+        told = [job._replace(run=job.run / model.get("speed_factor", 1.0)) for job in log]
+        if model.get("kill_at_requested_time"):
+            told = [job._replace(run=min(job.run, job.requested)) for job in told]
+        return replay(told, total, SCHEDULERS[name]())
+
+    return run
 
 
 @every_scheduler
-@settings(max_examples=600)
+@few
 @given(log=logs, total=totals)
 def test_starts_are_those_of_the_definition(name, log, total):
-    agree(name, log, total)
+    compare([log], total, name, expected(name, total))
 
 
 @every_scheduler
-@settings(max_examples=150)
-@given(log=logs, total=totals)
-def test_starts_are_those_of_the_definition_if_jobs_are_cut_at_their_requested_time(
-    name, log, total
-):
-    agree(name, log, total, kill_at_requested_time=True)
+@pytest.mark.parametrize("total", every_total)
+def test_starts_of_many_logs_are_those_of_the_definition(name, total):
+    compare(many(f"{name} {total}", 150), total, name, expected(name, total))
 
 
 @every_scheduler
-@settings(max_examples=100)
-@given(log=logs, total=totals, speed=st.sampled_from([0.5, 2.0]))
-def test_starts_are_those_of_the_definition_on_other_speeds(name, log, total, speed):
-    agree(name, log, total, speed_factor=speed)
+@pytest.mark.parametrize(
+    "model",
+    [{"kill_at_requested_time": True}, {"speed_factor": 0.5}, {"speed_factor": 2.0}],
+    ids=str,
+)
+def test_starts_are_those_of_the_definition_if_jobs_run_shorter_or_longer(name, model):
+    compare(many(f"{name} {model}", 150), 6, name, expected(name, 6, **model), model=model)
 
 
 orders = pytest.mark.parametrize("backfill", ["none", "easy", "easy-time"])
@@ -175,35 +186,35 @@ def ordered(order, backfill):
 
 
 @orders
-@settings(max_examples=150)
-@given(log=logs, total=totals, age=st.sampled_from([0.0, 0.5]))
-def test_the_highest_priority_is_first(backfill, log, total, age):
-    order = By(lambda job, now: -(job.priority + age * (now - job.submit)))
+@pytest.mark.parametrize("age", [0.0, 0.5])
+def test_the_highest_priority_is_first(backfill, age):
+    def by_priority(log):
+        order = By(lambda job, now: -(job.priority + age * (now - job.submit)))
+        return replay(log, 6, ordered(order, backfill))
+
     told = {"name": "priority", "options": {"backfill": backfill, "age": age}}
-    found = simulated(trace(log), total, told, platform=with_queues(total))
-    assert found == replay(log, total, ordered(order, backfill))
+    compare(many(f"{told}", 200), 6, told, by_priority, platform=with_queues(6))
 
 
 @orders
-@settings(max_examples=150)
-@given(log=logs, total=totals, half_life=st.sampled_from([1.0, 10.0]))
-def test_who_has_used_least_is_first(backfill, log, total, half_life):
-    order = LeastUsed(half_life)
-    expected = replay(log, total, ordered(order, backfill))
-    # Two users who used the same at other times are apart by rounding alone.
-    assume(not order.close)
+@pytest.mark.parametrize("half_life", [1.0, 10.0])
+def test_who_has_used_least_is_first(backfill, half_life):
+    def by_usage(log):
+        order = LeastUsed(half_life)
+        found = replay(log, 6, ordered(order, backfill))
+        # Two users who used the same at other times are apart by rounding alone.
+        return None if order.close else found
+
     told = {"name": "fair-share", "options": {"backfill": backfill, "half_life": half_life}}
-    assert simulated(trace(log), total, told) == expected
+    compare(many(f"{told}", 200), 6, told, by_usage)
 
 
 @every_scheduler
-@settings(max_examples=60)
-@given(log=logs, total=totals)
-def test_one_host_with_all_cores_is_the_same_pool(name, log, total):
-    one = tl.Scenario(platform=f"1x{total}", workload=trace(log), policy=policy(name))
-    assert outcome(tl.simulate(one)) == simulated(trace(log), total, name)
+def test_one_host_with_all_cores_is_the_same_pool(name):
+    compare(many(name, 100), 6, name, expected(name, 6), platform="1x6")
 
 
+@few
 @given(log=logs, total=totals)
 def test_jobs_wider_than_the_machine_are_rejected_and_all_others_complete(log, total):
     run = tl.simulate(tl.Scenario(platform=f"{total}x1", workload=trace(log), policy="easy"))

@@ -77,6 +77,16 @@ def test_the_words_say_what_the_figures_say() -> None:
     assert "all figures are the same" in same
 
 
+def test_one_more_machine_is_elsewhere_either_way() -> None:
+    def on(*machines: str) -> Trace:
+        rows = {"task": ["a"] * len(machines), "machine": machines, "start": [0.0] * len(machines)}
+        return Trace(tasks=pl.DataFrame({"id": ["a"]}), placements=pl.DataFrame(rows))
+
+    assert difference(on("x"), on("x", "y")).elsewhere == 1
+    assert difference(on("x", "y"), on("x")).elsewhere == 1
+    assert difference(on("x", "y"), on("y", "x")).elsewhere == 0
+
+
 def test_runs_that_share_nothing_are_said_to() -> None:
     other = Trace(tasks=pl.DataFrame({"id": ["z"], "submit": [0.0]}))
     text = difference_words(difference(hand_made(), other))

@@ -115,6 +115,24 @@ def test_a_task_that_was_started_again_is_done_after_its_last_attempt() -> None:
     assert per_task(trace.replace(placements=lost))["end"].to_list() == [90.0]
 
 
+def test_an_attempt_lasts_from_its_first_node_to_its_last() -> None:
+    trace = Trace(
+        tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]}),
+        placements=pl.DataFrame(
+            {
+                "task": ["a", "a", "a"],
+                "attempt": [0, 0, 0],
+                "machine": ["n1", "n2", "n3"],
+                "cores": [1.0, 1.0, 1.0],
+                "start": [5.0, 3.0, 4.0],
+                "end": [9.0, 8.0, 10.0],
+            }
+        ),
+    )
+    row = per_task(trace).row(0, named=True)
+    assert (row["start"], row["end"], row["run_time"]) == (3.0, 10.0, 7.0)
+
+
 def test_what_is_not_known_is_none_and_said() -> None:
     found = figures(Trace())
     assert {name for name, value in found.to_dict().items() if value not in (None, 0)} == set()

@@ -101,6 +101,12 @@ def test_series_worked_out_by_hand() -> None:
     assert submissions(trace)["t"].to_list() == [0.0, 2.0, 3.0, 16.0]
 
 
+def test_a_node_is_busy_once_while_a_long_task_outlasts_short_ones() -> None:
+    rows = {"task": list("abc"), "machine": ["n"] * 3, "start": [0.0, 1.0, 3.0]}
+    trace = Trace(placements=pl.DataFrame(rows | {"end": [10.0, 2.0, 4.0]}))
+    assert busy_nodes(trace, 0, 20) == 0.5
+
+
 def test_a_trace_without_anything_has_empty_series() -> None:
     for series in (queue_length, cores_in_use, submissions, completions, terminations):
         assert series(Trace()).height == 0

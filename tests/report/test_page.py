@@ -138,6 +138,12 @@ def test_what_was_cleaned_is_on_the_page(tmp_path: Path) -> None:
         assert said in page.text
 
 
+def test_records_that_could_not_be_run_are_counted_on_the_page(tmp_path: Path) -> None:
+    manifest = Manifest(kind="simulated", facts={"run": {"skipped": 1555}})
+    _, page = written(fcfs([(0.0, 5.0, 1)], manifest=manifest), tmp_path)
+    assert "1,555 records skipped that could not be run" in page.text
+
+
 def test_what_a_trace_does_not_have_is_said(tmp_path: Path) -> None:
     _, page = written(Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]})), tmp_path)
     assert pictures(page) == {}

@@ -98,27 +98,26 @@ def _still_running(trace: Trace) -> pl.Expr:
 
 
 def _merged(trace: Trace) -> Trace:
-    """The trace with the neighbouring rows of one attempt as one: its nodes are used together.
+    """The trace with the neighbouring rows of one attempt as one, from first start to last end.
 
     A simulated task on a hundred nodes has a hundred rows, and one pass over them here is far
     cheaper than grouping them by name.
     """
-    placements = trace.placements.select("task", "attempt", "cores", "start", "end")
-    numbers = placements.select("cores", "start", "end")
+    placements = trace.placements.select("task", "attempt", "start", "end")
+    numbers = placements.select("start", "end")
     if not placements.height or sum(numbers.null_count().row(0)):
         return trace
     task, attempt = placements["task"], placements["attempt"]
     begins = task.ne_missing(task.shift()) | attempt.ne_missing(attempt.shift())
     begins[0] = True
     first = np.flatnonzero(begins.to_numpy())
-    cores, start, end = (numbers[name].to_numpy() for name in numbers.columns)
-    if first.size == task.len() or not all(np.isfinite(c).all() for c in (cores, start, end)):
+    start, end = (numbers[name].to_numpy() for name in numbers.columns)
+    if first.size == task.len() or not all(np.isfinite(c).all() for c in (start, end)):
         return trace
     merged = pl.DataFrame(
         {
             "task": task.gather(first),
             "attempt": attempt.gather(first),
-            "cores": np.add.reduceat(cores, first),
             "start": np.minimum.reduceat(start, first),
             "end": np.maximum.reduceat(end, first),
         }

@@ -142,6 +142,9 @@ def _origin(trace: Trace) -> str:
         parts.append(words.count(trace.nodes.height, "node"))
     if manifest.source:
         parts.append(f"format {manifest.source.format}")
+    run = manifest.facts.get("run")
+    if isinstance(run, dict) and run.get("skipped"):
+        parts.append(f"{words.count(run['skipped'], 'record')} skipped that could not be run")
     if manifest.seed is not None:
         parts.append(f"seed {manifest.seed}")
     parts.append(f"twinloop {manifest.programs.get('twinloop', 'unknown')}")

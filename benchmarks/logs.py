@@ -1,0 +1,129 @@
+"""Logs for the benchmarks of the cluster simulator, and how a run of one is timed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from load import disagreement
+from measure import HERE
+from numpy.typing import NDArray
+
+from twinloop import Scenario, Trace, read
+from twinloop._core import ClusterRun
+from twinloop.engine import Compiled
+from twinloop.workload.generate import generator
+
+Floats = NDArray[np.float64]
+DATA = Path(os.environ.get("TWINLOOP_DATA", HERE.parent.parent / "shared" / "data"))
+KTH_JOBS, KTH_NODES = 28_475, 100
+
+
+@dataclass
+class Log:
+    name: str
+    trace: Trace
+
+
+@cache
+def kth() -> Log:
+    """KTH-SP2 where it is at hand, else a generated log with as many jobs for as many nodes."""
+    path = DATA / "swf" / "KTH-SP2-1996-2.1-cln.swf.gz"
+    if path.exists():
+        return Log("KTH-SP2", read(path))
+    return Log("Lublin's model, as large as KTH-SP2", lublin(KTH_JOBS, KTH_NODES, load=0.7))
+
+
+def lublin(jobs: int, cores: int, **parameters: Any) -> Trace:
+    return generator("lublin", tasks=jobs, machine=cores, **parameters).generate(1)
+
+
+@dataclass
+class Jobs:
+    """The jobs of a compiled scenario as lists, in the order of their submission."""
+
+    order: NDArray[np.int64]
+    submit: list[float]
+    nodes: list[int]
+    run: list[float]
+    requested: list[float]
+
+    @classmethod
+    def of(cls, compiled: Compiled) -> Jobs:
+        arrays = compiled.arrays
+        kept = np.flatnonzero(compiled.rejected == 0)
+        order = kept[np.argsort(arrays.submit[kept], kind="stable")]
+        run = np.divide(
+            arrays.work, arrays.limit, out=np.zeros(len(arrays)), where=arrays.work > 0
+        )
+        return cls(
+            order,
+            arrays.submit[order].tolist(),
+            arrays.cores[order].astype(int).tolist(),
+            run[order].tolist(),
+            arrays.requested_time[order].tolist(),
+        )
+
+    def __len__(self) -> int:
+        return len(self.submit)
+
+
+def compiled(trace: Trace, platform: Any, policy: Any, **more: Any) -> Compiled:
+    return Compiled(Scenario(platform=platform, workload=trace, policy=policy, **more))
+
+
+def finished(scenario: Compiled, **recording: bool) -> ClusterRun:
+    """A whole run, from the begin."""
+    run = scenario.start(**recording)
+    to_the_end(run)
+    return run
+
+
+def to_the_end(run: ClusterRun) -> None:
+    while run.run_on(1 << 40):
+        pass
+
+
+def starts(scenario: Compiled) -> Floats:
+    """When each task starts in a whole run."""
+    return np.asarray(finished(scenario).outcomes()["start"])
+
+
+def same(jobs: Jobs, theirs: list[float], ours: Floats) -> bool:
+    return disagreement(np.array(theirs), ours[jobs.order]) < 1e-9
+
+
+def holding(queue: int, jobs: int, cores: int) -> Trace:
+    """A log under which about `queue` jobs wait nearly all the time.
+
+    It is what users submit who wait for the end of a job before they submit the next, each at
+    once; recorded, so that no user is there when it is replayed.
+    """
+    rng = np.random.default_rng(1)
+    size = rng.integers(1, cores // 4 + 1, jobs).astype(np.float64)
+    run = rng.integers(600, 5400, jobs).astype(np.float64)
+    users = queue + round(cores / size.mean())
+    tasks = pl.DataFrame(
+        {
+            "id": np.arange(jobs).astype(str),
+            "user": (np.arange(jobs) % users).astype(str),
+            "requested_cores": size,
+            "run_time": run,
+            "requested_time": np.round(run * rng.uniform(1.0, 5.0, jobs)),
+        }
+    )
+    # As if everybody had been alone: the next is submitted when the one before ends.
+    end = pl.col("run_time").cum_sum().over("user")
+    tasks = tasks.with_columns(submit=end - pl.col("run_time"), end=end)
+    alone = Trace(
+        tasks=tasks.drop("end"), placements=tasks.select(task="id", start="submit", end="end")
+    )
+    users_wait = {"sessions": {"by": "arrival", "threshold": 0.0}}
+    closed = finished(compiled(alone, f"{cores}x1", "easy", source=users_wait))
+    submit = pl.Series(closed.outcomes()["submit"])
+    return Trace(tasks=alone.tasks.with_columns(submit=submit).sort("submit", maintain_order=True))
