@@ -25,9 +25,8 @@ PY_DIRS    := $(wildcard conftest.py src tests verify benchmarks examples docs/e
 help: ## say what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.package ## make a log, look at it, check it, convert it; then a job on the kernel
-	@$(PY) examples/logs.py --folder build/demo
-	@$(PY) examples/demo.py
+demo: $(VENV)/.package ## make up a log, check it, simulate it under three policies, compare
+	@$(PY) examples/demo.py --folder build/demo
 
 # A page of the documentation is one story: its examples stay together on one worker.
 test: $(VENV)/.package $(VENV)/.extra-test ## run the tests, and the examples of docs and docstrings

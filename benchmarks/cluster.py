@@ -108,9 +108,7 @@ def whole_runs(result: Result, quick: bool) -> None:
         f"{count:,} jobs of Lublin's model, fcfs": compiled(large, f"{CORES}x1", "fcfs"),
         f"the same, one machine of {CORES} cores": compiled(large, f"1x{CORES}", "fcfs"),
         f"{log.name}, conservative": compiled(log.trace, f"{KTH_NODES}x1", "conservative"),
-        f"{log.name}, conservative, starts never move": compiled(
-            log.trace, f"{KTH_NODES}x1", kept
-        ),
+        f"{log.name}, conservative, starts never move": compiled(log.trace, f"{KTH_NODES}x1", kept),
     }
     contestants = {name: partial(finished, each) for name, each in scenarios.items()}
     seconds, _ = side_by_side(contestants, 3 if quick else 7)
@@ -134,7 +132,7 @@ def whole_runs(result: Result, quick: bool) -> None:
 
 def long_queues(result: Result, quick: bool) -> None:
     table = Table(
-        f"Backfilling with a queue that stays long, on {CORES} nodes (thousand jobs per CPU second)",
+        f"Backfilling behind a long queue, on {CORES} nodes (thousand jobs per CPU second)",
         {
             "queue": ",d",
             "mean": ",.0f",

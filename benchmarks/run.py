@@ -21,6 +21,9 @@ TOPICS = (
     "traces",
     "sessions",
     "cluster",
+    "filters",
+    "surf",
+    "compiled",
 )
 
 
@@ -74,7 +77,7 @@ def as_json(results: dict[str, Result]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        description="Benchmarks of the kernel and the readers, with ratios."
+        description="Benchmarks of the kernel, the readers and the simulator, with ratios."
     )
     parser.add_argument("--quick", action="store_true", help="smaller loads, fewer repetitions")
     parser.add_argument("--only", choices=TOPICS, help="one topic")

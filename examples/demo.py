@@ -1,112 +1,92 @@
-"""A small cluster, simulated event by event: data over shared links, work on shared cores.
+"""From nothing to an answer: make up a log, check it, simulate it under three policies, compare.
 
-Forty jobs come from one file server to three hosts. Each fetches its input, over the server's
-up-link and its host's down-link at once, and then computes, competing for cores and getting in the
-way of its neighbours. One host is down for maintenance in the middle.
+What a user would type is printed, and then run; the comparison is made in Python.
 """
 
 import argparse
-import random
-import time
-from collections.abc import Generator
+from contextlib import chdir
 from pathlib import Path
 
-import numpy as np
-from picture import draw_svg, sparkline
+from rich.console import Console
+from rich.table import Table
 
-from twinloop.engine import Environment, Event, Resource, run_columns
+import twinloop as tl
+from twinloop import metrics
+from twinloop.cli import app
+from twinloop.report import run_svg
+from twinloop.report.words import duration
 
-HOSTS = 3
-CORES = 4
-JOBS = 40
-SEED = 11
+HERE = Path(__file__).resolve().parent
+LOG = "--tasks 4000 --users 60 --mean-length 1500 --cores 1:3,4:3,16:3,32:2,128:1 --seed 7"
+POLICIES = ("fcfs", "sjf", "easy")
 
-# What a core does for a job, by the number of jobs on its host: neighbours share the memory.
-NEIGHBOURS = {0: [1.0, 0.97, 0.93, 0.88, 0.82]}
-
-
-class Cluster:
-    """The resources, and what became of the jobs."""
-
-    def __init__(self) -> None:
-        self.env = Environment()
-        self.uplink = self.env.resource(125, "server up-link")  # MB/s
-        self.downlinks = [self.env.resource(60, f"link of host {i}") for i in range(HOSTS)]
-        self.hosts = [
-            self.env.resource(CORES, f"host {i}", efficiency=NEIGHBOURS) for i in range(HOSTS)
-        ]
-        self.hosts[1].set_profile([90, 130], [0, CORES])
-        self.assigned = [0] * HOSTS
-        self.jobs: list[tuple[int, float, float, float]] = []
-        self.work_done = 0.0
-
-    def job(self, arrival: float, megabytes: float, work: float) -> Generator[Event, None, None]:
-        yield self.env.timeout(arrival)
-        target = min(range(HOSTS), key=lambda i: (self.assigned[i], i))
-        self.assigned[target] += 1
-        yield self.env.start(megabytes, [self.uplink, self.downlinks[target]])
-        began = self.env.now
-        computing = self.hosts[target].execute(work, limit=2)
-        yield computing
-        self.assigned[target] -= 1
-        self.jobs.append((target, arrival, began, self.env.now))
-        self.work_done += computing.done
+console = Console(highlight=False)
 
 
-def load(resource: Resource, rates: dict[str, np.ndarray], grid: np.ndarray) -> np.ndarray:
-    """The use of a resource on a time grid, as a share of its first capacity."""
-    mine = rates["resource"] == resource.index
-    last = np.searchsorted(rates["t"][mine], grid, side="right") - 1
-    return np.where(last >= 0, rates["rate"][mine][np.maximum(last, 0)], 0.0)
+def step(command: str) -> None:
+    """Show a command of the terminal, and run it."""
+    console.print(f"\n[bold green]$[/] [bold]{command}[/]", soft_wrap=True)
+    app(command.split()[1:], standalone_mode=False)
+
+
+def compare(scenario: tl.Scenario) -> None:
+    """The same week under three policies, and under the last with one node in four switched off."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("", "mean wait", "95 %", "slowdown", "in use", "energy", "per task"):
+        table.add_column(name, justify="right" if name else "left")
+    smaller = scenario.replace(**{"platform.clusters[0].hosts[0].count": 12})
+    runs = {name: scenario.replace(policy=name) for name in POLICIES}
+    for name, each in {**runs, "easy, 4 nodes fewer": smaller}.items():
+        run = tl.simulate(each)
+        run.save(f"runs/{name.replace(', ', '-').replace(' ', '-')}", overwrite=True)
+        found = metrics.figures(run).to_dict()
+        table.add_row(
+            name,
+            duration(found["wait_mean_s"]),
+            duration(found["wait_p95_s"]),
+            f"{found['bounded_slowdown_mean']:.3g}",
+            f"{found['utilisation']:.0%}",
+            f"{found['energy_j'] / 3.6e6:,.0f} kWh",
+            f"{found['energy_per_task_j'] / 3600:,.0f} Wh",
+        )
+    console.print("\n[bold]The same users under three policies, and with fewer nodes[/]\n")
+    console.print(table)
+
+
+def pictures(folder: Path) -> None:
+    """The pictures of the documentation: a day on four nodes, and the sessions of a user."""
+    nodes = {"cores": 8, "names": ["node 1", "node 2", "node 3", "node 4"]}
+    day = tl.generate("sessions", seed=6, tasks=140, users=7, days=1, mean_length=3000,
+                      activity=0.5, session_size=8)  # fmt: skip
+    platform = tl.Platform(clusters=[{"hosts": [nodes]}])
+    run = tl.simulate(tl.Scenario(platform=platform, workload=day, policy="easy"))
+    (folder / "run.svg").write_text(run_svg(run), encoding="utf-8")
+
+    log = tl.generate("sessions", seed=1, tasks=3000, users=25)
+    graphs = tl.SessionGraphs.of(log, by="arrival", threshold=600)
+    branchy = max(graphs.users, key=lambda user: graphs[user].arity())
+    (folder / "sessions.svg").write_text(graphs[branchy].to_svg(), encoding="utf-8")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--svg", type=Path, help="also write the picture to this file")
-    args = parser.parse_args()
-
-    rng = random.Random(SEED)
-    cluster = Cluster()
-    env = cluster.env
-    recording = env.record()
-    demands = [
-        (rng.uniform(0, 160), rng.uniform(100, 900), rng.uniform(10, 60)) for _ in range(JOBS)
-    ]
-    for demand in demands:
-        env.process(cluster.job(*demand))
-    env.run()
-
-    rates = recording.rates()
-    grid = np.linspace(0.0, env.now, 64)
-    print(f"{JOBS} jobs on {HOSTS} hosts of {CORES} cores, all done at {env.now:.1f} s\n")
-    for host in cluster.hosts:
-        share = load(host, rates, grid) / CORES
-        print(f"  {host.name:14} {sparkline(share)} {host.consumed / CORES / env.now:4.0%} busy")
-    share = load(cluster.uplink, rates, grid) / cluster.uplink.capacity
-    busy = cluster.uplink.consumed / cluster.uplink.capacity / env.now
-    print(f"  {cluster.uplink.name:14} {sparkline(share)} {busy:4.0%} busy\n")
-
-    asked = sum(work for _, _, work in demands)
-    drawn = sum(host.consumed for host in cluster.hosts)
-    print(f"work asked for  {asked:9.1f} core seconds")
-    print(f"work done       {cluster.work_done:9.1f} core seconds")
-    print(f"capacity drawn  {drawn:9.1f} core seconds (the rest is what neighbours cost)")
-    if args.svg:
-        draw_svg(args.svg, cluster.jobs, HOSTS, env.now)
-        print(f"picture         {args.svg}")
-
-    count, together = 1_000_000, 1_000
-    start = np.sort(rng_numbers(count, 0, 10).reshape(-1, together), axis=1)
-    start += np.arange(count // together)[:, None] * 100.0 * together
-    began = time.perf_counter()
-    run = run_columns(start.ravel(), rng_numbers(count, 10, 90), capacity=1.0)
-    took = time.perf_counter() - began
-    print(f"\n{count:,} tasks sharing one core, {together:,} at a time:")
-    print(f"{run.events:,} events in {took:.2f} s, {count / took / 1e6:.1f} million tasks a second")
-
-
-def rng_numbers(count: int, low: float, high: float) -> np.ndarray:
-    return np.random.default_rng(SEED).uniform(low, high, count)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, default=Path("build/demo"), help="for what is made")
+    parser.add_argument("--pictures", type=Path, help="only draw those of the documentation, there")
+    wanted = parser.parse_args()
+    if wanted.pictures:
+        pictures(wanted.pictures)
+        return
+    wanted.folder.mkdir(parents=True, exist_ok=True)
+    with chdir(wanted.folder):
+        step(f"twinloop generate sessions week.swf {LOG} --overwrite")
+        step("twinloop check week.swf")
+        scenario = tl.load(HERE / "scenario.yaml").replace(workload="week.swf")
+        scenario.save("scenario.yaml")
+        step("twinloop simulate scenario.yaml -o runs/week --picture run.html --overwrite")
+        compare(scenario)
+    console.print("\n[bold]Go on[/]  (`. .venv/bin/activate` puts `twinloop` on the path)\n")
+    console.print(f"  open {wanted.folder}/run.html in a browser")
+    console.print(f"  twinloop diff {wanted.folder}/runs/fcfs {wanted.folder}/runs/easy")
 
 
 if __name__ == "__main__":

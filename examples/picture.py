@@ -1,4 +1,4 @@
-"""Pictures of the demo: a line of blocks for the terminal, a drawing for the page."""
+"""Pictures of the kernel's example: a line of blocks for the terminal, a drawing for the page."""
 
 from pathlib import Path
 

@@ -3,6 +3,8 @@
 import doctest
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,34 +12,49 @@ from typer.testing import CliRunner
 
 from twinloop.cli import app
 
-PAGES = Path(__file__).resolve().parents[1] / "docs"
-SHOWN = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ROOT / "docs"
+#: A block with commands and what they print, or a file that the reader is to write.
+SHOWN = re.compile(r'^```(console|yaml title="(.+?)")\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+SAME = doctest.OutputChecker().check_output
 
 
-def commands(page: str) -> list[tuple[str, str]]:
-    """Each command of a page, and what the page says that it prints."""
-    found = []
-    for block in SHOWN.findall((PAGES / page).read_text(encoding="utf-8")):
-        for part in block.split("$ ")[1:]:
-            command, _, expected = part.partition("\n")
-            found.append((command, expected))
-    return found
+def run(command: str, expected: str) -> None:
+    program, *words = shlex.split(command)
+    assert program == "twinloop"
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, f"{command}\n{result.output}"
+    # A terminal shows both streams; what a page leaves out is an ellipsis.
+    got = result.stderr + result.stdout
+    assert SAME(expected, got, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE), f"{command}\n{got}"
 
 
 def test_the_commands_of_the_tutorial_print_what_it_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    shown = commands("tutorial.md")
-    assert len(shown) >= 6
-    same = doctest.OutputChecker().check_output
-    for command, expected in shown:
-        program, *words = shlex.split(command)
-        assert program == "twinloop"
-        result = CliRunner().invoke(app, words)
-        assert result.exit_code == 0, f"{command}\n{result.output}"
-        # A terminal shows both streams; what a page leaves out is an ellipsis.
-        got = result.stderr + result.stdout
-        assert same(expected, got, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE), (
-            f"{command}\n{got}"
-        )
+    count = 0
+    page = (PAGES / "tutorial.md").read_text(encoding="utf-8")
+    for kind, file, text in SHOWN.findall(page):
+        if kind != "console":
+            Path(file).write_text(text, encoding="utf-8")
+            continue
+        for part in text.split("$ ")[1:]:
+            command, _, expected = part.replace("\\\n", "").partition("\n")
+            run(command, expected)
+            count += 1
+    assert count >= 9
+    assert Path("run.html").stat().st_size > 1e6
+
+
+@pytest.mark.parametrize("example", ["demo.py", "kernel.py", "policy.py"])
+def test_the_examples_run(example: str, tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, ROOT / "examples" / example],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout

@@ -3,9 +3,12 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -215,21 +218,24 @@ void poll() {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
-// Runs until nothing is left, or until there have been so many more events.
-bool run_on(RunHandle& self, std::uint64_t events) {
+// Runs until nothing is left, or for about as long as somebody may have to wait for Ctrl-C.
+bool run_on(RunHandle& self) {
+    using Clock = std::chrono::steady_clock;
+    constexpr auto patience = std::chrono::milliseconds(100);
     Run& run = *self.run;
-    const std::uint64_t last = run.events() + events;
-    if (run.foreign()) {
-        for (std::uint32_t steps = 1; run.events() < last; ++steps) {
-            if (!run.step()) return false;
-            if (steps % 4096 == 0) poll();
-        }
-        return true;
-    }
     bool more = true;
-    {
+    const auto go = [&] {
+        const auto begun = Clock::now();
+        for (std::uint32_t steps = 1; more; ++steps) {
+            more = run.step();
+            if (steps % 64 == 0 && Clock::now() - begun > patience) break;
+        }
+    };
+    if (run.foreign()) {
+        go();
+    } else {
         const nb::gil_scoped_release released;
-        while (more && run.events() < last) more = run.step();
+        go();
     }
     poll();
     return more;
@@ -238,7 +244,8 @@ bool run_on(RunHandle& self, std::uint64_t events) {
 nb::dict outcomes(const RunHandle& self) {
     const auto all = self.run->outcomes();
     std::vector<double> submit(all.size()), ready(all.size()), start(all.size()),
-        last_start(all.size()), end(all.size()), done(all.size()), energy(all.size());
+        last_start(all.size()), end(all.size()), done(all.size()), used(all.size()),
+        energy(all.size());
     std::vector<std::int64_t> attempts(all.size());
     std::vector<std::uint8_t> status(all.size());
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -248,6 +255,7 @@ nb::dict outcomes(const RunHandle& self) {
         last_start[i] = all[i].last_start;
         end[i] = all[i].end;
         done[i] = all[i].done;
+        used[i] = all[i].used;
         energy[i] = all[i].energy;
         attempts[i] = all[i].attempts;
         status[i] = static_cast<std::uint8_t>(all[i].status);
@@ -259,6 +267,7 @@ nb::dict outcomes(const RunHandle& self) {
     columns["last_start"] = array(std::move(last_start));
     columns["end"] = array(std::move(end));
     columns["done"] = array(std::move(done));
+    columns["used"] = array(std::move(used));
     columns["energy"] = array(std::move(energy));
     columns["attempts"] = array(std::move(attempts));
     columns["status"] = array(std::move(status));
@@ -357,7 +366,7 @@ void bind_run(nb::module_& module) {
         .def("step", [](RunHandle& self) { return self.run->step(); })
         .def("run_until", [](RunHandle& self, double time) { self.run->run_until(time); },
              nb::arg("time"))
-        .def("run_on", &run_on, nb::arg("events"))
+        .def("run_on", &run_on)
         .def("copy",
              [](const RunHandle& self) {
                  return RunHandle{std::make_unique<Run>(*self.run), self.names};
@@ -365,24 +374,31 @@ void bind_run(nb::module_& module) {
         .def("view",
              [](RunHandle& self) { return View{&self.run->desk(), self.names}; },
              nb::keep_alive<0, 1>())
-        .def("outcomes", &outcomes)
-        .def("placements", &placements)
-        .def("use", &use)
-        .def("decisions", &decisions)
-        .def("kpis", &kpi_dict)
+        .def("outcomes", &outcomes,
+             nb::sig("def outcomes(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+        .def("placements", &placements,
+             nb::sig("def placements(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+        .def("use", &use,
+             nb::sig("def use(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+        .def("decisions", &decisions,
+             nb::sig("def decisions(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+        .def("kpis", &kpi_dict, nb::sig("def kpis(self) -> dict[str, float]"))
         .def("energy",
              [](const RunHandle& self) {
                  std::vector<double> joules;
                  for (MachineId m = 0; m < self.run->problem().machines.size(); ++m)
                      joules.push_back(self.run->energy(m));
                  return array(std::move(joules));
-             })
+             },
+             nb::sig("def energy(self) -> numpy.typing.NDArray[numpy.float64]"))
         .def("settle_energy", [](RunHandle& self) { self.run->settle_energy(); })
         .def("power",
              [](const RunHandle& self, double step, bool machines) {
                  return array(power_series(*self.run, step, machines));
              },
-             nb::arg("step"), nb::arg("machines"))
+             nb::arg("step"), nb::arg("machines"),
+             nb::sig("def power(self, step: float, machines: bool) -> "
+                     "numpy.typing.NDArray[numpy.float64]"))
         .def("windows",
              [](const RunHandle& self, double step) { return window_count(*self.run, step); },
              nb::arg("step"))
@@ -450,6 +466,9 @@ void bind_run(nb::module_& module) {
              nb::arg("task"), nb::arg("status"), nb::arg("submit"), nb::arg("start"),
              nb::arg("end"));
 }
+
+constexpr const char* decision_names[] = {"place", "preempt", "kill",
+                                          "open",  "close",   "reserve"};
 
 // The same desk without a simulator: whoever runs tasks for real asks the same policy at it.
 struct DispatcherHandle {
@@ -524,20 +543,24 @@ void bind_dispatcher(nb::module_& module) {
                 nb::list made;
                 if (!self.desk.must_decide()) return made;
                 for (const Desk::Decision& decision : self.desk.decide()) {
-                    const bool place = decision.kind == Desk::Decision::Kind::place;
                     nb::list where;
-                    if (place)
+                    if (decision.kind == Desk::Decision::Kind::place)
                         for (const Part& part : self.desk.parts(decision.task))
                             for (MachineId m = part.machine; m < part.machine + part.count; ++m)
                                 where.append(nb::make_tuple(m, part.cores));
-                    made.append(nb::make_tuple(place ? "place" : "preempt", decision.task, where));
+                    if (decision.machine != no_machine)
+                        where.append(nb::make_tuple(decision.machine, 0.0));
+                    const nb::object task =
+                        decision.task == no_task ? nb::none() : nb::object(nb::int_(decision.task));
+                    made.append(nb::make_tuple(
+                        decision_names[static_cast<std::size_t>(decision.kind)], task, where));
                 }
                 return made;
             },
             nb::arg("now"),
-            nb::sig("def decide(self, now: float) -> list[tuple[str, int, list[tuple[int, "
+            nb::sig("def decide(self, now: float) -> list[tuple[str, int | None, list[tuple[int, "
                     "float]]]]"),
-            "Ask the policy: (`place` or `preempt`, task, machines and cores) for each decision.");
+            "Ask the policy: (kind, task, machines and cores) for each decision.");
 }
 
 // One run for each row of the matrix, on several threads; the order of the rows decides nothing.
@@ -609,22 +632,31 @@ void bind_cluster(nb::module_& module) {
                 problem->complete();
                 new (self) ProblemHandle{std::move(problem), std::move(names)};
             },
-            nb::arg("machines"), nb::arg("tasks"), nb::arg("options"), nb::arg("names"))
-        .def("set_sessions", &set_sessions, nb::arg("sessions"))
+            nb::arg("machines"), nb::arg("tasks"), nb::arg("options"), nb::arg("names"),
+            nb::sig("def __init__(self, machines: dict[str, typing.Any], tasks: dict[str, "
+                    "typing.Any], options: dict[str, typing.Any], names: object) -> None"))
+        .def("set_sessions", &set_sessions, nb::arg("sessions"),
+             nb::sig("def set_sessions(self, sessions: dict[str, typing.Any]) -> None"))
         .def("set_downs", &set_downs, nb::arg("machine"), nb::arg("start"), nb::arg("end"))
         .def("set_rejected",
              [](ProblemHandle& self, const Column<std::uint8_t>& mask) {
                  self.problem->rejected.assign(mask.data(), mask.data() + mask.shape(0));
              },
              nb::arg("mask"))
-        .def("impossible", &impossible, nb::arg("policy"));
+        .def("impossible", &impossible, nb::arg("policy"),
+             nb::sig("def impossible(self, policy: object) -> numpy.typing.NDArray[numpy.uint8]"));
     bind_run(module);
     bind_dispatcher(module);
     nb::list names;
     for (const std::string_view each : kpi_names) names.append(nb::str(each.data(), each.size()));
     module.attr("KPI_NAMES") = nb::tuple(names);
     module.def("run_many", &run_many, nb::arg("problem"), nb::arg("policy"), nb::arg("matrix"),
-               nb::kw_only(), nb::arg("threads"), nb::arg("times"));
+               nb::kw_only(), nb::arg("threads"), nb::arg("times"),
+               nb::sig("def run_many(problem: Problem, policy: object, matrix: "
+                       "numpy.typing.NDArray[numpy.float64], *, threads: int, times: bool) -> "
+                       "tuple[numpy.typing.NDArray[numpy.float64], "
+                       "numpy.typing.NDArray[numpy.float64], "
+                       "numpy.typing.NDArray[numpy.float64]]"));
 }
 
 }  // namespace twinloop::bind

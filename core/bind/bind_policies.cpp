@@ -93,12 +93,17 @@ struct DecisionTypes {
     nb::object place;
     nb::object wake;
     nb::object preempt;
+    nb::object kill;
+    nb::object reserve;
+    nb::object set_state;
 };
 
 DecisionTypes& decision_types() {
     static auto* types = [] {
         const nb::module_ module = nb::module_::import_("twinloop.policy.decisions");
-        return new DecisionTypes{module.attr("Place"), module.attr("Wake"), module.attr("Preempt")};
+        return new DecisionTypes{module.attr("Place"),   module.attr("Wake"),
+                                 module.attr("Preempt"), module.attr("Kill"),
+                                 module.attr("Reserve"), module.attr("SetState")};
     }();
     return *types;
 }
@@ -135,11 +140,27 @@ class PythonPolicy final : public Policy {
                 } else {
                     desk.preempt(task);
                 }
+            } else if (type.is(types.kill)) {
+                const TaskId task = task_of(desk, decision);
+                const Phase phase = desk.phase(task);
+                if (phase != Phase::running && phase != Phase::waiting && phase != Phase::held) {
+                    refuse(decision, "the task neither waits nor runs");
+                } else {
+                    desk.kill(task);
+                }
+            } else if (type.is(types.reserve)) {
+                const nb::object machines = decision.attr("machines");
+                const nb::object first =
+                    PyLong_Check(machines.ptr()) ? machines : nb::object(machines[0]);
+                desk.reserve(task_of(desk, decision), machine_of(desk, first),
+                             nb::cast<double>(decision.attr("time")));
+            } else if (type.is(types.set_state)) {
+                set_state(desk, decision);
             } else {
-                throw nb::type_error(("a policy decided " + nb::cast<std::string>(nb::repr(decision)) +
-                                      ", which the simulator cannot do: it takes Place, Wake and "
-                                      "Preempt")
-                                         .c_str());
+                throw nb::type_error(
+                    ("a policy decided " + nb::cast<std::string>(nb::repr(decision)) +
+                     ", which is no decision: see twinloop.policy.decisions")
+                        .c_str());
             }
         }
     }
@@ -150,6 +171,25 @@ class PythonPolicy final : public Policy {
         if (task < 0 || static_cast<std::size_t>(task) >= desk.task_count())
             throw nb::index_error(("there is no task " + std::to_string(task)).c_str());
         return static_cast<TaskId>(task);
+    }
+
+    static MachineId machine_of(const Desk& desk, nb::handle given) {
+        const auto machine = nb::cast<std::int64_t>(given);
+        if (machine < 0 || static_cast<std::size_t>(machine) >= desk.machines().size())
+            throw nb::index_error(("there is no machine " + std::to_string(machine)).c_str());
+        return static_cast<MachineId>(machine);
+    }
+
+    void set_state(Desk& desk, nb::handle decision) {
+        const MachineId machine = machine_of(desk, nb::object(decision.attr("machine")));
+        const auto state = nb::cast<std::string>(decision.attr("state"));
+        if (state != "on" && state != "off")
+            throw nb::value_error(
+                ("a machine can be switched 'on' or 'off', not '" + state + "'").c_str());
+        if (desk.space().instances(machine) > 0)
+            return refuse(decision, "the machine has tasks");
+        if (desk.space().open(machine) != (state == "on"))
+            desk.switch_machine(machine, state == "on");
     }
 
     void place(Desk& desk, nb::handle decision) {
@@ -169,9 +209,7 @@ class PythonPolicy final : public Policy {
         const Needs needs = desk.needs(task);
         const auto count = static_cast<double>(chosen_.size());
         for (std::size_t i = 0; i < chosen_.size(); ++i) {
-            if (chosen_[i] < 0 || static_cast<std::size_t>(chosen_[i]) >= desk.machines().size())
-                throw nb::index_error(("there is no machine " + std::to_string(chosen_[i])).c_str());
-            const auto machine = static_cast<MachineId>(chosen_[i]);
+            const MachineId machine = machine_of(desk, nb::int_(chosen_[i]));
             double cores = needs.cores / count;
             if (PyFloat_Check(given.ptr()) || PyLong_Check(given.ptr())) {
                 cores = nb::cast<double>(given);

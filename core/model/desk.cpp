@@ -241,20 +241,45 @@ void Desk::compact() {
     parts_ = std::move(kept);
 }
 
+void Desk::decided(Decision::Kind kind, TaskId task, MachineId machine) {
+    Decision decision{kind, task, machine, static_cast<std::uint32_t>(vacated_.size()), 0};
+    if (kind != Decision::Kind::place && task != no_task && phases_[task] == Phase::running) {
+        const std::span<const Part> mine = parts(task);
+        decision.count = static_cast<std::uint32_t>(mine.size());
+        vacated_.insert(vacated_.end(), mine.begin(), mine.end());
+    }
+    decisions_.push_back(decision);
+}
+
 void Desk::place(TaskId task, std::span<const Part> parts) {
     unlink(task);
     occupy(task, parts, now_);
-    decisions_.push_back({Decision::Kind::place, task, 0, 0});
+    decided(Decision::Kind::place, task, no_machine);
 }
 
 void Desk::preempt(TaskId task) {
-    const std::span<const Part> mine = parts(task);
-    decisions_.push_back({Decision::Kind::preempt, task,
-                          static_cast<std::uint32_t>(vacated_.size()),
-                          static_cast<std::uint32_t>(mine.size())});
-    vacated_.insert(vacated_.end(), mine.begin(), mine.end());
+    decided(Decision::Kind::preempt, task, no_machine);
     vacate(task);
     enqueue(task);
+}
+
+void Desk::kill(TaskId task) {
+    decided(Decision::Kind::kill, task, no_machine);
+    if (phases_[task] == Phase::running) {
+        end(task);
+    } else {
+        withdraw(task);
+    }
+}
+
+void Desk::switch_machine(MachineId machine, bool on) {
+    set_open(machine, on);
+    decided(on ? Decision::Kind::open : Decision::Kind::close, no_task, machine);
+}
+
+void Desk::reserve(TaskId task, MachineId machine, double time) {
+    decided(Decision::Kind::reserve, task, machine);
+    wake(time);
 }
 
 void Desk::wake(double time) { wake_ = std::min(wake_, time); }

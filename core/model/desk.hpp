@@ -123,14 +123,22 @@ class Desk {
     void place(TaskId task, std::span<const Part> parts);
     // Takes a running task off its machines; it waits again. The driver stops it.
     void preempt(TaskId task);
+    // Ends a task for good, whether it waits or runs.
+    void kill(TaskId task);
+    // Switches a machine that nobody uses off or on; nobody is placed on one that is off.
+    void switch_machine(MachineId machine, bool on);
+    // Says what is meant for later. It binds nobody; the policy is asked again at that time.
+    void reserve(TaskId task, MachineId machine, double time);
     // Ask again at that time, if nothing happens before.
     void wake(double time);
 
     // --- for the driver -------------------------------------------------------------------------
     struct Decision {
-        enum class Kind : std::uint8_t { place, preempt } kind = Kind::place;
+        enum class Kind : std::uint8_t { place, preempt, kill, open, close, reserve };
+        Kind kind = Kind::place;
         TaskId task = no_task;
-        std::uint32_t first = 0;  // of the parts that a preempted task had
+        MachineId machine = no_machine;
+        std::uint32_t first = 0;  // of the parts that the task had before
         std::uint32_t count = 0;
     };
     [[nodiscard]] std::span<const Part> vacated(const Decision& decision) const {
@@ -168,6 +176,7 @@ class Desk {
 
     void enqueue(TaskId task);
     void unlink(TaskId task);
+    void decided(Decision::Kind kind, TaskId task, MachineId machine);
     void occupy(TaskId task, std::span<const Part> parts, double since);
     void vacate(TaskId task);
     [[nodiscard]] bool within_limits(const Request& request) const;

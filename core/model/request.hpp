@@ -12,6 +12,7 @@ using TaskId = std::uint32_t;
 using MachineId = std::uint32_t;
 
 inline constexpr TaskId no_task = std::numeric_limits<TaskId>::max();
+inline constexpr MachineId no_machine = std::numeric_limits<MachineId>::max();
 
 // What a task asks for. Nothing here is known only afterwards: `time` is what a scheduler plans
 // with.

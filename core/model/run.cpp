@@ -23,7 +23,7 @@ Run::Run(std::shared_ptr<const Problem> problem, const Values& values,
       policy_(std::move(policy)),
       recording_(recording),
       source_(*problem_),
-      outcomes_(problem_->size(), {unknown, unknown, unknown, unknown, unknown, 0.0, 0.0, 0, {}}),
+      outcomes_(problem_->size(), {unknown, unknown, unknown, unknown, unknown, 0.0, 0.0, 0.0, 0, {}}),
       missing_parents_(problem_->parents),
       slot_of_(problem_->size(), no_slot),
       down_(problem_->machines.size(), 0),
@@ -48,7 +48,8 @@ Run::Run(std::shared_ptr<const Problem> problem, const Values& values,
         sharing_.emplace(*problem_, capacities, begin_);
     }
     for (TaskId task = 0; task < problem_->size(); ++task)
-        if (problem_->rejected[task] != 0) {
+        // One whose parent was rejected is over already.
+        if (problem_->rejected[task] != 0 && outcomes_[task].status == Status::none) {
             outcomes_[task].submit = problem_->requests[task].submit;
             conclude(task, Status::rejected, now_);
         }
@@ -82,7 +83,9 @@ Run::Run(const Run& other)
       placements_(other.placements_),
       use_(other.use_),
       decisions_(other.decisions_),
-      open_(other.open_) {
+      occupied_(other.occupied_),
+      open_(other.open_),
+      slowest_(other.slowest_) {
     desk_.set_policy(policy_.get());
 }
 
@@ -232,17 +235,22 @@ void Run::decide() {
         const double next = steps * values_.decision_interval;
         if (next > now_) {
             decide_at_ = std::min(decide_at_, next);
+            if (desk_.wake_time() <= now_) desk_.clear_wake();
             return;
         }
     }
     for (const Desk::Decision& decision : desk_.decide()) {
-        if (decision.kind == Desk::Decision::Kind::place) {
-            if (recording_.decisions) log_decision(0, decision.task);
-            start(decision.task);
-        } else {
-            if (recording_.decisions) log_decision(1, decision.task);
-            interrupt(decision.task, Reason::preempted, problem_->after_preemption,
-                      desk_.vacated(decision));
+        if (recording_.decisions) log_decision(decision);
+        switch (decision.kind) {
+            case Desk::Decision::Kind::place: start(decision.task); break;
+            case Desk::Decision::Kind::preempt:
+                interrupt(decision.task, Reason::preempted, problem_->after_preemption,
+                          desk_.vacated(decision));
+                break;
+            case Desk::Decision::Kind::kill: kill(decision.task, desk_.vacated(decision)); break;
+            case Desk::Decision::Kind::open: set_off(decision.machine, false); break;
+            case Desk::Decision::Kind::close: set_off(decision.machine, true); break;
+            case Desk::Decision::Kind::reserve: break;
         }
     }
 }
@@ -260,6 +268,13 @@ std::uint32_t Run::make_live(TaskId task) {
     lives_[slot].task = task;
     slot_of_[task] = slot;
     return slot;
+}
+
+// The desk has let go of it already.
+void Run::kill(TaskId task, std::span<const Part> parts) {
+    if (slot_of_[task] != no_slot)
+        interrupt(task, Reason::killed, Interrupted::lost, parts);
+    conclude(task, Status::killed, now_);
 }
 
 void Run::start(TaskId task) {
@@ -440,12 +455,15 @@ void Run::end_execution(Live& live, std::uint32_t slot, Status status) {
 void Run::account(Live& live, std::uint32_t slot) {
     if (live.stage != Stage::working) return;
     Outcome& outcome = outcomes_[live.task];
-    outcome.done += work_between(live.task, live.from, reached(live, slot));
+    const double work = work_between(live.task, live.from, reached(live, slot));
+    outcome.done += work;
     if (sharing_) {
         if (!live.idle) sharing_->stop(slot);
         sharing_->update(meters_, now_, [&](MachineId machine) { note_use(machine); });
-        if (live.rate_here > 0 || live.fragment > 0) outcome.energy += sharing_->take_energy(slot);
+        outcome.energy += sharing_->take_energy(slot);
+        outcome.used += sharing_->take_used(slot);
     } else {
+        outcome.used += work;
         set_rate(live, 0.0);
     }
 }
@@ -685,12 +703,14 @@ void Run::log_execution(const Live& live, Reason reason, std::span<const Part> p
     }
 }
 
-void Run::log_decision(std::uint8_t kind, TaskId task) {
+void Run::log_decision(const Desk::Decision& decision) {
     decisions_.t.push_back(now_);
-    decisions_.kind.push_back(kind);
-    decisions_.task.push_back(task);
-    const std::span<const Part> parts = desk_.parts(task);
-    decisions_.machine.push_back(kind == 0 && !parts.empty() ? parts.front().machine : ~0U);
+    decisions_.kind.push_back(static_cast<std::uint8_t>(decision.kind));
+    decisions_.task.push_back(decision.task);
+    MachineId machine = decision.machine;
+    if (decision.kind == Desk::Decision::Kind::place && !desk_.parts(decision.task).empty())
+        machine = desk_.parts(decision.task).front().machine;
+    decisions_.machine.push_back(machine);
 }
 
 // --- changes from outside -------------------------------------------------------------------------
@@ -722,7 +742,7 @@ TaskId Run::inject(const Request& request, std::span<const double> amounts, doub
     all.child_offsets.push_back(all.child_offsets.back());
     all.parents.push_back(0);
     all.length.push_back(all.length_of(task));
-    outcomes_.push_back({unknown, unknown, unknown, unknown, unknown, 0.0, 0.0, 0, {}});
+    outcomes_.push_back({unknown, unknown, unknown, unknown, unknown, 0.0, 0.0, 0.0, 0, {}});
     if (!saved_.empty()) saved_.push_back(0.0);
     missing_parents_.push_back(0);
     slot_of_.push_back(no_slot);
@@ -800,7 +820,8 @@ void Run::adopt_over(TaskId task, Status status, double submit, double start, do
     outcome.submit = submit;
     outcome.start = outcome.last_start = start;
     if (!std::isnan(start)) outcome.attempts = 1;
-    conclude(task, status, std::isnan(end) ? now_ : end);
+    // One that failed because a parent did is over with that parent.
+    if (outcome.status == Status::none) conclude(task, status, std::isnan(end) ? now_ : end);
     outcome.end = end;
 }
 

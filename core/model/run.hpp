@@ -31,6 +31,7 @@ struct Outcome {
     double last_start;  // of the last one
     double end;
     double done = 0.0;    // reference core-seconds of work, those that were lost included
+    double used = 0.0;    // and those of capacity that it took: more, where neighbours cost
     double energy = 0.0;  // J
     std::uint32_t attempts = 0;
     Status status = Status::none;
@@ -180,7 +181,8 @@ class Run {
     void set_rate(Live& live, double rate);
     void note_use(MachineId machine);
     void log_execution(const Live& live, Reason reason, std::span<const Part> parts);
-    void log_decision(std::uint8_t kind, TaskId task);
+    void log_decision(const Desk::Decision& decision);
+    void kill(TaskId task, std::span<const Part> parts);
 
     std::shared_ptr<const Problem> problem_;
     Values values_;

@@ -66,7 +66,6 @@ Sharing::Sharing(const Sharing& other)
 
 void Sharing::make_rules() {
     kernel_.set_client(this);
-    kernel_.add_observer(this);
     if (problem_->contention.kind == ContentionRule::Kind::none) return;
     for (MachineId m = 0; m < capacities_.size(); ++m)
         kernel_.set_efficiency(m, std::make_shared<Crowding>(*this, m));
@@ -126,6 +125,7 @@ void Sharing::ended(std::uint64_t token, Ending how, const Final& figures) {
     const auto slot = static_cast<std::uint32_t>((token - 1) >> 32);
     Task& task = tasks_[slot];
     task.done += figures.done;
+    task.used += figures.consumed;
     for (Share& share : shares_[machine])
         if (share.slot == slot && !share.over) {
             share.over = true;
@@ -136,8 +136,7 @@ void Sharing::ended(std::uint64_t token, Ending how, const Final& figures) {
     if (--task.left == 0 && how == Ending::finished) done_slots_.push_back(slot);
 }
 
-void Sharing::rate_changed(ResourceId resource, double, double) { touch(resource); }
-
+// Rates on a machine change only with what comes to it, leaves it, or with its capacity.
 void Sharing::touch(MachineId machine) {
     if (std::ranges::find(dirty_, machine) == dirty_.end()) dirty_.push_back(machine);
 }
@@ -169,7 +168,11 @@ double Sharing::done(std::uint32_t slot) const {
 }
 
 double Sharing::take_energy(std::uint32_t slot) {
-    return std::exchange(tasks_[slot].energy, 0.0);
+    return slot < tasks_.size() ? std::exchange(tasks_[slot].energy, 0.0) : 0.0;
+}
+
+double Sharing::take_used(std::uint32_t slot) {
+    return slot < tasks_.size() ? std::exchange(tasks_[slot].used, 0.0) : 0.0;
 }
 
 }  // namespace twinloop

@@ -13,7 +13,7 @@
 
 namespace twinloop {
 
-class Sharing final : public Client, public Observer {
+class Sharing final : public Client {
   public:
     Sharing(const Problem& problem, std::span<const double> capacities, double now);
     Sharing(const Sharing& other);
@@ -46,12 +46,13 @@ class Sharing final : public Client, public Observer {
     // Work done by what a slot has started last, and the energy charged to it since then.
     [[nodiscard]] double done(std::uint32_t slot) const;
     [[nodiscard]] double take_energy(std::uint32_t slot);
+    // Capacity taken by parts of it that have ended since this was last asked.
+    [[nodiscard]] double take_used(std::uint32_t slot);
 
     void fired(std::uint64_t, bool) override {}
     void dropped(std::uint64_t) override {}
     double feed(std::uint64_t) override { return never; }
     void ended(std::uint64_t token, Ending how, const Final& figures) override;
-    void rate_changed(ResourceId resource, double now, double rate) override;
 
   private:
     struct Share {
@@ -67,6 +68,7 @@ class Sharing final : public Client, public Observer {
         std::uint32_t left = 0;
         double done = 0.0;  // by parts that have ended
         double energy = 0.0;
+        double used = 0.0;
     };
     class Crowding;
 

@@ -27,13 +27,15 @@ Space::Space(std::span<const MachineSpec> machines, std::size_t resources,
 void Space::set_open(MachineId machine, bool open) {
     if ((open_[machine] != 0) == open) return;
     open_[machine] = open ? 1 : 0;
-    total_ += open ? cores_[machine] : -cores_[machine];
+    const double free = std::max(0.0, cores_[machine]);
+    total_ += open ? free : -free;
     refresh(machine);
 }
 
 void Space::resize(MachineId machine, double more_cores) {
+    const double before = cores_[machine];
     cores_[machine] += more_cores;
-    if (open_[machine] != 0) total_ += more_cores;
+    recount(machine, before);
     refresh(machine);
 }
 
@@ -48,9 +50,10 @@ void Space::move(const Needs& needs, std::span<const Part> parts, double sign) {
         const double cores = sign * part.cores;
         const bool whole = part.cores == std::floor(part.cores);
         for (MachineId m = part.machine; m < part.machine + part.count; ++m) {
+            const double before = cores_[m];
             cores_[m] += cores;
             if (!whole) settle(m);
-            if (open_[m] != 0) total_ += cores;
+            recount(m, before);
             instances_[m] += sign < 0 ? 1U : ~0U;
             if (!plain_) {
                 const double fraction = (needs.cores > 0 ? cores : sign) / whole_of_it;
@@ -73,9 +76,9 @@ bool Space::holds(MachineId machine, double cores, double memory, std::span<cons
                   double share) const {
     if (open_[machine] == 0 || cores_[machine] < cores - slack) return false;
     if (plain_) return true;
-    if (memory_[machine] < memory * (1 - slack)) return false;
+    if (memory > 0 && memory_[machine] < memory * (1 - slack)) return false;
     for (std::size_t r = 0; r < amounts.size(); ++r)
-        if (amount(machine, r) < amounts[r] * share - slack) return false;
+        if (amounts[r] > 0 && amount(machine, r) < amounts[r] * share - slack) return false;
     return true;
 }
 

@@ -30,7 +30,7 @@ class Space {
 
     [[nodiscard]] std::size_t size() const { return cores_.size(); }
     [[nodiscard]] std::size_t resources() const { return resources_; }
-    // Over all machines that are open. With overcommitment it may be negative.
+    // The free cores of all machines that are open; one that is overcommitted has none.
     [[nodiscard]] double total_cores() const { return total_; }
     [[nodiscard]] double cores(MachineId machine) const { return cores_[machine]; }
     [[nodiscard]] double memory(MachineId machine) const { return memory_[machine]; }
@@ -71,6 +71,10 @@ class Space {
   private:
     void move(const Needs& needs, std::span<const Part> parts, double sign);
     void settle(MachineId machine);
+    void recount(MachineId machine, double before) {
+        if (open_[machine] != 0)
+            total_ += std::max(0.0, cores_[machine]) - std::max(0.0, before);
+    }
     // How many cores of a task that may be anywhere this machine can give.
     [[nodiscard]] double offer(MachineId machine, const Needs& needs) const;
     void refresh(MachineId machine) {

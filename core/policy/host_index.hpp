@@ -15,8 +15,6 @@
 
 namespace twinloop {
 
-inline constexpr MachineId no_machine = std::numeric_limits<MachineId>::max();
-
 // The room on one machine, or what is asked of one.
 struct Room {
     double cores = 0.0;

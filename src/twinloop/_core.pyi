@@ -7,10 +7,11 @@ from collections.abc import (
     Mapping,
     Sequence
 )
-from typing import Any, Literal, overload
+from typing import Annotated, Any, Literal, overload
 
 import numpy
 import numpy.typing
+from numpy.typing import NDArray
 
 
 class Interrupt(Exception):
@@ -677,3 +678,210 @@ class JsonLinesParser:
         """
         How often each field stood there that is no column; '': those beyond the first 256.
         """
+
+class NativePolicy:
+    """A built-in policy; made of what a description's `native()` gives."""
+
+    def __init__(self, options: dict[str, object]) -> None: ...
+
+class View:
+    """
+    What a policy may look at: who waits, what is free, what runs. Tasks and machines are numbers, from 0.
+    """
+
+    @property
+    def now(self) -> float:
+        """The present time (s)."""
+
+    @property
+    def waiting(self) -> list[int]:
+        """The tasks that wait, in the order in which they became ready."""
+
+    @property
+    def first_waiting(self) -> int | None:
+        """The task that has waited for longest, or None."""
+
+    @property
+    def running(self) -> list[int]:
+        """The tasks that have machines, in no order."""
+
+    @property
+    def machines(self) -> int:
+        """How many machines there are."""
+
+    @property
+    def free_cores(self) -> numpy.typing.NDArray[numpy.float64]:
+        """The free cores of each machine; none where it is down."""
+
+    @property
+    def free_memory(self) -> numpy.typing.NDArray[numpy.float64]:
+        """The free memory of each machine (bytes); infinite where nobody said."""
+
+    def free(self, machine: int) -> float:
+        """The free cores of one machine."""
+
+    @property
+    def capacity(self) -> numpy.typing.NDArray[numpy.float64]:
+        """The cores that each machine has."""
+
+    @property
+    def instances(self) -> numpy.typing.NDArray[numpy.float64]:
+        """How many tasks each machine has."""
+
+    def cores(self, task: int) -> float:
+        """The cores that a task asks for."""
+
+    def memory(self, task: int) -> float:
+        """The memory that a task asks for (bytes)."""
+
+    def nodes(self, task: int) -> int:
+        """The nodes that a task asks for; 0: its cores may be anywhere."""
+
+    def requested_time(self, task: int) -> float:
+        """How long a task is planned to take (s)."""
+
+    def submit(self, task: int) -> float:
+        """When a task is submitted in the record (s)."""
+
+    def priority(self, task: int) -> float:
+        """The priority of a task's queue."""
+
+    def user(self, task: int) -> str | None:
+        """Who submitted a task."""
+
+    def queue(self, task: int) -> str | None:
+        """The queue of a task."""
+
+    def id(self, task: int) -> str | None:
+        """The name of a task."""
+
+    def machine_name(self, machine: int) -> str | None:
+        """The name of a machine."""
+
+    def planned_end(self, task: int) -> float:
+        """When a running task is planned to end (s)."""
+
+    def started(self, task: int) -> float:
+        """When a running task was given its machines (s)."""
+
+    def placement(self, task: int) -> list[tuple[int, float]]:
+        """The machines of a running task and its cores there."""
+
+class Problem:
+    """A compiled scenario; see `twinloop.engine.compiled`."""
+
+    def __init__(self, machines: dict[str, Any], tasks: dict[str, Any], options: dict[str, Any], names: object) -> None: ...
+
+    def set_sessions(self, sessions: dict[str, Any]) -> None: ...
+
+    def set_downs(self, machine: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], start: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], end: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+    def set_rejected(self, mask: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+    def impossible(self, policy: object) -> numpy.typing.NDArray[numpy.uint8]: ...
+
+class ClusterRun:
+    """One run of a compiled scenario; see `twinloop.engine.Simulation`."""
+
+    def __init__(self, problem: Problem, policy: object, values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], *, placements: bool = False, use: bool = False, decisions: bool = False, seed: int = 0) -> None: ...
+
+    @property
+    def now(self) -> float: ...
+
+    @property
+    def begin(self) -> float: ...
+
+    @property
+    def events(self) -> int: ...
+
+    @property
+    def foreign(self) -> bool: ...
+
+    @property
+    def shared(self) -> bool: ...
+
+    def next_time(self) -> float: ...
+
+    def step(self) -> bool: ...
+
+    def run_until(self, time: float) -> None: ...
+
+    def run_on(self) -> bool: ...
+
+    def copy(self) -> ClusterRun: ...
+
+    def view(self) -> View: ...
+
+    def outcomes(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
+
+    def placements(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
+
+    def use(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
+
+    def decisions(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
+
+    def kpis(self) -> dict[str, float]: ...
+
+    def energy(self) -> numpy.typing.NDArray[numpy.float64]: ...
+
+    def settle_energy(self) -> None: ...
+
+    def power(self, step: float, machines: bool) -> numpy.typing.NDArray[numpy.float64]: ...
+
+    def windows(self, step: float) -> int: ...
+
+    def progress(self, task: int) -> float: ...
+
+    def is_down(self, machine: int) -> bool: ...
+
+    def fail(self, machine: int) -> None: ...
+
+    def restore(self, machine: int) -> None: ...
+
+    def set_cores(self, machine: int, cores: float) -> None: ...
+
+    def inject(self, submit: float, cores: float, memory: float, time: float, work: float, limit: float, nodes: int, user: int, group: int, queue: int, priority: float, kind: int, amounts: Sequence[float]) -> int: ...
+
+    def begin_at(self, time: float) -> None: ...
+
+    def adopt_waiting(self, task: int, submit: float, done: float) -> None: ...
+
+    def adopt_running(self, task: int, parts: Sequence[tuple[int, float]], submit: float, start: float, done: float) -> None: ...
+
+    def adopt_over(self, task: int, status: int, submit: float, start: float, end: float) -> None: ...
+
+class Dispatcher:
+    """
+    A policy at a desk: told what happens, it says what to do. Nothing is simulated.
+    """
+
+    def __init__(self, problem: Problem, policy: object, seed: int = 0) -> None: ...
+
+    @property
+    def view(self) -> View:
+        """What the policy sees."""
+
+    def submit(self, task: int, now: float) -> None:
+        """The task may start from now on."""
+
+    def end(self, task: int, now: float) -> None:
+        """The task is over; its machines are free."""
+
+    def failed(self, task: int, now: float) -> None:
+        """The task could not be started where it was placed: it waits again."""
+
+    def set_open(self, machine: int, open: bool, now: float) -> None:
+        """Whether tasks may be placed on the machine."""
+
+    @property
+    def wake_time(self) -> float:
+        """
+        When the policy wants to be asked again at the latest (s); infinite: not at all.
+        """
+
+    def decide(self, now: float) -> list[tuple[str, int | None, list[tuple[int, float]]]]:
+        """Ask the policy: (kind, task, machines and cores) for each decision."""
+
+KPI_NAMES: tuple[str, ...]
+
+def run_many(problem: Problem, policy: object, matrix: numpy.typing.NDArray[numpy.float64], *, threads: int, times: bool) -> tuple[numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.float64]]: ...

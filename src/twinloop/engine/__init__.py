@@ -21,7 +21,7 @@ from twinloop._core import (
 from twinloop.engine.columns import run_columns
 from twinloop.engine.compiled import Compiled
 from twinloop.engine.many import Many
-from twinloop.engine.simulate import simulate
+from twinloop.engine.run import simulate
 from twinloop.engine.simulation import Simulation
 from twinloop.engine.state import State
 

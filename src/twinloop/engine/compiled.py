@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from twinloop._core import KPI_NAMES, ClusterRun, NativePolicy, Problem, run_many
+from twinloop._core import KPI_NAMES, ClusterRun, Dispatcher, NativePolicy, Problem, run_many
 from twinloop.engine import tasks
 from twinloop.engine.machines import Machines
 from twinloop.engine.many import Many
@@ -187,10 +187,23 @@ class Compiled:
         The names and definitions are those of `twinloop.metrics`.
         """
         run = self.start(values)
-        while run.run_on(1 << 40):
+        while run.run_on():
             pass
         figures: dict[str, float] = run.kpis()
         return figures
+
+    def dispatcher(self) -> Dispatcher:
+        """The policy at a desk without a simulator: for whoever runs these tasks for real.
+
+        >>> from twinloop.scenario import Scenario
+        >>> ready = Compiled(Scenario(platform="2x16", policy="fcfs", workload={
+        ...     "generate": {"name": "poisson", "parameters": {"tasks": 3}}}))
+        >>> desk = ready.dispatcher()
+        >>> desk.submit(0, now=0.0)
+        >>> [(kind, task) for kind, task, _ in desk.decide(now=0.0)]
+        [('place', 0)]
+        """
+        return Dispatcher(self.problem, self._native, self.scenario.seed)
 
     def run_many(
         self,

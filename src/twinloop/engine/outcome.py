@@ -74,11 +74,17 @@ def _tasks(compiled: Compiled, ended: dict[str, Any], *, metered: bool) -> pl.Da
         pl.Series("energy", ended["energy"])
         if metered
         else pl.lit(None, dtype=pl.Float64).alias("energy"),
-        pl.when(ran).then(pl.Series("done", ended["done"])).alias("cpu_time"),
+        pl.when(ran).then(pl.Series("used", _cpu_time(compiled, ended))).alias("cpu_time"),
         pl.lit(None, dtype=pl.Int64).alias("exit_code"),
         pl.lit(None, dtype=pl.Int64).alias("pid"),
         pl.lit(None, dtype=pl.Float64).alias("memory_used"),
     )
+
+
+def _cpu_time(compiled: Compiled, ended: dict[str, Any]) -> Any:
+    """Seconds of a core of the platform; where these differ, of the slowest."""
+    speed = compiled.machines.speed.min() * compiled.scenario.model.speed_factor
+    return ended["used"] / speed
 
 
 def _placements(compiled: Compiled, run: ClusterRun) -> pl.DataFrame:
@@ -115,12 +121,14 @@ def _decisions(compiled: Compiled, run: ClusterRun) -> pl.DataFrame:
     known = log["machine"] < compiled.machines.nodes.height
     names = pl.Series([*compiled.names.machines, None], dtype=pl.String)
     machine = np.where(known, log["machine"], compiled.machines.nodes.height).astype(np.int64)
+    tasks = compiled.arrays.ids.clone().append(pl.Series([None], dtype=pl.String))
+    task = np.minimum(log["task"], len(compiled.arrays)).astype(np.int64)
     return pl.DataFrame(
         {
             "t": log["t"],
             "policy": pl.Series([compiled.policy.name] * len(log["t"]), dtype=pl.String),
-            "kind": pl.Series(["place", "preempt"]).gather(log["kind"].astype(np.int64)),
-            "subject": compiled.arrays.ids.gather(log["task"].astype(np.int64)),
+            "kind": pl.Series(["place", "preempt", "kill", "set-state on", "set-state off", "reserve"]).gather(log["kind"].astype(np.int64)),
+            "subject": tasks.gather(task),
             "target": names.gather(machine),
         }
     )

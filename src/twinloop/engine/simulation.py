@@ -82,7 +82,7 @@ class Simulation:
 
     def run(self) -> pl.DataFrame:
         """To the end; returns `tasks`."""
-        while self._run.run_on(1 << 22):
+        while self._run.run_on():
             pass
         return self.tasks
 

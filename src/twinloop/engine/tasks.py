@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from twinloop.platform import Platform
 from twinloop.workload import SessionGraphs
 from twinloop.workload.arrays import WorkloadArrays
+from twinloop.workload.fragments import Fragments
 from twinloop.workload.workload import Workload
 
 
@@ -116,23 +117,22 @@ def _codes(
 def _merged(
     arrays: WorkloadArrays,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """Fragments, those that follow each other with the same rate as one."""
-    rates, durations, offsets = (
-        arrays.fragment_rate,
-        arrays.fragment_duration,
-        arrays.fragment_offsets,
-    )
-    if not len(rates):
-        return offsets, durations, rates
-    first = np.empty(len(rates), dtype=bool)
-    first[0] = True
+    """Fragments by task, those that follow each other with the same rate as one."""
+    found = arrays.fragments
+    rates = found.rates
+    first = np.ones(len(rates), dtype=bool)
     np.not_equal(rates[1:], rates[:-1], out=first[1:])
-    first[offsets[:-1][np.diff(offsets) > 0]] = True
+    first[found.offsets[:-1]] = True
     starts = np.flatnonzero(first)
-    if len(starts) == len(rates):
-        return offsets, durations, rates
-    kept = np.concatenate([[0], np.cumsum(first)])
-    return kept[offsets], np.add.reduceat(durations, starts), rates[starts]
+    if len(starts) < len(rates):
+        # Before they are brought into the order of the tasks: then there are fewer to copy.
+        found = Fragments(
+            found.tasks,
+            np.searchsorted(starts, found.offsets),
+            np.add.reduceat(found.durations, starts),
+            rates[starts],
+        )
+    return found.by_task(len(arrays))
 
 
 def _children(arrays: WorkloadArrays) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from twinloop.trace.cycles import stuck
 from twinloop.trace.errors import InputError
-from twinloop.workload.fragments import Floats, Rows, rows_of
+from twinloop.workload.fragments import Floats, Fragments, Rows, rows_of
 from twinloop.workload.workload import Workload
 
 Codes = NDArray[np.int32]
@@ -68,12 +68,26 @@ class WorkloadArrays:
     amounts: Floats
     parent_offsets: Rows
     parents: Rows
-    fragment_offsets: Rows
-    fragment_duration: Floats
-    fragment_rate: Floats
+    #: The fragments as the workload has them, not in the order of the tasks.
+    fragments: Fragments
 
     def __len__(self) -> int:
         return len(self.submit)
+
+    @property
+    def fragment_offsets(self) -> Rows:
+        """Where the fragments of each task begin, and where the last ones end."""
+        return self.fragments.by_task(len(self))[0]
+
+    @property
+    def fragment_duration(self) -> Floats:
+        """How long each fragment lasts (s), in the order of the tasks."""
+        return self.fragments.by_task(len(self))[1]
+
+    @property
+    def fragment_rate(self) -> Floats:
+        """Reference cores that each fragment asks for, in the order of the tasks."""
+        return self.fragments.by_task(len(self))[2]
 
 
 def compiled(workload: Workload) -> WorkloadArrays:
@@ -82,7 +96,6 @@ def compiled(workload: Workload) -> WorkloadArrays:
     _demand_is_known(tasks)
     durations = workload.durations()
     requested = tasks["requested_time"].fill_null(np.nan).to_numpy()
-    offsets, lengths, rates = workload.varying.by_task(tasks.height)
     parent_offsets, parents = _parents(tasks)
     resources, amounts = _resources(tasks)
     return WorkloadArrays(
@@ -107,9 +120,7 @@ def compiled(workload: Workload) -> WorkloadArrays:
         amounts=amounts,
         parent_offsets=parent_offsets,
         parents=parents,
-        fragment_offsets=offsets,
-        fragment_duration=lengths,
-        fragment_rate=rates,
+        fragments=workload.varying,
     )
 
 

@@ -21,10 +21,8 @@ def rows_of(ids: pl.Series, names: pl.Series) -> Rows:
     [1, 1, -1, -1]
     """
     # Names come in runs, one per task: only the first of a run is looked up.
-    first = names.ne_missing(names.shift(1)) if names.len() else pl.Series([], dtype=pl.Boolean)
-    starts = first.arg_true().to_numpy()
-    if names.len() and (not starts.size or starts[0] != 0):
-        starts = np.concatenate([[0], starts])
+    starts = names[1:].ne_missing(names[:-1]).arg_true().to_numpy() + 1
+    starts = np.concatenate([np.arange(min(names.len(), 1)), starts])
     table = pl.DataFrame({"id": ids, "row": np.arange(ids.len(), dtype=np.int64)})
     runs = pl.DataFrame({"id": names.gather(starts)}).join(
         table, on="id", how="left", maintain_order="left"
@@ -137,5 +135,5 @@ class Fragments:
 def _runs(rows: Rows) -> tuple[Rows, Rows]:
     if not len(rows):
         return rows.copy(), rows.copy()
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(rows)) + 1]).astype(np.int64)
+    starts = np.concatenate([[0], np.flatnonzero(rows[1:] != rows[:-1]) + 1]).astype(np.int64)
     return rows[starts], starts

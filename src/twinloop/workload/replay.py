@@ -119,6 +119,7 @@ def _sampled(trace: Trace, tasks: pl.DataFrame, clocks: Clocks) -> Demand:
     rows = rows_of(tasks["id"], usage["task"])
     usage = usage.with_columns(pl.Series("row", rows), (pl.col("cpu") / pl.col("dt")).alias("rate"))
     known = rows >= 0
+    del rows
     usable = (
         ((usage["dt"] > 0) & usage["rate"].is_finite() & (usage["rate"] >= 0))
         .fill_null(value=False)

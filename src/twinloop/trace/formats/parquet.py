@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from twinloop.trace.errors import FormatError, InputError
@@ -12,6 +14,10 @@ from twinloop.trace.files import BOMB_BYTES, BOMB_RATIO
 from twinloop.trace.formats.clock import in_units
 
 MAGIC = b"PAR1"
+
+#: A column that is gone through piece by piece has at most so many, of at least so many rows.
+PIECES = 32
+PIECE = 1 << 16
 
 
 def load(path: Path, names: Mapping[str, Sequence[str]], required: Sequence[str]) -> pl.DataFrame:
@@ -22,33 +28,77 @@ def load(path: Path, names: Mapping[str, Sequence[str]], required: Sequence[str]
         names: By the name wanted here, the names under which a file may have it.
         required: What must be there.
     """
-    if not path.is_file():
-        raise InputError("is no file" if path.exists() else "does not exist", file=path)
+    with _readable(path):
+        found, _ = _scan(path, names, required)
+        frame = found.collect()
+    return frame.with_row_index("line", offset=1)
+
+
+def column(
+    path: Path,
+    names: Mapping[str, Sequence[str]],
+    required: Sequence[str],
+    name: str,
+    made: Callable[[pl.DataFrame], pl.Series],
+) -> pl.Series:
+    """The numbers that are made of one column, which is as `load` finds it.
+
+    This goes piece by piece, so that of a large column nothing is there as a whole but the result.
+    """
+    with _readable(path):
+        found, rows = _scan(path, names, required)
+    step = max(PIECE, -(-rows // PIECES))
+    whole, unknown = None, np.zeros(rows, dtype=bool)
+    # An empty table has a piece too, which says the types.
+    for begin in range(0, max(rows, 1), step):
+        with _readable(path):
+            piece = found.select(name).slice(begin, step).collect()
+        part = made(piece)
+        if whole is None:
+            whole = np.zeros(rows, dtype=part.clear().to_numpy().dtype)
+        whole[begin : begin + step] = part.fill_null(0).to_numpy()
+        unknown[begin : begin + step] = part.is_null().to_numpy()
+    numbers = pl.Series(name, whole)
+    return numbers.set(pl.Series(unknown), None) if unknown.any() else numbers
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """What goes wrong while the file is read is said of the file."""
     try:
-        with path.open("rb") as stream:
-            start = stream.read(len(MAGIC))
-        if start != MAGIC:
-            raise FormatError("is no Parquet file", file=path)
-        found = pl.scan_parquet(path, glob=False)
-        schema = found.collect_schema()
-        chosen = {
-            name: next((other for other in others if other in schema), None)
-            for name, others in names.items()
-        }
-        for name in required:
-            if chosen[name] is None:
-                raise FormatError(
-                    f"has no column '{name}'",
-                    file=path,
-                    remedy=f"it has: {', '.join(schema.names())}",
-                )
-        parts = [pl.col(other).alias(name) for name, other in chosen.items() if other is not None]
-        _check_size(path, found.select(pl.len()).collect().item(), len(parts))
-        frame = found.select(parts).collect()
+        yield
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"cannot be read as Parquet: {text}", file=path) from None
-    return frame.with_row_index("line", offset=1)
+
+
+def _scan(
+    path: Path, names: Mapping[str, Sequence[str]], required: Sequence[str]
+) -> tuple[pl.LazyFrame, int]:
+    """The named columns, not read yet, and the number of rows."""
+    if not path.is_file():
+        raise InputError("is no file" if path.exists() else "does not exist", file=path)
+    with path.open("rb") as stream:
+        start = stream.read(len(MAGIC))
+    if start != MAGIC:
+        raise FormatError("is no Parquet file", file=path)
+    found = pl.scan_parquet(path, glob=False)
+    schema = found.collect_schema()
+    chosen = {
+        name: next((other for other in others if other in schema), None)
+        for name, others in names.items()
+    }
+    for name in required:
+        if chosen[name] is None:
+            raise FormatError(
+                f"has no column '{name}'",
+                file=path,
+                remedy=f"it has: {', '.join(schema.names())}",
+            )
+    parts = [pl.col(other).alias(name) for name, other in chosen.items() if other is not None]
+    rows = found.select(pl.len()).collect().item()
+    _check_size(path, rows, len(parts))
+    return found.select(parts), rows
 
 
 def _check_size(path: Path, rows: int, columns: int) -> None:

@@ -10,12 +10,14 @@ Source of names, types and units: OpenDC's schemas (github.com/atlarge-research/
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import source_file
@@ -180,49 +182,55 @@ def _tasks(file: Path, sift: _Sift) -> pl.DataFrame:
 
 
 def _fragments(file: Path, tasks: pl.DataFrame, sift: _Sift) -> pl.DataFrame:
-    """The fragments with the row of their task: line, task, duration and sum until then, in ms."""
-    raw = parquet.load(file, FRAGMENT_COLUMNS, required=("id", "duration", "cpu_usage"))
-    fragments = raw.select(
-        "line",
-        parquet.text(raw, "id", file),
-        parquet.milliseconds(raw, "duration", file),
-        parquet.number(raw, "cpu_usage", file),
-    )
-    del raw  # these tables are large: what is not needed any more is let go
-    fragments = sift.finite(fragments, file, {"duration": LATEST * 1000, "cpu_usage": LARGEST})
-    bad = pl.col("duration").is_null() | (pl.col("duration") < 0)
-    fragments = sift.without(fragments, bad, "fragments without a possible duration", file)
+    """The fragments with the row of their task: line, task, duration in ms and cpu_usage."""
     first = (
         tasks.filter(pl.col("submission_time").is_not_null())
         .with_row_index("task")
         .unique("id", keep="first")
         .select("id", "task")
     )
+    makers: dict[str, Callable[[pl.DataFrame], pl.Series]] = {
+        "id": lambda raw: _rows(raw.select(parquet.text(raw, "id", file)).to_series(), first),
+        "duration": lambda raw: raw.select(parquet.milliseconds(raw, "duration", file)).to_series(),
+        "cpu_usage": lambda raw: raw.select(parquet.number(raw, "cpu_usage", file)).to_series(),
+    }
+    # This table is large, and mostly ids, so none of it is loaded as a whole.
+    columns = [
+        parquet.column(file, FRAGMENT_COLUMNS, tuple(makers), name, made)
+        for name, made in makers.items()
+    ]
+    fragments = pl.DataFrame(columns).rename({"id": "task"}).with_row_index("line", offset=1)
+    del columns
+    fragments = sift.finite(fragments, file, {"duration": LATEST * 1000, "cpu_usage": LARGEST})
+    bad = pl.col("duration").is_null() | (pl.col("duration") < 0)
+    fragments = sift.without(fragments, bad, "fragments without a possible duration", file)
+    unknown = pl.col("task").is_null()
+    return sift.without(fragments, unknown, "fragments of no task with a submission", file)
+
+
+def _rows(ids: pl.Series, first: pl.DataFrame) -> pl.Series:
+    """The `task` of each id in `first`; null: there is none."""
     # Fragments of one task mostly follow each other: then the ids of whole runs are looked up.
-    begins = fragments.select(pl.col("id").ne_missing(pl.col("id").shift(1))).to_series()
-    if begins.len():
-        begins[0] = True
-    runs = fragments.select(pl.col("id").filter(begins))
+    begins = pl.Series([True] * min(ids.len(), 1), dtype=pl.Boolean)
+    begins.append(ids[1:].ne_missing(ids[:-1]))
+    runs = pl.DataFrame({"id": ids.filter(begins)})
     runs = runs.join(first, on="id", how="left", maintain_order="left")
     counted = pl.concat([runs["task"].clear(1), runs["task"]])  # from 1, as the sum counts
-    fragments = fragments.drop("id").with_columns(task=counted.gather(begins.cum_sum()))
-    del begins
-    unknown = pl.col("task").is_null()
-    fragments = sift.without(fragments, unknown, "fragments of no task with a submission", file)
-    return fragments.with_columns(until=_until(fragments["duration"], fragments["task"]))
+    return counted.gather(begins.cum_sum())
 
 
-def _until(durations: pl.Series, tasks: pl.Series) -> pl.Series:
+def _until(durations: pl.Series, tasks: pl.Series) -> NDArray[np.float64]:
     """The sum of the durations of each task up to each of its fragments."""
     begins = (tasks != tasks.shift(1)).fill_null(True)
     if begins.sum() != tasks.n_unique():
         both = pl.DataFrame({"task": tasks, "duration": durations})
-        return both.select(pl.col("duration").cum_sum().over("task")).to_series()
+        sums = both.select(pl.col("duration").cum_sum().over("task")).to_series()
+        return sums.to_numpy(writable=True)
     lengths = durations.to_numpy()
     total = np.cumsum(lengths)
     first = begins.arg_true().to_numpy()
     total -= np.repeat(total[first] - lengths[first], np.diff(first, append=total.size))
-    return pl.Series(total)
+    return total
 
 
 def _reference(
@@ -264,12 +272,17 @@ def _nodes(topology: Path, tally: Tally) -> pl.DataFrame:
 
 
 def _usage(fragments: pl.DataFrame, tasks: pl.DataFrame, epoch_ms: int, mhz: float) -> pl.DataFrame:
+    """The fragments as samples. Their columns are taken out of the table, each when it is used."""
     submitted = tasks.filter(pl.col("submission_time").is_not_null())
-    at = (submitted["submission_time"] - epoch_ms).gather(fragments["task"])
-    t, dt = seconds(at + fragments["until"]), seconds(fragments["duration"])
-    del at
-    cpu = fragments["cpu_usage"] / mhz * dt
-    task = submitted["id"].gather(fragments["task"])
+    rows = fragments.drop_in_place("task")
+    durations = fragments.drop_in_place("duration")
+    ends = _until(durations, rows)
+    ends += (submitted["submission_time"] - epoch_ms).to_numpy()[rows.to_numpy()]
+    ends /= 1000.0
+    t, dt = pl.Series(ends), seconds(durations)
+    del durations
+    cpu = fragments.drop_in_place("cpu_usage") / mhz * dt
+    task = submitted["id"].gather(rows)
     return pl.DataFrame({"task": task, "t": t, "dt": dt, "cpu": cpu, "line": fragments["line"]})
 
 

@@ -11,9 +11,6 @@ from twinloop.scenario import Scenario
 from twinloop.trace import Trace
 from twinloop.trace.errors import TwinloopError
 
-# Often enough to see Ctrl-C and to draw progress, too seldom to be felt.
-_SLICE = 2_000_000
-
 
 def simulate(
     scenario: Scenario | Compiled,
@@ -54,7 +51,7 @@ def simulate(
     run = compiled.start(
         placements=True, use=bool(compiled_powers(compiled)), decisions=decisions
     )
-    while run.run_on(_SLICE):
+    while run.run_on():
         if progress is not None:
             progress(run.events, run.now)
     wall = perf_counter() - began

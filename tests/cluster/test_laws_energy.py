@@ -1,0 +1,121 @@
+"""Energy is exact: at every resolution, over machines, and over tasks."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import twinloop as tl
+from tests.cluster.scenarios import Case, Task, cases
+from tests.cluster.test_laws_runs import Finished
+from twinloop.engine import Compiled
+
+STEPS = st.one_of(st.floats(0.01, 50.0), st.sampled_from([0.25, 0.5, 1.0, 3.0, 1000.0]))
+EXACT = 1e-9
+
+
+def watts(case: Case, name: str, utilisation: float) -> float:
+    """By the formulas of the power models, which `tests/platform` checks."""
+    hosts = [host for _, host in case.scenario.platform.hosts()]
+    (model,) = (host.power for host in hosts if host.names == (name,))
+    return float(model.watts(min(max(utilisation, 0.0), 1.0)))
+
+
+@given(cases(), STEPS)
+def test_energy_is_the_integral_of_power_at_every_resolution(case, step):
+    trace = tl.simulate(case.scenario, power_step=step, power_per_node=True)
+    energy = trace.manifest.facts["run"]["energy_j"]
+    power = trace.power
+    assert (power["dt"] >= 0).all()
+    joules = power["watts"] * power["dt"]
+    whole = power["node"].is_null()
+    assert joules.filter(whole).sum() == pytest.approx(energy, rel=EXACT)
+    assert joules.filter(~whole).sum() == pytest.approx(energy, rel=EXACT)
+    length = power.filter(whole)["dt"].sum()
+    assert length == pytest.approx(trace.power["t"].max() - _begin(case), rel=EXACT) or not length
+
+
+def _begin(case: Case) -> float:
+    return Compiled(case.scenario).start().begin
+
+
+@given(cases(), STEPS)
+def test_every_window_has_the_mean_of_what_the_machines_drew(case, step):
+    done = Finished(case)
+    count = done.run.windows(step)
+    if not count:
+        return
+    edges = np.minimum(done.run.begin + step * np.arange(count + 1), done.run.now)
+    edges[-1] = done.run.now
+    found = np.asarray(done.run.power(step, True)).reshape(-1, count)
+    for machine, steps in done.use_steps().items():
+        expected = np.zeros(count)
+        for (t, use), (after, _) in pairwise(steps):
+            drawn = (
+                0.0
+                if np.isnan(use)
+                else watts(case, done.names[machine], use / done.capacity(machine))
+            )
+            both = np.minimum(edges[1:], after) - np.maximum(edges[:-1], t)
+            expected += drawn * np.maximum(both, 0.0)
+        # Means over windows that are nothing but rounding mean nothing.
+        wide = np.diff(edges) > 1e-6
+        got = found[machine] * np.diff(edges)
+        np.testing.assert_allclose(got[wide], expected[wide], rtol=1e-8, atol=1e-6)
+        assert float(done.run.energy()[machine]) == pytest.approx(expected.sum(), rel=EXACT)
+
+
+@given(cases())
+def test_energy_is_that_of_tasks_and_of_machines_that_nobody_used(case):
+    done = Finished(case)
+    unused = sum(
+        watts(case, done.names[machine], 0.0) * (after - t)
+        for machine, steps in done.use_steps().items()
+        for (t, use), (after, _) in pairwise(steps)
+        if use == 0.0
+    )
+    tasks = float(done.outcomes["energy"].sum())
+    assert tasks + unused == pytest.approx(float(done.run.energy().sum()), rel=EXACT, abs=EXACT)
+    assert (done.outcomes["energy"] >= 0).all()
+
+
+LINEAR = {"model": "linear", "idle": 100.0, "max": 200.0}
+
+
+def test_idle_and_full_power():
+    # One core of two is used for 4 s, none for 6 s before the next task uses both for 5 s.
+    case = Case(
+        machines=({"cores": 2.0, "power": LINEAR},),
+        tasks=(Task(0.0, cores=1.0, run_time=4.0), Task(10.0, cores=2.0, run_time=5.0)),
+    )
+    trace = tl.simulate(case.scenario, power_step=1.0)
+    assert trace.power["watts"].to_list() == [150.0] * 4 + [100.0] * 6 + [200.0] * 5
+    assert trace.manifest.facts["run"]["energy_j"] == 600.0 + 600.0 + 1000.0
+    assert trace.tasks["energy"].to_list() == [600.0, 1000.0]
+
+
+def test_a_machine_that_is_down_draws_nothing():
+    case = Case(
+        machines=({"cores": 1.0, "power": LINEAR},) * 2,
+        tasks=(Task(0.0, run_time=10.0),),
+        failures=((1, 2.0, 3.0),),
+    )
+    trace = tl.simulate(case.scenario, power_step=1.0, power_per_node=True)
+    second = trace.power.filter(node="m1")["watts"].to_list()
+    assert second == [100.0] * 2 + [0.0] * 3 + [100.0] * 5
+
+
+def test_energy_follows_the_share_of_use():
+    # Both are there for 4 s, one of them with three times the use; then it has all for itself.
+    case = Case(
+        machines=({"cores": 4.0, "power": LINEAR},),
+        tasks=(Task(0.0, cores=3.0, run_time=6.0), Task(0.0, cores=1.0, run_time=4.0)),
+        policy={"name": "first-fit", "options": {}},
+    )
+    trace = tl.simulate(case.scenario)
+    both, alone = 200.0 * 4, 175.0 * 2
+    assert trace.tasks["energy"].to_list() == pytest.approx(
+        [0.75 * both + alone, 0.25 * both], rel=1e-12
+    )

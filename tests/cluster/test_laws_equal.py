@@ -1,0 +1,193 @@
+"""The same run again: copied, from a state, compiled, on threads, step by step."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import twinloop as tl
+from tests.cluster.scenarios import BATCH, FITTING, MODELS, OVERCOMMITTING, cases
+from twinloop._core import KPI_NAMES
+from twinloop.engine import Compiled, Simulation
+from twinloop.metrics import figures
+from twinloop.scenario.model import MODEL_VALUES
+
+TIMES = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.25, 4.5, 6.0, 8.0, 9.1, 12.0, 20.0])
+
+
+def finish(run) -> None:
+    while run.run_on():
+        pass
+
+
+def everything(run) -> dict[str, bytes]:
+    """All that a run has to tell, as bytes."""
+    told = {}
+    for table in ("outcomes", "placements", "use", "decisions"):
+        told |= {f"{table}.{name}": values.tobytes() for name, values in getattr(run, table)().items()}
+    told["energy"] = run.energy().tobytes()
+    if run.windows(0.7):
+        told["power"] = run.power(0.7, True).tobytes()
+    told["kpis"] = np.array(list(run.kpis().values())).tobytes()
+    return told
+
+
+def recorded(compiled: Compiled):
+    return compiled.start(placements=True, use=True, decisions=True)
+
+
+# --- copies ---------------------------------------------------------------------------------------
+
+
+@given(cases(), TIMES)
+def test_a_copy_goes_on_as_the_original(case, time):
+    compiled = Compiled(case.scenario)
+    whole, run = recorded(compiled), recorded(compiled)
+    finish(whole)
+    while run.next_time() <= time and run.step():
+        pass
+    twin = run.copy()
+    finish(run)
+    again = twin.copy()
+    finish(twin)
+    finish(again)
+    assert everything(run) == everything(whole)
+    assert everything(twin) == everything(whole)
+    assert everything(again) == everything(whole)
+
+
+@given(cases(), TIMES)
+def test_a_copy_between_two_events_goes_on_as_the_original(case, time):
+    run = recorded(Compiled(case.scenario))
+    run.run_until(max(time, run.now))
+    twin = run.copy()
+    finish(run)
+    finish(twin)
+    assert everything(twin) == everything(run)
+
+
+@given(cases(), TIMES)
+def test_what_happens_to_a_copy_does_not_happen_to_the_original(case, time):
+    compiled = Compiled(case.scenario)
+    whole, sim = Simulation(compiled), Simulation(compiled)
+    sim.run_until(max(time, sim.now))
+    twin = sim.copy()
+    before = everything(sim._run)
+    twin.fail("m0")
+    twin.inject("late", cores=1.0, run_time=2.0)
+    twin.set_cores(f"m{len(case.machines) - 1}", 1.0)
+    twin.run()
+    assert everything(sim._run) == before
+    assert sim.run().equals(whole.run())
+
+
+# --- from a state ---------------------------------------------------------------------------------
+
+# A state holds who waits in which order, who runs where and since when, and what is done. These
+# policies remember more than that: what users have used (fair-share), reservations that were made
+# before (conservative without compression), the host taken last (round-robin), how many numbers
+# were drawn (random, and filter with a subset).
+REMEMBERING = {"fair-share", "conservative", "round-robin", "random", "filter"}
+FORGETFUL = tuple(
+    each.filter(lambda policy: policy["name"] not in REMEMBERING)
+    for each in (*BATCH[:3], *BATCH[4:6], *FITTING[:4], *OVERCOMMITTING)
+)
+# Of a task on its way to its machines, or off them, a state does not say how far it has come; nor
+# of a checkpoint, when it was written.
+AT_ONCE = MODELS.map(
+    lambda model: {
+        **model,
+        "startup_overhead": 0.0,
+        "dispatch_latency": 0.0,
+        "release_latency": 0.0,
+    }
+)
+
+
+@given(
+    cases(policies=FORGETFUL, model=AT_ONCE, failing=False, sources=("rigid", "sessions:3")), TIMES
+)
+def test_a_run_from_a_state_is_the_rest_of_the_run(case, time):
+    compiled = Compiled(case.scenario)
+    sim = Simulation(compiled)
+    sim.run_until(max(time, sim.now))
+    # What shares machines on several of them does not advance everywhere alike.
+    if sim._run.shared:
+        assume(not any(task.nodes == 2 for task in case.tasks))
+        assume(case.policy["name"] not in {each for each in ("fcfs", "easy", "easy-time", "sjf", "ljf")})
+    state = sim.state
+    rest = Simulation(compiled, state=state).run()
+    whole = sim.run()
+    assert rest["status"].equals(whole["status"])
+    for name in ("start", "end"):
+        np.testing.assert_allclose(
+            rest[name].to_numpy(), whole[name].to_numpy(), rtol=1e-9, atol=1e-9, err_msg=name
+        )
+
+
+# --- compiled -------------------------------------------------------------------------------------
+
+
+@given(cases())
+def test_all_ways_to_run_are_one(case):
+    scenario = case.scenario
+    compiled = Compiled(scenario)
+    quick = compiled.run()
+    slow = recorded(compiled)
+    while slow.step():
+        pass
+    assert np.array(list(slow.kpis().values())).tobytes() == np.array(list(quick.values())).tobytes()
+    trace = tl.simulate(scenario)
+    sim = Simulation(scenario)
+    tasks = sim.run()
+    for name in ("status", "submit", "ready", "energy"):
+        assert tasks[name].equals(trace.tasks[name])
+    first = trace.placements.group_by("task").agg(pl.col("start").min())
+    ran = tasks.filter(pl.col("start").is_not_null()).select(task="id", start="start")
+    assert ran.sort("task").equals(first.sort("task"))
+
+
+@given(cases(most=8), st.lists(st.tuples(*[st.sampled_from([1.0, 0.5, 2.0])] * 2), max_size=4))
+def test_many_runs_are_each_of_them(case, factors):
+    compiled = Compiled(case.scenario)
+    rows = [compiled.values()] + [
+        compiled.values({"speed_factor": speed, "service_factor": service})
+        for speed, service in factors
+    ]
+    outputs = (*KPI_NAMES, "starts", "ends")
+    runs = [
+        compiled.run_many(np.array(rows), outputs=outputs, threads=threads) for threads in (1, 2, 4)
+    ]
+    for name in outputs:
+        assert len({many[name].tobytes() for many in runs}) == 1
+    for place, row in enumerate(rows):
+        alone = compiled.run(row)
+        for name in KPI_NAMES:
+            assert np.float64(alone[name]).tobytes() == runs[0][name][place].tobytes(), name
+        run = compiled.start(row)
+        finish(run)
+        for output, column in (("starts", "start"), ("ends", "end")):
+            expected = np.sort(run.outcomes()[column])
+            np.testing.assert_array_equal(runs[0][output][place], expected)
+
+
+@given(cases())
+def test_figures_of_the_core_are_those_of_the_metrics(case):
+    trace = tl.simulate(case.scenario)
+    told = figures(trace).to_dict()
+    native = Compiled(case.scenario).run()
+    shared = [name for name in KPI_NAMES if name in told]
+    assert len(shared) > 20
+    for name in shared:
+        expected = told[name]
+        if expected is None or not np.isfinite(expected):
+            assert not np.isfinite(native[name]) or native[name] == 0.0, name
+        else:
+            # Power in the trace is a mean over windows, so its sum is rounded.
+            rel = 1e-9 if "energy" in name else 1e-12
+            assert native[name] == pytest.approx(expected, rel=rel, abs=1e-12), name
+
+
+def test_values_of_a_model_are_in_the_order_that_the_core_takes_them():
+    assert len(MODEL_VALUES) == 7

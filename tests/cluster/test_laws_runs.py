@@ -1,0 +1,267 @@
+"""Laws that every run keeps, on random scenarios: time, capacity, work, statuses."""
+
+from collections import defaultdict
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cluster.scenarios import FITTING, Case, cases
+from twinloop.engine import Compiled
+
+NEAR = 1e-9
+STATUSES = ("none", "completed", "rejected", "killed", "failed", "lost")
+
+
+class Finished:
+    """A run to its end, with all its logs."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.compiled = Compiled(case.scenario)
+        self.run = self.compiled.start(placements=True, use=True, decisions=True)
+        while self.run.run_on():
+            pass
+        self.outcomes = self.run.outcomes()
+        self.names = list(self.compiled.names.machines)
+
+    @property
+    def status(self) -> list[str]:
+        return [STATUSES[code] for code in self.outcomes["status"]]
+
+    def executions(self) -> list[tuple[int, int, int, float, float, float]]:
+        """Task, attempt, machine, cores, start and end, machine by machine."""
+        log = self.run.placements()
+        rows = zip(
+            *(log[name] for name in ("task", "attempt", "machine", "count", "cores", "start")),
+            log["end"],
+            strict=True,
+        )
+        return [
+            (int(task), int(attempt), int(first) + i, float(cores), float(start), float(end))
+            for task, attempt, first, count, cores, start, end in rows
+            for i in range(count)
+        ]
+
+    def host(self, machine: int) -> dict:
+        return self.case.machines[int(self.names[machine].removeprefix("m"))]
+
+    def capacity(self, machine: int) -> float:
+        host = self.host(machine)
+        return host["cores"] * host["speed"] * self.case.model.get("speed_factor", 1.0)
+
+    def use_steps(self) -> dict[int, list[tuple[float, float]]]:
+        """By machine: from when on it was used how much (NaN: off), the end of the run last."""
+        log = self.run.use()
+        steps = defaultdict(list)
+        for machine, t, used in zip(log["machine"], log["t"], log["used"], strict=True):
+            steps[int(machine)].append((float(t), float(used)))
+        for each in steps.values():
+            each.append((self.run.now, float("nan")))
+        return steps
+
+
+def most_at_once(intervals: list[tuple[float, float, float]]) -> float:
+    """The largest sum of amounts held at any time; who ends makes room for who begins."""
+    events = sorted(
+        event
+        for start, end, amount in intervals
+        if end > start
+        for event in ((start, 1, amount), (end, 0, -amount))
+    )
+    most = now = 0.0
+    for _, _, amount in events:
+        now += amount
+        most = max(most, now)
+    return most
+
+
+# --- statuses and time ----------------------------------------------------------------------------
+
+
+@given(cases())
+def test_every_task_ends_in_one_status_and_time_goes_forward(case):
+    done = Finished(case)
+    ended, status = done.outcomes, done.status
+    assert "none" not in status
+    executions = done.executions()
+    ran = {task for task, *_ in executions}
+    for i, (task, how) in enumerate(zip(case.tasks, status, strict=True)):
+        if how == "rejected":
+            assert i not in ran
+            assert ended["submit"][i] == task.submit
+        if how in ("completed", "killed", "lost"):
+            assert i in ran
+            assert ended["submit"][i] <= ended["ready"][i] <= ended["start"][i]
+            assert ended["start"][i] <= ended["last_start"][i] <= ended["end"][i]
+        for parent in task.parents:
+            if i in ran:
+                assert status[parent] == "completed"
+                assert ended["ready"][i] >= ended["end"][parent]
+            elif status[parent] not in ("completed", "none"):
+                assert how in ("failed", "rejected")
+        if case.source == "rigid":
+            assert ended["submit"][i] == task.submit
+    for log in (done.run.use(), done.run.decisions()):
+        assert (np.diff(log["t"]) >= 0).all()
+    ends = done.run.placements()["end"]
+    assert (np.diff(ends) >= 0).all()
+    assert all(start <= end for *_, start, end in executions)
+
+
+@given(cases())
+def test_attempts_follow_each_other_and_only_the_last_ends_the_task(case):
+    done = Finished(case)
+    spans = defaultdict(dict)
+    for task, attempt, _, _, start, end in done.executions():
+        assert spans[task].setdefault(attempt, (start, end)) == (start, end)
+    for task, attempts in spans.items():
+        assert sorted(attempts) == list(range(int(done.outcomes["attempts"][task])))
+        in_order = [attempts[i] for i in sorted(attempts)]
+        assert all(before[1] <= after[0] for before, after in pairwise(in_order))
+        if done.status[task] in ("completed", "killed", "lost"):
+            assert in_order[-1][1] == done.outcomes["end"][task]
+
+
+# --- capacity -------------------------------------------------------------------------------------
+
+
+@given(cases())
+def test_no_machine_gives_more_than_it_has(case):
+    done = Finished(case)
+    ratio = case.policy["options"].get("overcommit", 1.0)
+    cores, memory = defaultdict(list), defaultdict(list)
+    for task, _, machine, given_cores, start, end in done.executions():
+        cores[machine].append((start, end, given_cores))
+        asked = case.tasks[task]
+        if asked.memory:
+            share = given_cores / asked.cores
+            memory[machine].append((start, end, asked.memory * share))
+    for machine, intervals in cores.items():
+        assert most_at_once(intervals) <= done.host(machine)["cores"] * ratio + NEAR
+    for machine, intervals in memory.items():
+        assert most_at_once(intervals) <= done.host(machine).get("memory", np.inf) + NEAR
+    for machine, steps in done.use_steps().items():
+        used = [use for _, use in steps if not np.isnan(use)]
+        assert max(used, default=0.0) <= done.capacity(machine) * (1 + NEAR)
+        assert min(used, default=0.0) >= 0.0
+
+
+@given(cases(policies=FITTING[3:4]))
+def test_one_task_per_machine(case):
+    done = Finished(case)
+    tasks = defaultdict(list)
+    for _, _, machine, _, start, end in done.executions():
+        tasks[machine].append((start, end, 1.0))
+    assert all(most_at_once(each) <= 1 for each in tasks.values())
+
+
+@given(cases())
+def test_tasks_have_what_they_asked_for(case):
+    done = Finished(case)
+    given_cores = defaultdict(list)
+    for task, attempt, machine, cores, _, _ in done.executions():
+        given_cores[task, attempt].append((machine, cores))
+    for (task, _), parts in given_cores.items():
+        asked = case.tasks[task]
+        machines = [machine for machine, _ in parts]
+        assert len(set(machines)) == len(machines)
+        assert sum(cores for _, cores in parts) == pytest.approx(asked.cores, rel=NEAR)
+        single_cores = all(host["cores"] == 1 for host in case.machines)
+        if asked.nodes and not (single_cores and asked.cores == asked.nodes):
+            assert len(parts) == asked.nodes
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+@given(cases())
+def test_queues_keep_their_limits(case):
+    done = Finished(case)
+    spans = {(task, attempt): (start, end) for task, attempt, _, _, start, end in done.executions()}
+    for queue in case.queues:
+        mine = [
+            (start, end, case.tasks[task].user)
+            for (task, _), (start, end) in spans.items()
+            if case.tasks[task].queue == queue["name"]
+        ]
+        assert most_at_once([(s, e, 1.0) for s, e, _ in mine]) <= queue.get("max_running", np.inf)
+        for user in ("ann", "bob", None):
+            own = [(s, e, 1.0) for s, e, whose in mine if whose == user]
+            assert most_at_once(own) <= queue.get("max_running_per_user", np.inf)
+
+
+@given(cases())
+def test_nobody_is_where_nobody_may_be(case):
+    done = Finished(case)
+    exact = not done.run.shared
+    for task, _, machine, _, start, end in done.executions():
+        asked, name = case.tasks[task], done.names[machine]
+        for window in case.maintenance:
+            if name in window["hosts"]:
+                assert end <= window["start"] or start >= window["end"]
+        for window in case.reservations:
+            owner = asked.user in window.get("users", ()) or asked.queue in window.get("queues", ())
+            # Where machines are shared a task may take longer than anybody planned.
+            if name in window["hosts"] and not owner and (exact or start >= window["start"]):
+                assert end <= window["start"] or start >= window["end"]
+    for machine, start, end in done.compiled.downs.select("node", "start", "end").iter_rows():
+        for _, _, place, _, began, ended in done.executions():
+            if done.names[place] == machine:
+                assert ended <= start or began >= end
+
+
+# --- work -----------------------------------------------------------------------------------------
+
+
+@given(cases())
+def test_work_done_is_work_submitted(case):
+    done = Finished(case)
+    factor = case.model["service_factor"]
+    # What an interrupted task has done counts, whether it is kept or not.
+    keeps = case.policy["options"].get("preempt") == "resume" and not done.compiled.downs.height
+    for i, task in enumerate(case.tasks):
+        work, did = task.work * factor, float(done.outcomes["done"][i])
+        if done.status[i] == "completed":
+            if done.outcomes["attempts"][i] == 1 or keeps:
+                assert did == pytest.approx(work, rel=NEAR, abs=NEAR)
+            assert did >= work * (1 - NEAR) - NEAR
+        elif done.outcomes["attempts"][i] <= 1:
+            assert did <= work * (1 + NEAR) + NEAR
+        if done.outcomes["attempts"][i] == 0:
+            assert did == 0.0
+
+
+@given(cases(contention=False))
+def test_machines_give_what_tasks_have_done(case):
+    if case.then.get("checkpoint_cost"):
+        case = case.but(then={"then": "resume", "checkpoint_interval": 1.0})
+    done = Finished(case)
+    given_work = sum(
+        use * (after - t)
+        for steps in done.use_steps().values()
+        for (t, use), (after, _) in pairwise(steps)
+        if after > t and not np.isnan(use)
+    )
+    # The last task may have ended before the first log entry of the end: all else is over then.
+    assert given_work == pytest.approx(float(done.outcomes["done"].sum()), rel=NEAR, abs=NEAR)
+
+
+@given(cases(), st.sampled_from(["linear", "table", "kinds"]))
+def test_neighbours_only_cost(case, rule):
+    """With contention machines never give less than without it, for the same work done."""
+    rules = {
+        "linear": {"linear": {"slope": 1.0}},
+        "table": {"table": [[1.0, 1.0], [2.0, 3.0]]},
+        "kinds": {"kinds": {"loud": {"pressure": 1.0}, "shy": {"sensitivity": 1.0}}},
+    }
+    done = Finished(case.but(model={**case.model, "contention": rules[rule]}))
+    given_work = sum(
+        use * (after - t)
+        for steps in done.use_steps().values()
+        for (t, use), (after, _) in pairwise(steps)
+        if after > t and not np.isnan(use)
+    )
+    assert given_work >= float(done.outcomes["done"].sum()) * (1 - NEAR) - NEAR
