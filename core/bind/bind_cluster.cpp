@@ -447,6 +447,11 @@ void bind_run(nb::module_& module) {
                  self.run->adopt_waiting(task_of(self, task), submit, done);
              },
              nb::arg("task"), nb::arg("submit"), nb::arg("done"))
+        .def("adopt_submitted",
+             [](RunHandle& self, std::int64_t task, double submit) {
+                 self.run->adopt_submitted(task_of(self, task), submit);
+             },
+             nb::arg("task"), nb::arg("submit"))
         .def("adopt_running",
              [](RunHandle& self, std::int64_t task,
                 const std::vector<std::pair<std::uint32_t, double>>& parts, double submit,

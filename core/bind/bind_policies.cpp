@@ -221,7 +221,9 @@ class PythonPolicy final : public Policy {
             const double spare = (ratio_ - 1) * desk.machines()[machine].cores;
             if (space.cores(machine) + spare < cores - slack)
                 return refuse(decision, "the machine has too few free cores");
-            if (space.memory(machine) < needs.memory / count * (1 - slack))
+            const double memory =
+                needs.memory * (needs.cores > 0 ? cores / needs.cores : 1.0 / count);
+            if (memory > 0 && space.memory(machine) < memory * (1 - slack))
                 return refuse(decision, "the machine has too little free memory");
             parts_.push_back({machine, 1, cores});
         }

@@ -82,6 +82,7 @@ Run::Run(const Run& other)
       sharing_(other.sharing_),
       placements_(other.placements_),
       use_(other.use_),
+      resizes_(other.resizes_),
       decisions_(other.decisions_),
       occupied_(other.occupied_),
       open_(other.open_),
@@ -766,6 +767,7 @@ void Run::set_cores(MachineId machine, double cores) {
     meter.advance(now_);
     meter.capacity = cores * problem_->machines[machine].speed * values_.speed_factor;
     if (sharing_) sharing_->set_capacity(machine, meter.capacity, now_);
+    resizes_.push_back({use_.t.size(), machine, meter.capacity});
     note_use(machine);
     asked_ = true;
 }
@@ -795,6 +797,11 @@ void Run::adopt_waiting(TaskId task, double submit, double done_share) {
     missing_parents_[task] = 0;
     desk_.submit(task);
     asked_ = true;
+}
+
+void Run::adopt_submitted(TaskId task, double submit) {
+    outcomes_[task].submit = submit;
+    if (missing_parents_[task] == 0) make_ready(task);
 }
 
 void Run::adopt_running(TaskId task, std::span<const Part> parts, double submit, double start,

@@ -56,6 +56,13 @@ struct UseLog {
     std::vector<double> used;  // reference core-seconds per second; NaN: it is off
 };
 
+// From a place in the log of use on, a machine has another capacity.
+struct Resize {
+    std::size_t place = 0;
+    MachineId machine = 0;
+    double capacity = 0.0;
+};
+
 struct DecisionLog {
     std::vector<double> t;
     std::vector<std::uint8_t> kind;
@@ -97,6 +104,7 @@ class Run {
     [[nodiscard]] double begin() const { return begin_; }
     [[nodiscard]] const PlacementLog& placements() const { return placements_; }
     [[nodiscard]] const UseLog& use() const { return use_; }
+    [[nodiscard]] std::span<const Resize> resizes() const { return resizes_; }
     [[nodiscard]] const DecisionLog& decisions() const { return decisions_; }
     // Core-seconds that executions which are over have had machines for.
     [[nodiscard]] double occupied() const { return occupied_.value(); }
@@ -114,8 +122,10 @@ class Run {
     void fail(MachineId machine);
     void restore(MachineId machine);
     void set_cores(MachineId machine, double cores);
-    // To start from a state: the task waits, runs with so much of its work done, or is over.
+    // To start from a state: the task waits, is submitted but may not start yet, runs with so much
+    // of its work done, or is over. Those that are over come first.
     void adopt_waiting(TaskId task, double submit, double done_share);
+    void adopt_submitted(TaskId task, double submit);
     void adopt_running(TaskId task, std::span<const Part> parts, double submit, double start,
                        double done_share);
     void adopt_over(TaskId task, Status status, double submit, double start, double end);
@@ -210,6 +220,7 @@ class Run {
     std::optional<Sharing> sharing_;
     PlacementLog placements_;
     UseLog use_;
+    std::vector<Resize> resizes_;
     DecisionLog decisions_;
     std::vector<std::uint32_t> finished_;
     std::span<const Part> vacating_;  // of a task that is off its machines already

@@ -40,14 +40,18 @@ std::vector<double> power_series(const Run& run, double step, bool machines) {
         }
     };
     const UseLog& use = run.use();
+    std::vector<double> capacities;
+    for (const MachineSpec& each : all.machines)
+        capacities.push_back(each.cores * each.speed * run.values().speed_factor);
+    std::span<const Resize> resizes = run.resizes();
     for (std::size_t i = 0; i < use.t.size(); ++i) {
         const std::size_t machine = use.machine[i];
         if (use.t[i] > last[machine].t) spread(machine, use.t[i]);
-        const MachineSpec& spec = all.machines[machine];
-        const double capacity = spec.cores * spec.speed * run.values().speed_factor;
+        for (; !resizes.empty() && resizes.front().place <= i; resizes = resizes.subspan(1))
+            capacities[resizes.front().machine] = resizes.front().capacity;
         const bool off = std::isnan(use.used[i]);
         const PowerModel& model = all.powers[all.power_of[machine]];
-        last[machine] = {use.t[i], off ? 0.0 : model.at(use.used[i] / capacity)};
+        last[machine] = {use.t[i], off ? 0.0 : model.at(use.used[i] / capacities[machine])};
     }
     for (std::size_t machine = 0; machine < last.size(); ++machine) spread(machine, end);
     for (std::size_t i = 0; i < joules.size(); ++i) {

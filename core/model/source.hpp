@@ -17,17 +17,24 @@ class Source {
     [[nodiscard]] double next_time() const {
         return due_.empty() ? next_submit_ : std::min(next_submit_, due_.front().key);
     }
-    // Calls `submit(task)` for each that is due.
+    // Calls `submit(task)` for each that is due, in the order of the log.
     template <class Submit>
     void submit_due(const Problem& problem, double now, Submit&& submit) {
-        while (next_ < order_.size() && problem.requests[order_[next_]].submit <= now)
-            submit(order_[next_++]);
-        next_submit_ =
-            next_ < order_.size() ? problem.requests[order_[next_]].submit : never;
-        while (!due_.empty() && due_.front().key <= now) {
-            const auto session = static_cast<std::uint32_t>(due_.front().tag);
-            due_.pop();
-            advance(problem.sessions, session, now, submit);
+        if (progress_.empty()) {
+            take_own(problem, now, submit);
+            return;
+        }
+        while (next_time() <= now) {
+            together_.clear();
+            const auto collect = [&](TaskId task) { together_.push_back(task); };
+            take_own(problem, now, collect);
+            while (!due_.empty() && due_.front().key <= now) {
+                const auto session = static_cast<std::uint32_t>(due_.front().tag);
+                due_.pop();
+                advance(problem.sessions, session, now, collect);
+            }
+            std::ranges::sort(together_);
+            for (const TaskId task : together_) submit(task);
         }
     }
     // One of its tasks is over, whatever became of it.
@@ -44,6 +51,13 @@ class Source {
     };
 
     template <class Submit>
+    void take_own(const Problem& problem, double now, Submit&& submit) {
+        while (next_ < order_.size() && problem.requests[order_[next_]].submit <= now)
+            submit(order_[next_++]);
+        next_submit_ = next_ < order_.size() ? problem.requests[order_[next_]].submit : never;
+    }
+
+    template <class Submit>
     void advance(const SessionColumns& all, std::uint32_t session, double now, Submit&& submit) {
         Progress& mine = progress_[session];
         const std::uint32_t end = all.job_offsets[session + 1];
@@ -58,6 +72,7 @@ class Source {
     std::vector<Progress> progress_;
     std::vector<std::uint32_t> session_of_;
     KeyHeap due_;
+    std::vector<TaskId> together_;  // those that submit in this instant
 };
 
 }  // namespace twinloop

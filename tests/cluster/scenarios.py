@@ -222,7 +222,15 @@ BATCH = (
 )
 FITTING = tuple(
     _named(name)
-    for name in ("first-fit", "best-fit", "worst-fit", "baseline-ic1", "random", "round-robin")
+    for name in (
+        "fifo",
+        "first-fit",
+        "best-fit",
+        "worst-fit",
+        "baseline-ic1",
+        "random",
+        "round-robin",
+    )
 ) + (
     _named(
         "filter",

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import twinloop as tl
@@ -14,6 +14,7 @@ from twinloop.engine import Compiled
 
 STEPS = st.one_of(st.floats(0.01, 50.0), st.sampled_from([0.25, 0.5, 1.0, 3.0, 1000.0]))
 EXACT = 1e-9
+few = settings(max_examples=50)
 
 
 def watts(case: Case, name: str, utilisation: float) -> float:
@@ -23,6 +24,7 @@ def watts(case: Case, name: str, utilisation: float) -> float:
     return float(model.watts(min(max(utilisation, 0.0), 1.0)))
 
 
+@few
 @given(cases(), STEPS)
 def test_energy_is_the_integral_of_power_at_every_resolution(case, step):
     trace = tl.simulate(case.scenario, power_step=step, power_per_node=True)
@@ -33,14 +35,13 @@ def test_energy_is_the_integral_of_power_at_every_resolution(case, step):
     whole = power["node"].is_null()
     assert joules.filter(whole).sum() == pytest.approx(energy, rel=EXACT)
     assert joules.filter(~whole).sum() == pytest.approx(energy, rel=EXACT)
-    length = power.filter(whole)["dt"].sum()
-    assert length == pytest.approx(trace.power["t"].max() - _begin(case), rel=EXACT) or not length
+    ends = power.filter(whole)["t"]
+    if ends.len():
+        begin = Compiled(case.scenario).start().begin
+        assert power.filter(whole)["dt"].sum() == pytest.approx(ends[-1] - begin, rel=EXACT)
 
 
-def _begin(case: Case) -> float:
-    return Compiled(case.scenario).start().begin
-
-
+@few
 @given(cases(), STEPS)
 def test_every_window_has_the_mean_of_what_the_machines_drew(case, step):
     done = Finished(case)
@@ -67,6 +68,7 @@ def test_every_window_has_the_mean_of_what_the_machines_drew(case, step):
         assert float(done.run.energy()[machine]) == pytest.approx(expected.sum(), rel=EXACT)
 
 
+@few
 @given(cases())
 def test_energy_is_that_of_tasks_and_of_machines_that_nobody_used(case):
     done = Finished(case)

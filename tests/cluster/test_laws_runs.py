@@ -6,9 +6,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.cluster.scenarios import FITTING, Case, cases
+from tests.cluster.scenarios import OVERCOMMITTING, Case, cases
 from twinloop.engine import Compiled
 
 NEAR = 1e-9
@@ -62,6 +61,15 @@ class Finished:
             each.append((self.run.now, float("nan")))
         return steps
 
+    def given_work(self) -> float:
+        """Reference core-seconds that all machines have given."""
+        return sum(
+            use * (after - t)
+            for steps in self.use_steps().values()
+            for (t, use), (after, _) in pairwise(steps)
+            if not np.isnan(use)
+        )
+
 
 def most_at_once(intervals: list[tuple[float, float, float]]) -> float:
     """The largest sum of amounts held at any time; who ends makes room for who begins."""
@@ -81,9 +89,8 @@ def most_at_once(intervals: list[tuple[float, float, float]]) -> float:
 # --- statuses and time ----------------------------------------------------------------------------
 
 
-@given(cases())
-def test_every_task_ends_in_one_status_and_time_goes_forward(case):
-    done = Finished(case)
+def every_task_ends_in_one_status_and_time_goes_forward(done):
+    case = done.case
     ended, status = done.outcomes, done.status
     assert "none" not in status
     executions = done.executions()
@@ -111,9 +118,7 @@ def test_every_task_ends_in_one_status_and_time_goes_forward(case):
     assert all(start <= end for *_, start, end in executions)
 
 
-@given(cases())
-def test_attempts_follow_each_other_and_only_the_last_ends_the_task(case):
-    done = Finished(case)
+def attempts_follow_each_other_and_only_the_last_ends_the_task(done):
     spans = defaultdict(dict)
     for task, attempt, _, _, start, end in done.executions():
         assert spans[task].setdefault(attempt, (start, end)) == (start, end)
@@ -128,9 +133,8 @@ def test_attempts_follow_each_other_and_only_the_last_ends_the_task(case):
 # --- capacity -------------------------------------------------------------------------------------
 
 
-@given(cases())
-def test_no_machine_gives_more_than_it_has(case):
-    done = Finished(case)
+def no_machine_gives_more_than_it_has(done):
+    case = done.case
     ratio = case.policy["options"].get("overcommit", 1.0)
     cores, memory = defaultdict(list), defaultdict(list)
     for task, _, machine, given_cores, start, end in done.executions():
@@ -149,18 +153,17 @@ def test_no_machine_gives_more_than_it_has(case):
         assert min(used, default=0.0) >= 0.0
 
 
-@given(cases(policies=FITTING[3:4]))
-def test_one_task_per_machine(case):
-    done = Finished(case)
+def one_task_is_on_a_machine_where_the_policy_says_so(done):
+    if done.case.policy["name"] not in ("fifo", "baseline-ic1"):
+        return
     tasks = defaultdict(list)
     for _, _, machine, _, start, end in done.executions():
         tasks[machine].append((start, end, 1.0))
     assert all(most_at_once(each) <= 1 for each in tasks.values())
 
 
-@given(cases())
-def test_tasks_have_what_they_asked_for(case):
-    done = Finished(case)
+def tasks_have_what_they_asked_for(done):
+    case = done.case
     given_cores = defaultdict(list)
     for task, attempt, machine, cores, _, _ in done.executions():
         given_cores[task, attempt].append((machine, cores))
@@ -177,9 +180,8 @@ def test_tasks_have_what_they_asked_for(case):
 # --- limits ---------------------------------------------------------------------------------------
 
 
-@given(cases())
-def test_queues_keep_their_limits(case):
-    done = Finished(case)
+def queues_keep_their_limits(done):
+    case = done.case
     spans = {(task, attempt): (start, end) for task, attempt, _, _, start, end in done.executions()}
     for queue in case.queues:
         mine = [
@@ -193,9 +195,8 @@ def test_queues_keep_their_limits(case):
             assert most_at_once(own) <= queue.get("max_running_per_user", np.inf)
 
 
-@given(cases())
-def test_nobody_is_where_nobody_may_be(case):
-    done = Finished(case)
+def nobody_is_where_nobody_may_be(done):
+    case = done.case
     exact = not done.run.shared
     for task, _, machine, _, start, end in done.executions():
         asked, name = case.tasks[task], done.names[machine]
@@ -216,9 +217,8 @@ def test_nobody_is_where_nobody_may_be(case):
 # --- work -----------------------------------------------------------------------------------------
 
 
-@given(cases())
-def test_work_done_is_work_submitted(case):
-    done = Finished(case)
+def work_done_is_work_submitted(done):
+    case = done.case
     factor = case.model["service_factor"]
     # What an interrupted task has done counts, whether it is kept or not.
     keeps = case.policy["options"].get("preempt") == "resume" and not done.compiled.downs.height
@@ -234,34 +234,37 @@ def test_work_done_is_work_submitted(case):
             assert did == 0.0
 
 
-@given(cases(contention=False))
-def test_machines_give_what_tasks_have_done(case):
-    if case.then.get("checkpoint_cost"):
-        case = case.but(then={"then": "resume", "checkpoint_interval": 1.0})
+def machines_give_what_tasks_have_done(done):
+    """No less; and no more, but for what neighbours and checkpoints cost."""
+    did = float(done.outcomes["done"].sum())
+    assert done.given_work() >= did * (1 - NEAR) - NEAR
+    costly = done.case.then.get("checkpoint_cost") and done.case.failures
+    if not costly and done.case.model.get("contention", "none") == "none":
+        assert done.given_work() == pytest.approx(did, rel=NEAR, abs=NEAR)
+
+
+LAWS = (
+    every_task_ends_in_one_status_and_time_goes_forward,
+    attempts_follow_each_other_and_only_the_last_ends_the_task,
+    no_machine_gives_more_than_it_has,
+    one_task_is_on_a_machine_where_the_policy_says_so,
+    tasks_have_what_they_asked_for,
+    queues_keep_their_limits,
+    nobody_is_where_nobody_may_be,
+    work_done_is_work_submitted,
+    machines_give_what_tasks_have_done,
+)
+
+
+@given(cases())
+def test_every_run_keeps_the_laws(case):
     done = Finished(case)
-    given_work = sum(
-        use * (after - t)
-        for steps in done.use_steps().values()
-        for (t, use), (after, _) in pairwise(steps)
-        if after > t and not np.isnan(use)
-    )
-    # The last task may have ended before the first log entry of the end: all else is over then.
-    assert given_work == pytest.approx(float(done.outcomes["done"].sum()), rel=NEAR, abs=NEAR)
+    for law in LAWS:
+        law(done)
 
 
-@given(cases(), st.sampled_from(["linear", "table", "kinds"]))
-def test_neighbours_only_cost(case, rule):
-    """With contention machines never give less than without it, for the same work done."""
-    rules = {
-        "linear": {"linear": {"slope": 1.0}},
-        "table": {"table": [[1.0, 1.0], [2.0, 3.0]]},
-        "kinds": {"kinds": {"loud": {"pressure": 1.0}, "shy": {"sensitivity": 1.0}}},
-    }
-    done = Finished(case.but(model={**case.model, "contention": rules[rule]}))
-    given_work = sum(
-        use * (after - t)
-        for steps in done.use_steps().values()
-        for (t, use), (after, _) in pairwise(steps)
-        if after > t and not np.isnan(use)
-    )
-    assert given_work >= float(done.outcomes["done"].sum()) * (1 - NEAR) - NEAR
+@given(cases(policies=OVERCOMMITTING, most=6))
+def test_runs_that_share_machines_keep_the_laws(case):
+    done = Finished(case)
+    for law in LAWS:
+        law(done)

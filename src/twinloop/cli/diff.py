@@ -57,12 +57,20 @@ def _show(a: Path, b: Path, found: Difference) -> None:
 
 def _figures(found: Difference) -> Table:
     table = Table("", "A", "B", "change", "", box=None, pad_edge=False)
+    table.columns[0].no_wrap = True
     for column in table.columns[1:]:
         column.justify = "right"
     for row in found.figures.iter_rows(named=True):
-        if row["a"] == 0 and row["b"] == 0:
+        if _same(row["a"], row["b"]):
             continue
         unit = row["unit"]
         cells = [amount(row[name], unit) for name in ("a", "b", "change")]
         table.add_row(row["figure"], *cells, percent(row["relative"]))
     return table
+
+
+def _same(a: float | None, b: float | None) -> bool:
+    """Whether there is no more between two figures than rounding."""
+    if a is None or b is None:
+        return a is b
+    return abs(a - b) <= 1e-12 * max(abs(a), abs(b))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -122,6 +123,8 @@ def simulate(
         for target in (output, picture):
             if target is not None:
                 refuse_existing(target, overwrite, *inputs)
+        if allow_code and "" not in sys.path:
+            sys.path.insert(0, "")  # a policy in the folder that the user is in
         with working("reading"):
             ready = Compiled(made, allow_code=allow_code)
         with _progress() as progress:

@@ -77,7 +77,9 @@ class Simulation:
     def run_until(self, time: float) -> None:
         """All up to and including this time, at which the clock then stands."""
         if not self.now <= time < float("inf"):
-            raise InputError(f"must be a finite time from {self.now} s on, not {time}", field="time")
+            raise InputError(
+                f"must be a finite time from {self.now} s on, not {time}", field="time"
+            )
         self._run.run_until(float(time))
 
     def run(self) -> pl.DataFrame:
@@ -190,12 +192,16 @@ class Simulation:
         time = self.now if submit is None else float(submit)
         if not time >= self.now:
             raise InputError(f"{time} s is in the past", field=f"task {id!r}: submit")
-        for field, value in (("cores", cores), ("run_time", run_time), ("memory", memory)):
+        amounts = {"cores": cores, "run_time": run_time, "memory": memory, "nodes": nodes}
+        if requested_time is not None:
+            amounts["requested_time"] = requested_time
+        for field, value in {**amounts, "submit": time, **(resources or {})}.items():
             if not 0 <= value < float("inf"):
                 raise InputError(f"{value} is not possible", field=f"task {id!r}: {field}")
         if (self._ids() == id).any():
             raise InputError("is the name of another task", field=f"task {id!r}")
         names, given = self._compiled.names, dict(resources or {})
+        own = self._compiled.machines.platform.queues
         unknown = [name for name in given if name not in names.resources]
         if unknown:
             raise InputError(f"no task knows the resource {unknown[0]!r}", field=f"task {id!r}")
@@ -207,10 +213,10 @@ class Simulation:
             work=float(cores) * float(run_time),
             limit=float(cores),
             nodes=int(nodes),
-            user=_place(names.users, user),
+            user=_place(names.users, user, f"task {id!r}: user"),
             group=-1,
-            queue=_place(names.queues, queue),
-            priority=0.0,
+            queue=_place(names.queues, queue, f"task {id!r}: queue"),
+            priority=sum(each.priority for each in own if each.name == queue),
             kind=0,
             amounts=[given.get(name, 0.0) for name in names.resources],
         )
@@ -253,5 +259,11 @@ class Simulation:
         )
 
 
-def _place(names: tuple[str, ...], name: str | None) -> int:
-    return names.index(name) if name in names else -1
+def _place(names: tuple[str, ...], name: str | None, field: str) -> int:
+    if name is None:
+        return -1
+    if name not in names:
+        raise InputError(
+            f"{name!r} is not in the scenario", field=field, remedy=f"one of: {', '.join(names)}"
+        )
+    return names.index(name)

@@ -29,10 +29,12 @@ class State:
 
     #: The time (s).
     time: float
-    #: A row per task that has been submitted: id; phase (waiting, in the order of the rows,
-    #: running, or how it ended); submit, start and end (s); done, the share of its work; machines
-    #: and cores on each, of those that run. A task that is not in it is submitted later, or, if
-    #: that lies before the time, now.
+    #: A row per task that has been submitted: id; phase (waiting, in the order of the rows; held
+    #: by a parent or by the limits of its queue; running; or how it ended); submit, start and end
+    #: (s); done, the share of its work; machines and cores on each, of those that run. A task that
+    #: is not in it is submitted later, or, if that lies before the time, now. Latencies and
+    #: overheads that have begun are not held: one that runs without a start starts at the time,
+    #: one that starts up works from then on, and machines of those that ended are free.
     tasks: pl.DataFrame
     #: The machines that are down.
     down: tuple[str, ...] = ()
@@ -46,10 +48,22 @@ class State:
             raise InputError("a state cannot hold tasks that were injected")
         statuses = {code: name for name, code in _OVER.items()}
         over = [int(row) for row in np.flatnonzero(ended["status"]) if ended["status"][row] != 2]
-        waiting, running = view.waiting, sorted(view.running, key=lambda t: (view.started(t), t))
-        rows = [*over, *running, *waiting]
+        waiting = view.waiting
+        # One that is over may still have its machines, until these are seen as free.
+        running = sorted(
+            (task for task in view.running if not ended["status"][task]),
+            key=lambda task: (view.started(task), task),
+        )
+        known = {*over, *running, *waiting}
+        held = [
+            int(row)
+            for row in np.flatnonzero(~np.isnan(ended["submit"]) & (ended["status"] == 0))
+            if int(row) not in known
+        ]
+        rows = [*over, *running, *waiting, *held]
         phases = [statuses[int(ended["status"][row])] for row in over]
         phases += ["running"] * len(running) + ["waiting"] * len(waiting)
+        phases += ["held"] * len(held)
         places = {task: view.placement(task) for task in running}
         tasks = pl.DataFrame(
             {
@@ -87,7 +101,9 @@ def adopt(compiled: Compiled, run: ClusterRun, state: State) -> None:
         if name not in place:
             raise InputError(f"no machine is called {name!r}", field="state.down")
     run.begin_at(state.time)
-    for row, task in zip(rows.tolist(), tasks.iter_rows(named=True), strict=True):
+    # Those that are over come first: others may have waited for them.
+    order = np.argsort(~tasks["phase"].is_in(list(_OVER)).to_numpy(), kind="stable")
+    for row, task in zip(rows[order].tolist(), tasks[order].iter_rows(named=True), strict=True):
         if task["phase"] in _OVER:
             nan = float("nan")
             start = nan if task["start"] is None else task["start"]
@@ -100,14 +116,17 @@ def adopt(compiled: Compiled, run: ClusterRun, state: State) -> None:
                 raise InputError(what, field=f"state: task {task['id']!r}")
             machines = [place[name] for name in task["machines"]]
             parts = list(zip(machines, task["cores"], strict=True))
-            run.adopt_running(row, parts, task["submit"], task["start"], task["done"])
+            start = state.time if task["start"] is None else task["start"]
+            run.adopt_running(row, parts, task["submit"], start, task["done"])
         elif task["phase"] == "waiting":
             run.adopt_waiting(row, task["submit"], task["done"] or 0.0)
+        elif task["phase"] == "held":
+            run.adopt_submitted(row, task["submit"])
         else:
             raise InputError(
                 f"{task['phase']!r} is no phase",
                 field=f"state: task {task['id']!r}",
-                remedy=f"waiting, running, {', '.join(_OVER)}",
+                remedy=f"waiting, held, running, {', '.join(_OVER)}",
             )
     for name in state.down:
         if not run.is_down(place[name]):

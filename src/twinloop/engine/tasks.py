@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from twinloop.platform import Platform
 from twinloop.workload import SessionGraphs
 from twinloop.workload.arrays import WorkloadArrays
-from twinloop.workload.fragments import Fragments
 from twinloop.workload.workload import Workload
+
+_TASKS_AT_ONCE = 128
 
 
 def columns(
@@ -118,21 +119,29 @@ def _merged(
     arrays: WorkloadArrays,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """Fragments by task, those that follow each other with the same rate as one."""
-    found = arrays.fragments
-    rates = found.rates
-    first = np.ones(len(rates), dtype=bool)
-    np.not_equal(rates[1:], rates[:-1], out=first[1:])
+    found, count = arrays.fragments, len(arrays)
+    first = np.ones(len(found.rates), dtype=bool)
+    np.not_equal(found.rates[1:], found.rates[:-1], out=first[1:])
     first[found.offsets[:-1]] = True
-    starts = np.flatnonzero(first)
-    if len(starts) < len(rates):
-        # Before they are brought into the order of the tasks: then there are fewer to copy.
-        found = Fragments(
-            found.tasks,
-            np.searchsorted(starts, found.offsets),
-            np.add.reduceat(found.durations, starts),
-            rates[starts],
-        )
-    return found.by_task(len(arrays))
+    if first.all():
+        return found.by_task(count)
+    begins, ends, kept = np.zeros((3, count), dtype=np.int64)
+    begins[found.tasks], ends[found.tasks] = found.offsets[:-1], found.offsets[1:]
+    kept[found.tasks] = np.add.reduceat(first, found.offsets[:-1], dtype=np.int64)
+    offsets = np.concatenate([[0], np.cumsum(kept)])
+    durations, rates = np.empty((2, offsets[-1]))
+    # Some tasks at a time: an index of all fragments would be as large as the fragments.
+    for low in range(0, count, _TASKS_AT_ONCE):
+        some = slice(low, low + _TASKS_AT_ONCE)
+        lengths = ends[some] - begins[some]
+        take = np.repeat(ends[some] - np.cumsum(lengths), lengths)
+        take += np.arange(len(take))
+        heads = np.flatnonzero(first[take])
+        if len(heads):
+            to = slice(offsets[low], offsets[low] + len(heads))
+            durations[to] = np.add.reduceat(found.durations[take], heads)
+            rates[to] = found.rates[take[heads]]
+    return offsets, durations, rates
 
 
 def _children(arrays: WorkloadArrays) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

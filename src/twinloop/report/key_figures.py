@@ -45,7 +45,9 @@ def key_figures(figures: Figures) -> Iterator[tuple[str, str]]:
         yield "energy", f"{words.number(figures.energy / 3.6e6)} kWh"
     if figures.carbon is not None:
         yield "carbon", f"{words.number(figures.carbon / 1000)} kg"
-    if figures.lateness:
+    if figures.cost and figures.cost.total is not None:
+        yield "cost", f"{words.number(figures.cost.total)} {figures.cost.currency}"
+    if figures.lateness and figures.lateness.mean:
         yield "lateness, mean", words.duration(figures.lateness.mean)
     if figures.deadlines:
         yield "deadlines missed", f"{figures.deadline_misses:,} of {figures.deadlines:,}"

@@ -1,0 +1,138 @@
+"""`twinloop simulate` as a user meets it."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import twinloop as tl
+from tests.cli.test_commands import answer, run
+
+# Three tasks on two cores: 1 takes both, 2 and 3 wait for it; 3 can never run with one core less.
+SWF = """\
+; MaxProcs: 2
+1 0 0 10 2 -1 -1 2 20 -1 1 7 1 -1 1 -1 -1 -1
+2 1 9 5 1 -1 -1 1 20 -1 1 7 1 -1 1 -1 -1 -1
+3 2 8 5 2 -1 -1 2 20 -1 1 8 1 -1 1 -1 -1 -1
+4 3 -1 -1 -1 -1 -1 -1 20 -1 0 8 1 -1 1 -1 -1 -1
+"""
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.swf"
+    path.write_text(SWF)
+    return path
+
+
+def parts(log: Path, **changes: str) -> list[str]:
+    given = {"workload": str(log), "platform": "2x1", "policy": "fcfs", **changes}
+    return [word for name, value in given.items() for word in (f"--{name}", value)]
+
+
+def test_the_figures_are_those_worked_out_by_hand(log: Path) -> None:
+    document = answer("simulate", *parts(log))
+    # 1 runs 0-10, 2 runs 10-15, 3 needs both cores: 15-20. The record 4 says nothing of itself.
+    assert document["tasks"] == 4
+    counts = ("completed", "rejected", "killed", "failed", "skipped")
+    assert [document[name] for name in counts] == [3, 0, 0, 0, 1]
+    assert document["makespan_s"] == 20
+    assert document["wait_mean_s"] == pytest.approx((0 + 9 + 13) / 3)
+    assert document["wait_max_s"] == 13
+    assert document["utilisation"] == pytest.approx((20 + 5 + 10) / 40)
+    assert document["energy_j"] is None
+    assert document["lateness_mean_s"] == 0
+    for name in ("wait_p50_s", "wait_p95_s", "wait_p99_s", "lateness_relative", "events", "wall_s"):
+        assert isinstance(document[name], int | float)
+    assert document["lateness_additional_s"] == 0
+    assert document["total_s"] >= document["wall_s"] > 0
+
+
+def test_what_can_never_fit_is_rejected_and_in_no_mean(log: Path) -> None:
+    document = answer("simulate", *parts(log, platform="1x1"))
+    counts = ("tasks", "completed", "rejected", "skipped")
+    assert [document[name] for name in counts] == [4, 1, 2, 1]
+    assert document["wait_mean_s"] == 0
+
+
+def test_twice_the_speed_halves_the_runs(log: Path) -> None:
+    assert answer("simulate", *parts(log), "--speed", 2)["makespan_s"] == 10
+
+
+def test_a_run_is_written_and_can_be_read_compared_and_replayed(log: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    run("simulate", *parts(log), "-o", first)
+    run("simulate", *parts(log, policy="sjf"), "-o", second, "--picture", tmp_path / "run.html")
+    trace = tl.Trace.load(first)
+    assert trace.manifest.kind == "simulated"
+    assert tl.Scenario.from_manifest(trace.manifest).policy.name == "fcfs"
+    assert trace.tasks["status"].to_list() == ["completed"] * 3
+    assert (tmp_path / "run.html").stat().st_size > 1000
+    assert answer("diff", first, second)["tasks"]["matched"] == 3
+    again = answer("simulate", *parts(first))
+    assert again["makespan_s"] == 20  # a folder is a workload
+    run("simulate", *parts(log), "-o", first, ends_with=2)
+    run("simulate", *parts(log), "-o", first, "--overwrite")
+
+
+def test_a_scenario_file_and_changes_of_it(log: Path, tmp_path: Path) -> None:
+    file = tmp_path / "scenario.yaml"
+    file.write_text(f"platform: 2x1\nworkload: {log.name}\npolicy: fcfs\n")
+    assert answer("simulate", file)["makespan_s"] == 20
+    killed = answer("simulate", file, "--set", "model.kill_at_requested_time=true", "--speed", 0.1)
+    assert killed["killed"] == 3
+    options = ("--policy", "conservative", "--option", "compress=false")
+    assert answer("simulate", file, *options)["policy"] == "conservative"
+
+
+def test_users_who_wait_submit_later(log: Path) -> None:
+    document = answer("simulate", *parts(log, replay="sessions:0"), "--speed", 0.5)
+    assert document["lateness_mean_s"] >= 0
+    assert document["lateness_relative"] >= 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--policy", "esay"], "did you mean 'easy'"),
+        (["--platform", "many"], "2x8"),
+        (["--replay", "sometimes"], "is no source"),
+        (["--set", "model.sped_factor=2"], "speed_factor"),
+        (["--option", "dept=3"], "is no option"),
+        (["--speed", "-1"], "speed_factor"),
+    ],
+)
+def test_bad_words_are_explained(log: Path, words: list[str], said: str) -> None:
+    document = answer("simulate", *parts(log), *words, ends_with=2)
+    assert said in str(document["error"])
+
+
+def test_without_a_scenario_it_says_what_is_missing() -> None:
+    assert "--workload" in str(answer("simulate", "--platform", "2x1", ends_with=2)["error"])
+
+
+def test_interrupted_it_leaves_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "long.swf"
+    run("generate", "poisson", log, "--set", "tasks=3000", "--set", "run_time=100000")
+    out = tmp_path / "out"
+    words = parts(log, policy="conservative", platform="64x1")
+    command = [sys.executable, "-m", "twinloop", "simulate", *words, "-o", str(out)]
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    time.sleep(3.0)
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=60)
+    if child.returncode == 0:
+        pytest.skip("it was over before it could be interrupted")
+    assert "Traceback" not in said
+    assert [path.name for path in tmp_path.iterdir()] == ["long.swf"]
+
+
+def test_stdout_has_one_object_and_stderr_nothing(log: Path) -> None:
+    command = [sys.executable, "-m", "twinloop", "simulate", *parts(log), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["completed"] == 3
+    assert done.stderr == ""

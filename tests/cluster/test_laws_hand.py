@@ -1,0 +1,176 @@
+"""Runs small enough to be worked out on paper."""
+
+import pytest
+
+import twinloop as tl
+from tests.cluster.scenarios import Case, Task
+from twinloop.engine import Compiled
+
+ONE_CORE = ({"cores": 1.0},)
+TWICE = {"name": "pack-ic", "options": {"overcommit": 2.0}}
+LINEAR = {"model": "linear", "idle": 100.0, "max": 200.0}
+
+
+def outcomes(case: Case) -> dict:
+    run = Compiled(case.scenario).start()
+    while run.run_on():
+        pass
+    return run.outcomes()
+
+
+def ends(case: Case) -> list[float]:
+    return outcomes(case)["end"].tolist()
+
+
+# --- sharing --------------------------------------------------------------------------------------
+
+
+def test_two_tasks_on_one_core_take_twice_as_long():
+    case = Case(ONE_CORE, (Task(0.0, run_time=4.0),) * 2, TWICE)
+    assert ends(case) == [8.0, 8.0]
+
+
+def test_the_second_task_is_alone_when_the_first_has_ended():
+    # Half a core each until 4, when the short one has done its 2 s; the other has 2 s left.
+    case = Case(ONE_CORE, (Task(0.0, run_time=2.0), Task(0.0, run_time=4.0)), TWICE)
+    assert ends(case) == [4.0, 6.0]
+
+
+def test_without_delay_tasks_end_on_time():
+    case = Case(ONE_CORE, (Task(0.0, run_time=4.0),) * 2, TWICE, {"sharing": "no-delay"})
+    assert ends(case) == [4.0, 4.0]
+
+
+def test_linear_contention():
+    # Two tasks on one core are a load of 2, so work grows by half: each does a third of a second
+    # in a second, until the short one ends at 6; the other has 2 s left.
+    model = {"contention": {"linear": {"slope": 0.5}}}
+    case = Case(ONE_CORE, (Task(0.0, run_time=2.0), Task(0.0, run_time=4.0)), TWICE, model)
+    found = outcomes(case)
+    assert found["end"].tolist() == pytest.approx([6.0, 8.0], rel=1e-12)
+    assert found["done"].tolist() == pytest.approx([2.0, 4.0], rel=1e-12)
+
+
+def test_contention_by_kind():
+    # Each has a core. The shy one suffers half from the loud one: in 4 s it does 8/3 s of its 6.
+    kinds = {"loud": {"pressure": 0.5}, "shy": {"sensitivity": 1.0}}
+    case = Case(
+        ({"cores": 2.0},),
+        (Task(0.0, run_time=4.0, kind="loud"), Task(0.0, run_time=6.0, kind="shy")),
+        {"name": "first-fit"},
+        {"contention": {"kinds": kinds}},
+    )
+    assert ends(case) == pytest.approx([4.0, 4.0 + 10.0 / 3.0], rel=1e-12)
+
+
+# --- overheads ------------------------------------------------------------------------------------
+
+
+def test_latencies_and_the_decision_interval():
+    # Decided at 0, started at 0.25, working from 0.75 to 3.75, seen as free at 4.75, so the next
+    # decision is at 6.
+    model = {
+        "startup_overhead": 0.5,
+        "dispatch_latency": 0.25,
+        "release_latency": 1.0,
+        "decision_interval": 2.0,
+    }
+    found = outcomes(
+        Case(ONE_CORE, (Task(0.0, run_time=3.0), Task(1.0, run_time=3.0)), model=model)
+    )
+    assert found["start"].tolist() == [0.25, 6.25]
+    assert found["end"].tolist() == [3.75, 9.75]
+
+
+def test_a_window_that_ends_between_two_decisions():
+    # Closed from 2 to 3; asked at multiples of 2 only.
+    case = Case(
+        ONE_CORE,
+        (Task(2.0, run_time=1.0),),
+        model={"decision_interval": 2.0},
+        reservations=({"name": "own", "start": 2.0, "end": 3.0, "users": ["ann"]},),
+    )
+    assert outcomes(case)["start"].tolist() == [4.0]
+
+
+def test_killed_at_the_requested_time():
+    tasks = (Task(0.0, run_time=5.0, requested=2.0), Task(0.0, run_time=5.0, requested=5.0))
+    trace = tl.simulate(Case(ONE_CORE, tasks, model={"kill_at_requested_time": True}).scenario)
+    assert trace.tasks["status"].to_list() == ["killed", "completed"]
+    assert trace.placements["end"].to_list() == [2.0, 7.0]
+
+
+def test_a_rejected_task_takes_those_that_wait_for_it_along():
+    # The child could not run either: it is counted once.
+    tasks = (Task(0.0, cores=9.0), Task(0.0, cores=9.0, parents=(0,)), Task(0.0, run_time=2.0))
+    trace = tl.simulate(Case(ONE_CORE, tasks).scenario)
+    assert trace.tasks["status"].to_list() == ["rejected", "rejected", "completed"]
+
+
+# --- interruptions --------------------------------------------------------------------------------
+
+FAILING = Case(ONE_CORE, (Task(0.0, run_time=5.0),), failures=((0, 3.0, 1.0),))
+
+
+@pytest.mark.parametrize(
+    ("then", "end", "done"),
+    [
+        ({"then": "restart"}, 9.0, 8.0),
+        # A checkpoint was written at 2: one second is lost.
+        ({"then": "resume", "checkpoint_interval": 2.0}, 7.0, 6.0),
+        # 5 s have two checkpoints, the 3 s that are left one.
+        ({"then": "resume", "checkpoint_interval": 2.0, "checkpoint_cost": 0.5}, 7.5, None),
+        ({"then": "lost"}, 3.0, 3.0),
+    ],
+)
+def test_failures(then, end, done):
+    found = outcomes(FAILING.but(then=then))
+    assert found["end"].tolist() == [end]
+    if done is not None:
+        assert found["done"].tolist() == [done]
+
+
+@pytest.mark.parametrize(
+    ("preempt", "end", "done"), [("restart", 15.0, 13.0), ("resume", 12.0, 10.0)]
+)
+def test_preemption(preempt, end, done):
+    case = Case(
+        ONE_CORE,
+        (Task(0.0, run_time=10.0, queue="low"), Task(3.0, run_time=2.0, queue="high")),
+        {"name": "priority", "options": {"preempt": preempt}},
+        queues=({"name": "low"}, {"name": "high", "priority": 5.0}),
+    )
+    found = outcomes(case)
+    assert found["end"].tolist() == [end, 5.0]
+    assert found["done"].tolist() == [done, 2.0]
+
+
+# --- speed ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("speed", "factor", "end"), [(1.0, 2.0, 2.0), (0.5, 1.0, 8.0), (2, 2, 1.0)]
+)
+def test_speed_keeps_the_work(speed, factor, end):
+    case = Case(
+        ({"cores": 1.0, "speed": speed},),
+        (Task(0.0, run_time=4.0),),
+        model={"speed_factor": factor},
+    )
+    found = outcomes(case)
+    assert found["end"].tolist() == [end]
+    assert found["done"].tolist() == [4.0]
+
+
+@pytest.mark.parametrize(
+    ("demand", "length", "watts"), [("elastic", 2.0, 200.0), ("fixed", 4.0, 150.0)]
+)
+def test_a_fixed_demand_is_not_lifted_by_a_faster_machine(demand, length, watts):
+    case = Case(
+        ({"cores": 1.0, "speed": 2.0, "power": LINEAR},),
+        (Task(0.0, run_time=4.0),),
+        model={"demand": demand},
+    )
+    trace = tl.simulate(case.scenario, power_step=1.0)
+    assert trace.placements["end"].to_list() == [length]
+    assert set(trace.power["watts"]) == {watts}

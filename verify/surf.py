@@ -1,0 +1,239 @@
+"""A week of a cluster at SURF: its power as simulated and as measured.
+
+The log, the topology and the measured power of the first four days are those of SURF's cluster
+that OpenDT (github.com/atlarge-research/opendt) comes with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from replay_page import table
+
+import twinloop as tl
+from twinloop.engine import Compiled
+
+Floats = NDArray[np.float64]
+
+HOSTS, CORES, MHZ = 277, 16, 2100
+IDLE, MAX = 25.0, 174.0
+STEP = 30.0
+PER_DAY = 2880
+MEASURED_DAYS, DAYS = 4, 7
+SAMPLES = MEASURED_DAYS * PER_DAY
+
+#: MAPE of OpenDC on the whole week (%), as it came with the data.
+PUBLISHED = {"mse r=4": 6.4, "linear": 16.6}
+MODELS: Mapping[str, dict[str, Any]] = {
+    "linear": {"model": "linear"},
+    "sqrt": {"model": "sqrt"},
+    "square": {"model": "square"},
+    "cubic": {"model": "cubic"},
+    "mse r=2": {"model": "mse", "r": 2.0},
+    "mse r=3": {"model": "mse", "r": 3.0},
+    "mse r=4": {"model": "mse", "r": 4.0},
+    "mse r=6": {"model": "mse", "r": 6.0},
+    "asymptotic a=0.3": {"model": "asymptotic", "a": 0.3},
+}
+FIRST_FIT = {"name": "filter", "options": {"filters": {"vcpu": 1.0}}}
+
+
+def measured(folder: Path) -> Floats:
+    """Watts of the cluster in each window of 30 s of the first four days."""
+    return pl.read_parquet(folder / "power_first_4_days.parquet")["power_draw"].to_numpy()
+
+
+def scenario(
+    log: tl.Trace,
+    model: str = "mse r=4",
+    *,
+    idle: float = IDLE,
+    top: float = MAX,
+    policy: Any = FIRST_FIT,
+    missing: str = "drop",
+) -> tl.Scenario:
+    """The week as OpenDC would run it: fixed demand, no delay, memory is no limit."""
+    power = {**MODELS[model], "idle": idle, "max": top}
+    hosts = {"name": "host", "count": HOSTS, "cores": CORES, "mhz": MHZ, "power": power}
+    return tl.Scenario(
+        platform={"clusters": [{"name": "surf", "hosts": [hosts]}]},
+        workload={"object": log, "missing": missing},
+        policy=policy,
+        model={"demand": "fixed", "sharing": "no-delay"},
+    )
+
+
+def watts(what: tl.Scenario | Compiled, step: float = STEP) -> Floats:
+    """Mean power in windows of equal length since t = 0; all hosts idle before the run begins."""
+    windows = tl.simulate(what, power_step=step).power.filter(pl.col("node").is_null())
+    early = round((windows["t"][0] - windows["dt"][0]) / step)
+    return np.concatenate([np.full(early, HOSTS * IDLE), windows["watts"].to_numpy()])
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far a simulated series is from a measured one (%)."""
+
+    mape: float
+    bias: float
+
+    @classmethod
+    def of(cls, simulated: Floats, real: Floats) -> Difference:
+        apart = simulated[: len(real)] - real
+        mape = float(np.mean(np.abs(apart) / real)) * 100
+        return cls(mape, float(apart.mean() / real.mean()) * 100)
+
+    def cells(self) -> list[str]:
+        return [f"{self.mape:.2f}", f"{round(self.bias, 2) + 0.0:+.2f}"]
+
+
+def fitted(simulated: Floats, real: Floats) -> tuple[float, float]:
+    """Idle and maximum that come closest to the measured power, by least squares.
+
+    Power is linear in both, whatever the model, so one run with known values is enough.
+    """
+    share = (simulated[: len(real)] - HOSTS * IDLE) / (MAX - IDLE)
+    (idle, top), *_ = np.linalg.lstsq(np.column_stack([HOSTS - share, share]), real)
+    return float(idle), float(top)
+
+
+def models(series: Mapping[str, Floats], again: Mapping[str, Floats], real: Floats) -> str:
+    """The table of all models: with the given idle and maximum, and with those fitted on day 1."""
+    heads = ["model", "MAPE, days 1-4", "bias", "whole week, OpenDC", "MAPE, days 2-4", "bias"]
+    heads += ["fitted idle [W]", "max [W]", "MAPE, day 1", "MAPE, days 2-4", "bias"]
+    later = real[PER_DAY:]
+    rows = []
+    for name, found in series.items():
+        idle, top = fitted(found, real[:PER_DAY])
+        cells = Difference.of(found, real).cells()
+        cells.append(str(PUBLISHED.get(name, "-")))
+        cells += Difference.of(found[PER_DAY:], later).cells()
+        cells += [f"{idle:.1f}", f"{top:.1f}"]
+        cells.append(Difference.of(again[name], real[:PER_DAY]).cells()[0])
+        rows.append([name, *cells, *Difference.of(again[name][PER_DAY:], later).cells()])
+    return table(heads, rows)
+
+
+def days(series: Mapping[str, Floats], real: Floats) -> str:
+    heads = ["", *(f"{what}, day {day + 1}" for day in range(4) for what in ("MAPE", "bias"))]
+    rows = []
+    for name in PUBLISHED:
+        cells = []
+        for day in range(MEASURED_DAYS):
+            part = slice(day * PER_DAY, (day + 1) * PER_DAY)
+            cells += Difference.of(series[name][part], real[part]).cells()
+        rows.append([name, *cells])
+    return table(heads, rows)
+
+
+# --- what could be different ---------------------------------------------------------------------
+
+
+def later(log: tl.Trace, seconds: float) -> tl.Trace:
+    """Every task starts later."""
+    return log.replace(tasks=log.tasks.with_columns(pl.col("submit") + seconds))
+
+
+def rounded(log: tl.Trace, seconds: float) -> tl.Trace:
+    """A scheduler that wakes up from time to time."""
+    at = (pl.col("submit") / seconds).ceil() * seconds
+    return log.replace(tasks=log.tasks.with_columns(at.alias("submit")))
+
+
+def as_long_as_said(log: tl.Trace) -> tl.Trace:
+    """The last fragment of each task lasts until the recorded duration is over."""
+    said = log.tasks.select(task="id", said="run_time")
+    total = pl.col("dt").sum().over("task")
+    last = pl.col("task").is_last_distinct()
+    length = pl.when(last).then(pl.max_horizontal(pl.col("dt") + pl.col("said") - total, 1e-3))
+    usage = (
+        log.usage.join(said, on="task", how="left", maintain_order="left")
+        .with_columns(length=length.otherwise(pl.col("dt")))
+        .with_columns(pl.col("cpu") * pl.col("length") / pl.col("dt"), dt="length")
+    )
+    return log.replace(usage=usage.drop("said", "length"))
+
+
+def runs(log: tl.Trace) -> dict[str, Callable[[str], tl.Scenario]]:
+    """Other ways to run the week, by what is different."""
+    return {
+        "spread over the hosts (`worst-fit`)": lambda m: scenario(log, m, policy="worst-fit"),
+        "hosts at random (`random`)": lambda m: scenario(log, m, policy="random"),
+        "tasks without fragments on half a core (`synthetic`)": lambda m: scenario(
+            log, m, missing="synthetic"
+        ),
+        "tasks last as long as `duration` says": lambda m: scenario(as_long_as_said(log), m),
+        "starts at whole minutes": lambda m: scenario(rounded(log, 60), m),
+        "starts at whole 5 minutes": lambda m: scenario(rounded(log, 300), m),
+        "starts 30 s later": lambda m: scenario(later(log, 30), m),
+        "starts 5 min later": lambda m: scenario(later(log, 300), m),
+        "starts 1 h later": lambda m: scenario(later(log, 3600), m),
+    }
+
+
+def counts(found: Floats, fine: Floats, real: Floats) -> dict[str, Difference]:
+    """Other ways to compare the same run; `fine` has windows of one second."""
+    per = round(STEP)
+    instants = fine[per - 1 :: per][:SAMPLES]
+
+    def means(values: Floats, width: int) -> Floats:
+        return values[:SAMPLES].reshape(-1, width).mean(axis=1)
+
+    return {
+        "power at the instant, every 30 s": Difference.of(instants, real),
+        "power at the instant, every 150 s": Difference.of(instants[4::5], real[4::5]),
+        "means of 5 min": Difference.of(means(found, 10), means(real, 10)),
+        "means of 1 h": Difference.of(means(found, 120), means(real, 120)),
+        "measured one sample later": Difference.of(found, real[1:]),
+        "measured one sample earlier": Difference.of(found[1:SAMPLES], real[:-1]),
+        "first day only": Difference.of(found, real[:PER_DAY]),
+        "first two days only": Difference.of(found, real[: 2 * PER_DAY]),
+    }
+
+
+def hypotheses(found: Mapping[str, Mapping[str, Difference]]) -> str:
+    """A row per thing that could be different, the columns being the two published models."""
+    heads = ["", *(f"{what}, {name}" for name in PUBLISHED for what in ("MAPE", "bias"))]
+    first = next(iter(found.values()))
+    return table(
+        heads,
+        [[what, *(c for name in PUBLISHED for c in found[name][what].cells())] for what in first],
+    )
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What the three days without a measurement must have been like for the published figures."""
+
+    needed: Mapping[str, float]
+    factor: float
+    follows: float
+
+    @classmethod
+    def of(cls, series: Mapping[str, Floats], real: Floats) -> Rest:
+        rest = DAYS - MEASURED_DAYS
+        needed = {
+            name: (DAYS * week - MEASURED_DAYS * Difference.of(series[name], real).mape) / rest
+            for name, week in PUBLISHED.items()
+        }
+        # Real power so many times that of `mse` gives the error of `mse`; and then of `linear`.
+        factor = 1 / (1 - needed["mse r=4"] / 100)
+        whole = DAYS * PER_DAY
+        unseen = {name: series[name][SAMPLES:whole] for name in PUBLISHED}
+        follows = Difference.of(unseen["linear"], factor * unseen["mse r=4"]).mape
+        return cls(needed, factor, follows)
+
+    def table(self) -> str:
+        heads = ["", "whole week, OpenDC", "days 5-7, needed", "days 5-7, with the factor"]
+        rows = [
+            ["mse r=4", "6.4", f"{self.needed['mse r=4']:.2f}", f"{self.needed['mse r=4']:.2f}"],
+            ["linear", "16.6", f"{self.needed['linear']:.2f}", f"{self.follows:.2f}"],
+            ["factor", "", "", f"{self.factor:.3f}"],
+        ]
+        return table(heads, rows)
