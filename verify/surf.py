@@ -28,6 +28,8 @@ PER_DAY = 2880
 MEASURED_DAYS, DAYS = 4, 7
 SAMPLES = MEASURED_DAYS * PER_DAY
 
+#: Hours at the begin in which the measured power is further from the simulated than later.
+ODD_HOURS = 7
 #: MAPE of OpenDC on the whole week (%), as it came with the data.
 PUBLISHED = {"mse r=4": 6.4, "linear": 16.6}
 MODELS: Mapping[str, dict[str, Any]] = {
@@ -103,6 +105,11 @@ def fitted(simulated: Floats, real: Floats) -> tuple[float, float]:
     return float(idle), float(top)
 
 
+def redrawn(simulated: Floats, idle: float, top: float) -> Floats:
+    """The power with another idle and maximum than in the run."""
+    return HOSTS * idle + (top - idle) * (simulated - HOSTS * IDLE) / (MAX - IDLE)
+
+
 def models(series: Mapping[str, Floats], again: Mapping[str, Floats], real: Floats) -> str:
     """The table of all models: with the given idle and maximum, and with those fitted on day 1."""
     heads = ["model", "MAPE, days 1-4", "bias", "whole week, OpenDC", "MAPE, days 2-4", "bias"]
@@ -129,6 +136,27 @@ def days(series: Mapping[str, Floats], real: Floats) -> str:
             part = slice(day * PER_DAY, (day + 1) * PER_DAY)
             cells += Difference.of(series[name][part], real[part]).cells()
         rows.append([name, *cells])
+    return table(heads, rows)
+
+
+def hours(found: Floats, real: Floats) -> str:
+    """Bias of one model in each quarter of a day."""
+    heads = ["", *(f"hours {at} to {at + 6}" for at in range(0, 24, 6))]
+    quarters = [part.reshape(-1, PER_DAY // 4) for part in (found[:SAMPLES], real)]
+    biases = [Difference.of(*pair).cells()[1] for pair in zip(*quarters, strict=True)]
+    days_ = [biases[at : at + 4] for at in range(0, len(biases), 4)]
+    return table(heads, [[f"day {day + 1}", *cells] for day, cells in enumerate(days_)])
+
+
+def fits(series: Mapping[str, Floats], real: Floats) -> str:
+    """Fits on the first day, and on what is left of it without the hours that are different."""
+    heads = ["", "fitted on", "idle [W]", "max [W]", "MAPE, days 2-4", "bias"]
+    rows = []
+    for name in PUBLISHED:
+        for what, begin in (("day 1", 0), (f"day 1 from hour {ODD_HOURS} on", ODD_HOURS * 120)):
+            idle, top = fitted(series[name][begin:], real[begin:PER_DAY])
+            rest = Difference.of(redrawn(series[name], idle, top)[PER_DAY:], real[PER_DAY:])
+            rows.append([name, what, f"{idle:.1f}", f"{top:.1f}", *rest.cells()])
     return table(heads, rows)
 
 

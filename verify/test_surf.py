@@ -77,6 +77,8 @@ def test_the_page_is_written_and_the_documentation_has_its_figures(
     tables = {
         "table models": surf.models(series, again, real),
         "table days": surf.days(series, real),
+        "table hours": surf.hours(series["mse r=4"], real),
+        "table fits": surf.fits(series, real),
         "table hypotheses": surf.hypotheses(hypotheses),
         "table rest": rest.table(),
     }
@@ -93,8 +95,7 @@ def test_a_fit_changes_nothing_but_idle_and_maximum(series, again, real):
     """The fitted line, drawn from the first run, is the run with the fitted values."""
     for name in MODELS:
         idle, top = surf.fitted(series[name], real[:PER_DAY])
-        share = (series[name] - surf.HOSTS * surf.IDLE) / (surf.MAX - surf.IDLE)
-        assert again[name] == pytest.approx(surf.HOSTS * idle + (top - idle) * share, rel=1e-9)
+        assert again[name] == pytest.approx(surf.redrawn(series[name], idle, top), rel=1e-9)
         assert Difference.of(again[name], real[:PER_DAY]).bias == pytest.approx(0.0, abs=0.05)
 
 

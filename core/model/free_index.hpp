@@ -2,6 +2,7 @@
 // among 100,000.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -23,15 +24,21 @@ class FreeIndex {
         }
     }
 
-    void set(MachineId machine, bool free) {
-        std::size_t at = machine;
-        for (auto& level : levels_) {
-            std::uint64_t& word = level[at / 64];
-            const std::uint64_t bit = std::uint64_t{1} << (at % 64);
+    void set(MachineId machine, bool free) { set_range(machine, 1, free); }
+
+    // The same for `count` machines that follow each other.
+    void set_range(MachineId first, std::uint32_t count, bool free) {
+        std::size_t at = first;
+        const std::size_t last = at + count;
+        while (at < last) {
+            const std::size_t bits = std::min<std::size_t>(64 - at % 64, last - at);
+            const std::uint64_t ones = bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
+            const std::uint64_t mask = ones << (at % 64);
+            std::uint64_t& word = levels_[0][at / 64];
             const bool was = word != 0;
-            word = free ? word | bit : word & ~bit;
-            if (was == (word != 0)) return;
-            at /= 64;
+            word = free ? word | mask : word & ~mask;
+            if (was != (word != 0)) raise(at / 64, word != 0);
+            at += bits;
         }
     }
 
@@ -58,6 +65,19 @@ class FreeIndex {
     }
 
   private:
+    // A word of the lowest level is no longer empty, or is now.
+    void raise(std::size_t at, bool some) {
+        for (std::size_t level = 1; level < levels_.size(); ++level) {
+            std::uint64_t& word = levels_[level][at / 64];
+            const std::uint64_t bit = std::uint64_t{1} << (at % 64);
+            const bool was = word != 0;
+            word = some ? word | bit : word & ~bit;
+            if (was == (word != 0)) return;
+            some = word != 0;
+            at /= 64;
+        }
+    }
+
     [[nodiscard]] MachineId descend(std::size_t level, std::size_t at) const {
         while (level-- > 0) at = at * 64 + std::countr_zero(levels_[level][at]);
         return static_cast<MachineId>(at);

@@ -27,6 +27,7 @@ Space::Space(std::span<const MachineSpec> machines, std::size_t resources,
 void Space::set_open(MachineId machine, bool open) {
     if ((open_[machine] != 0) == open) return;
     open_[machine] = open ? 1 : 0;
+    open ? --shut_ : ++shut_;
     const double free = std::max(0.0, cores_[machine]);
     total_ += open ? free : -free;
     refresh(machine);
@@ -49,6 +50,7 @@ void Space::move(const Needs& needs, std::span<const Part> parts, double sign) {
     for (const Part& part : parts) {
         const double cores = sign * part.cores;
         const bool whole = part.cores == std::floor(part.cores);
+        if (plain_ && whole && shut_ == 0 && move_alike(part, cores, sign < 0)) continue;
         for (MachineId m = part.machine; m < part.machine + part.count; ++m) {
             const double before = cores_[m];
             cores_[m] += cores;
@@ -64,6 +66,25 @@ void Space::move(const Needs& needs, std::span<const Part> parts, double sign) {
             refresh(m);
         }
     }
+}
+
+// Machines that all had the same free cores, and have: the common case, without looking at each.
+bool Space::move_alike(const Part& part, double cores, bool taken) {
+    const double before = cores_[part.machine];
+    const double after = before + cores;
+    const MachineId last = part.machine + part.count;
+    if (before < 0 || after < 0) return false;
+    for (MachineId m = part.machine + 1; m < last; ++m)
+        if (cores_[m] != before) return false;
+    const std::uint32_t more = taken ? 1U : ~0U;
+    for (MachineId m = part.machine; m < last; ++m) {
+        cores_[m] = after;
+        instances_[m] += more;
+    }
+    total_ += cores * part.count;
+    const bool free = after > slack;
+    if (free != (before > slack)) index_.set_range(part.machine, part.count, free);
+    return true;
 }
 
 // What was taken in fractions comes back as a whole number of cores.

@@ -70,6 +70,7 @@ class Space {
 
   private:
     void move(const Needs& needs, std::span<const Part> parts, double sign);
+    bool move_alike(const Part& part, double cores, bool taken);
     void settle(MachineId machine);
     void recount(MachineId machine, double before) {
         if (open_[machine] != 0)
@@ -128,6 +129,7 @@ class Space {
     std::vector<std::uint32_t> instances_;
     std::vector<std::uint8_t> open_;
     std::size_t resources_ = 0;
+    std::size_t shut_ = 0;  // machines that are not open
     double total_ = 0.0;
     bool plain_ = true;  // nothing but cores is ever short
     FreeIndex index_;

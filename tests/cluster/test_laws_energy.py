@@ -11,17 +11,17 @@ import twinloop as tl
 from tests.cluster.scenarios import Case, Task, cases
 from tests.cluster.test_laws_runs import Finished
 from twinloop.engine import Compiled
+from twinloop.platform.power import PowerModel
 
 STEPS = st.one_of(st.floats(0.01, 50.0), st.sampled_from([0.25, 0.5, 1.0, 3.0, 1000.0]))
 EXACT = 1e-9
 few = settings(max_examples=50)
 
 
-def watts(case: Case, name: str, utilisation: float) -> float:
-    """By the formulas of the power models, which `tests/platform` checks."""
+def models(case: Case) -> dict[str, PowerModel]:
+    """The power models by machine, whose formulas `tests/platform` checks."""
     hosts = [host for _, host in case.scenario.platform.hosts()]
-    (model,) = (host.power for host in hosts if host.names == (name,))
-    return float(model.watts(min(max(utilisation, 0.0), 1.0)))
+    return {host.names[0]: host.power for host in hosts}
 
 
 @few
@@ -51,14 +51,12 @@ def test_every_window_has_the_mean_of_what_the_machines_drew(case, step):
     edges = np.minimum(done.run.begin + step * np.arange(count + 1), done.run.now)
     edges[-1] = done.run.now
     found = np.asarray(done.run.power(step, True)).reshape(-1, count)
+    drawing = models(case)
     for machine, steps in done.use_steps().items():
         expected = np.zeros(count)
         for (t, use), (after, _) in pairwise(steps):
-            drawn = (
-                0.0
-                if np.isnan(use)
-                else watts(case, done.names[machine], use / done.capacity(machine))
-            )
+            share = min(max(use / done.capacity(machine), 0.0), 1.0)
+            drawn = 0.0 if np.isnan(use) else drawing[done.names[machine]].watts(share)
             both = np.minimum(edges[1:], after) - np.maximum(edges[:-1], t)
             expected += drawn * np.maximum(both, 0.0)
         # Means over windows that are nothing but rounding mean nothing.
@@ -72,8 +70,9 @@ def test_every_window_has_the_mean_of_what_the_machines_drew(case, step):
 @given(cases())
 def test_energy_is_that_of_tasks_and_of_machines_that_nobody_used(case):
     done = Finished(case)
+    drawing = models(case)
     unused = sum(
-        watts(case, done.names[machine], 0.0) * (after - t)
+        float(drawing[done.names[machine]].watts(0.0)) * (after - t)
         for machine, steps in done.use_steps().items()
         for (t, use), (after, _) in pairwise(steps)
         if use == 0.0
