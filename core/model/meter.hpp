@@ -13,6 +13,8 @@ struct Meter {
     double energy = 0.0;  // J
     // Integral of the power over the use: what a task with a use of 1 has been charged so far.
     double charge = 0.0;
+    // Integral of the part of the use that the machine could not give.
+    double missing = 0.0;
     Sum used;
     bool off = false;
 
@@ -27,6 +29,7 @@ struct Meter {
         energy += joules;
         const double use = used.value();
         if (use > 0) charge += joules / use;
+        if (use > capacity) missing += (1 - capacity / use) * elapsed;
         since = now;
         return true;
     }

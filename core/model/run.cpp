@@ -42,14 +42,17 @@ Run::Run(std::shared_ptr<const Problem> problem, const Values& values,
         meter.since = begin_;
         note_use(m);
     }
-    if (may_share()) {
+    if (may_share() && problem_->no_delay) {
+        loses_ = true;
+    } else if (may_share()) {
         std::vector<double> capacities;
         for (const Meter& meter : meters_) capacities.push_back(meter.capacity);
         sharing_.emplace(*problem_, capacities, begin_);
     }
     for (TaskId task = 0; task < problem_->size(); ++task)
         // One whose parent was rejected is over already.
-        if (problem_->rejected[task] != 0 && outcomes_[task].status == Status::none) {
+        if ((problem_->rejected[task] != 0 || too_large(task)) &&
+            outcomes_[task].status == Status::none) {
             outcomes_[task].submit = problem_->requests[task].submit;
             conclude(task, Status::rejected, now_);
         }
@@ -86,7 +89,8 @@ Run::Run(const Run& other)
       decisions_(other.decisions_),
       occupied_(other.occupied_),
       open_(other.open_),
-      slowest_(other.slowest_) {
+      slowest_(other.slowest_),
+      loses_(other.loses_) {
     desk_.set_policy(policy_.get());
 }
 
@@ -123,7 +127,6 @@ double Run::plan(TaskId task) const {
 
 bool Run::may_share() const {
     const Problem& all = *problem_;
-    if (all.no_delay) return false;
     if (all.contention.kind != ContentionRule::Kind::none || policy_->overcommits() ||
         values_.effective_capacity > 1)
         return true;
@@ -136,6 +139,11 @@ bool Run::may_share() const {
         if (all.limit[task] > most * speed * (1 + slack)) return true;
     }
     return false;
+}
+
+// Scenarios are compiled for all the cores of their machines; a run may count fewer.
+bool Run::too_large(TaskId task) const {
+    return values_.effective_capacity < 1 && !policy_->possible(desk_, task);
 }
 
 // --- time ---------------------------------------------------------------------------------------
@@ -633,10 +641,12 @@ void Run::set_off(MachineId machine, bool off) {
 }
 
 void Run::set_rate(Live& live, double rate) {
-    if (!problem_->metered() && !recording_.use) return;
+    if (!problem_->metered() && !recording_.use && !loses_) return;
     const double cores = desk_.request(live.task).cores;
     double charged = 0.0;
     double mark = 0.0;
+    double lost = 0.0;
+    double lost_mark = 0.0;
     const std::span<const Part> parts = vacating_.empty() ? desk_.parts(live.task) : vacating_;
     for (const Part& part : parts) {
         const double share = cores > 0 ? part.cores / cores : 1.0;
@@ -645,19 +655,28 @@ void Run::set_rate(Live& live, double rate) {
             meter.advance(now_);
             charged += live.rate * share * meter.charge;
             mark += rate * share * meter.charge;
+            lost += live.rate * share * meter.missing;
+            lost_mark += rate * share * meter.missing;
             meter.used.add((rate - live.rate) * share);
             if (recording_.use) note_use(m);
         }
     }
-    outcomes_[live.task].energy += charged - live.mark;
+    Outcome& outcome = outcomes_[live.task];
+    outcome.energy += charged - live.mark;
+    if (loses_) {
+        outcome.done -= lost - live.lost_mark;
+        outcome.used -= lost - live.lost_mark;
+    }
     live.mark = mark;
+    live.lost_mark = lost_mark;
     live.rate = rate;
 }
 
 void Run::note_use(MachineId machine) {
     if (!recording_.use) return;
     const Meter& meter = meters_[machine];
-    const double used = meter.off ? unknown : std::max(0.0, meter.used.value());
+    const double used =
+        meter.off ? unknown : std::clamp(meter.used.value(), 0.0, meter.capacity);
     use_.machine.push_back(machine);
     use_.t.push_back(now_);
     use_.used.push_back(used);

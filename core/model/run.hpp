@@ -154,10 +154,12 @@ class Run {
         double rate_here = 0.0;    // reference core-seconds per second, over all parts
         double rate = 0.0;         // the same, as the meters of its machines know it
         double mark = 0.0;         // charge of its machines when this rate began
+        double lost_mark = 0.0;    // and what they could not give
     };
 
     void make_requests();
     [[nodiscard]] bool may_share() const;
+    [[nodiscard]] bool too_large(TaskId task) const;
     [[nodiscard]] double plan(TaskId task) const;
     [[nodiscard]] double checkpoints(double length) const;
     Problem& own();
@@ -227,6 +229,7 @@ class Run {
     Sum occupied_;
     std::size_t open_ = 0;            // tasks that are not over
     double slowest_ = 1.0;            // speed of a core
+    bool loses_ = false;              // machines may be asked for more than they have, and not give
 };
 
 }  // namespace twinloop

@@ -24,6 +24,13 @@ double Timeline<SpaceRoom>::earliest(const Desk& desk, const Waiting& task, Clai
     double start = desk.now();
     std::size_t at = present(start);
     for (;;) {
+        // Where the cores of all machines together do not do, nobody needs to look at each: it
+        // starts after the last such step.
+        if (const std::size_t after = past_shortage(at, start, task); after > at) {
+            if (after == steps_.size()) return never;
+            at = after;
+            start = steps_[at].time;
+        }
         if (steps_[at].room.find(desk, task, start, claim)) {
             SpaceRoom room = steps_[at].room;
             for (std::size_t next = at + 1;

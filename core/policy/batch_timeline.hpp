@@ -59,6 +59,17 @@ class Timeline {
         while (at + 1 < steps_.size() && steps_[at + 1].time <= now) ++at;
         return at;
     }
+    // The first step from which on there are cores enough for the task, if it starts no earlier.
+    [[nodiscard]] std::size_t past_shortage(std::size_t at, double start,
+                                            const Waiting& task) const {
+        for (std::size_t step = at; step < steps_.size(); ++step) {
+            if (step > at && steps_[step].time >= start + task.time) break;
+            if (steps_[step].room.cores() >= task.cores - slack) continue;
+            at = step + 1;
+            if (at < steps_.size()) start = steps_[at].time;
+        }
+        return at;
+    }
     // The step that starts at that time, made if need be.
     std::size_t split(double time) {
         if (time == never) return steps_.size();

@@ -221,14 +221,13 @@ def _rows(ids: pl.Series, first: pl.DataFrame) -> pl.Series:
 
 def _until(durations: pl.Series, tasks: pl.Series) -> NDArray[np.float64]:
     """The sum of the durations of each task up to each of its fragments."""
-    begins = (tasks != tasks.shift(1)).fill_null(True)
-    if begins.sum() != tasks.n_unique():
+    rows, lengths = tasks.to_numpy(), durations.to_numpy()
+    first = np.flatnonzero(np.concatenate([[True] * min(rows.size, 1), rows[1:] != rows[:-1]]))
+    if np.unique(rows[first]).size < first.size:
         both = pl.DataFrame({"task": tasks, "duration": durations})
         sums = both.select(pl.col("duration").cum_sum().over("task")).to_series()
         return sums.to_numpy(writable=True)
-    lengths = durations.to_numpy()
     total = np.cumsum(lengths)
-    first = begins.arg_true().to_numpy()
     total -= np.repeat(total[first] - lengths[first], np.diff(first, append=total.size))
     return total
 
@@ -281,9 +280,13 @@ def _usage(fragments: pl.DataFrame, tasks: pl.DataFrame, epoch_ms: int, mhz: flo
     ends /= 1000.0
     t, dt = pl.Series(ends), seconds(durations)
     del durations
-    cpu = fragments.drop_in_place("cpu_usage") / mhz * dt
+    use = fragments.drop_in_place("cpu_usage")
+    cpu = use.to_numpy() / mhz
+    cpu *= dt.to_numpy()
+    used = pl.Series(cpu).fill_nan(None) if use.null_count() else pl.Series(cpu)
+    del use
     task = submitted["id"].gather(rows)
-    return pl.DataFrame({"task": task, "t": t, "dt": dt, "cpu": cpu, "line": fragments["line"]})
+    return pl.DataFrame({"task": task, "t": t, "dt": dt, "cpu": used, "line": fragments["line"]})
 
 
 def _as_tasks(tasks: pl.DataFrame, epoch_ms: int) -> pl.DataFrame:
