@@ -52,12 +52,15 @@ std::vector<double> reals(const nb::dict& from, const char* key) {
 }
 
 PowerModel power_from(const nb::dict& model) {
-    static const std::map<std::string, PowerKind> kinds = {
-        {"constant", PowerKind::constant}, {"linear", PowerKind::linear},
-        {"sqrt", PowerKind::sqrt},         {"square", PowerKind::square},
-        {"cubic", PowerKind::cubic},       {"mse", PowerKind::mse},
-        {"asymptotic", PowerKind::asymptotic}, {"table", PowerKind::table},
-        {"none", PowerKind::none}};
+    static const std::map<std::string, PowerKind> kinds = {{"constant", PowerKind::constant},
+                                                           {"linear", PowerKind::linear},
+                                                           {"sqrt", PowerKind::sqrt},
+                                                           {"square", PowerKind::square},
+                                                           {"cubic", PowerKind::cubic},
+                                                           {"mse", PowerKind::mse},
+                                                           {"asymptotic", PowerKind::asymptotic},
+                                                           {"table", PowerKind::table},
+                                                           {"none", PowerKind::none}};
     PowerModel made;
     made.kind = kinds.at(nb::cast<std::string>(model["kind"]));
     made.idle = nb::cast<double>(model["idle"]);
@@ -182,8 +185,8 @@ void set_downs(ProblemHandle& self, const Column<std::int64_t>& machines,
     auto& downs = self.problem->downs;
     downs.clear();
     for (std::size_t i = 0; i < machines.shape(0); ++i)
-        downs.push_back({static_cast<MachineId>(machines.data()[i]), starts.data()[i],
-                         ends.data()[i]});
+        downs.push_back(
+            {static_cast<MachineId>(machines.data()[i]), starts.data()[i], ends.data()[i]});
     std::ranges::stable_sort(downs, {}, &Down::start);
 }
 
@@ -348,9 +351,9 @@ void bind_run(nb::module_& module) {
                std::uint64_t seed) {
                 auto made = policy_from(policy, problem.names, nullptr, seed);
                 Policy& kept = *made;
-                auto run = std::make_unique<Run>(problem.problem, values_from(values),
-                                                 std::move(made),
-                                                 Recording{placements, use, decisions});
+                auto run =
+                    std::make_unique<Run>(problem.problem, values_from(values), std::move(made),
+                                          Recording{placements, use, decisions});
                 attach(kept, run->desk());
                 new (self) RunHandle{std::move(run), problem.names};
             },
@@ -364,116 +367,127 @@ void bind_run(nb::module_& module) {
         .def_prop_ro("shared", [](const RunHandle& self) { return self.run->shared(); })
         .def("next_time", [](RunHandle& self) { return self.run->next_time(); })
         .def("step", [](RunHandle& self) { return self.run->step(); })
-        .def("run_until", [](RunHandle& self, double time) { self.run->run_until(time); },
-             nb::arg("time"))
+        .def(
+            "run_until", [](RunHandle& self, double time) { self.run->run_until(time); },
+            nb::arg("time"))
         .def("run_on", &run_on)
         .def("copy",
              [](const RunHandle& self) {
                  return RunHandle{std::make_unique<Run>(*self.run), self.names};
              })
-        .def("view",
-             [](RunHandle& self) { return View{&self.run->desk(), self.names}; },
-             nb::keep_alive<0, 1>())
+        .def(
+            "view", [](RunHandle& self) { return View{&self.run->desk(), self.names}; },
+            nb::keep_alive<0, 1>())
         .def("outcomes", &outcomes,
              nb::sig("def outcomes(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("placements", &placements,
              nb::sig("def placements(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
-        .def("use", &use,
-             nb::sig("def use(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+        .def("use", &use, nb::sig("def use(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("decisions", &decisions,
              nb::sig("def decisions(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("kpis", &kpi_dict, nb::sig("def kpis(self) -> dict[str, float]"))
-        .def("energy",
-             [](const RunHandle& self) {
-                 std::vector<double> joules;
-                 for (MachineId m = 0; m < self.run->problem().machines.size(); ++m)
-                     joules.push_back(self.run->energy(m));
-                 return array(std::move(joules));
-             },
-             nb::sig("def energy(self) -> numpy.typing.NDArray[numpy.float64]"))
+        .def(
+            "energy",
+            [](const RunHandle& self) {
+                std::vector<double> joules;
+                for (MachineId m = 0; m < self.run->problem().machines.size(); ++m)
+                    joules.push_back(self.run->energy(m));
+                return array(std::move(joules));
+            },
+            nb::sig("def energy(self) -> numpy.typing.NDArray[numpy.float64]"))
         .def("settle_energy", [](RunHandle& self) { self.run->settle_energy(); })
-        .def("power",
-             [](const RunHandle& self, double step, bool machines) {
-                 return array(power_series(*self.run, step, machines));
-             },
-             nb::arg("step"), nb::arg("machines"),
-             nb::sig("def power(self, step: float, machines: bool) -> "
-                     "numpy.typing.NDArray[numpy.float64]"))
-        .def("windows",
-             [](const RunHandle& self, double step) { return window_count(*self.run, step); },
-             nb::arg("step"))
-        .def("progress",
-             [](const RunHandle& self, std::int64_t task) {
-                 return self.run->progress(task_of(self, task));
-             },
-             nb::arg("task"))
-        .def("is_down",
-             [](const RunHandle& self, std::int64_t machine) {
-                 return self.run->is_down(machine_of(self, machine));
-             },
-             nb::arg("machine"))
-        .def("fail",
-             [](RunHandle& self, std::int64_t machine) {
-                 self.run->fail(machine_of(self, machine));
-             },
-             nb::arg("machine"))
-        .def("restore",
-             [](RunHandle& self, std::int64_t machine) {
-                 self.run->restore(machine_of(self, machine));
-             },
-             nb::arg("machine"))
-        .def("set_cores",
-             [](RunHandle& self, std::int64_t machine, double cores) {
-                 self.run->set_cores(machine_of(self, machine), cores);
-             },
-             nb::arg("machine"), nb::arg("cores"))
-        .def("inject",
-             [](RunHandle& self, double submit, double cores, double memory, double time,
-                double work, double limit, std::int32_t nodes, std::int32_t user,
-                std::int32_t group, std::int32_t queue, double priority, std::uint16_t kind,
-                const std::vector<double>& amounts) {
-                 const Request request{cores,    memory, time, submit, priority, 0.0,
-                                       nodes,    user,   group, queue};
-                 return self.run->inject(request, amounts, work, limit, kind);
-             },
-             nb::arg("submit"), nb::arg("cores"), nb::arg("memory"), nb::arg("time"),
-             nb::arg("work"), nb::arg("limit"), nb::arg("nodes"), nb::arg("user"),
-             nb::arg("group"), nb::arg("queue"), nb::arg("priority"), nb::arg("kind"),
-             nb::arg("amounts"))
-        .def("begin_at", [](RunHandle& self, double time) { self.run->begin_at(time); },
-             nb::arg("time"))
-        .def("adopt_waiting",
-             [](RunHandle& self, std::int64_t task, double submit, double done) {
-                 self.run->adopt_waiting(task_of(self, task), submit, done);
-             },
-             nb::arg("task"), nb::arg("submit"), nb::arg("done"))
-        .def("adopt_submitted",
-             [](RunHandle& self, std::int64_t task, double submit) {
-                 self.run->adopt_submitted(task_of(self, task), submit);
-             },
-             nb::arg("task"), nb::arg("submit"))
-        .def("adopt_running",
-             [](RunHandle& self, std::int64_t task,
-                const std::vector<std::pair<std::uint32_t, double>>& parts, double submit,
-                double start, double done) {
-                 self.run->adopt_running(task_of(self, task),
-                                         parts_from(parts, self.run->problem().machines.size()),
-                                         submit, start, done);
-             },
-             nb::arg("task"), nb::arg("parts"), nb::arg("submit"), nb::arg("start"),
-             nb::arg("done"))
-        .def("adopt_over",
-             [](RunHandle& self, std::int64_t task, std::uint8_t status, double submit,
-                double start, double end) {
-                 self.run->adopt_over(task_of(self, task), static_cast<Status>(status), submit,
-                                      start, end);
-             },
-             nb::arg("task"), nb::arg("status"), nb::arg("submit"), nb::arg("start"),
-             nb::arg("end"));
+        .def(
+            "power",
+            [](const RunHandle& self, double step, bool machines) {
+                return array(power_series(*self.run, step, machines));
+            },
+            nb::arg("step"), nb::arg("machines"),
+            nb::sig("def power(self, step: float, machines: bool) -> "
+                    "numpy.typing.NDArray[numpy.float64]"))
+        .def(
+            "windows",
+            [](const RunHandle& self, double step) { return window_count(*self.run, step); },
+            nb::arg("step"))
+        .def(
+            "progress",
+            [](const RunHandle& self, std::int64_t task) {
+                return self.run->progress(task_of(self, task));
+            },
+            nb::arg("task"))
+        .def(
+            "is_down",
+            [](const RunHandle& self, std::int64_t machine) {
+                return self.run->is_down(machine_of(self, machine));
+            },
+            nb::arg("machine"))
+        .def(
+            "fail",
+            [](RunHandle& self, std::int64_t machine) {
+                self.run->fail(machine_of(self, machine));
+            },
+            nb::arg("machine"))
+        .def(
+            "restore",
+            [](RunHandle& self, std::int64_t machine) {
+                self.run->restore(machine_of(self, machine));
+            },
+            nb::arg("machine"))
+        .def(
+            "set_cores",
+            [](RunHandle& self, std::int64_t machine, double cores) {
+                self.run->set_cores(machine_of(self, machine), cores);
+            },
+            nb::arg("machine"), nb::arg("cores"))
+        .def(
+            "inject",
+            [](RunHandle& self, double submit, double cores, double memory, double time,
+               double work, double limit, std::int32_t nodes, std::int32_t user, std::int32_t group,
+               std::int32_t queue, double priority, std::uint16_t kind,
+               const std::vector<double>& amounts) {
+                const Request request{cores, memory, time, submit, priority,
+                                      0.0,   nodes,  user, group,  queue};
+                return self.run->inject(request, amounts, work, limit, kind);
+            },
+            nb::arg("submit"), nb::arg("cores"), nb::arg("memory"), nb::arg("time"),
+            nb::arg("work"), nb::arg("limit"), nb::arg("nodes"), nb::arg("user"), nb::arg("group"),
+            nb::arg("queue"), nb::arg("priority"), nb::arg("kind"), nb::arg("amounts"))
+        .def(
+            "begin_at", [](RunHandle& self, double time) { self.run->begin_at(time); },
+            nb::arg("time"))
+        .def(
+            "adopt_waiting",
+            [](RunHandle& self, std::int64_t task, double submit, double done) {
+                self.run->adopt_waiting(task_of(self, task), submit, done);
+            },
+            nb::arg("task"), nb::arg("submit"), nb::arg("done"))
+        .def(
+            "adopt_submitted",
+            [](RunHandle& self, std::int64_t task, double submit) {
+                self.run->adopt_submitted(task_of(self, task), submit);
+            },
+            nb::arg("task"), nb::arg("submit"))
+        .def(
+            "adopt_running",
+            [](RunHandle& self, std::int64_t task,
+               const std::vector<std::pair<std::uint32_t, double>>& parts, double submit,
+               double start, double done) {
+                self.run->adopt_running(task_of(self, task),
+                                        parts_from(parts, self.run->problem().machines.size()),
+                                        submit, start, done);
+            },
+            nb::arg("task"), nb::arg("parts"), nb::arg("submit"), nb::arg("start"), nb::arg("done"))
+        .def(
+            "adopt_over",
+            [](RunHandle& self, std::int64_t task, std::uint8_t status, double submit, double start,
+               double end) {
+                self.run->adopt_over(task_of(self, task), static_cast<Status>(status), submit,
+                                     start, end);
+            },
+            nb::arg("task"), nb::arg("status"), nb::arg("submit"), nb::arg("start"),
+            nb::arg("end"));
 }
 
-constexpr const char* decision_names[] = {"place", "preempt", "kill",
-                                          "open",  "close",   "reserve"};
+constexpr const char* decision_names[] = {"place", "preempt", "kill", "open", "close", "reserve"};
 
 // The same desk without a simulator: whoever runs tasks for real asks the same policy at it.
 struct DispatcherHandle {
@@ -493,8 +507,7 @@ void bind_dispatcher(nb::module_& module) {
                 const Problem& all = *problem.problem;
                 new (self) DispatcherHandle{
                     policy_from(policy, problem.names, nullptr, seed),
-                    Desk(all.machines, all.resources, all.machine_amounts, all.windows,
-                         all.queues),
+                    Desk(all.machines, all.resources, all.machine_amounts, all.windows, all.queues),
                     problem.names};
                 self->desk.set_policy(self->policy.get());
                 for (TaskId task = 0; task < all.size(); ++task)
@@ -569,10 +582,10 @@ void bind_dispatcher(nb::module_& module) {
 }
 
 // One run for each row of the matrix, on several threads; the order of the rows decides nothing.
-nb::object run_many(const ProblemHandle& problem, nb::handle policy,
-                    const nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>&
-                        matrix,
-                    unsigned threads, bool times) {
+nb::object run_many(
+    const ProblemHandle& problem, nb::handle policy,
+    const nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>& matrix,
+    unsigned threads, bool times) {
     const std::size_t rows = matrix.shape(0);
     if (matrix.shape(1) != 7) throw nb::value_error("a row has seven values of a model");
     const auto prototype = policy_from(policy, problem.names, nullptr, 0);
@@ -596,8 +609,8 @@ nb::object run_many(const ProblemHandle& problem, nb::handle policy,
                     while (run.step()) {
                     }
                     const auto found = kpis(run);
-                    std::ranges::copy(found, figures.begin() +
-                                                 static_cast<std::ptrdiff_t>(row * found.size()));
+                    std::ranges::copy(
+                        found, figures.begin() + static_cast<std::ptrdiff_t>(row * found.size()));
                     if (!times) continue;
                     for (std::size_t t = 0; t < tasks; ++t) {
                         starts[row * tasks + t] = run.outcomes()[t].start;
@@ -643,11 +656,12 @@ void bind_cluster(nb::module_& module) {
         .def("set_sessions", &set_sessions, nb::arg("sessions"),
              nb::sig("def set_sessions(self, sessions: dict[str, typing.Any]) -> None"))
         .def("set_downs", &set_downs, nb::arg("machine"), nb::arg("start"), nb::arg("end"))
-        .def("set_rejected",
-             [](ProblemHandle& self, const Column<std::uint8_t>& mask) {
-                 self.problem->rejected.assign(mask.data(), mask.data() + mask.shape(0));
-             },
-             nb::arg("mask"))
+        .def(
+            "set_rejected",
+            [](ProblemHandle& self, const Column<std::uint8_t>& mask) {
+                self.problem->rejected.assign(mask.data(), mask.data() + mask.shape(0));
+            },
+            nb::arg("mask"))
         .def("impossible", &impossible, nb::arg("policy"),
              nb::sig("def impossible(self, policy: object) -> numpy.typing.NDArray[numpy.uint8]"));
     bind_run(module);

@@ -76,10 +76,9 @@ std::unique_ptr<Policy> make_policy(const nb::dict& options) {
                                          {"capacity", Weigher::capacity}});
     filter.subset = nb::cast<std::uint32_t>(options["subset"]);
     filter.skip = nb::cast<bool>(options["skip"]);
-    filter.pick = chosen<Pick>(options, "pick",
-                               {{"first", Pick::first},
-                                {"random", Pick::random},
-                                {"round-robin", Pick::round_robin}});
+    filter.pick = chosen<Pick>(
+        options, "pick",
+        {{"first", Pick::first}, {"random", Pick::random}, {"round-robin", Pick::round_robin}});
     filter.seed = nb::cast<std::uint64_t>(options["seed"]);
     return make_filter(filter);
 }
@@ -112,8 +111,7 @@ class PythonPolicy final : public Policy {
   public:
     PythonPolicy(nb::object state, nb::object view)
         : state_(std::move(state)), view_(std::move(view)), decide_(state_.attr("decide")) {
-        if (nb::hasattr(state_, "overcommit"))
-            ratio_ = nb::cast<double>(state_.attr("overcommit"));
+        if (nb::hasattr(state_, "overcommit")) ratio_ = nb::cast<double>(state_.attr("overcommit"));
     }
 
     [[nodiscard]] std::unique_ptr<Policy> clone() const override {
@@ -157,10 +155,10 @@ class PythonPolicy final : public Policy {
             } else if (type.is(types.set_state)) {
                 set_state(desk, decision);
             } else {
-                throw nb::type_error(
-                    ("a policy decided " + nb::cast<std::string>(nb::repr(decision)) +
-                     ", which is no decision: see twinloop.policy.decisions")
-                        .c_str());
+                throw nb::type_error(("a policy decided " +
+                                      nb::cast<std::string>(nb::repr(decision)) +
+                                      ", which is no decision: see twinloop.policy.decisions")
+                                         .c_str());
             }
         }
     }
@@ -186,16 +184,14 @@ class PythonPolicy final : public Policy {
         if (state != "on" && state != "off")
             throw nb::value_error(
                 ("a machine can be switched 'on' or 'off', not '" + state + "'").c_str());
-        if (desk.space().instances(machine) > 0)
-            return refuse(decision, "the machine has tasks");
+        if (desk.space().instances(machine) > 0) return refuse(decision, "the machine has tasks");
         if (desk.space().open(machine) != (state == "on"))
             desk.switch_machine(machine, state == "on");
     }
 
     void place(Desk& desk, nb::handle decision) {
         const TaskId task = task_of(desk, decision);
-        if (desk.phase(task) != Phase::waiting)
-            return refuse(decision, "the task does not wait");
+        if (desk.phase(task) != Phase::waiting) return refuse(decision, "the task does not wait");
         const nb::object machines = decision.attr("machines");
         const nb::object given = decision.attr("cores");
         chosen_.clear();
@@ -288,8 +284,7 @@ std::unique_ptr<Policy> policy_from(nb::handle policy, const nb::object& names, 
     if (nb::isinstance<NativePolicy>(policy))
         return nb::cast<NativePolicy&>(policy).prototype->clone();
     nb::object view = nb::cast(View{desk, names});
-    const nb::object random =
-        nb::module_::import_("numpy.random").attr("default_rng")(seed);
+    const nb::object random = nb::module_::import_("numpy.random").attr("default_rng")(seed);
     nb::object state = policy.attr("start")(view, random);
     if (!nb::hasattr(state, "decide"))
         throw nb::type_error("a policy must have a method `decide(view)`");

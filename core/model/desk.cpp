@@ -14,14 +14,10 @@ bool Policy::possible(const Desk& desk, TaskId task) const {
 Desk::Desk(std::vector<MachineSpec> machines, std::size_t resources,
            std::vector<double> machine_amounts, std::vector<Window> windows,
            std::vector<QueueRule> queues)
-    : machines_(std::move(machines)),
-      resources_(resources),
-      space_(machines_, resources, std::move(machine_amounts)),
-      empty_(space_),
-      windows_(std::move(windows)),
-      queues_(std::move(queues)),
-      running_in_queue_(queues_.size(), 0),
-      running_of_user_(queues_.size()) {
+    : machines_(std::move(machines)), resources_(resources),
+      space_(machines_, resources, std::move(machine_amounts)), empty_(space_),
+      windows_(std::move(windows)), queues_(std::move(queues)),
+      running_in_queue_(queues_.size(), 0), running_of_user_(queues_.size()) {
     for (const Window& window : windows_)
         if (std::isfinite(window.end)) window_ends_.push_back(window.end);
     std::ranges::sort(window_ends_);
@@ -65,7 +61,8 @@ TaskId Desk::add_task(const Request& request, std::span<const double> amounts) {
     Request& added = requests_.back();
     // On machines of one core each, that many nodes are that many cores.
     const bool anywhere = policy_ == nullptr || policy_->spreads();
-    if (anywhere && added.nodes > 0 && single_cores_ && added.cores == added.nodes && added.memory == 0)
+    if (anywhere && added.nodes > 0 && single_cores_ && added.cores == added.nodes &&
+        added.memory == 0)
         added.nodes = 0;
     if (pooled_ && !only_cores(added, amounts)) pooled_ = false;
     if (added.mhz > slowest_mhz_) unrestricted_ = false;

@@ -32,7 +32,8 @@ class FreeIndex {
         const std::size_t last = at + count;
         while (at < last) {
             const std::size_t bits = std::min<std::size_t>(64 - at % 64, last - at);
-            const std::uint64_t ones = bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
+            const std::uint64_t ones =
+                bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
             const std::uint64_t mask = ones << (at % 64);
             std::uint64_t& word = levels_[0][at / 64];
             const bool was = word != 0;

@@ -32,15 +32,24 @@ struct PowerModel {
     [[nodiscard]] double at(double utilisation) const {
         const double u = std::clamp(utilisation, 0.0, 1.0);
         switch (kind) {
-            case PowerKind::none: return 0.0;
-            case PowerKind::constant: return idle;
-            case PowerKind::linear: return idle + (max - idle) * u;
-            case PowerKind::sqrt: return idle + (max - idle) * std::sqrt(u);
-            case PowerKind::square: return idle + (max - idle) * (u * u);
-            case PowerKind::cubic: return idle + (max - idle) * (u * u * u);
-            case PowerKind::mse: return idle + (max - idle) * (2 * u - std::pow(u, parameter));
-            case PowerKind::asymptotic: return idle + (max - idle) * rise(u);
-            case PowerKind::table: return between(u);
+            case PowerKind::none:
+                return 0.0;
+            case PowerKind::constant:
+                return idle;
+            case PowerKind::linear:
+                return idle + (max - idle) * u;
+            case PowerKind::sqrt:
+                return idle + (max - idle) * std::sqrt(u);
+            case PowerKind::square:
+                return idle + (max - idle) * (u * u);
+            case PowerKind::cubic:
+                return idle + (max - idle) * (u * u * u);
+            case PowerKind::mse:
+                return idle + (max - idle) * (2 * u - std::pow(u, parameter));
+            case PowerKind::asymptotic:
+                return idle + (max - idle) * rise(u);
+            case PowerKind::table:
+                return between(u);
         }
         return 0.0;
     }

@@ -22,9 +22,9 @@ struct Request {
     double time = 0.0;
     double submit = 0.0;
     double priority = 0.0;
-    double mhz = 0.0;         // of a core, at least; 0: any
-    std::int32_t nodes = 0;   // 0: its cores may be anywhere
-    std::int32_t user = -1;   // -1: nobody knows
+    double mhz = 0.0;        // of a core, at least; 0: any
+    std::int32_t nodes = 0;  // 0: its cores may be anywhere
+    std::int32_t user = -1;  // -1: nobody knows
     std::int32_t group = -1;
     std::int32_t queue = -1;
 };

@@ -18,16 +18,12 @@ constexpr std::uint64_t slot_mask = (std::uint64_t{1} << slot_bits) - 1;
 
 Run::Run(std::shared_ptr<const Problem> problem, const Values& values,
          std::unique_ptr<Policy> policy, Recording recording)
-    : problem_(std::move(problem)),
-      values_(values),
-      policy_(std::move(policy)),
-      recording_(recording),
-      source_(*problem_),
-      outcomes_(problem_->size(), {unknown, unknown, unknown, unknown, unknown, 0.0, 0.0, 0.0, 0, {}}),
-      missing_parents_(problem_->parents),
-      slot_of_(problem_->size(), no_slot),
-      down_(problem_->machines.size(), 0),
-      open_(problem_->size()) {
+    : problem_(std::move(problem)), values_(values), policy_(std::move(policy)),
+      recording_(recording), source_(*problem_),
+      outcomes_(problem_->size(),
+                {unknown, unknown, unknown, unknown, unknown, 0.0, 0.0, 0.0, 0, {}}),
+      missing_parents_(problem_->parents), slot_of_(problem_->size(), no_slot),
+      down_(problem_->machines.size(), 0), open_(problem_->size()) {
     make_requests();
     const double first = source_.next_time();
     begin_ = std::isfinite(first) ? first : 0.0;
@@ -37,8 +33,8 @@ Run::Run(std::shared_ptr<const Problem> problem, const Values& values,
     for (MachineId m = 0; m < meters_.size(); ++m) {
         Meter& meter = meters_[m];
         if (problem_->metered()) meter.power = &problem_->powers[problem_->power_of[m]];
-        meter.capacity = problem_->machines[m].cores * problem_->machines[m].speed *
-                         values_.speed_factor;
+        meter.capacity =
+            problem_->machines[m].cores * problem_->machines[m].speed * values_.speed_factor;
         meter.since = begin_;
         note_use(m);
     }
@@ -59,38 +55,16 @@ Run::Run(std::shared_ptr<const Problem> problem, const Values& values,
 }
 
 Run::Run(const Run& other)
-    : problem_(other.problem_),
-      values_(other.values_),
-      policy_(other.policy_->clone()),
-      recording_(other.recording_),
-      desk_(other.desk_),
-      source_(other.source_),
-      now_(other.now_),
-      begin_(other.begin_),
-      asked_(other.asked_),
-      decide_at_(other.decide_at_),
-      events_(other.events_),
-      sequence_(other.sequence_),
-      outcomes_(other.outcomes_),
-      saved_(other.saved_),
-      missing_parents_(other.missing_parents_),
-      lives_(other.lives_),
-      free_lives_(other.free_lives_),
-      slot_of_(other.slot_of_),
-      transitions_(other.transitions_),
-      meters_(other.meters_),
-      down_(other.down_),
-      next_down_(other.next_down_),
-      ups_(other.ups_),
-      sharing_(other.sharing_),
-      placements_(other.placements_),
-      use_(other.use_),
-      resizes_(other.resizes_),
-      decisions_(other.decisions_),
-      occupied_(other.occupied_),
-      open_(other.open_),
-      slowest_(other.slowest_),
-      loses_(other.loses_) {
+    : problem_(other.problem_), values_(other.values_), policy_(other.policy_->clone()),
+      recording_(other.recording_), desk_(other.desk_), source_(other.source_), now_(other.now_),
+      begin_(other.begin_), asked_(other.asked_), decide_at_(other.decide_at_),
+      events_(other.events_), sequence_(other.sequence_), outcomes_(other.outcomes_),
+      saved_(other.saved_), missing_parents_(other.missing_parents_), lives_(other.lives_),
+      free_lives_(other.free_lives_), slot_of_(other.slot_of_), transitions_(other.transitions_),
+      meters_(other.meters_), down_(other.down_), next_down_(other.next_down_), ups_(other.ups_),
+      sharing_(other.sharing_), placements_(other.placements_), use_(other.use_),
+      resizes_(other.resizes_), decisions_(other.decisions_), occupied_(other.occupied_),
+      open_(other.open_), slowest_(other.slowest_), loses_(other.loses_) {
     desk_.set_policy(policy_.get());
 }
 
@@ -219,7 +193,8 @@ void Run::schedule(std::uint32_t slot, double time) {
     transitions_.push(time, live.tag);
 }
 
-// --- the life of a task ---------------------------------------------------------------------------
+// --- the life of a task
+// ---------------------------------------------------------------------------
 
 void Run::submit(TaskId task) {
     Outcome& outcome = outcomes_[task];
@@ -251,15 +226,24 @@ void Run::decide() {
     for (const Desk::Decision& decision : desk_.decide()) {
         if (recording_.decisions) log_decision(decision);
         switch (decision.kind) {
-            case Desk::Decision::Kind::place: start(decision.task); break;
+            case Desk::Decision::Kind::place:
+                start(decision.task);
+                break;
             case Desk::Decision::Kind::preempt:
                 interrupt(decision.task, Reason::preempted, problem_->after_preemption,
                           desk_.vacated(decision));
                 break;
-            case Desk::Decision::Kind::kill: kill(decision.task, desk_.vacated(decision)); break;
-            case Desk::Decision::Kind::open: set_off(decision.machine, false); break;
-            case Desk::Decision::Kind::close: set_off(decision.machine, true); break;
-            case Desk::Decision::Kind::reserve: break;
+            case Desk::Decision::Kind::kill:
+                kill(decision.task, desk_.vacated(decision));
+                break;
+            case Desk::Decision::Kind::open:
+                set_off(decision.machine, false);
+                break;
+            case Desk::Decision::Kind::close:
+                set_off(decision.machine, true);
+                break;
+            case Desk::Decision::Kind::reserve:
+                break;
         }
     }
 }
@@ -281,8 +265,7 @@ std::uint32_t Run::make_live(TaskId task) {
 
 // The desk has let go of it already.
 void Run::kill(TaskId task, std::span<const Part> parts) {
-    if (slot_of_[task] != no_slot)
-        interrupt(task, Reason::killed, Interrupted::lost, parts);
+    if (slot_of_[task] != no_slot) interrupt(task, Reason::killed, Interrupted::lost, parts);
     conclude(task, Status::killed, now_);
 }
 
@@ -350,7 +333,8 @@ double Run::checkpoints(double length) const {
 double Run::begin_fragment(Live& live, double from) {
     const Problem& all = *problem_;
     const bool varies = all.varies(live.task);
-    const double whole = varies ? all.fragment_duration[live.fragment] : problem_->length[live.task];
+    const double whole =
+        varies ? all.fragment_duration[live.fragment] : problem_->length[live.task];
     const double rate = (varies ? all.fragment_rate[live.fragment] : all.limit[live.task]);
     const bool last = !varies || live.fragment + 1 == all.fragment_offsets[live.task + 1];
     live.begun = now_;
@@ -393,7 +377,9 @@ void Run::transition(std::uint32_t slot) {
     transitions_.pop();
     live.tag = 0;
     switch (live.stage) {
-        case Stage::dispatching: begin_execution(live, slot); break;
+        case Stage::dispatching:
+            begin_execution(live, slot);
+            break;
         case Stage::starting:
             if (now_ >= live.stop) {
                 end_execution(live, slot, Status::killed);
@@ -410,7 +396,9 @@ void Run::transition(std::uint32_t slot) {
                 next_fragment(live, slot);
             }
             break;
-        case Stage::releasing: release(slot); break;
+        case Stage::releasing:
+            release(slot);
+            break;
     }
 }
 
@@ -501,9 +489,8 @@ double Run::reached(const Live& live, std::uint32_t slot) const {
     double elapsed = now_ - live.begun;
     if (sharing_ && !live.idle) elapsed = sharing_->done(slot) / live.rate_here;
     // What comes at the end of the work for its checkpoints is not part of it.
-    const double here = live.length > 0 && elapsed >= live.length
-                            ? whole
-                            : live.inside + elapsed / live.factor;
+    const double here =
+        live.length > 0 && elapsed >= live.length ? whole : live.inside + elapsed / live.factor;
     return before + std::min(here, whole);
 }
 
@@ -582,7 +569,8 @@ void Run::conclude(TaskId task, Status status, double at) {
     }
 }
 
-// --- machines -------------------------------------------------------------------------------------
+// --- machines
+// -------------------------------------------------------------------------------------
 
 void Run::switch_machines() {
     const auto& downs = problem_->downs;
@@ -675,8 +663,7 @@ void Run::set_rate(Live& live, double rate) {
 void Run::note_use(MachineId machine) {
     if (!recording_.use) return;
     const Meter& meter = meters_[machine];
-    const double used =
-        meter.off ? unknown : std::clamp(meter.used.value(), 0.0, meter.capacity);
+    const double used = meter.off ? unknown : std::clamp(meter.used.value(), 0.0, meter.capacity);
     use_.machine.push_back(machine);
     use_.t.push_back(now_);
     use_.used.push_back(used);
@@ -705,7 +692,8 @@ double Run::progress(TaskId task) const {
     return whole > 0 ? reached(lives_[slot], slot) / whole : 1.0;
 }
 
-// --- logs -----------------------------------------------------------------------------------------
+// --- logs
+// -----------------------------------------------------------------------------------------
 
 void Run::log_execution(const Live& live, Reason reason, std::span<const Part> parts) {
     const Outcome& outcome = outcomes_[live.task];
@@ -733,7 +721,8 @@ void Run::log_decision(const Desk::Decision& decision) {
     decisions_.machine.push_back(machine);
 }
 
-// --- changes from outside -------------------------------------------------------------------------
+// --- changes from outside
+// -------------------------------------------------------------------------
 
 Problem& Run::own() {
     // Other runs may share the problem: this one goes on with a copy of its own.

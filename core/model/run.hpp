@@ -116,7 +116,8 @@ class Run {
     // Brings the figures of tasks that still run up to now.
     void settle_energy();
 
-    // --- changes from outside ---------------------------------------------------------------------
+    // --- changes from outside
+    // ---------------------------------------------------------------------
     TaskId inject(const Request& request, std::span<const double> amounts, double work,
                   double limit, std::uint16_t kind);
     void fail(MachineId machine);
@@ -140,21 +141,21 @@ class Run {
         std::uint64_t tag = 0;  // of its next transition
         std::uint32_t fragment = 0;
         Stage stage = Stage::dispatching;
-        bool idle = false;         // where machines are shared: it draws on none at the moment
-        double due = never;        // when its next transition is
-        double begun = 0.0;        // the present fragment
-        double work_begun = 0.0;   // the whole of it
-        double from = 0.0;         // seconds of the record that were kept from earlier
-        double inside = 0.0;       // and those in the present fragment
-        double factor = 1.0;       // seconds here per second of the record
-        double stretch = 1.0;      // work here per work of the record, in the same time
-        double stop = never;       // when it is killed
-        double length = 0.0;       // of the present fragment, here
-        double overhead = 0.0;     // of checkpoints, at its end
-        double rate_here = 0.0;    // reference core-seconds per second, over all parts
-        double rate = 0.0;         // the same, as the meters of its machines know it
-        double mark = 0.0;         // charge of its machines when this rate began
-        double lost_mark = 0.0;    // and what they could not give
+        bool idle = false;        // where machines are shared: it draws on none at the moment
+        double due = never;       // when its next transition is
+        double begun = 0.0;       // the present fragment
+        double work_begun = 0.0;  // the whole of it
+        double from = 0.0;        // seconds of the record that were kept from earlier
+        double inside = 0.0;      // and those in the present fragment
+        double factor = 1.0;      // seconds here per second of the record
+        double stretch = 1.0;     // work here per work of the record, in the same time
+        double stop = never;      // when it is killed
+        double length = 0.0;      // of the present fragment, here
+        double overhead = 0.0;    // of checkpoints, at its end
+        double rate_here = 0.0;   // reference core-seconds per second, over all parts
+        double rate = 0.0;        // the same, as the meters of its machines know it
+        double mark = 0.0;        // charge of its machines when this rate began
+        double lost_mark = 0.0;   // and what they could not give
     };
 
     void make_requests();
@@ -227,9 +228,9 @@ class Run {
     std::vector<std::uint32_t> finished_;
     std::span<const Part> vacating_;  // of a task that is off its machines already
     Sum occupied_;
-    std::size_t open_ = 0;            // tasks that are not over
-    double slowest_ = 1.0;            // speed of a core
-    bool loses_ = false;              // machines may be asked for more than they have, and not give
+    std::size_t open_ = 0;  // tasks that are not over
+    double slowest_ = 1.0;  // speed of a core
+    bool loses_ = false;    // machines may be asked for more than they have, and not give
 };
 
 }  // namespace twinloop

@@ -30,9 +30,8 @@ std::vector<double> power_series(const Run& run, double step, bool machines) {
         auto window = static_cast<std::size_t>((from - begin) / step);
         while (from < until) {
             window = std::min(window, windows - 1);
-            const double edge = window + 1 == windows
-                                    ? until
-                                    : begin + static_cast<double>(window + 1) * step;
+            const double edge =
+                window + 1 == windows ? until : begin + static_cast<double>(window + 1) * step;
             const double to = std::min(until, edge);
             if (to > from) row[window] += watts * (to - from);
             from = std::max(from, to);

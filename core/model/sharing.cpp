@@ -33,8 +33,8 @@ class Sharing::Crowding final : public Efficiency {
         if (next == rule.loads.begin()) return rule.inflations.front();
         if (next == rule.loads.end()) return rule.inflations.back();
         const auto i = static_cast<std::size_t>(next - rule.loads.begin());
-        const double slope = (rule.inflations[i] - rule.inflations[i - 1]) /
-                             (rule.loads[i] - rule.loads[i - 1]);
+        const double slope =
+            (rule.inflations[i] - rule.inflations[i - 1]) / (rule.loads[i] - rule.loads[i - 1]);
         return rule.inflations[i - 1] + slope * (load - rule.loads[i - 1]);
     }
 
@@ -43,23 +43,15 @@ class Sharing::Crowding final : public Efficiency {
 };
 
 Sharing::Sharing(const Problem& problem, std::span<const double> capacities, double now)
-    : problem_(&problem),
-      kernel_(now),
-      capacities_(capacities.begin(), capacities.end()),
-      asked_(capacities.size()),
-      shares_(capacities.size()) {
+    : problem_(&problem), kernel_(now), capacities_(capacities.begin(), capacities.end()),
+      asked_(capacities.size()), shares_(capacities.size()) {
     for (const double capacity : capacities_) kernel_.add_resource(capacity);
     make_rules();
 }
 
 Sharing::Sharing(const Sharing& other)
-    : problem_(other.problem_),
-      kernel_(other.kernel_),
-      capacities_(other.capacities_),
-      asked_(other.asked_),
-      shares_(other.shares_),
-      tasks_(other.tasks_),
-      dirty_(other.dirty_),
+    : problem_(other.problem_), kernel_(other.kernel_), capacities_(other.capacities_),
+      asked_(other.asked_), shares_(other.shares_), tasks_(other.tasks_), dirty_(other.dirty_),
       done_slots_(other.done_slots_) {
     make_rules();
 }

@@ -23,8 +23,7 @@ Source::Source(const Problem& problem) {
         }
     }
     for (TaskId task = 0; task < problem.size(); ++task)
-        if (problem.rejected[task] == 0 &&
-            (session_of_.empty() || session_of_[task] == no_session))
+        if (problem.rejected[task] == 0 && (session_of_.empty() || session_of_[task] == no_session))
             order_.push_back(task);
     const auto time = [&](TaskId task) { return problem.requests[task].submit; };
     if (!std::ranges::is_sorted(order_, {}, time)) std::ranges::stable_sort(order_, {}, time);

@@ -7,11 +7,8 @@ namespace twinloop {
 
 Space::Space(std::span<const MachineSpec> machines, std::size_t resources,
              std::vector<double> amounts)
-    : amounts_(std::move(amounts)),
-      instances_(machines.size(), 0),
-      open_(machines.size(), 1),
-      resources_(resources),
-      index_(machines.size()) {
+    : amounts_(std::move(amounts)), instances_(machines.size(), 0), open_(machines.size(), 1),
+      resources_(resources), index_(machines.size()) {
     cores_.reserve(machines.size());
     memory_.reserve(machines.size());
     for (const MachineSpec& each : machines) {

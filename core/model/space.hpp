@@ -73,8 +73,7 @@ class Space {
     bool move_alike(const Part& part, double cores, bool taken);
     void settle(MachineId machine);
     void recount(MachineId machine, double before) {
-        if (open_[machine] != 0)
-            total_ += std::max(0.0, cores_[machine]) - std::max(0.0, before);
+        if (open_[machine] != 0) total_ += std::max(0.0, cores_[machine]) - std::max(0.0, before);
     }
     // How many cores of a task that may be anywhere this machine can give.
     [[nodiscard]] double offer(MachineId machine, const Needs& needs) const;

@@ -40,7 +40,9 @@ from twinloop.trace.formats.opendc import read_carbon
 def simulate(
     scenario: Annotated[
         Path | None,
-        typer.Argument(help="A scenario in YAML; or give its parts as options.", show_default=False),
+        typer.Argument(
+            help="A scenario in YAML; or give its parts as options.", show_default=False
+        ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the run as a trace folder.")
@@ -52,7 +54,9 @@ def simulate(
         str | None,
         typer.Option(help="NODESxCORES such as 100x1 or 2x8@2400MHz/64GiB, or a platform file."),
     ] = None,
-    policy: Annotated[str | None, typer.Option(help="Who decides: fcfs, easy, first-fit...")] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="Who decides: fcfs, easy, first-fit...")
+    ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(help="An option of the policy: --option depth=100.", metavar="NAME=VALUE"),

@@ -179,9 +179,7 @@ class Compiled:
             seed=self.scenario.seed,
         )
 
-    def run(
-        self, values: Mapping[str, float] | Sequence[float] | None = None
-    ) -> dict[str, float]:
+    def run(self, values: Mapping[str, float] | Sequence[float] | None = None) -> dict[str, float]:
         """One run with these values of the model, to its end: its figures by name.
 
         The names and definitions are those of `twinloop.metrics`.
@@ -298,5 +296,3 @@ def _contention(
             "sensitivities": [kind.sensitivity if kind else 0.0 for kind in known],
         }
     return kinds, told
-
-

@@ -44,7 +44,9 @@ class Machines:
         """What the core is told of them."""
         hosts = [host for _, host in self.platform.hosts()]
         metered = any(host.power is not None for host in hosts)
-        amounts = np.array([[host.resources.get(name, 0.0) for name in resources] for host in hosts])
+        amounts = np.array(
+            [[host.resources.get(name, 0.0) for name in resources] for host in hosts]
+        )
         return {
             "cores": self.nodes["cores"].to_numpy(),
             "memory": self.nodes["memory"].fill_null(np.inf).to_numpy(),

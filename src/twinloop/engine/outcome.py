@@ -127,7 +127,9 @@ def _decisions(compiled: Compiled, run: ClusterRun) -> pl.DataFrame:
         {
             "t": log["t"],
             "policy": pl.Series([compiled.policy.name] * len(log["t"]), dtype=pl.String),
-            "kind": pl.Series(["place", "preempt", "kill", "set-state on", "set-state off", "reserve"]).gather(log["kind"].astype(np.int64)),
+            "kind": pl.Series(
+                ["place", "preempt", "kill", "set-state on", "set-state off", "reserve"]
+            ).gather(log["kind"].astype(np.int64)),
             "subject": tasks.gather(task),
             "target": names.gather(machine),
         }
@@ -173,4 +175,3 @@ def _facts(compiled: Compiled, run: ClusterRun, wall: float) -> dict[str, Any]:
         "energy_j": float(run.energy().sum()) if metered else None,
         "shared": run.shared,
     }
-

@@ -48,9 +48,7 @@ def simulate(
             )
         compiled = Compiled(scenario, allow_code=allow_code)
     began = perf_counter()
-    run = compiled.start(
-        placements=True, use=bool(compiled_powers(compiled)), decisions=decisions
-    )
+    run = compiled.start(placements=True, use=bool(compiled_powers(compiled)), decisions=decisions)
     while run.run_on():
         if progress is not None:
             progress(run.events, run.now)
