@@ -191,9 +191,11 @@ void set_downs(ProblemHandle& self, const Column<std::int64_t>& machines,
 }
 
 // Those that the policy could not place even if all machines were free.
-nb::object impossible(const ProblemHandle& self, nb::handle policy) {
+nb::object impossible(const ProblemHandle& self, nb::handle policy, double capacity) {
     const Problem& all = *self.problem;
-    Desk desk(all.machines, all.resources, all.machine_amounts, all.windows, all.queues);
+    std::vector<MachineSpec> machines = all.machines;
+    for (MachineSpec& each : machines) each.cores *= capacity;
+    Desk desk(machines, all.resources, all.machine_amounts, all.windows, all.queues);
     desk.reserve_tasks(all.size());
     const std::unique_ptr<Policy> judge = policy_from(policy, self.names, &desk, 0);
     desk.set_policy(judge.get());
@@ -259,7 +261,7 @@ nb::dict outcomes(const RunHandle& self) {
         end[i] = all[i].end;
         done[i] = all[i].done;
         used[i] = all[i].used;
-        energy[i] = all[i].energy;
+        energy[i] = self.run->energy_of(static_cast<TaskId>(i));
         attempts[i] = all[i].attempts;
         status[i] = static_cast<std::uint8_t>(all[i].status);
     }
@@ -307,6 +309,16 @@ nb::dict decisions(const RunHandle& self) {
     columns["kind"] = copied(log.kind);
     columns["task"] = copied(log.task);
     columns["machine"] = copied(log.machine);
+    return columns;
+}
+
+nb::dict states(const RunHandle& self) {
+    const StateLog& log = self.run->states();
+    nb::dict columns;
+    columns["machine"] = copied(log.machine);
+    columns["start"] = copied(log.start);
+    columns["end"] = copied(log.end);
+    columns["kind"] = copied(log.kind);
     return columns;
 }
 
@@ -385,17 +397,19 @@ void bind_run(nb::module_& module) {
         .def("use", &use, nb::sig("def use(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("decisions", &decisions,
              nb::sig("def decisions(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+        .def("states", &states,
+             nb::sig("def states(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("kpis", &kpi_dict, nb::sig("def kpis(self) -> dict[str, float]"))
         .def(
             "energy",
             [](const RunHandle& self) {
                 std::vector<double> joules;
+                joules.reserve(self.run->problem().machines.size());
                 for (MachineId m = 0; m < self.run->problem().machines.size(); ++m)
                     joules.push_back(self.run->energy(m));
                 return array(std::move(joules));
             },
             nb::sig("def energy(self) -> numpy.typing.NDArray[numpy.float64]"))
-        .def("settle_energy", [](RunHandle& self) { self.run->settle_energy(); })
         .def(
             "power",
             [](const RunHandle& self, double step, bool machines) {
@@ -455,36 +469,36 @@ void bind_run(nb::module_& module) {
             "begin_at", [](RunHandle& self, double time) { self.run->begin_at(time); },
             nb::arg("time"))
         .def(
-            "adopt_waiting",
-            [](RunHandle& self, std::int64_t task, double submit, double done) {
-                self.run->adopt_waiting(task_of(self, task), submit, done);
+            "adopt",
+            [](RunHandle& self, std::int64_t task, std::uint8_t status, double submit,
+               double ready, double start, double last_start, double end,
+               std::uint32_t attempts) {
+                Outcome known{submit, ready, start, last_start, end};
+                known.attempts = attempts;
+                known.status = static_cast<Status>(status);
+                self.run->adopt(task_of(self, task), known);
             },
-            nb::arg("task"), nb::arg("submit"), nb::arg("done"))
+            nb::arg("task"), nb::arg("status"), nb::arg("submit"), nb::arg("ready"),
+            nb::arg("start"), nb::arg("last_start"), nb::arg("end"), nb::arg("attempts"))
         .def(
-            "adopt_submitted",
-            [](RunHandle& self, std::int64_t task, double submit) {
-                self.run->adopt_submitted(task_of(self, task), submit);
+            "adopt_waiting",
+            [](RunHandle& self, std::int64_t task, double done) {
+                self.run->adopt_waiting(task_of(self, task), done);
             },
-            nb::arg("task"), nb::arg("submit"))
+            nb::arg("task"), nb::arg("done"))
+        .def(
+            "adopt_held",
+            [](RunHandle& self, std::int64_t task) { self.run->adopt_held(task_of(self, task)); },
+            nb::arg("task"))
         .def(
             "adopt_running",
             [](RunHandle& self, std::int64_t task,
-               const std::vector<std::pair<std::uint32_t, double>>& parts, double submit,
-               double start, double done) {
+               const std::vector<std::pair<std::uint32_t, double>>& parts, double done) {
                 self.run->adopt_running(task_of(self, task),
                                         parts_from(parts, self.run->problem().machines.size()),
-                                        submit, start, done);
+                                        done);
             },
-            nb::arg("task"), nb::arg("parts"), nb::arg("submit"), nb::arg("start"), nb::arg("done"))
-        .def(
-            "adopt_over",
-            [](RunHandle& self, std::int64_t task, std::uint8_t status, double submit, double start,
-               double end) {
-                self.run->adopt_over(task_of(self, task), static_cast<Status>(status), submit,
-                                     start, end);
-            },
-            nb::arg("task"), nb::arg("status"), nb::arg("submit"), nb::arg("start"),
-            nb::arg("end"));
+            nb::arg("task"), nb::arg("parts"), nb::arg("done"));
 }
 
 constexpr const char* decision_names[] = {"place", "preempt", "kill", "open", "close", "reserve"};
@@ -494,6 +508,19 @@ struct DispatcherHandle {
     std::unique_ptr<Policy> policy;
     Desk desk;
     nb::object names;
+
+    void go_to(double now) {
+        if (!(now >= desk.now()))
+            throw nb::value_error("time does not go back: `now` is before the last one");
+        desk.set_now(now);
+    }
+    [[nodiscard]] TaskId task(std::int64_t task, Phase phase, const char* otherwise) const {
+        if (task < 0 || static_cast<std::size_t>(task) >= desk.task_count())
+            throw nb::index_error(("there is no task " + std::to_string(task)).c_str());
+        if (desk.phase(static_cast<TaskId>(task)) != phase)
+            throw nb::value_error(("task " + std::to_string(task) + " " + otherwise).c_str());
+        return static_cast<TaskId>(task);
+    }
 };
 
 void bind_dispatcher(nb::module_& module) {
@@ -522,32 +549,37 @@ void bind_dispatcher(nb::module_& module) {
             nb::keep_alive<0, 1>(), "What the policy sees.")
         .def(
             "submit",
-            [](DispatcherHandle& self, TaskId task, double now) {
-                self.desk.set_now(now);
-                self.desk.submit(task);
+            [](DispatcherHandle& self, std::int64_t task, double now) {
+                self.go_to(now);
+                self.desk.submit(self.task(task, Phase::absent, "has been submitted before"));
             },
             nb::arg("task"), nb::arg("now"), "The task may start from now on.")
         .def(
             "end",
-            [](DispatcherHandle& self, TaskId task, double now) {
-                self.desk.set_now(now);
-                self.desk.end(task);
+            [](DispatcherHandle& self, std::int64_t task, double now) {
+                self.go_to(now);
+                self.desk.end(self.task(task, Phase::running, "has no machine"));
             },
             nb::arg("task"), nb::arg("now"), "The task is over; its machines are free.")
         .def(
             "failed",
-            [](DispatcherHandle& self, TaskId task, double now) {
-                self.desk.set_now(now);
-                self.desk.end(task);
-                self.desk.submit(task);
+            [](DispatcherHandle& self, std::int64_t task, double now) {
+                self.go_to(now);
+                const TaskId placed = self.task(task, Phase::running, "has no machine");
+                self.desk.end(placed);
+                self.desk.submit(placed);
             },
             nb::arg("task"), nb::arg("now"),
             "The task could not be started where it was placed: it waits again.")
         .def(
             "set_open",
-            [](DispatcherHandle& self, MachineId machine, bool open, double now) {
-                self.desk.set_now(now);
-                self.desk.set_open(machine, open);
+            [](DispatcherHandle& self, std::int64_t machine, bool open, double now) {
+                self.go_to(now);
+                if (machine < 0 ||
+                    static_cast<std::size_t>(machine) >= self.desk.machines().size())
+                    throw nb::index_error(
+                        ("there is no machine " + std::to_string(machine)).c_str());
+                self.desk.set_open(static_cast<MachineId>(machine), open);
             },
             nb::arg("machine"), nb::arg("open"), nb::arg("now"),
             "Whether tasks may be placed on the machine.")
@@ -557,7 +589,7 @@ void bind_dispatcher(nb::module_& module) {
         .def(
             "decide",
             [](DispatcherHandle& self, double now) {
-                self.desk.set_now(now);
+                self.go_to(now);
                 nb::list made;
                 if (!self.desk.must_decide()) return made;
                 for (const Desk::Decision& decision : self.desk.decide()) {
@@ -596,6 +628,7 @@ nb::object run_many(
     std::vector<double> starts(times ? rows * tasks : 0);
     std::vector<double> ends(times ? rows * tasks : 0);
     std::exception_ptr failure;
+    bool interrupted = false;
     {
         const nb::gil_scoped_release released;
         std::atomic<std::size_t> next{0};
@@ -623,12 +656,28 @@ nb::object run_many(
                 next = rows;
             }
         };
-        std::vector<std::thread> pool;
+        std::atomic<std::size_t> at_work{0};
+        std::vector<std::jthread> pool;
         const std::size_t wanted = std::min<std::size_t>(std::max(1U, threads), rows);
-        for (std::size_t i = 1; i < wanted; ++i) pool.emplace_back(work);
-        work();
-        for (std::thread& thread : pool) thread.join();
+        for (std::size_t i = 0; i < wanted; ++i) {
+            ++at_work;
+            pool.emplace_back([&] {
+                work();
+                --at_work;
+            });
+        }
+        // This one looks out for Ctrl-C meanwhile; runs that have begun are finished.
+        for (std::chrono::microseconds pause(20); at_work > 0;
+             pause = std::min<std::chrono::microseconds>(2 * pause, std::chrono::milliseconds(20))) {
+            std::this_thread::sleep_for(pause);
+            const nb::gil_scoped_acquire held;
+            if (PyErr_CheckSignals() == 0) continue;
+            next = rows;
+            interrupted = true;
+            break;
+        }
     }
+    if (interrupted) throw nb::python_error();
     if (failure) std::rethrow_exception(failure);
     return nb::make_tuple(array(std::move(figures)), array(std::move(starts)),
                           array(std::move(ends)));
@@ -662,8 +711,8 @@ void bind_cluster(nb::module_& module) {
                 self.problem->rejected.assign(mask.data(), mask.data() + mask.shape(0));
             },
             nb::arg("mask"))
-        .def("impossible", &impossible, nb::arg("policy"),
-             nb::sig("def impossible(self, policy: object) -> numpy.typing.NDArray[numpy.uint8]"));
+        .def("impossible", &impossible, nb::arg("policy"), nb::arg("capacity") = 1.0,
+             nb::sig("def impossible(self, policy: object, capacity: float = 1.0) -> numpy.typing.NDArray[numpy.uint8]"));
     bind_run(module);
     bind_dispatcher(module);
     nb::list names;

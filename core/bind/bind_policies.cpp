@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <string>
@@ -114,6 +115,13 @@ class PythonPolicy final : public Policy {
         if (nb::hasattr(state_, "overcommit")) ratio_ = nb::cast<double>(state_.attr("overcommit"));
     }
 
+    // Whoever keeps the view has one of nothing from now on.
+    ~PythonPolicy() override { view().desk = nullptr; }
+    PythonPolicy(const PythonPolicy&) = delete;
+    PythonPolicy(PythonPolicy&&) = delete;
+    PythonPolicy& operator=(const PythonPolicy&) = delete;
+    PythonPolicy& operator=(PythonPolicy&&) = delete;
+
     [[nodiscard]] std::unique_ptr<Policy> clone() const override {
         throw nb::type_error("a simulation with a policy in Python cannot be copied");
     }
@@ -124,13 +132,20 @@ class PythonPolicy final : public Policy {
     void decide(Desk& desk) override {
         const nb::object answer = decide_(view_);
         if (answer.is_none()) return;
+        if (!nb::hasattr(answer, "__iter__"))
+            throw nb::type_error(("`decide` must give decisions, one after the other, not " +
+                                  nb::cast<std::string>(nb::repr(answer)))
+                                     .c_str());
         const DecisionTypes& types = decision_types();
         for (const nb::handle decision : answer) {
             const nb::handle type = decision.type();
             if (type.is(types.place)) {
                 place(desk, decision);
             } else if (type.is(types.wake)) {
-                desk.wake(nb::cast<double>(decision.attr("time")));
+                const auto time = nb::cast<double>(decision.attr("time"));
+                if (!(time > desk.now()))
+                    throw nb::value_error("a policy can be woken later only, not now or before");
+                desk.wake(time);
             } else if (type.is(types.preempt)) {
                 const auto task = task_of(desk, decision);
                 if (desk.phase(task) != Phase::running) {
@@ -164,15 +179,26 @@ class PythonPolicy final : public Policy {
     }
 
   private:
+    // A number of Python or NumPy, or an error that says what it is the number of.
+    static std::int64_t index(nb::handle given, const char* what) {
+        if (!PyIndex_Check(given.ptr()))
+            throw nb::type_error((std::string(what) + " must be a number that the view gives, not " +
+                                  nb::cast<std::string>(nb::repr(given)))
+                                     .c_str());
+        const nb::object number = nb::steal(PyNumber_Index(given.ptr()));
+        if (!number.is_valid()) throw nb::python_error();
+        return nb::cast<std::int64_t>(number);
+    }
+
     static TaskId task_of(const Desk& desk, nb::handle decision) {
-        const auto task = nb::cast<std::int64_t>(decision.attr("task"));
+        const std::int64_t task = index(nb::object(decision.attr("task")), "a task");
         if (task < 0 || static_cast<std::size_t>(task) >= desk.task_count())
             throw nb::index_error(("there is no task " + std::to_string(task)).c_str());
         return static_cast<TaskId>(task);
     }
 
     static MachineId machine_of(const Desk& desk, nb::handle given) {
-        const auto machine = nb::cast<std::int64_t>(given);
+        const std::int64_t machine = index(given, "a machine");
         if (machine < 0 || static_cast<std::size_t>(machine) >= desk.machines().size())
             throw nb::index_error(("there is no machine " + std::to_string(machine)).c_str());
         return static_cast<MachineId>(machine);
@@ -195,39 +221,60 @@ class PythonPolicy final : public Policy {
         const nb::object machines = decision.attr("machines");
         const nb::object given = decision.attr("cores");
         chosen_.clear();
-        if (PyLong_Check(machines.ptr())) {
-            chosen_.push_back(nb::cast<std::int64_t>(machines));
+        if (PyIndex_Check(machines.ptr()) || PyUnicode_Check(machines.ptr())) {
+            chosen_.push_back(index(machines, "a machine"));
         } else {
-            for (const nb::handle each : machines) chosen_.push_back(nb::cast<std::int64_t>(each));
+            for (const nb::handle each : machines) chosen_.push_back(index(each, "a machine"));
         }
         if (chosen_.empty()) return refuse(decision, "it names no machine");
         parts_.clear();
         const Needs needs = desk.needs(task);
         const auto count = static_cast<double>(chosen_.size());
+        const bool each_its_own = nb::hasattr(given, "__len__");
+        double total = 0.0;
         for (std::size_t i = 0; i < chosen_.size(); ++i) {
             const MachineId machine = machine_of(desk, nb::int_(chosen_[i]));
             double cores = needs.cores / count;
-            if (PyFloat_Check(given.ptr()) || PyLong_Check(given.ptr())) {
-                cores = nb::cast<double>(given);
-            } else if (!given.is_none()) {
+            if (each_its_own) {
                 cores = nb::cast<double>(given[i]);
+            } else if (!given.is_none()) {
+                cores = nb::cast<double>(given);
             }
-            const Space& space = desk.space();
-            if (!space.open(machine)) return refuse(decision, "the machine is not there");
-            const double spare = (ratio_ - 1) * desk.machines()[machine].cores;
-            if (space.cores(machine) + spare < cores - slack)
-                return refuse(decision, "the machine has too few free cores");
-            const double memory =
-                needs.memory * (needs.cores > 0 ? cores / needs.cores : 1.0 / count);
-            if (memory > 0 && space.memory(machine) < memory * (1 - slack))
-                return refuse(decision, "the machine has too little free memory");
+            if (const char* why = obstacle(desk, task, machine, cores, count))
+                return refuse(decision, why);
             parts_.push_back({machine, 1, cores});
+            total += cores;
         }
-        double total = 0.0;
-        for (const Part& part : parts_) total += part.cores;
         if (std::abs(total - needs.cores) > slack * (1 + needs.cores))
             return refuse(decision, "the cores do not add up to what the task asks for");
+        if (needs.nodes > 0 && static_cast<std::size_t>(needs.nodes) != parts_.size())
+            return refuse(decision, "the task asks for another number of nodes");
         desk.place(task, parts_);
+    }
+
+    // What is against giving the task so many cores of the machine; nullptr: nothing.
+    [[nodiscard]] const char* obstacle(const Desk& desk, TaskId task, MachineId machine,
+                                       double cores, double count) const {
+        const Space& space = desk.space();
+        const Needs needs = desk.needs(task);
+        if (std::ranges::any_of(parts_, [&](const Part& part) { return part.machine == machine; }))
+            return "it names a machine twice";
+        if (!(cores >= 0 && std::isfinite(cores)) || (cores == 0 && needs.cores > 0))
+            return "that is no number of cores";
+        if (!space.open(machine)) return "the machine is not there";
+        const double spare = (ratio_ - 1) * desk.machines()[machine].cores;
+        if (cores > 0 && space.cores(machine) + spare < cores - slack)
+            return "the machine has too few free cores";
+        const double share = needs.cores > 0 ? cores / needs.cores : 1.0 / count;
+        if (needs.memory > 0 && space.memory(machine) < needs.memory * share * (1 - slack))
+            return "the machine has too little free memory";
+        for (std::size_t r = 0; r < needs.amounts.size(); ++r)
+            if (needs.amounts[r] > 0 &&
+                space.amount(machine, r) < needs.amounts[r] * share - slack)
+                return "the machine has too little of another resource";
+        if (!desk.allowed(task, machine, desk.now(), desk.request(task).time))
+            return "the task may not be there now: its queue, a reservation or maintenance";
+        return nullptr;
     }
 
     void refuse(nb::handle decision, const char* why) {

@@ -17,7 +17,8 @@ Desk::Desk(std::vector<MachineSpec> machines, std::size_t resources,
     : machines_(std::move(machines)), resources_(resources),
       space_(machines_, resources, std::move(machine_amounts)), empty_(space_),
       windows_(std::move(windows)), queues_(std::move(queues)),
-      running_in_queue_(queues_.size(), 0), running_of_user_(queues_.size()) {
+      running_in_queue_(queues_.size(), 0), running_of_user_(queues_.size()),
+      gone_(machines_.size(), 0), off_(machines_.size(), 0) {
     for (const Window& window : windows_)
         if (std::isfinite(window.end)) window_ends_.push_back(window.end);
     std::ranges::sort(window_ends_);
@@ -118,7 +119,7 @@ bool Desk::within_limits(const Request& request) const {
     if (request.queue < 0 || static_cast<std::size_t>(request.queue) >= queues_.size()) return true;
     const auto at = static_cast<std::size_t>(request.queue);
     if (running_in_queue_[at] >= queues_[at].max_running) return false;
-    const auto user = static_cast<std::size_t>(request.user + 1);
+    const auto user = static_cast<std::size_t>(request.user) + 1;
     const auto& users = running_of_user_[at];
     return user >= users.size() || users[user] < queues_[at].max_running_per_user;
 }
@@ -128,7 +129,7 @@ bool Desk::within_limits(const Request& request) const {
 void Desk::count_running(const Request& request, std::int32_t by) {
     if (request.queue < 0 || static_cast<std::size_t>(request.queue) >= queues_.size()) return;
     const auto at = static_cast<std::size_t>(request.queue);
-    const auto user = static_cast<std::size_t>(request.user + 1);
+    const auto user = static_cast<std::size_t>(request.user) + 1;
     auto& users = running_of_user_[at];
     if (user >= users.size()) users.resize(user + 1, 0);
     running_in_queue_[at] += static_cast<std::uint32_t>(by);
@@ -254,15 +255,31 @@ void Desk::place(TaskId task, std::span<const Part> parts) {
     decided(Decision::Kind::place, task, no_machine);
 }
 
+// A place that was given in this round has not been taken yet: it is as if it had never been given.
+bool Desk::undo_place(TaskId task) {
+    const auto placed = std::ranges::find_if(decisions_, [&](const Decision& each) {
+        return each.kind == Decision::Kind::place && each.task == task;
+    });
+    if (placed == decisions_.end()) return false;
+    decisions_.erase(placed);
+    return true;
+}
+
 void Desk::preempt(TaskId task) {
-    decided(Decision::Kind::preempt, task, no_machine);
+    if (!undo_place(task)) decided(Decision::Kind::preempt, task, no_machine);
     vacate(task);
     enqueue(task);
 }
 
 void Desk::kill(TaskId task) {
+    const bool runs = phases_[task] == Phase::running;
+    if (runs && undo_place(task)) {
+        end(task);
+        decided(Decision::Kind::kill, task, no_machine);
+        return;
+    }
     decided(Decision::Kind::kill, task, no_machine);
-    if (phases_[task] == Phase::running) {
+    if (runs) {
         end(task);
     } else {
         withdraw(task);
@@ -270,7 +287,8 @@ void Desk::kill(TaskId task) {
 }
 
 void Desk::switch_machine(MachineId machine, bool on) {
-    set_open(machine, on);
+    off_[machine] = on ? 0 : 1;
+    reopen(machine);
     decided(on ? Decision::Kind::open : Decision::Kind::close, no_task, machine);
 }
 
@@ -296,7 +314,12 @@ void Desk::end(TaskId task) {
 }
 
 void Desk::set_open(MachineId machine, bool open) {
-    space_.set_open(machine, open);
+    gone_[machine] = open ? 0 : 1;
+    reopen(machine);
+}
+
+void Desk::reopen(MachineId machine) {
+    space_.set_open(machine, gone_[machine] == 0 && off_[machine] == 0);
     if (policy_ != nullptr) policy_->machines_changed(*this);
 }
 

@@ -66,7 +66,8 @@ struct QueueRule {
     std::uint32_t max_running_per_user = ~0U;
 };
 
-enum class Phase : std::uint8_t { absent, held, waiting, running, gone };
+// A task that is ending is over, but its machines are not seen as free yet.
+enum class Phase : std::uint8_t { absent, held, waiting, running, ending, gone };
 
 class Desk {
   public:
@@ -148,10 +149,11 @@ class Desk {
     void set_now(double now) { now_ = now; }
     TaskId add_task(const Request& request, std::span<const double> amounts);
     void reserve_tasks(std::size_t count);
-    void set_time(TaskId task, double time) { requests_[task].time = time; }
     // The task may start from now on, as far as the limits of its queue let it.
     void submit(TaskId task);
     void withdraw(TaskId task);
+    // A running task is over, but keeps its machines until its end is told.
+    void set_ending(TaskId task) { phases_[task] = Phase::ending; }
     // A running task is over: its machines are free.
     void end(TaskId task);
     // It runs already, since then.
@@ -160,6 +162,8 @@ class Desk {
     void resize(MachineId machine, double cores);
     // Asks the policy. Returns what it decided, valid until the next call.
     std::span<const Decision> decide();
+    // The same, also if the policy did not come to an end.
+    [[nodiscard]] std::span<const Decision> decisions() const { return decisions_; }
     [[nodiscard]] double wake_time() const { return wake_; }
     void clear_wake() { wake_ = never; }
     [[nodiscard]] bool must_decide() const { return waiting_count_ > 0; }
@@ -177,6 +181,8 @@ class Desk {
     void enqueue(TaskId task);
     void unlink(TaskId task);
     void decided(Decision::Kind kind, TaskId task, MachineId machine);
+    bool undo_place(TaskId task);
+    void reopen(MachineId machine);
     void occupy(TaskId task, std::span<const Part> parts, double since);
     void vacate(TaskId task);
     [[nodiscard]] bool within_limits(const Request& request) const;
@@ -222,6 +228,8 @@ class Desk {
     std::vector<std::vector<std::uint32_t>> running_of_user_;  // queue by queue
     std::vector<Decision> decisions_;
     std::vector<Part> vacated_;
+    std::vector<std::uint8_t> gone_;  // machines that are not there
+    std::vector<std::uint8_t> off_;   // machines that the policy has switched off
 };
 
 }  // namespace twinloop

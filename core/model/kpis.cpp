@@ -77,18 +77,18 @@ std::array<double, kpi_names.size()> kpis(const Run& run) {
         first = std::min(first, outcome.submit);
         last = std::max(last, outcome.end);
     }
-    const double makespan = waits.empty() ? 0.0 : last - first;
+    const double makespan = waits.empty() ? unknown : last - first;
     double cores = 0.0;
     for (const MachineSpec& each : all.machines) cores += each.cores;
     double energy = unknown;
-    if (all.metered()) {
+    if (all.metered() && run.now() > run.begin()) {
         energy = 0.0;
         for (MachineId m = 0; m < all.machines.size(); ++m) energy += run.energy(m);
     }
     const auto count = [&](Status status) { return counts[static_cast<std::size_t>(status)]; };
     const double late = mean(lateness);
     const double span = last_recorded - first_recorded;
-    const double ran = static_cast<double>(lateness.size());
+    const auto ran = static_cast<double>(lateness.size());
     const double wait_mean = mean(waits);
     const double turnaround_mean = mean(turnarounds);
     const double slowdown_mean = mean(slowdowns);

@@ -19,7 +19,8 @@ struct Meter {
     bool off = false;
 
     [[nodiscard]] double watts() const {
-        return off || power == nullptr ? 0.0 : power->at(used.value() / capacity);
+        if (off || power == nullptr) return 0.0;
+        return power->at(capacity > 0 ? used.value() / capacity : 0.0);
     }
     // Adds up until now; true if time has passed.
     bool advance(double now) {

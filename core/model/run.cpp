@@ -14,6 +14,14 @@ constexpr std::uint32_t no_slot = ~0U;
 constexpr unsigned slot_bits = 24;
 constexpr std::uint64_t slot_mask = (std::uint64_t{1} << slot_bits) - 1;
 
+// The first multiple of the interval from that time on. A time that is a multiple but for rounding
+// is one.
+double next_multiple(double time, double interval) {
+    const double near = std::round(time / interval) * interval;
+    if (std::abs(near - time) <= 1e-12 * std::max(std::abs(time), interval)) return time;
+    return std::ceil(time / interval) * interval;
+}
+
 }  // namespace
 
 Run::Run(std::shared_ptr<const Problem> problem, const Values& values,
@@ -42,6 +50,7 @@ Run::Run(std::shared_ptr<const Problem> problem, const Values& values,
         loses_ = true;
     } else if (may_share()) {
         std::vector<double> capacities;
+        capacities.reserve(meters_.size());
         for (const Meter& meter : meters_) capacities.push_back(meter.capacity);
         sharing_.emplace(*problem_, capacities, begin_);
     }
@@ -59,11 +68,15 @@ Run::Run(const Run& other)
       recording_(other.recording_), desk_(other.desk_), source_(other.source_), now_(other.now_),
       begin_(other.begin_), asked_(other.asked_), decide_at_(other.decide_at_),
       events_(other.events_), sequence_(other.sequence_), outcomes_(other.outcomes_),
-      saved_(other.saved_), missing_parents_(other.missing_parents_), lives_(other.lives_),
+      saved_(other.saved_),
+      spent_(other.spent_), missing_parents_(other.missing_parents_), lives_(other.lives_),
       free_lives_(other.free_lives_), slot_of_(other.slot_of_), transitions_(other.transitions_),
       meters_(other.meters_), down_(other.down_), next_down_(other.next_down_), ups_(other.ups_),
       sharing_(other.sharing_), placements_(other.placements_), use_(other.use_),
-      resizes_(other.resizes_), decisions_(other.decisions_), occupied_(other.occupied_),
+      resizes_(other.resizes_), decisions_(other.decisions_), states_(other.states_), stuck_(other.stuck_),
+      in_vain_(other.in_vain_),
+      last_events_(other.last_events_),
+      occupied_(other.occupied_),
       open_(other.open_), slowest_(other.slowest_), loses_(other.loses_) {
     desk_.set_policy(policy_.get());
 }
@@ -146,20 +159,30 @@ bool Run::step() {
     const double time = next_time();
     if (time == never) {
         // What is left can never run: its machines are gone for good.
-        for (TaskId task = 0; open_ > 0 && task < outcomes_.size(); ++task)
-            if (outcomes_[task].status == Status::none) {
+        for (TaskId task = 0; open_ > 0 && task < outcomes_.size(); ++task) {
+            if (outcomes_[task].status != Status::none) continue;
+            if (slot_of_[task] != no_slot) {
+                const std::span<const Part> mine = desk_.parts(task);
+                interrupt(task, Reason::failed, Interrupted::lost,
+                          std::vector<Part>(mine.begin(), mine.end()));
+                desk_.end(task);
+            } else {
                 desk_.withdraw(task);
-                conclude(task, Status::failed, now_);
             }
+            conclude(task, Status::failed, now_);
+        }
         return false;
     }
+    stuck_ = time == now_ ? stuck_ + 1 : 0;
+    if (stuck_ > 1000 + 10 * outcomes_.size())
+        throw std::runtime_error("decides again and again without time going on");
     const bool window_ends = !desk_.window_ends().empty() && desk_.window_ends().front() <= time;
     now_ = time;
     desk_.set_now(time);
     const auto alive = [&](const KeyHeap::Entry& entry) {
         return lives_[entry.tag & slot_mask].tag == entry.tag;
     };
-    if (sharing_) take_finished();
+    take_finished();
     while (const KeyHeap::Entry* next = transitions_.top(alive)) {
         if (next->key > now_) break;
         ++events_;
@@ -182,7 +205,7 @@ void Run::run_until(double time) {
     if (time > now_ && std::isfinite(time)) {
         now_ = time;
         desk_.set_now(time);
-        if (sharing_) take_finished();
+        take_finished();
     }
 }
 
@@ -193,8 +216,7 @@ void Run::schedule(std::uint32_t slot, double time) {
     transitions_.push(time, live.tag);
 }
 
-// --- the life of a task
-// ---------------------------------------------------------------------------
+// --- the life of a task ----------------------------------------------------------------------------
 
 void Run::submit(TaskId task) {
     Outcome& outcome = outcomes_[task];
@@ -212,18 +234,35 @@ void Run::make_ready(TaskId task) {
 
 void Run::decide() {
     asked_ = false;
-    if (decide_at_ <= now_) decide_at_ = never;
+    const bool due = decide_at_ <= now_;
+    if (due) decide_at_ = never;
     if (!desk_.must_decide()) return;
-    if (values_.decision_interval > 0) {
-        const double steps = std::ceil(now_ / values_.decision_interval);
-        const double next = steps * values_.decision_interval;
+    if (values_.decision_interval > 0 && !due) {
+        const double next = next_multiple(now_, values_.decision_interval);
         if (next > now_) {
             decide_at_ = std::min(decide_at_, next);
             if (desk_.wake_time() <= now_) desk_.clear_wake();
             return;
         }
     }
-    for (const Desk::Decision& decision : desk_.decide()) {
+    try {
+        desk_.decide();
+    } catch (...) {
+        // What was decided before holds: the desk shows it already.
+        carry_out(desk_.decisions());
+        throw;
+    }
+    const std::span<const Desk::Decision> made = desk_.decisions();
+    in_vain_ = made.empty() && events_ == last_events_ ? in_vain_ + 1 : 0;
+    last_events_ = events_;
+    if (in_vain_ > 10'000)
+        throw std::runtime_error("asks to be woken again and again, and nothing else happens: task " +
+                                 std::to_string(desk_.first_waiting()) + " waits for ever");
+    carry_out(made);
+}
+
+void Run::carry_out(std::span<const Desk::Decision> made) {
+    for (const Desk::Decision& decision : made) {
         if (recording_.decisions) log_decision(decision);
         switch (decision.kind) {
             case Desk::Decision::Kind::place:
@@ -237,10 +276,10 @@ void Run::decide() {
                 kill(decision.task, desk_.vacated(decision));
                 break;
             case Desk::Decision::Kind::open:
-                set_off(decision.machine, false);
+                set_off(decision.machine, false, 1);
                 break;
             case Desk::Decision::Kind::close:
-                set_off(decision.machine, true);
+                set_off(decision.machine, true, 1);
                 break;
             case Desk::Decision::Kind::reserve:
                 break;
@@ -286,7 +325,8 @@ void Run::begin_execution(Live& live, std::uint32_t slot) {
     outcome.last_start = now_;
     ++outcome.attempts;
     const double asked = problem_->requests[live.task].time;
-    if (problem_->kill && !std::isnan(asked)) live.stop = now_ + asked;
+    const double spent = spent_.empty() ? 0.0 : spent_[live.task];
+    if (problem_->kill && !std::isnan(asked)) live.stop = now_ + std::max(0.0, asked - spent);
     if (values_.startup_overhead > 0) {
         live.stage = Stage::starting;
         schedule(slot, std::min(now_ + values_.startup_overhead, live.stop));
@@ -307,6 +347,7 @@ void Run::begin_work(Live& live, std::uint32_t slot) {
             for (MachineId m = part.machine; m < part.machine + part.count; ++m)
                 speed = std::min(speed, all.machines[m].speed * values_.speed_factor);
     }
+    live.speed = speed;
     live.stretch = all.fixed_demand ? 1.0 : speed / all.speed[task];
     live.factor = values_.service_factor / live.stretch;
     double from = saved_.empty() ? 0.0 : saved_[task];
@@ -417,6 +458,7 @@ void Run::next_fragment(Live& live, std::uint32_t slot) {
 }
 
 void Run::take_finished() {
+    if (!sharing_) return;
     finished_.clear();
     sharing_->advance(now_, finished_);
     for (const std::uint32_t slot : finished_) {
@@ -442,6 +484,7 @@ void Run::end_execution(Live& live, std::uint32_t slot, Status status) {
     conclude(live.task, status, now_);
     if (values_.release_latency > 0) {
         live.stage = Stage::releasing;
+        desk_.set_ending(live.task);
         schedule(slot, now_ + values_.release_latency);
     } else {
         release(slot);
@@ -458,9 +501,11 @@ void Run::account(Live& live, std::uint32_t slot) {
         if (!live.idle) sharing_->stop(slot);
         sharing_->update(meters_, now_, [&](MachineId machine) { note_use(machine); });
         outcome.energy += sharing_->take_energy(slot);
-        outcome.used += sharing_->take_used(slot);
+        outcome.used += sharing_->take_used(slot) / live.speed;
     } else {
-        outcome.used += work;
+        const double spent = effort(live, slot);
+        const double saving = (spent - without_checkpoints(spent)) * live.rate_here;
+        outcome.used += (work + saving) / live.speed;
         set_rate(live, 0.0);
     }
 }
@@ -474,19 +519,41 @@ void Run::release(std::uint32_t slot) {
     asked_ = true;
 }
 
+// Seconds here for which the task has drawn on its machines, at its own rate.
+double Run::effort(const Live& live, std::uint32_t slot) const {
+    if (!sharing_) return now_ - live.work_begun;
+    double before = live.inside - live.from;
+    if (problem_->varies(live.task))
+        for (std::uint32_t i = problem_->fragment_offsets[live.task]; i < live.fragment; ++i)
+            before += problem_->fragment_duration[i];
+    const double here = live.idle ? now_ - live.begun : sharing_->done(slot) / live.rate_here;
+    return before * live.factor + here;
+}
+
+// What is left of so many seconds when those that went into checkpoints are taken away. (Where
+// demand varies, these come at the end.)
+double Run::without_checkpoints(double length) const {
+    const double interval = problem_->checkpoint_interval;
+    if (!(interval < never)) return length;
+    const double cycle = interval + problem_->checkpoint_cost;
+    const double written = std::floor(length / cycle);
+    return written * interval + std::min(length - written * cycle, interval);
+}
+
 // Seconds of the record that the task has got to.
 double Run::reached(const Live& live, std::uint32_t slot) const {
     if (live.stage != Stage::working) return saved_.empty() ? 0.0 : saved_[live.task];
     double before = 0.0;
-    double whole = 0.0;
-    if (problem_->varies(live.task)) {
-        for (std::uint32_t i = problem_->fragment_offsets[live.task]; i < live.fragment; ++i)
-            before += problem_->fragment_duration[i];
-        whole = problem_->fragment_duration[live.fragment];
-    } else {
-        whole = problem_->length[live.task];
-    }
     double elapsed = now_ - live.begun;
+    if (!problem_->varies(live.task)) {
+        const double all = problem_->length[live.task];
+        const double spent = effort(live, slot);
+        if (spent >= live.length) return all;
+        return std::min(all, live.from + without_checkpoints(spent) / live.factor);
+    }
+    for (std::uint32_t i = problem_->fragment_offsets[live.task]; i < live.fragment; ++i)
+        before += problem_->fragment_duration[i];
+    const double whole = problem_->fragment_duration[live.fragment];
     if (sharing_ && !live.idle) elapsed = sharing_->done(slot) / live.rate_here;
     // What comes at the end of the work for its checkpoints is not part of it.
     const double here =
@@ -500,8 +567,7 @@ double Run::kept(const Live& live, std::uint32_t slot, Interrupted then) const {
     const double got = reached(live, slot);
     if (!(problem_->checkpoint_interval < never) || live.stage != Stage::working) return got;
     const double cycle = problem_->checkpoint_interval + problem_->checkpoint_cost;
-    const double length = sharing_ ? (got - live.from) * live.factor : now_ - live.work_begun;
-    const double written = std::floor(length / cycle);
+    const double written = std::floor(effort(live, slot) / cycle);
     return std::min(got, live.from + written * problem_->checkpoint_interval / live.factor);
 }
 
@@ -534,6 +600,12 @@ void Run::interrupt(TaskId task, Reason reason, Interrupted then, std::span<cons
         account(live, slot);
         vacating_ = {};
         if (live.stage != Stage::dispatching) log_execution(live, reason, parts);
+        // A task that goes on where it was has no more time than before.
+        if (problem_->kill && reason == Reason::preempted && then == Interrupted::resume &&
+            live.stage != Stage::dispatching) {
+            spent_.resize(outcomes_.size(), 0.0);
+            spent_[task] += now_ - outcomes_[task].last_start;
+        }
         if (left > 0 || !saved_.empty()) {
             if (saved_.empty()) saved_.assign(outcomes_.size(), 0.0);
             saved_[task] = left;
@@ -546,31 +618,34 @@ void Run::interrupt(TaskId task, Reason reason, Interrupted then, std::span<cons
 }
 
 void Run::conclude(TaskId task, Status status, double at) {
-    Outcome& outcome = outcomes_[task];
-    outcome.status = status;
-    if (status == Status::completed || status == Status::killed || status == Status::lost)
-        outcome.end = at;
-    --open_;
-    source_.ended(*problem_, task, at);
+    // Those that can never run follow, and those that wait for them: a list, for chains are long.
+    std::vector<std::pair<TaskId, Status>> over = {{task, status}};
     const Problem& all = *problem_;
-    if (task + 1 >= all.child_offsets.size()) return;
-    for (std::uint32_t i = all.child_offsets[task]; i < all.child_offsets[task + 1]; ++i) {
-        const TaskId child = all.children[i];
-        if (outcomes_[child].status != Status::none) continue;
-        if (status == Status::completed) {
-            if (--missing_parents_[child] == 0 && !std::isnan(outcomes_[child].submit))
+    while (!over.empty()) {
+        const auto [each, how] = over.back();
+        over.pop_back();
+        Outcome& outcome = outcomes_[each];
+        if (outcome.status != Status::none) continue;
+        outcome.status = how;
+        if (std::isnan(outcome.submit)) outcome.submit = all.requests[each].submit;
+        if (how == Status::completed || how == Status::killed || how == Status::lost)
+            outcome.end = at;
+        --open_;
+        source_.ended(all, each, at);
+        for (std::uint32_t i = all.child_offsets[each]; i < all.child_offsets[each + 1]; ++i) {
+            const TaskId child = all.children[i];
+            if (outcomes_[child].status != Status::none) continue;
+            if (how != Status::completed) {
+                over.emplace_back(child,
+                                  how == Status::rejected ? Status::rejected : Status::failed);
+            } else if (--missing_parents_[child] == 0 && !std::isnan(outcomes_[child].submit)) {
                 make_ready(child);
-        } else {
-            // It can never run.
-            if (std::isnan(outcomes_[child].submit))
-                outcomes_[child].submit = all.requests[child].submit;
-            conclude(child, status == Status::rejected ? Status::rejected : Status::failed, at);
+            }
         }
     }
 }
 
-// --- machines
-// -------------------------------------------------------------------------------------
+// --- machines --------------------------------------------------------------------------------------
 
 void Run::switch_machines() {
     const auto& downs = problem_->downs;
@@ -584,7 +659,8 @@ void Run::switch_machines() {
         const auto machine = static_cast<MachineId>(ups_.front().tag);
         ups_.pop();
         ++events_;
-        restore(machine);
+        // Somebody may have brought it back before.
+        if (down_[machine] > 0) restore(machine);
     }
 }
 
@@ -610,21 +686,34 @@ void Run::fail(MachineId machine) {
             desk_.submit(task);
         }
     }
-    set_off(machine, true);
+    set_off(machine, true, 0);
     asked_ = true;
 }
 
 void Run::restore(MachineId machine) {
     if (down_[machine] == 0) throw std::invalid_argument("the machine is not down");
     if (--down_[machine] > 0) return;
-    set_off(machine, false);
     desk_.set_open(machine, true);
+    set_off(machine, false, 0);
     asked_ = true;
 }
 
-void Run::set_off(MachineId machine, bool off) {
+void Run::set_off(MachineId machine, bool off, std::uint8_t kind) {
+    if (off) {
+        states_.machine.push_back(machine);
+        states_.start.push_back(now_);
+        states_.end.push_back(unknown);
+        states_.kind.push_back(kind);
+    } else {
+        for (std::size_t i = states_.machine.size(); i-- > 0;)
+            if (states_.machine[i] == machine && states_.kind[i] == kind) {
+                states_.end[i] = now_;
+                break;
+            }
+    }
     meters_[machine].advance(now_);
-    meters_[machine].off = off;
+    // Switched off and gone are two things: it draws power again when neither holds.
+    meters_[machine].off = off || !desk_.space().open(machine);
     note_use(machine);
 }
 
@@ -675,13 +764,23 @@ double Run::energy(MachineId machine) const {
     return meter.energy;
 }
 
-void Run::settle_energy() {
-    for (const TaskId task : desk_.running()) {
-        Live& live = lives_[slot_of_[task]];
-        if (live.stage != Stage::working) continue;
-        if (sharing_) continue;
-        set_rate(live, live.rate);
-    }
+double Run::energy_of(TaskId task) const {
+    const double charged = outcomes_[task].energy;
+    const std::uint32_t slot = slot_of_[task];
+    if (slot == no_slot || lives_[slot].stage != Stage::working) return charged;
+    const auto charge = [&](MachineId machine) {
+        Meter meter = meters_[machine];
+        meter.advance(now_);
+        return meter.charge;
+    };
+    if (sharing_) return charged + sharing_->energy(slot, charge);
+    const Live& live = lives_[slot];
+    const double cores = desk_.request(task).cores;
+    double since = -live.mark;
+    for (const Part& part : desk_.parts(task))
+        for (MachineId m = part.machine; m < part.machine + part.count; ++m)
+            since += live.rate * (cores > 0 ? part.cores / cores : 1.0) * charge(m);
+    return charged + since;
 }
 
 double Run::progress(TaskId task) const {
@@ -692,8 +791,7 @@ double Run::progress(TaskId task) const {
     return whole > 0 ? reached(lives_[slot], slot) / whole : 1.0;
 }
 
-// --- logs
-// -----------------------------------------------------------------------------------------
+// --- logs ------------------------------------------------------------------------------------------
 
 void Run::log_execution(const Live& live, Reason reason, std::span<const Part> parts) {
     const Outcome& outcome = outcomes_[live.task];
@@ -721,8 +819,7 @@ void Run::log_decision(const Desk::Decision& decision) {
     decisions_.machine.push_back(machine);
 }
 
-// --- changes from outside
-// -------------------------------------------------------------------------
+// --- changes from outside --------------------------------------------------------------------------
 
 Problem& Run::own() {
     // Other runs may share the problem: this one goes on with a copy of its own.
@@ -785,7 +882,7 @@ void Run::begin_at(double time) {
     desk_.set_now(time);
     for (Meter& meter : meters_) meter.since = time;
     std::ranges::fill(use_.t, time);
-    if (sharing_) take_finished();
+    take_finished();
     const auto& downs = problem_->downs;
     for (; next_down_ < downs.size() && downs[next_down_].start <= time; ++next_down_) {
         if (downs[next_down_].end <= time) continue;
@@ -795,49 +892,48 @@ void Run::begin_at(double time) {
     }
 }
 
-void Run::adopt_waiting(TaskId task, double submit, double done_share) {
-    outcomes_[task].submit = submit;
-    outcomes_[task].ready = submit;
-    if (done_share > 0) {
-        if (saved_.empty()) saved_.assign(outcomes_.size(), 0.0);
-        saved_[task] = done_share * problem_->length[task];
-    }
+void Run::adopt(TaskId task, const Outcome& known) {
+    Outcome& outcome = outcomes_[task];
+    outcome.submit = known.submit;
+    outcome.ready = known.ready;
+    outcome.start = known.start;
+    outcome.last_start = known.last_start;
+    outcome.attempts = known.attempts;
+    // One that failed because a parent did is over with that parent.
+    if (known.status == Status::none || outcome.status != Status::none) return;
+    conclude(task, known.status, std::isnan(known.end) ? now_ : known.end);
+    outcome.end = known.end;
+}
+
+void Run::keep(TaskId task, double done_share) {
+    if (done_share <= 0 && saved_.empty()) return;
+    saved_.resize(outcomes_.size(), 0.0);
+    saved_[task] = done_share * problem_->length[task];
+}
+
+void Run::adopt_waiting(TaskId task, double done_share) {
+    keep(task, done_share);
     missing_parents_[task] = 0;
     desk_.submit(task);
     asked_ = true;
 }
 
-void Run::adopt_submitted(TaskId task, double submit) {
-    outcomes_[task].submit = submit;
-    if (missing_parents_[task] == 0) make_ready(task);
+void Run::adopt_held(TaskId task) {
+    if (missing_parents_[task] > 0) return;
+    desk_.submit(task);
+    asked_ = true;
 }
 
-void Run::adopt_running(TaskId task, std::span<const Part> parts, double submit, double start,
-                        double done_share) {
-    Outcome& outcome = outcomes_[task];
-    outcome.submit = submit;
-    outcome.ready = submit;
-    outcome.start = outcome.last_start = start;
-    outcome.attempts = 1;
-    if (saved_.empty()) saved_.assign(outcomes_.size(), 0.0);
-    saved_[task] = done_share * problem_->length[task];
+void Run::adopt_running(TaskId task, std::span<const Part> parts, double done_share) {
+    keep(task, done_share);
     missing_parents_[task] = 0;
+    const double start = outcomes_[task].last_start;
     desk_.adopt(task, parts, start);
     const std::uint32_t slot = make_live(task);
     Live& live = lives_[slot];
     const double asked = problem_->requests[task].time;
     if (problem_->kill && !std::isnan(asked)) live.stop = start + asked;
     begin_work(live, slot);
-}
-
-void Run::adopt_over(TaskId task, Status status, double submit, double start, double end) {
-    Outcome& outcome = outcomes_[task];
-    outcome.submit = submit;
-    outcome.start = outcome.last_start = start;
-    if (!std::isnan(start)) outcome.attempts = 1;
-    // One that failed because a parent did is over with that parent.
-    if (outcome.status == Status::none) conclude(task, status, std::isnan(end) ? now_ : end);
-    outcome.end = end;
 }
 
 }  // namespace twinloop

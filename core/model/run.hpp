@@ -31,7 +31,7 @@ struct Outcome {
     double last_start;  // of the last one
     double end;
     double done = 0.0;    // reference core-seconds of work, those that were lost included
-    double used = 0.0;    // and those of capacity that it took: more, where neighbours cost
+    double used = 0.0;    // seconds of a core of its machines: more, where neighbours cost
     double energy = 0.0;  // J
     std::uint32_t attempts = 0;
     Status status = Status::none;
@@ -61,6 +61,14 @@ struct Resize {
     std::size_t place = 0;
     MachineId machine = 0;
     double capacity = 0.0;
+};
+
+// The periods in which machines were not there (kind 0) or switched off (kind 1); NaN: no end yet.
+struct StateLog {
+    std::vector<std::uint32_t> machine;
+    std::vector<double> start;
+    std::vector<double> end;
+    std::vector<std::uint8_t> kind;
 };
 
 struct DecisionLog {
@@ -106,6 +114,7 @@ class Run {
     [[nodiscard]] const UseLog& use() const { return use_; }
     [[nodiscard]] std::span<const Resize> resizes() const { return resizes_; }
     [[nodiscard]] const DecisionLog& decisions() const { return decisions_; }
+    [[nodiscard]] const StateLog& states() const { return states_; }
     // Core-seconds that executions which are over have had machines for.
     [[nodiscard]] double occupied() const { return occupied_.value(); }
     // Energy of a machine up to now (J).
@@ -113,8 +122,8 @@ class Run {
     // The share of its work that a running task has done, kept parts of earlier runs included.
     [[nodiscard]] double progress(TaskId task) const;
     [[nodiscard]] bool is_down(MachineId machine) const { return down_[machine] > 0; }
-    // Brings the figures of tasks that still run up to now.
-    void settle_energy();
+    // Energy charged to a task up to now (J).
+    [[nodiscard]] double energy_of(TaskId task) const;
 
     // --- changes from outside
     // ---------------------------------------------------------------------
@@ -123,13 +132,12 @@ class Run {
     void fail(MachineId machine);
     void restore(MachineId machine);
     void set_cores(MachineId machine, double cores);
-    // To start from a state: the task waits, is submitted but may not start yet, runs with so much
-    // of its work done, or is over. Those that are over come first.
-    void adopt_waiting(TaskId task, double submit, double done_share);
-    void adopt_submitted(TaskId task, double submit);
-    void adopt_running(TaskId task, std::span<const Part> parts, double submit, double start,
-                       double done_share);
-    void adopt_over(TaskId task, Status status, double submit, double start, double end);
+    // To start from a state: what is known of a task; those that are over come first. Then those
+    // that wait, may not start yet, or run, with such a share of their work done.
+    void adopt(TaskId task, const Outcome& known);
+    void adopt_waiting(TaskId task, double done_share);
+    void adopt_held(TaskId task);
+    void adopt_running(TaskId task, std::span<const Part> parts, double done_share);
     // The clock and all meters start there.
     void begin_at(double time);
 
@@ -148,6 +156,7 @@ class Run {
         double from = 0.0;        // seconds of the record that were kept from earlier
         double inside = 0.0;      // and those in the present fragment
         double factor = 1.0;      // seconds here per second of the record
+        double speed = 1.0;      // of its slowest machine
         double stretch = 1.0;     // work here per work of the record, in the same time
         double stop = never;      // when it is killed
         double length = 0.0;      // of the present fragment, here
@@ -168,6 +177,7 @@ class Run {
     void submit(TaskId task);
     void make_ready(TaskId task);
     void decide();
+    void carry_out(std::span<const Desk::Decision> made);
     [[nodiscard]] std::uint32_t make_live(TaskId task);
     void start(TaskId task);
     void begin_execution(Live& live, std::uint32_t slot);
@@ -183,6 +193,8 @@ class Run {
     void release(std::uint32_t slot);
     void interrupt(TaskId task, Reason reason, Interrupted then, std::span<const Part> parts);
     void conclude(TaskId task, Status status, double at);
+    [[nodiscard]] double effort(const Live& live, std::uint32_t slot) const;
+    [[nodiscard]] double without_checkpoints(double length) const;
     [[nodiscard]] double reached(const Live& live, std::uint32_t slot) const;
     [[nodiscard]] double kept(const Live& live, std::uint32_t slot, Interrupted then) const;
     [[nodiscard]] double work_between(TaskId task, double from, double to) const;
@@ -190,9 +202,10 @@ class Run {
     void schedule(std::uint32_t slot, double time);
     void cancel(Live& live);
     void switch_machines();
-    void set_off(MachineId machine, bool off);
+    void set_off(MachineId machine, bool off, std::uint8_t kind);
     void set_rate(Live& live, double rate);
     void note_use(MachineId machine);
+    void keep(TaskId task, double done_share);
     void log_execution(const Live& live, Reason reason, std::span<const Part> parts);
     void log_decision(const Desk::Decision& decision);
     void kill(TaskId task, std::span<const Part> parts);
@@ -211,6 +224,7 @@ class Run {
     std::uint64_t sequence_ = 0;
     std::vector<Outcome> outcomes_;
     std::vector<double> saved_;  // seconds of the record that are kept; empty: of nobody
+    std::vector<double> spent_;  // seconds of its requested time that are gone; likewise
     std::vector<std::uint32_t> missing_parents_;
     std::vector<Live> lives_;
     std::vector<std::uint32_t> free_lives_;
@@ -225,8 +239,12 @@ class Run {
     UseLog use_;
     std::vector<Resize> resizes_;
     DecisionLog decisions_;
+    StateLog states_;
     std::vector<std::uint32_t> finished_;
     std::span<const Part> vacating_;  // of a task that is off its machines already
+    std::size_t stuck_ = 0;           // steps that time has stood still for
+    std::size_t in_vain_ = 0;         // times that the policy was woken and did nothing
+    std::uint64_t last_events_ = 0;
     Sum occupied_;
     std::size_t open_ = 0;  // tasks that are not over
     double slowest_ = 1.0;  // speed of a core

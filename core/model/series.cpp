@@ -40,6 +40,7 @@ std::vector<double> power_series(const Run& run, double step, bool machines) {
     };
     const UseLog& use = run.use();
     std::vector<double> capacities;
+    capacities.reserve(all.machines.size());
     for (const MachineSpec& each : all.machines)
         capacities.push_back(each.cores * each.speed * run.values().speed_factor);
     std::span<const Resize> resizes = run.resizes();
@@ -49,8 +50,10 @@ std::vector<double> power_series(const Run& run, double step, bool machines) {
         for (; !resizes.empty() && resizes.front().place <= i; resizes = resizes.subspan(1))
             capacities[resizes.front().machine] = resizes.front().capacity;
         const bool off = std::isnan(use.used[i]);
+        const double share =
+            capacities[machine] > 0 ? use.used[i] / capacities[machine] : 0.0;
         const PowerModel& model = all.powers[all.power_of[machine]];
-        last[machine] = {use.t[i], off ? 0.0 : model.at(use.used[i] / capacities[machine])};
+        last[machine] = {use.t[i], off ? 0.0 : model.at(share)};
     }
     for (std::size_t machine = 0; machine < last.size(); ++machine) spread(machine, end);
     for (std::size_t i = 0; i < joules.size(); ++i) {

@@ -91,9 +91,9 @@ void Sharing::start(std::uint32_t slot, std::span<const Part> parts, double core
 }
 
 void Sharing::stop(std::uint32_t slot) {
-    Task& task = tasks_[slot];
+    const Task& task = tasks_[slot];
     for (const MachineId machine : task.machines)
-        for (Share& share : shares_[machine])
+        for (const Share& share : shares_[machine])
             if (share.slot == slot && !share.over && kernel_.alive(share.activity))
                 kernel_.cancel(share.activity);
 }

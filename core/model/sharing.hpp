@@ -46,6 +46,17 @@ class Sharing final : public Client {
     // Work done by what a slot has started last, and the energy charged to it since then.
     [[nodiscard]] double done(std::uint32_t slot) const;
     [[nodiscard]] double take_energy(std::uint32_t slot);
+    // Energy charged to it that was not taken, given the charge of each machine.
+    template <class Charge>
+    [[nodiscard]] double energy(std::uint32_t slot, Charge&& charge) const {
+        if (slot >= tasks_.size()) return 0.0;
+        double total = tasks_[slot].energy;
+        for (const MachineId machine : tasks_[slot].machines)
+            for (const Share& share : shares_[machine])
+                if (share.slot == slot && share.mark != never)
+                    total += share.rate * (charge(machine) - share.mark);
+        return total;
+    }
     // Capacity taken by parts of it that have ended since this was last asked.
     [[nodiscard]] double take_used(std::uint32_t slot);
 

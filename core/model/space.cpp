@@ -92,7 +92,7 @@ void Space::settle(MachineId machine) {
 
 bool Space::holds(MachineId machine, double cores, double memory, std::span<const double> amounts,
                   double share) const {
-    if (open_[machine] == 0 || cores_[machine] < cores - slack) return false;
+    if (open_[machine] == 0 || (cores > 0 && cores_[machine] < cores - slack)) return false;
     if (plain_) return true;
     if (memory > 0 && memory_[machine] < memory * (1 - slack)) return false;
     for (std::size_t r = 0; r < amounts.size(); ++r)

@@ -98,6 +98,7 @@ class Space {
 
     template <class Allowed>
     bool find_anywhere(const Needs& needs, Allowed&& allowed, std::vector<Part>& parts) const {
+        if (needs.cores <= slack) return find_without_cores(needs, allowed, parts);
         if (total_ < needs.cores - slack) return false;
         double missing = needs.cores;
         for (MachineId m = index_.next(0); m != FreeIndex::end; m = index_.next(m + 1)) {
@@ -107,8 +108,19 @@ class Space {
             missing -= given;
             if (missing <= slack) return true;
         }
-        // A task without cores is wherever there is a machine.
-        return needs.cores <= slack;
+        return false;
+    }
+
+    // A task without cores is on the first machine that has what else it needs.
+    template <class Allowed>
+    bool find_without_cores(const Needs& needs, Allowed&& allowed,
+                            std::vector<Part>& parts) const {
+        for (MachineId m = 0; m < size(); ++m) {
+            if (!holds(m, 0.0, needs.memory, needs.amounts) || !allowed(m)) continue;
+            append(parts, m, 0.0);
+            return true;
+        }
+        return false;
     }
 
     static void append(std::vector<Part>& parts, MachineId machine, double cores) {

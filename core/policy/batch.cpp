@@ -87,7 +87,8 @@ bool Batch::make_room(Desk& desk, const Waiting& task) {
     std::vector<TaskId> victims;
     const double priority = desk.request(task.task).priority;
     for (const TaskId other : desk.running())
-        if (desk.request(other).priority < priority) victims.push_back(other);
+        if (desk.phase(other) == Phase::running && desk.request(other).priority < priority)
+            victims.push_back(other);
     std::ranges::sort(victims, [&](TaskId a, TaskId b) {
         const double first = desk.request(a).priority;
         const double second = desk.request(b).priority;

@@ -58,7 +58,7 @@ class Queue {
     };
 
     [[nodiscard]] std::size_t owner(const Request& request) const {
-        return static_cast<std::size_t>((by_group_ ? request.group : request.user) + 1);
+        return static_cast<std::size_t>(by_group_ ? request.group : request.user) + 1;
     }
 
     Order order_;

@@ -11,6 +11,7 @@ import polars as pl
 from hypothesis import strategies as st
 
 import twinloop as tl
+from twinloop.trace.tables import RESOURCES
 from twinloop.workload import Workload
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="failures-")
@@ -29,6 +30,7 @@ class Task:
     requested: float | None = None
     nodes: int | None = None
     memory: float | None = None
+    gpus: float | None = None
     user: str | None = None
     queue: str | None = None
     kind: str | None = None
@@ -70,6 +72,10 @@ class Case:
             "cores": [task.cores for task in tasks],
             "nodes": pl.Series([task.nodes for task in tasks], dtype=pl.Int64),
             "memory": pl.Series([task.memory for task in tasks], dtype=pl.Float64),
+            "resources": pl.Series(
+                [task.gpus and [{"name": "gpu", "amount": task.gpus}] for task in tasks],
+                dtype=RESOURCES,
+            ),
             "work": [task.work for task in tasks],
             "limit": [task.cores * task.use for task in tasks],
             "requested_time": pl.Series([task.requested for task in tasks], dtype=pl.Float64),
@@ -142,14 +148,19 @@ _POWERS = st.one_of(
 )
 
 
+_GPUS = st.sampled_from([{"gpu": 1.0}, {"gpu": 2.0}, {}])
+
+
 @st.composite
 def machines(draw: st.DrawFn, metered: bool) -> tuple[dict[str, Any], ...]:
     limited = draw(st.booleans())
+    special = draw(st.booleans())
     return tuple(
         {
             "cores": draw(st.sampled_from([1.0, 2.0, 4.0])),
             "speed": draw(st.sampled_from([1.0, 0.5, 2.0])),
             **({"memory": draw(st.sampled_from([4.0, 8.0]))} if limited else {}),
+            **({"resources": draw(_GPUS)} if special else {}),
             **({"power": draw(_POWERS)} if metered else {}),
         }
         for _ in range(draw(st.integers(1, 4)))
@@ -168,6 +179,7 @@ _PIECES = st.lists(
 @st.composite
 def tasks(draw: st.DrawFn, *, most: int = 12) -> tuple[Task, ...]:
     demanding = draw(st.booleans())
+    special = draw(st.integers(0, 2)) == 0
     related = draw(st.booleans())
     made: list[Task] = []
     for place in range(draw(st.integers(1, most))):
@@ -185,6 +197,7 @@ def tasks(draw: st.DrawFn, *, most: int = 12) -> tuple[Task, ...]:
                 requested=None if more is None else max(0.5, length + more),
                 nodes=draw(st.sampled_from([None, 1, 2])) if demanding else None,
                 memory=draw(st.sampled_from([None, 1.0, 2.0])) if demanding else None,
+                gpus=draw(st.sampled_from([None, None, 1.0, 2.0])) if special else None,
                 user=draw(st.sampled_from(["ann", "bob", None])),
                 queue=draw(st.sampled_from([None, "low", "high"])),
                 kind=draw(st.sampled_from([None, "loud", "shy"])),
@@ -263,7 +276,10 @@ MODELS = st.fixed_dictionaries(
         "startup_overhead": st.sampled_from([0.0, 0.0, 0.5]),
         "dispatch_latency": st.sampled_from([0.0, 0.0, 0.25]),
         "release_latency": st.sampled_from([0.0, 0.0, 0.25]),
-        "decision_interval": st.sampled_from([0.0, 0.0, 2.0]),
+        # Multiples of 0.1 and of 0.7 are no binary fractions, as the other times are.
+        "decision_interval": st.sampled_from([0.0, 0.0, 0.0, 2.0, 0.1, 0.7]),
+        "effective_capacity": st.sampled_from([1.0, 1.0, 1.0, 0.5, 2.0]),
+        "sharing": st.sampled_from(["stretch", "stretch", "no-delay"]),
         "demand": st.sampled_from(["elastic", "fixed"]),
         "kill_at_requested_time": st.booleans(),
     }

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.metrics.traces import hand_made, runs
+from tests.metrics.traces import few, hand_made, runs
 from twinloop.metrics import batch_means, figures, interval, per_task
 from twinloop.trace import InputError, Trace
 
@@ -66,6 +66,7 @@ def test_batches_that_are_too_short_are_told_from_those_that_are_long_enough() -
     assert not batch_means(remembering, batches=25).independent
 
 
+@few
 @given(runs(min_tasks=4))
 def test_the_batches_of_a_trace_are_of_its_tasks_in_order(trace: Trace) -> None:
     ordered = per_task(trace).drop_nulls("wait").sort("submit", "id")["wait"].to_list()

@@ -2,9 +2,9 @@
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
-from tests.metrics.traces import hand_made, runs
+from tests.metrics.traces import few, hand_made, runs
 from twinloop.metrics import difference
 from twinloop.report.difference import difference_words
 from twinloop.trace import InputError, Manifest, Trace
@@ -100,6 +100,7 @@ def test_two_tasks_of_one_name_cannot_be_matched() -> None:
         difference(hand_made(), twice)
 
 
+@few
 @given(runs())
 def test_a_run_does_not_differ_from_itself(trace: Trace) -> None:
     found = difference(trace, trace)
@@ -111,7 +112,7 @@ def test_a_run_does_not_differ_from_itself(trace: Trace) -> None:
     assert found.starts.height == found.gains.height == found.losses.height == 0
 
 
-@settings(max_examples=40)  # each compares whole runs
+@few
 @given(runs(), runs())
 def test_the_difference_the_other_way_is_the_opposite(a: Trace, b: Trace) -> None:
     # A task has one user, whichever run it is in.
@@ -128,7 +129,7 @@ def test_the_difference_the_other_way_is_the_opposite(a: Trace, b: Trace) -> Non
     assert difference_words(there)
 
 
-@settings(max_examples=40)  # each compares whole runs
+@few
 @given(runs(), runs())
 def test_starts_are_counted_as_one_would_by_hand(a: Trace, b: Trace) -> None:
     def starts(trace: Trace) -> dict[str, float]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import twinloop as tl
-from tests.metrics.traces import hand_made, runs
+from tests.metrics.traces import few, hand_made, runs
 from twinloop.metrics import FIGURES, Distribution, cores_in_use, figures, per_task
 from twinloop.scenario import Prices
 from twinloop.trace import InputError, Manifest, Trace, TwinloopError
@@ -214,6 +214,7 @@ def test_every_figure_stands_in_the_documentation() -> None:
     assert "\n".join(["| figure | unit | meaning |", "|---|---|---|", *rows]) in page.read_text()
 
 
+@few
 @given(runs(), st.randoms(use_true_random=False))
 def test_the_order_of_rows_changes_nothing(trace: Trace, random: object) -> None:
     def shuffled(frame: pl.DataFrame) -> pl.DataFrame:
@@ -263,6 +264,7 @@ def test_utilisation_is_at_most_one_where_no_core_is_held_twice(trace: Trace) ->
         assert 0 <= found.busy_nodes <= 3
 
 
+@few
 @given(runs())
 def test_statuses_add_up_and_far_cuts_cut_nothing(trace: Trace) -> None:
     found = figures(trace)
@@ -270,6 +272,7 @@ def test_statuses_add_up_and_far_cuts_cut_nothing(trace: Trace) -> None:
     assert figures(trace, until=1e9).to_dict() == found.to_dict()
 
 
+@few
 @given(runs(min_tasks=1), st.integers(1, 400).map(lambda n: n / 4))
 def test_warm_up_and_what_is_before_it_divide_the_tasks(trace: Trace, at: float) -> None:
     whole, head, tail = figures(trace), figures(trace, until=at), figures(trace, warm_up=at)

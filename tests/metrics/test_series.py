@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.metrics.traces import hand_made, runs
+from tests.metrics.traces import few, hand_made, runs
 from twinloop.metrics import (
     busy_cores,
     busy_nodes,
@@ -45,13 +45,15 @@ def test_the_area_of_the_cores_in_use_is_the_core_seconds(trace: Trace) -> None:
 def test_cores_in_use_are_those_of_the_placements_that_run(
     trace: Trace, moments: list[float]
 ) -> None:
-    curve = cores_in_use(trace)
+    curve = cores_in_use(trace).rows()
+    rows = trace.placements.select("cores", "start", "end").rows()
     for moment in moments:
-        running = trace.placements.filter((pl.col("start") <= moment) & (pl.col("end") > moment))
-        shown = curve.filter(pl.col("t") <= moment)["cores"].to_list()
-        assert (shown[-1] if shown else 0.0) == running["cores"].sum()
+        shown = [cores for t, cores in curve if t <= moment]
+        running = [cores for cores, start, end in rows if start <= moment < end]
+        assert (shown[-1] if shown else 0.0) == sum(running)
 
 
+@few
 @given(runs(), st.none() | st.sampled_from([0.25, 7.0, 1000.0]))
 def test_counts_end_with_all_tasks(trace: Trace, bin: float | None) -> None:
     tasks = per_task(trace)
@@ -69,8 +71,10 @@ def test_counts_end_with_all_tasks(trace: Trace, bin: float | None) -> None:
 @given(runs(), st.sampled_from([0.25, 7.0]))
 def test_bins_agree_with_the_events_at_their_ends(trace: Trace, bin: float) -> None:
     events = terminations(trace)
-    for t, _, total in terminations(trace, bin).iter_rows():
-        assert total == events.filter(pl.col("t") <= t)["count"].sum()
+    t, count = events["t"].to_numpy(), events["count"].to_numpy()
+    binned = terminations(trace, bin)
+    expected = [count[t <= end].sum() for end in binned["t"].to_numpy()]
+    assert binned["total"].to_list() == expected
 
 
 @given(runs(min_tasks=1), st.tuples(st.integers(0, 300), st.integers(1, 300)))

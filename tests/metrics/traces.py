@@ -3,12 +3,32 @@
 from typing import Any
 
 import polars as pl
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from twinloop.trace import Trace
 
+#: For laws that take the figures of several runs.
+few = settings(max_examples=settings.default.max_examples * 2 // 5)
+
 QUARTERS = st.integers(0, 400).map(lambda n: n / 4)  # sums of these are exact
 STATUSES = st.sampled_from(["completed", "completed", "completed", "failed", "killed", None])
+# Made once: thousands of strategies are drawn from for every trace.
+_COMPLETE = st.fixed_dictionaries(
+    {
+        "user": st.sampled_from(["ann", "bob", None]),
+        "submit_recorded": QUARTERS,
+        "late": QUARTERS,
+        "deadline": st.none() | QUARTERS,
+        "status": STATUSES,
+    }
+)
+_REJECTED = st.integers(0, 5).map(lambda n: n == 0)
+_ATTEMPT = st.tuples(
+    QUARTERS, QUARTERS, st.dictionaries(st.sampled_from("xyz"), st.integers(1, 4), min_size=1)
+)
+_ATTEMPTS = st.lists(_ATTEMPT, min_size=1, max_size=2)
+_SCHEMAS = {table: getattr(Trace(), table).schema for table in ("tasks", "placements")}
 
 
 @st.composite
@@ -16,41 +36,32 @@ def runs(draw: st.DrawFn, min_tasks: int = 0) -> Trace:
     """Tasks that ran on up to three machines, some twice, and some that were rejected."""
     tasks: list[dict[str, Any]] = []
     placements: list[dict[str, Any]] = []
-    for number in range(draw(st.integers(min_tasks, 12))):
-        name, recorded = f"t{number}", draw(QUARTERS)
-        task = {
-            "id": name,
-            "user": draw(st.sampled_from(["ann", "bob", None])),
-            "submit_recorded": recorded,
-            "submit": recorded + draw(QUARTERS),
-            "deadline": draw(st.none() | QUARTERS),
-            "status": draw(STATUSES),
-        }
-        if number >= min_tasks and draw(st.integers(0, 5)) == 0:
-            tasks.append(task | {"status": "rejected"})
-            continue
+    for number in range(draw(st.integers(min_tasks, 8))):
+        task = {"id": f"t{number}", **draw(_COMPLETE)}
+        at = task["submit"] = task["submit_recorded"] + task.pop("late")
         tasks.append(task)
-        at = task["submit"]
-        for attempt in range(draw(st.integers(1, 2))):
-            start = at + draw(QUARTERS)
-            at = start + draw(QUARTERS)
-            for machine in draw(st.sets(st.sampled_from("xyz"), min_size=1)):
-                placements.append(
-                    {
-                        "task": name,
-                        "attempt": attempt,
-                        "machine": machine,
-                        "cores": float(draw(st.integers(1, 4))),
-                        "start": start,
-                        "end": at,
-                    }
-                )
+        if number >= min_tasks and draw(_REJECTED):
+            task["status"] = "rejected"
+            continue
+        for attempt, (wait, length, held) in enumerate(draw(_ATTEMPTS)):
+            start = at + wait
+            at = start + length
+            placements += [
+                {
+                    "task": task["id"],
+                    "attempt": attempt,
+                    "machine": machine,
+                    "cores": float(cores),
+                    "start": start,
+                    "end": at,
+                }
+                for machine, cores in held.items()
+            ]
     return Trace(tasks=frame("tasks", tasks), placements=frame("placements", placements))
 
 
 def frame(table: str, rows: list[dict[str, Any]]) -> pl.DataFrame:
-    empty: pl.DataFrame = getattr(Trace(), table)
-    return pl.DataFrame(rows, schema=empty.schema) if rows else empty
+    return pl.DataFrame(rows, schema=_SCHEMAS[table])
 
 
 def hand_made() -> Trace:

@@ -100,6 +100,32 @@ def test_last_forgets_a_long_job_that_max_remembers():
     assert as_lists(find_sessions(log(rows), by="max", threshold=10)) == [[0, 1, 2]]
 
 
+def test_a_job_that_nobody_has_run_takes_as_long_as_its_work():
+    # Work over limit, the length of the fragments (not their work over their highest rate), and
+    # the recorded run time where there is one.
+    workload = Workload(
+        tasks=pl.DataFrame(
+            {
+                "id": ["1", "2", "3"],
+                "user": ["ann"] * 3,
+                "submit": [0.0, 100.0, 200.0],
+                "cores": [2.0] * 3,
+                "work": [60.0, None, 60.0],
+                "limit": [2.0, None, 2.0],
+                "run_time": [None, None, 45.0],
+            }
+        ),
+        fragments=pl.DataFrame(
+            {"task": ["2", "2"], "duration": [10.0, 30.0], "rate": [2.0, 0.5]}
+        ),
+    )
+    found = find_sessions(workload, by="max", threshold=60)
+    assert found.end.tolist() == [30.0, 140.0, 245.0]
+    assert as_lists(found) == [[0], [1], [2]]
+    assert as_lists(find_sessions(workload, by="max", threshold=61)) == [[0], [1, 2]]
+    assert [(n.kind, n.count) for n in found.cleaned] == [("assumed", 3)]
+
+
 def test_what_the_record_does_not_say_is_counted():
     tasks = pl.DataFrame(
         {

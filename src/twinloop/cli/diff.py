@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -12,7 +12,7 @@ from rich.table import Table
 from twinloop.cli.output import Json, out, print_json, speaking, working
 from twinloop.cli.reading import Strict, read_trace
 from twinloop.metrics import Difference, difference
-from twinloop.report.difference import amount, difference_words, percent
+from twinloop.report.difference import amounts, difference_words, relative, unlike
 
 _RUN = "A log or a trace, as `twinloop inspect` takes it: a folder that a run wrote, SWF, ..."
 
@@ -51,26 +51,17 @@ def _show(a: Path, b: Path, found: Difference) -> None:
     out.print(f"[bold]B[/]  {escape(str(b))}", soft_wrap=True)
     out.print()
     out.print(difference_words(found), markup=False, soft_wrap=True)
-    out.print()
-    out.print(_figures(found))
+    if rows := list(unlike(found)):
+        out.print()
+        out.print(_figures(rows))
 
 
-def _figures(found: Difference) -> Table:
+def _figures(rows: list[dict[str, Any]]) -> Table:
     table = Table("", "A", "B", "change", "", box=None, pad_edge=False)
     table.columns[0].no_wrap = True
     for column in table.columns[1:]:
         column.justify = "right"
-    for row in found.figures.iter_rows(named=True):
-        if _same(row["a"], row["b"]):
-            continue
-        unit = row["unit"]
-        cells = [amount(row[name], unit) for name in ("a", "b", "change")]
-        table.add_row(row["figure"], *cells, percent(row["relative"]))
+    for row in rows:
+        cells = amounts([row[name] for name in ("a", "b", "change")], row["unit"])
+        table.add_row(row["figure"], *cells, relative(row["a"], row["b"]))
     return table
-
-
-def _same(a: float | None, b: float | None) -> bool:
-    """Whether there is no more between two figures than rounding."""
-    if a is None or b is None:
-        return a is b
-    return abs(a - b) <= 1e-12 * max(abs(a), abs(b))

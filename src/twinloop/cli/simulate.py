@@ -124,6 +124,8 @@ def simulate(
             pairs(set_, "--set"),
         )
         inputs = [Path(path) for path in (scenario, made.workload.path) if path is not None]
+        if picture is not None and picture.suffix.lower() not in (".html", ".htm"):
+            raise InputError("the page is HTML", file=picture, remedy="call it run.html")
         for target in (output, picture):
             if target is not None:
                 refuse_existing(target, overwrite, *inputs)
@@ -138,6 +140,8 @@ def simulate(
                 power_per_node=power_per_node,
                 progress=progress,
             )
+        if power_step is not None and not trace.power.height:
+            err.print("no host has a power model: there is no power to say anything of")
         with working("counting"):
             found, trace = _figures(made, trace, warm_up)
         if output is not None:
@@ -232,9 +236,11 @@ def _show(trace: Trace, found: Figures, total: float) -> None:
     machines, cores = words.count(run["machines"], "machine"), words.number(run["cores"])
     out.print(f"[bold]{escape(run['policy'])}[/] on {machines} with {cores} cores")
     for name, said in key_figures(found):
+        if name == "tasks" and run["skipped"]:
+            said = f"{found.tasks + run['skipped']:,}, {run['skipped']:,} of which cannot be run"
         out.print(f"  {name:22} {said}", highlight=False)
-    if run["skipped"]:
-        out.print(f"  {'skipped':22} {run['skipped']:,} records that cannot be run")
+    if found.left_out:
+        out.print(f"  {'left out':22} {words.count(found.left_out, 'task')} of the warm-up")
     if trace.placements.height:
         out.print()
         out.print(run_chart(trace, width=min(100, out.width - 2)), markup=False)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from twinloop._core import KPI_NAMES, ClusterRun, Dispatcher, NativePolicy, Problem, run_many
 from twinloop.engine import tasks
+from twinloop.engine.blame import blaming
 from twinloop.engine.machines import Machines
 from twinloop.engine.many import Many
 from twinloop.policy import AnyPolicy, BuiltIn
@@ -24,6 +25,7 @@ from twinloop.trace.errors import InputError
 from twinloop.trace.trace import counted
 from twinloop.workload import Workload
 from twinloop.workload.fragments import rows_of
+from twinloop.workload.notes import note
 
 
 class Compiled:
@@ -73,6 +75,7 @@ class Compiled:
             resources=resources,
         )
         told = tasks.columns(self.workload, arrays, platform, queues, kinds, clocks=clocks)
+        told["requested_time"] = self.requested = self._requested()
         self.problem = Problem(
             self.machines.columns(resources, arrays.user.names, queues),
             told,
@@ -80,19 +83,73 @@ class Compiled:
             self.names,
         )
         self._native = NativePolicy(native) if native else self.policy
-        over = tasks.over_limits(arrays, platform, told["queue"])
         #: Which tasks can never run here.
-        self.rejected = np.asarray(self.problem.impossible(self._native) | over, dtype=np.uint8)
+        self.rejected = self._rejections(told["queue"])
         self.problem.set_rejected(self.rejected)
+        self._note_names(told["queue"])
         if scenario.source.sessions is not None:
             self._set_sessions()
-        self.downs = self._downs()
+        self._set_downs(self._horizon(self.values()))
+
+    def _rejections(self, queue: Any) -> Any:
+        """Who can never run: by the limits of a queue, by size, or because a parent cannot."""
+        arrays, platform = self.arrays, self.machines.platform
+        over = tasks.over_limits(arrays, platform, queue, self.requested) != 0
+        large = self.problem.impossible(self._native, self.scenario.model.effective_capacity) != 0
+        mask = over | large
+        after = tasks.with_descendants(arrays, mask)
+        for what, rows in (
+            ("tasks rejected: they ask for more than their queue gives", over),
+            ("tasks rejected: they fit on no machine that they may use", large & ~over),
+            ("tasks rejected: a task that they depend on was", after & ~mask),
+        ):
+            self.cleaned += (note("noticed", what, arrays.ids.filter(pl.Series(rows))),)
+        return after.astype(np.uint8)
+
+    def _note_names(self, queue: Any) -> None:
+        """Names that mean nothing to the platform are easily a slip."""
+        platform, arrays = self.machines.platform, self.arrays
+        if platform.queues:
+            strange = pl.Series((queue < 0) | (queue >= len(platform.queues)))
+            what = "tasks of no queue of the platform: no limits hold for them"
+            self.cleaned += (note("noticed", what, arrays.ids.filter(strange)),)
+        absent = [
+            name for each in platform.reservations for name in each.users
+            if name not in arrays.user.names
+        ]  # fmt: skip
+        what = "users with a reservation who are not in the workload"
+        self.cleaned += (note("noticed", what, pl.Series(absent, dtype=pl.String)),)
+        self.cleaned = tuple(each for each in self.cleaned if each.count)
+
+    def _set_downs(self, horizon: float) -> None:
+        self.horizon = horizon
+        self.downs = self._downs(horizon)
         rows = rows_of(self.machines.nodes["node"], self.downs["node"])
         self.problem.set_downs(
             rows,
             self.downs["start"].to_numpy(),
             self.downs["end"].fill_null(np.inf).to_numpy(),
         )
+
+    def outran(self, now: float) -> bool:
+        """Whether a run went on for longer than failures were drawn for; then more are, twice as far.
+
+        What was drawn stays, so that the run comes out as if all had been drawn at once.
+        """
+        failures = self.scenario.failures
+        if failures is None or failures.trace is not None or now <= self.horizon:
+            return False
+        self._set_downs(2.0 * now)
+        return True
+
+    def _requested(self) -> Any:
+        """The time that was requested for each task; NaN: nobody requested any."""
+        asked = self.workload.tasks["requested_time"]
+        if self.trace is not None:
+            said = self.trace.tasks["requested_time"]
+            known = rows_of(self.trace.tasks["id"], self.arrays.ids)
+            asked = said.gather(known)
+        return asked.fill_null(np.nan).to_numpy()
 
     def _options(self, contention: dict[str, Any], native: Mapping[str, Any]) -> dict[str, Any]:
         model, failures = self.scenario.model, self.scenario.failures
@@ -117,7 +174,7 @@ class Compiled:
         self.cleaned += tuple(graphs.cleaned)
         self.problem.set_sessions(tasks.session_columns(graphs, kept[graphs.partition.jobs]))
 
-    def _downs(self) -> pl.DataFrame:
+    def _downs(self, horizon: float) -> pl.DataFrame:
         """The periods in which machines are not there: node, start, end, state."""
         platform, failures = self.machines.platform, self.scenario.failures
         parts = [
@@ -128,21 +185,22 @@ class Compiled:
         ]
         if failures is not None:
             found = failure_intervals(
-                failures, self.names.machines, self._horizon(), self.scenario.seed
+                failures, self.names.machines, horizon, self.scenario.seed
             )
             parts.append(found.select("node", "start", "end", state=pl.lit("down")))
         schema = {"node": pl.String, "start": pl.Float64, "end": pl.Float64, "state": pl.String}
         return pl.concat([pl.DataFrame(schema=schema), *parts])
 
-    def _horizon(self) -> float:
-        """A time at which everything should long be over."""
+    def _horizon(self, values: Any) -> float:
+        """A time at which everything should be over with these values of the model."""
         arrays = self.arrays
         if not len(arrays):
             return 0.0
         busy = float((arrays.requested_time * arrays.cores).sum())
         longest = float(arrays.requested_time.max())
-        span = float(arrays.submit.max())
-        return 2.0 * (span + 10.0 * longest + 4.0 * busy / self.machines.platform.total_cores)
+        slower = max(1.0, values[1]) / min(1.0, values[0] * float(self.machines.speed.min()))
+        length = longest + busy / self.machines.platform.total_cores
+        return float(arrays.submit.max() + 4.0 * slower * length)
 
     # --- running ---------------------------------------------------------------------------------
 
@@ -157,8 +215,11 @@ class Compiled:
                     remedy=f"one of: {', '.join(MODEL_VALUES)}",
                 )
             own = dict(zip(MODEL_VALUES, self.scenario.model.values(), strict=True))
-            return np.array(list({**own, **(changed or {})}.values()), dtype=np.float64)
-        return np.ascontiguousarray(changed, dtype=np.float64)
+            values = np.array(list({**own, **(changed or {})}.values()), dtype=np.float64)
+        else:
+            values = np.ascontiguousarray(changed, dtype=np.float64)
+        _check_values(values.reshape(1, -1), "values")
+        return values
 
     def start(
         self,
@@ -184,11 +245,13 @@ class Compiled:
 
         The names and definitions are those of `twinloop.metrics`.
         """
-        run = self.start(values)
-        while run.run_on():
-            pass
-        figures: dict[str, float] = run.kpis()
-        return figures
+        while True:
+            run = self.start(values)
+            with blaming(self.policy, run):
+                while run.run_on():
+                    pass
+            if not self.outran(run.now):
+                return run.kpis()
 
     def dispatcher(self) -> Dispatcher:
         """The policy at a desk without a simulator: for whoever runs these tasks for real.
@@ -232,12 +295,11 @@ class Compiled:
                     f"{name!r} is no output", field="outputs", remedy=f"one of: {', '.join(known)}"
                 )
         rows = np.ascontiguousarray(matrix, dtype=np.float64)
-        if rows.ndim != 2 or rows.shape[1] != len(MODEL_VALUES):
-            raise InputError(
-                f"must have a row per run and {len(MODEL_VALUES)} columns, not {rows.shape}",
-                field="matrix",
-                remedy=f"the columns are {', '.join(MODEL_VALUES)}",
-            )
+        _check_values(rows, "matrix")
+        if threads is not None and threads < 1:
+            raise InputError(f"must be at least 1, not {threads}", field="threads")
+        if len(rows) and self.scenario.failures is not None:
+            self._set_downs(max(self.horizon, *(self._horizon(row) for row in rows)))
         times = "starts" in outputs or "ends" in outputs
         found = run_many(
             self.problem,
@@ -260,6 +322,25 @@ def _workload(given: Trace | Workload, scenario: Scenario) -> Workload:
     reference = given.manifest.reference_mhz or (max(clocks) if clocks else None)
     missing = scenario.workload.missing
     return Workload.from_trace(given, missing=missing, reference_mhz=reference)
+
+
+def _check_values(rows: Any, field: str) -> None:
+    """Values that a Model could not have are an error."""
+    if rows.ndim != 2 or rows.shape[1] != len(MODEL_VALUES):
+        raise InputError(
+            f"must have a row per run and {len(MODEL_VALUES)} columns, not {rows.shape}",
+            field=field,
+            remedy=f"the columns are {', '.join(MODEL_VALUES)}",
+        )
+    for column, name in enumerate(MODEL_VALUES):
+        values = rows[:, column]
+        positive = name in ("speed_factor", "service_factor", "effective_capacity")
+        wrong = ~(np.isfinite(values) & ((values > 0) if positive else (values >= 0)))
+        if wrong.any():
+            must = "positive" if positive else "not negative"
+            raise InputError(
+                f"{name} must be finite and {must}, not {values[wrong][0]}", field=field
+            )
 
 
 def _pairs(value: Any) -> Sequence[tuple[str, float]]:

@@ -9,8 +9,9 @@ import polars as pl
 
 from twinloop._core import ClusterRun
 from twinloop.engine.compiled import Compiled
-from twinloop.trace import Manifest, Trace
+from twinloop.trace import Cleaning, Manifest, Trace
 from twinloop.workload.fragments import rows_of
+from twinloop.workload.notes import note
 
 #: The statuses and reasons as the core numbers them.
 STATUSES: Final = (None, "completed", "rejected", "killed", "failed", "lost")
@@ -29,7 +30,7 @@ def as_trace(
         "tasks": _tasks(compiled, ended, metered=bool(compiled_powers(compiled))),
         "placements": _placements(compiled, run),
         "nodes": compiled.machines.nodes,
-        "node_states": compiled.downs.filter(pl.col("start") <= run.now),
+        "node_states": _states(compiled, run),
         "decisions": _decisions(compiled, run),
     }
     facts = _facts(compiled, run, wall)
@@ -43,10 +44,38 @@ def as_trace(
         epoch_ms=source.epoch_ms,
         seed=compiled.scenario.seed,
         reference_mhz=compiled.workload.reference_mhz,
-        cleaned=(*source.cleaned, *compiled.cleaned),
+        cleaned=(*source.cleaned, *compiled.cleaned, *_unserved(compiled, ended)),
         facts={"run": facts, "mode": "replay", "injected": list(compiled.workload.injected)},
     )
     return Trace(manifest=manifest, **tables)
+
+
+def _unserved(compiled: Compiled, ended: dict[str, Any]) -> tuple[Cleaning, ...]:
+    """A note of the tasks that nobody ever started."""
+    waited = ~np.isnan(ended["ready"]) & (ended["attempts"] == 0)
+    left = pl.Series(waited & (ended["status"] == STATUSES.index("failed")))
+    what = "tasks that still waited when nothing was left to happen: they failed"
+    ids = compiled.arrays.ids
+    found = note("noticed", what, ids.filter(left[: ids.len()]))
+    return (found,) if found.count else ()
+
+
+def _states(compiled: Compiled, run: ClusterRun) -> pl.DataFrame:
+    """The periods in which machines were not there, or were off."""
+    log = run.states()
+    names = pl.Series(compiled.names.machines, dtype=pl.String)
+    found = pl.DataFrame(
+        {
+            "node": names.gather(log["machine"].astype(np.int64)),
+            "start": log["start"],
+            "end": pl.Series(log["end"]).fill_nan(None),
+            "kind": pl.Series(["down", "off"]).gather(log["kind"].astype(np.int64)),
+        }
+    )
+    planned = compiled.downs.select("node", "start", "state").unique(["node", "start"])
+    return found.join(planned, on=["node", "start"], how="left", maintain_order="left").select(
+        "node", "start", "end", state=pl.coalesce("state", "kind")
+    )
 
 
 def compiled_powers(compiled: Compiled) -> list[Any]:
@@ -68,23 +97,17 @@ def _tasks(compiled: Compiled, ended: dict[str, Any], *, metered: bool) -> pl.Da
         pl.Series("submit", ended["submit"]).fill_nan(None),
         pl.Series("ready", ended["ready"]).fill_nan(None),
         pl.Series("requested_cores", arrays.cores),
-        pl.Series("requested_time", arrays.requested_time),
+        pl.Series("requested_time", compiled.requested).fill_nan(None),
         pl.Series("run_time", ended["end"] - ended["last_start"]).fill_nan(None),
         pl.Series("status", np.array(STATUSES, dtype=object)[ended["status"]], dtype=pl.String),
         pl.Series("energy", ended["energy"])
         if metered
         else pl.lit(None, dtype=pl.Float64).alias("energy"),
-        pl.when(ran).then(pl.Series("used", _cpu_time(compiled, ended))).alias("cpu_time"),
+        pl.when(ran).then(pl.Series("used", ended["used"])).alias("cpu_time"),
         pl.lit(None, dtype=pl.Int64).alias("exit_code"),
         pl.lit(None, dtype=pl.Int64).alias("pid"),
         pl.lit(None, dtype=pl.Float64).alias("memory_used"),
     )
-
-
-def _cpu_time(compiled: Compiled, ended: dict[str, Any]) -> Any:
-    """Seconds of a core of the platform; where these differ, of the slowest."""
-    speed = compiled.machines.speed.min() * compiled.scenario.model.speed_factor
-    return ended["used"] / speed
 
 
 def _placements(compiled: Compiled, run: ClusterRun) -> pl.DataFrame:

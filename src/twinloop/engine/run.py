@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import perf_counter
 
+from twinloop.engine.blame import blaming
 from twinloop.engine.compiled import Compiled
 from twinloop.engine.outcome import as_trace, compiled_powers
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
-from twinloop.trace.errors import TwinloopError
+from twinloop.trace.errors import InputError, TwinloopError
 
 
 def simulate(
@@ -47,10 +48,18 @@ def simulate(
                 f"simulate wants a Scenario, not a {kind}: twinloop.load(...) reads one"
             )
         compiled = Compiled(scenario, allow_code=allow_code)
+    if power_step is not None and not (0 < power_step < float("inf")):
+        raise InputError(f"must be a positive number of seconds, not {power_step}", field="power_step")
     began = perf_counter()
-    run = compiled.start(placements=True, use=bool(compiled_powers(compiled)), decisions=decisions)
-    while run.run_on():
-        if progress is not None:
-            progress(run.events, run.now)
+    while True:
+        run = compiled.start(
+            placements=True, use=bool(compiled_powers(compiled)), decisions=decisions
+        )
+        with blaming(compiled.policy, run):
+            while run.run_on():
+                if progress is not None:
+                    progress(run.events, run.now)
+        if not compiled.outran(run.now):
+            break
     wall = perf_counter() - began
     return as_trace(compiled, run, wall=wall, step=power_step, per_node=power_per_node)

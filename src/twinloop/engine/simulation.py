@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from twinloop._core import ClusterRun, View
+from twinloop.engine.blame import blaming
 from twinloop.engine.compiled import Compiled
 from twinloop.engine.outcome import STATUSES, as_trace, compiled_powers
 from twinloop.engine.state import State, adopt
@@ -72,7 +73,8 @@ class Simulation:
 
     def step(self) -> bool:
         """All that happens at the next instant, the decisions included; False: nothing is left."""
-        return self._run.step()
+        with blaming(self._compiled.policy, self._run):
+            return self._run.step()
 
     def run_until(self, time: float) -> None:
         """All up to and including this time, at which the clock then stands."""
@@ -80,12 +82,14 @@ class Simulation:
             raise InputError(
                 f"must be a finite time from {self.now} s on, not {time}", field="time"
             )
-        self._run.run_until(float(time))
+        with blaming(self._compiled.policy, self._run):
+            self._run.run_until(float(time))
 
     def run(self) -> pl.DataFrame:
         """To the end; returns `tasks`."""
-        while self._run.run_on():
-            pass
+        with blaming(self._compiled.policy, self._run):
+            while self._run.run_on():
+                pass
         return self.tasks
 
     # --- looking -----------------------------------------------------------------------------------
@@ -198,6 +202,8 @@ class Simulation:
         for field, value in {**amounts, "submit": time, **(resources or {})}.items():
             if not 0 <= value < float("inf"):
                 raise InputError(f"{value} is not possible", field=f"task {id!r}: {field}")
+        if not cores > 0:
+            raise InputError("a task needs some core, or a part of one", field=f"task {id!r}: cores")
         if (self._ids() == id).any():
             raise InputError("is the name of another task", field=f"task {id!r}")
         names, given = self._compiled.names, dict(resources or {})
@@ -205,6 +211,7 @@ class Simulation:
         unknown = [name for name in given if name not in names.resources]
         if unknown:
             raise InputError(f"no task knows the resource {unknown[0]!r}", field=f"task {id!r}")
+        self._within_limits(id, queue, cores, nodes, memory, requested_time)
         self._run.inject(
             submit=time,
             cores=float(cores),
@@ -222,15 +229,49 @@ class Simulation:
         )
         self._injected.append({"id": id})
 
+    def _within_limits(
+        self,
+        id: str,
+        queue: str | None,
+        cores: float,
+        nodes: int,
+        memory: float,
+        requested_time: float | None,
+    ) -> None:
+        for rule in self._compiled.machines.platform.queues:
+            for name, asked in (
+                ("max_cores", cores),
+                ("max_nodes", nodes),
+                ("max_memory", memory),
+                ("max_time", requested_time),
+            ):
+                limit = getattr(rule, name)
+                if rule.name == queue and None not in (limit, asked) and asked > limit:
+                    raise InputError(
+                        f"asks for more than the queue gives: {name} is {limit:g}",
+                        field=f"task {id!r}",
+                    )
+
     def set_cores(self, machine: str, cores: float) -> None:
         """From now on the machine has so many cores; what runs there goes on."""
         if not 0 <= cores < float("inf"):
             raise InputError(f"{cores} is no number of cores", field=f"machine {machine!r}")
-        self._run.set_cores(self._machine(machine), float(cores))
+        place, view = self._machine(machine), self.view
+        held = float(view.capacity[place] - view.free_cores[place])
+        if not self._run.is_down(place) and cores < held - 1e-9:
+            raise InputError(
+                f"tasks hold {held:g} cores there",
+                field=f"machine {machine!r}",
+                remedy="wait for them, or fail the machine",
+            )
+        self._run.set_cores(place, float(cores))
 
     def fail(self, machine: str) -> None:
         """The machine fails; its tasks are interrupted, as the scenario's `failures` say."""
-        self._run.fail(self._machine(machine))
+        place = self._machine(machine)
+        if self._run.is_down(place):
+            raise InputError("is down already", field=f"machine {machine!r}")
+        self._run.fail(place)
 
     def restore(self, machine: str) -> None:
         """A machine that is down comes back."""

@@ -73,7 +73,9 @@ def queue_names(arrays: WorkloadArrays, platform: Platform) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*own, *arrays.queue.names]))
 
 
-def over_limits(arrays: WorkloadArrays, platform: Platform, queue: Any) -> NDArray[np.uint8]:
+def over_limits(
+    arrays: WorkloadArrays, platform: Platform, queue: Any, requested: Any
+) -> NDArray[np.uint8]:
     """Which tasks ask for more than their queue gives to anybody."""
     over = np.zeros(len(arrays), dtype=bool)
     for place, rule in enumerate(platform.queues):
@@ -81,11 +83,23 @@ def over_limits(arrays: WorkloadArrays, platform: Platform, queue: Any) -> NDArr
             (rule.max_cores, arrays.cores),
             (rule.max_nodes, arrays.nodes),
             (rule.max_memory, arrays.memory),
-            (rule.max_time, arrays.requested_time),
+            (rule.max_time, requested),
         ):
             if limit is not None:
                 over |= (queue == place) & (asked > limit)
     return over.astype(np.uint8)
+
+
+def with_descendants(arrays: WorkloadArrays, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The tasks of the mask, and all that depend on them, however indirectly."""
+    child = np.repeat(np.arange(len(arrays)), np.diff(arrays.parent_offsets))
+    found = mask.copy()
+    while True:
+        more = found.copy()
+        more[child[found[arrays.parents]]] = True
+        if (more == found).all():
+            return found
+        found = more
 
 
 def session_columns(graphs: SessionGraphs, rows: NDArray[np.int64]) -> dict[str, Any]:

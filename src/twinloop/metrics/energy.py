@@ -94,7 +94,9 @@ def carbon(
 ) -> float | None:
     """The carbon of the energy between two moments, in g of CO2 equivalent; None without power.
 
-    Exact: each window of the power table is weighed with the mean intensity during it.
+    The energy of each window of the power table is weighed with the mean intensity during it.
+    That is exact where the power is constant within each window, or the intensity is; a window
+    in which both change counts as if its power had been its mean all the time.
 
     Args:
         trace: Any trace with a power table.

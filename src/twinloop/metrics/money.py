@@ -13,16 +13,18 @@ from twinloop.trace.trace import Trace, required
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The price of a run, in the currency of the prices: of the cores held, of the energy, of both.
+    """The price of a run: of the cores held, of the energy, of both.
 
     None where something has a price and is not known.
 
-    >>> Cost(cores=2.0, energy=0.5).total
+    >>> Cost(cores=2.0, energy=0.5, currency="EUR").total
     2.5
     """
 
     cores: float | None
     energy: float | None
+    #: The currency of the prices.
+    currency: str
 
     @property
     def total(self) -> float | None:
@@ -50,7 +52,9 @@ def priced(prices: Prices, core_seconds: float | None, joules: float | None) -> 
     0.6
     """
     return Cost(
-        _price(prices.core_hour, core_seconds, 3600), _price(prices.kwh, joules, JOULES_PER_KWH)
+        _price(prices.core_hour, core_seconds, 3600),
+        _price(prices.kwh, joules, JOULES_PER_KWH),
+        prices.currency,
     )
 
 

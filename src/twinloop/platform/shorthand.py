@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from twinloop.platform.quantities import FREQUENCY, MEMORY
+from twinloop.platform.quantities import FREQUENCY, MEMORY, plain
 from twinloop.trace.errors import InputError
 
-_SHORTHAND = re.compile(r"\s*([0-9]{1,7})\s*x\s*([0-9.]{1,16})\s*(?:@([^/]*))?(?:/(.*))?")
+#: As many as a group of hosts can have.
+_MOST_NODES: Final = 1_000_000
 
-#: The same for a JSON Schema.
+# Any number of nodes: one that is too large is a wrong shorthand, not the name of a file.
+_SHORTHAND = re.compile(r"\s*([0-9]{1,60})\s*x\s*([0-9.]{1,16})\s*(?:@([^/]*))?(?:/(.*))?")
+
+#: What a JSON Schema lets pass.
 PATTERN: Final = r"^\s*[0-9]{1,7}\s*x\s*[0-9.]{1,16}\s*(@[^/]*)?(/.*)?$"
 
 
@@ -28,12 +32,34 @@ def expanded(text: str) -> dict[str, Any]:
         )
     count, cores, clock, memory = match.groups()
     host: dict[str, Any] = {"count": int(count)}
-    try:
-        host["cores"] = float(cores)
-    except ValueError:
-        raise InputError(f"'{cores}' is no number of cores") from None
-    if clock is not None:
-        host["mhz"] = FREQUENCY.read(clock)
-    if memory is not None:
-        host["memory"] = MEMORY.read(memory)
+    if host["count"] < 1:
+        raise _wrong("number of nodes", text, "must be at least 1, not 0")
+    if host["count"] > _MOST_NODES:
+        raise _wrong(
+            "number of nodes", text, f"too many nodes, at most {_MOST_NODES:,} are allowed"
+        )
+    for name, part, written, read in (
+        ("cores", "number of cores", cores, _number),
+        ("mhz", "clock", clock, FREQUENCY.read),
+        ("memory", "memory", memory, MEMORY.read),
+    ):
+        if written is None:
+            continue
+        try:
+            host[name] = read(written)
+        except InputError as error:
+            raise _wrong(part, text, error.problem, error.remedy) from None
+        if host[name] <= 0:
+            raise _wrong(part, text, f"must be positive, not {plain(host[name])}")
     return {"clusters": [{"hosts": [host]}]}
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"'{text}' is no number") from None
+
+
+def _wrong(part: str, text: str, problem: str, remedy: str | None = None) -> InputError:
+    return InputError(f"the {part} in '{text.strip()[:60]}': {problem}", remedy=remedy)

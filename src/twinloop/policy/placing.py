@@ -69,7 +69,8 @@ class Filter(BuiltIn):
     )
     weighers: Weighers = Field(
         default_factory=Weighers,
-        description="multipliers of the weighers; without any, the first host by name is best",
+        description="multipliers of the weighers; without any, the first host of the platform is "
+        "best",
     )
     subset: Count = Field(1, description="a random one of so many best hosts is taken")
     skip: Flag = Field(
@@ -132,7 +133,9 @@ class Setting(BuiltIn):
 
 
 class Fifo(Setting):
-    """Strictly one task after the other, one on each host, hosts in the order of their names.
+    """Strictly one task after the other, one on each host, the host of the smallest name first.
+
+    Names are compared letter by letter: n10 comes before n9.
 
     >>> Fifo().native()["filters"]
     [('instance-count', 1.0)]
@@ -145,7 +148,7 @@ class Fifo(Setting):
 
 
 class FirstFit(Setting):
-    """The first host, by name, with room for the task.
+    """The first host, in the order of the platform, with room for the task.
 
     >>> FirstFit().as_filter() == Filter()
     True

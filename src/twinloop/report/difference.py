@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from twinloop.metrics import Difference
@@ -22,6 +22,10 @@ _HEADLINES = {
     "cost": ("cost", "lower", "higher"),
     "lateness_mean_s": ("mean lateness of submissions", "lower", "higher"),
 }
+#: From so many times as much on, the factor says more than the percentage.
+_TIMES = 10
+#: From so many joules on, energies are said in kWh.
+_IN_KWH = 3.6e5
 #: How many fields of a scenario are named, and how much of a value is shown.
 _FIELDS = 20
 _LONGEST = 60
@@ -52,36 +56,66 @@ def difference_words(difference: Difference) -> str:
     return "\n".join(line for part in parts for line in part(difference))
 
 
-def amount(value: float | None, unit: str) -> str:
-    """A figure with its unit, as people say it.
+def amounts(values: Sequence[float | None], unit: str) -> list[str]:
+    """Figures that stand side by side with their unit, as people say them; energies in one unit.
 
-    >>> amount(5400.0, "s"), amount(7.2e6, "J"), amount(0.701, ""), amount(None, "s")
-    ('1.5 h', '2 kWh', '0.701', '-')
+    >>> amounts([5400.0, 90.0], "s"), amounts([7.2e6, 3.6e4, None], "J"), amounts([0.701], "")
+    (['1.5 h', '90 s'], ['2 kWh', '0.01 kWh', '-'], ['0.701'])
     """
+    largest = max((abs(value) for value in values if value is not None), default=0.0)
+    if unit == "J" and largest >= _IN_KWH:
+        return [_said(None if value is None else value / 3.6e6, "kWh") for value in values]
+    return [_said(value, unit) for value in values]
+
+
+def _said(value: float | None, unit: str) -> str:
     if value is None:
         return "-"
     if unit == "s":
         return words.duration(value)
-    if unit == "J" and abs(value) >= 3.6e5:
-        return f"{words.number(value / 3.6e6)} kWh"
     if unit == "1/s":
         return f"{words.number(value * 86400)} a day"
     return f"{words.number(value)} {unit}".rstrip()
 
 
-def percent(share: float | None) -> str:
-    """A relative change.
+def relative(a: float | None, b: float | None) -> str:
+    """How much more or less b is than a.
 
-    >>> percent(-0.25), percent(0.0), percent(None)
-    ('-25 %', '0 %', '-')
+    >>> relative(4.0, 3.0), relative(2.0, 2.0), relative(3.0, 82.2), relative(0.0, 1.0)
+    ('-25 %', '0 %', '27.4 times', '-')
     """
-    return "-" if share is None else f"{share * 100:+.3g} %" if share else "0 %"
+    if a is None or b is None or a == 0:
+        return "-"
+    if a > 0 and b >= _TIMES * a:
+        return f"{words.number(b / a)} times"
+    share = 100 * (b - a) / abs(a)
+    return f"{'+' if share > 0 else ''}{words.number(share)} %"
+
+
+def unlike(difference: Difference) -> Iterator[dict[str, Any]]:
+    """The rows of `Difference.figures` with more between A and B than rounding.
+
+    >>> from twinloop.metrics import difference
+    >>> from twinloop.trace import Trace
+    >>> list(unlike(difference(Trace(), Trace())))
+    []
+    """
+    for row in difference.figures.iter_rows(named=True):
+        a, b = row["a"], row["b"]
+        if a is None or b is None:
+            same = a is b
+        else:
+            same = abs(a - b) <= 1e-12 * max(abs(a), abs(b))
+        if not same:
+            yield row
 
 
 def _scenarios(difference: Difference) -> Iterator[str]:
     changed = difference.scenario
     for change in changed[:_FIELDS]:
-        if change.field != "scenario":
+        if change.field == "source":
+            yield f"source: {_files(change.a)} in A, {_files(change.b)} in B"
+        elif change.field != "scenario":
             yield f"{change.field}: {_value(change.a)} in A, {_value(change.b)} in B"
         elif change.a is None or change.b is None:
             yield f"run {'A' if change.a is None else 'B'} keeps no scenario"
@@ -94,21 +128,37 @@ def _scenarios(difference: Difference) -> Iterator[str]:
 
 
 def _value(value: Any) -> str:
-    text = "nothing" if value is None else str(value)
+    return _short("nothing" if value is None else _plain(value))
+
+
+def _plain(value: Any) -> str:
+    """A value of a scenario as a file of it has it, more or less."""
+    if isinstance(value, Mapping):
+        parts = (f"{name}: {_plain(item)}" for name, item in value.items() if item is not None)
+        return f"{{{', '.join(parts)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_plain, value))}]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _files(hashes: Mapping[str, str] | None) -> str:
+    return _short(", ".join(hashes)) if hashes else "no file"
+
+
+def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def _headlines(difference: Difference) -> Iterator[str]:
-    frame = difference.figures
-    if frame.height and frame["a"].eq_missing(frame["b"]).all():
+    rows = list(unlike(difference))
+    if not rows:
         yield "all figures are the same"
-        return
-    for row in frame.iter_rows(named=True):
-        if row["figure"] not in _HEADLINES or not row["change"]:
+    for row in rows:
+        if row["figure"] not in _HEADLINES or row["change"] is None:
             continue
         called, less, more = _HEADLINES[row["figure"]]
-        a, b = amount(row["a"], row["unit"]), amount(row["b"], row["unit"])
-        share = "" if row["relative"] is None else f" ({percent(row['relative'])})"
+        a, b = amounts([row["a"], row["b"]], row["unit"])
+        share = f" ({relative(row['a'], row['b'])})" if row["a"] else ""
         how = less if row["change"] < 0 else more
         yield f"the {called} is {how} in B: {a} in A, {b} in B{share}"
 
@@ -122,11 +172,7 @@ def _tasks(difference: Difference) -> Iterator[str]:
         yield "no task is in both: they are matched by their ids"
         return
     are = "is" if difference.matched == 1 else "are"
-    text = (
-        f"{words.count(difference.matched, 'task')} {are} in both; first starts in B: "
-        f"{difference.earlier:,} earlier, {difference.later:,} later, "
-        f"{difference.same:,} at the same time"
-    )
+    text = f"{words.count(difference.matched, 'task')} {are} in both; {_starts(difference)}"
     if difference.elsewhere:
         text += f"; {difference.elsewhere:,} on other machines"
     yield text
@@ -140,6 +186,24 @@ def _tasks(difference: Difference) -> Iterator[str]:
             f"  task {row['id']}{user}: {words.duration(abs(row['change']))} {how}, "
             f"at {words.duration(row['start_a'])} in A and at {words.duration(row['start_b'])} in B"
         )
+
+
+def _starts(difference: Difference) -> str:
+    started = difference.earlier + difference.later + difference.same
+    if not started:
+        without = [
+            f"no task of {called} has a start"
+            for called, figures in (("A", difference.a), ("B", difference.b))
+            if not figures.ran
+        ]
+        return " and ".join(without) or "none of them has a start in both"
+    text = (
+        f"first starts in B: {difference.earlier:,} earlier, {difference.later:,} later, "
+        f"{difference.same:,} at the same time"
+    )
+    if missing := difference.matched - started:
+        text += f", {missing:,} without a start in A or in B"
+    return text
 
 
 def _users(difference: Difference) -> Iterator[str]:

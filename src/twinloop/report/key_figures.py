@@ -46,7 +46,7 @@ def key_figures(figures: Figures) -> Iterator[tuple[str, str]]:
     if figures.carbon is not None:
         yield "carbon", f"{words.number(figures.carbon / 1000)} kg"
     if figures.cost and figures.cost.total is not None:
-        yield "cost", words.number(figures.cost.total)
+        yield "cost", f"{words.number(figures.cost.total)} {figures.cost.currency}"
     if figures.lateness and figures.lateness.mean:
         yield "lateness, mean", words.duration(figures.lateness.mean)
     if figures.deadlines:

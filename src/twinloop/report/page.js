@@ -10,9 +10,10 @@ function themed(layout, paper) {
   const style = getComputedStyle(document.documentElement);
   const colour = (name, onPaper) => (paper ? onPaper : style.getPropertyValue(name).trim());
   const narrow = !paper && window.innerWidth < 600;
-  const axis = (old) => ({
+  const axis = (name, old) => ({
     ...old,
-    automargin: true,
+    // The left margin is the same in all pictures, whatever stands in it.
+    automargin: name.startsWith("x"),
     gridcolor: colour("--rule", "#cccccc"),
     linecolor: colour("--rule", "#cccccc"),
     zerolinecolor: colour("--rule", "#cccccc"),
@@ -26,11 +27,11 @@ function themed(layout, paper) {
     modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("--soft", "#444444"), activecolor: colour("--ink", "#000000") },
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
-    margin: { l: narrow ? 40 : 60, r: narrow ? 10 : 20, t: narrow ? 10 : 30, b: 45 },
+    margin: { l: layout.margin.l * (narrow ? 11 / 13 : 1), r: narrow ? 10 : 20, t: narrow ? 10 : 30, b: 45 },
     legend: { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: -0.18, yanchor: "top" },
   };
   for (const name of Object.keys(layout).filter((key) => /^[xy]axis/.test(key))) {
-    themedLayout[name] = axis(layout[name]);
+    themedLayout[name] = axis(name, layout[name]);
   }
   return themedLayout;
 }

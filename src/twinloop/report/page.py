@@ -6,8 +6,8 @@ import base64
 import gzip
 import importlib.resources
 import json
-from collections.abc import Callable
-from html import escape
+from collections.abc import Callable, Collection
+from html import escape, unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +19,8 @@ from twinloop.report.axis import TimeAxis, extent
 from twinloop.report.curves import power, queue, utilisation, waits
 from twinloop.report.gantt import gantt
 from twinloop.report.key_figures import key_figures
+from twinloop.report.page_title import page_title
+from twinloop.scenario import Prices
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
@@ -36,6 +38,9 @@ _PICTURES: Final[tuple[tuple[str, Callable[[Trace], Figure], int], ...]] = (
     ("waits", waits, 320),
 )
 
+# Pixels of a letter and of all else to the left of a picture, and the longest name shown there.
+_LETTER, _BESIDE, _LEFT, _LONGEST = 7.2, 14.0, 64.0, 27
+
 # The page loads nothing, whatever is in it.
 _POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
@@ -52,7 +57,8 @@ def run_page(trace: Trace, path: str | Path, *, title: str | None = None) -> Pat
     Args:
         trace: Any trace, real or simulated.
         path: The file to write; one that is there is replaced.
-        title: The heading; by default what the trace is, from its manifest.
+        title: The heading; by default what the trace is, from its manifest: of which workload,
+            under which policy, on which platform.
 
     >>> import tempfile, polars as pl
     >>> trace = Trace(placements=pl.DataFrame({"task": ["a"], "start": [0.0], "end": [5.0]}))
@@ -61,35 +67,39 @@ def run_page(trace: Trace, path: str | Path, *, title: str | None = None) -> Pat
     'run.html'
     """
     path = Path(path)
-    page = _page(required(trace), _title(trace) if title is None else title)
+    page = _page(required(trace), page_title(trace) if title is None else title)
     with writing(path) as stream:
         stream.write(page.encode())
     return path
 
 
 def _page(trace: Trace, title: str) -> str:
-    pictures: dict[str, Any] = {}
-    sections = []
+    figures: dict[str, Figure] = {}
+    sections, missing = [], []
     first, last = extent(trace)
     span = TimeAxis.of(trace).at(np.array([first, last])).tolist() if last > first else None
     for name, draw, height in _PICTURES:
         try:
             figure = draw(trace)
         except InputError as error:
-            sections.append(f'<p class="note">{escape(error.problem)}.</p>')
+            missing.append(f'<p class="note">{escape(error.problem)}.</p>')
             continue
         notes = (figure.layout.meta or {}).get("notes", [])
         heading = figure.layout.title.text
         figure.update_layout(title=None, template="none")
         if name != "waits":
             figure.update_xaxes(range=span)
-        pictures[name] = json.loads(figure.to_json())
+        figures[name] = figure
         said = "".join(f'<p class="note">{escape(note)}.</p>' for note in notes)
         sections.append(
             f'<section><h2>{escape(heading)}</h2><div class="picture" id="{name}" '
             f'style="height:{height}px" role="img" aria-label="{escape(heading)}"></div>'
             f"{said}</section>"
         )
+    if missing:
+        sections.append(f"<section><h2>Not drawn</h2>{''.join(missing)}</section>")
+    _align(figures.values())
+    pictures = {name: json.loads(figure.to_json()) for name, figure in figures.items()}
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -122,17 +132,28 @@ def _page(trace: Trace, title: str) -> str:
 """
 
 
-def _title(trace: Trace) -> str:
-    """What the trace is, in a line."""
-    manifest = trace.manifest
-    kinds = {"log": "Log", "recorded": "Recorded run", "simulated": "Simulated run"}
-    parts = [kinds.get(manifest.kind, "Generated run")]
-    if manifest.source and manifest.source.files:
-        parts.append(manifest.source.files[0].name)
-    run = manifest.facts.get("run")
-    if isinstance(run, dict) and run.get("policy"):
-        parts.append(str(run["policy"]))
-    return " · ".join(parts)
+def _align(figures: Collection[Figure]) -> None:
+    """Give all pictures the same margins, so that a moment is at the same place in all."""
+    longest = max((_shorten(figure) for figure in figures), default=0)
+    left = max(_LEFT, _BESIDE + _LETTER * longest)
+    above = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom",
+             "len": 0.3, "thickness": 10, "title": {"side": "top"}}  # fmt: skip
+    for figure in figures:
+        figure.update_layout(margin_l=left)
+        figure.update_traces(colorbar=above, selector={"type": "heatmap"})
+
+
+def _shorten(figure: Figure) -> int:
+    """Shorten the names to the left of a picture; how long the longest then is."""
+    maps = [drawn for drawn in figure.data if drawn.type == "heatmap"]
+    names = maps[0].y if maps else figure.layout.yaxis.ticktext or ()
+    short = [words.shortened(unescape(name), _LONGEST) for name in names]
+    said = [escape(name, quote=False) for name in short]
+    if not maps:
+        figure.update_yaxes(ticktext=said or None)
+    elif len(set(said)) == len(said):  # rows of a map that share a name would become one
+        maps[0].y = said
+    return max(map(len, short), default=0)
 
 
 def _origin(trace: Trace) -> str:
@@ -152,7 +173,8 @@ def _origin(trace: Trace) -> str:
 
 
 def _figures(trace: Trace) -> str:
-    found = figures(trace)
+    prices = (trace.manifest.scenario or {}).get("prices")
+    found = figures(trace, prices=None if prices is None else Prices.from_dict(prices))
     cards = "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(said)}</dd></div>\n"
         for name, said in key_figures(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twinloop.trace.trace import counted as count
 
-__all__ = ["count", "duration", "number", "size"]
+__all__ = ["count", "duration", "number", "shortened", "size"]
 
 _DURATIONS = ((86400.0 * 365.25, "y"), (86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -49,3 +49,15 @@ def number(value: float | None) -> str:
     if value == 0 or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.3g}"
+
+
+def shortened(name: str, longest: int) -> str:
+    """A name that is no longer than this, its middle left out.
+
+    >>> shortened("C01-H01-001", 11), shortened("compute-rack-01-node-001", 11)
+    ('C01-H01-001', 'compu…e-001')
+    """
+    if len(name) <= longest:
+        return name
+    end = (longest - 1) // 2
+    return f"{name[: longest - 1 - end]}…{name[-end:]}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -23,10 +24,14 @@ from twinloop.workload.generate.elementary import Floats
 Part = tuple[Integers, Floats, Floats]
 
 _COLUMNS = ("node", "start", "end")
+#: What stands for the end of a failure from which a node never comes back.
+_NEVER: Final = ("", "inf", "infinity")
 
 
 def recorded(path: str | Path, nodes: Sequence[str], horizon: float, seed: int) -> pl.DataFrame:
     """The failures of a file that begin before the horizon.
+
+    A node whose failure has no end (the cell is empty or `inf`) never comes back: `end` is null.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -48,7 +53,10 @@ def recorded(path: str | Path, nodes: Sequence[str], horizon: float, seed: int) 
 
 
 def framed(nodes: Sequence[str], parts: Iterable[Part]) -> pl.DataFrame:
-    """The failures as a frame; those of one node that overlap or touch become one."""
+    """The failures as a frame; those of one node that overlap or touch become one.
+
+    An end that is infinite becomes null.
+    """
     parts = [(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0)), *parts]
     place, start, end = (np.concatenate(column) for column in zip(*parts, strict=True))
     # A failure is a new one where it begins after the end of all before it on its node.
@@ -62,7 +70,8 @@ def framed(nodes: Sequence[str], parts: Iterable[Part]) -> pl.DataFrame:
         .sort("start", "place")
     )
     names = pl.Series("node", list(nodes), dtype=pl.String)
-    return found.select(names.gather(found["place"]), "start", "end")
+    ends = pl.when(pl.col("end").is_finite()).then("end").alias("end")
+    return found.select(names.gather(found["place"]), "start", ends)
 
 
 def _rows(path: Path, places: dict[str, int]) -> Iterator[tuple[int, float, float]]:
@@ -107,18 +116,9 @@ def _row(
             field="node",
             remedy=nearest(node, list(places)),
         )
-    times = []
-    for name in ("start", "end"):
-        try:
-            time = DURATION.read(cells[name])
-        except InputError as error:
-            raise InputError(
-                error.problem, file=path, line=number, field=name, remedy=error.remedy
-            ) from None
-        if not 0 <= time <= LATEST:
-            raise InputError(f"{plain(time)} s is no time", file=path, line=number, field=name)
-        times.append(time)
-    start, end = times
+    start = _time(cells["start"], "start", path, number)
+    never = cells["end"].lower() in _NEVER
+    end = np.inf if never else _time(cells["end"], "end", path, number)
     if end < start:
         raise InputError(
             f"{plain(end)} s is before the start, {plain(start)} s",
@@ -127,6 +127,20 @@ def _row(
             field="end",
         )
     return places[node], start, end
+
+
+def _time(text: str, field: str, path: Path, number: int) -> float:
+    try:
+        time = DURATION.read(text)
+    except InputError as error:
+        raise InputError(
+            error.problem, file=path, line=number, field=field, remedy=error.remedy
+        ) from None
+    if not 0 <= time <= LATEST:
+        problem = f"{plain(time)} s is no time from 0 to {LATEST:,.0f} s"
+        remedy = "leave it empty if the node never comes back" if field == "end" else None
+        raise InputError(problem, file=path, line=number, field=field, remedy=remedy)
+    return time
 
 
 def _struck(path: Path, nodes: Sequence[str], horizon: float, seed: int) -> Iterator[Part]:

@@ -21,9 +21,7 @@ from twinloop.scenario.prices import Prices
 from twinloop.trace import Manifest
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import sha256
-from twinloop.workload.source import SourceDescription
-
-_SESSIONS = "sessions:"
+from twinloop.workload.source import SESSIONS, SourceDescription
 
 
 class Input(NamedTuple):
@@ -48,13 +46,6 @@ def _platform(value: Any, info: ValidationInfo) -> Any:
             f"'{value}' is neither a platform such as 2x8@2400MHz nor a file that is there"
         )
     return Platform.load(path)
-
-
-def _source(value: Any) -> Any:
-    """`sessions:60min` is short for users with sessions of that threshold."""
-    if isinstance(value, str) and value.startswith(_SESSIONS):
-        return {"sessions": {"threshold": value.removeprefix(_SESSIONS)}}
-    return value
 
 
 class Scenario(Description):
@@ -82,11 +73,10 @@ class Scenario(Description):
     )
     source: Annotated[
         SourceDescription,
-        BeforeValidator(_source),
         OrText(
             "rigid: every task at its recorded time; sessions:60min: users with sessions, a pause "
             "that long starting a new one",
-            {"pattern": rf"^(rigid|{_SESSIONS}.*[0-9].*)$"},
+            {"pattern": rf"^(rigid|{SESSIONS}.*[0-9].*)$"},
         ),
     ] = Field(default_factory=SourceDescription, description="who submits")
     policy: Annotated[PolicyDescription, OrText("name of the policy", POLICY_SCHEMA)] = Field(

@@ -78,7 +78,7 @@ def find_sessions(
             f"{threshold} is not a finite number of seconds from 0 up", field="threshold"
         )
     workload = log if isinstance(log, Workload) else Workload.from_trace(log)
-    jobs, cleaned = _jobs(workload.tasks)
+    jobs, cleaned = _jobs(workload)
     met = jobs["met"].to_numpy()
     new_user = np.diff(met, prepend=-1) != 0
     new = new_user | (_gaps(jobs, by) >= threshold)
@@ -100,12 +100,14 @@ def find_sessions(
     )
 
 
-def _jobs(tasks: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:
+def _jobs(workload: Workload) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:
     """Row, id, user, submit and end of every job, in the order of `SessionPartition`."""
+    tasks = workload.tasks
     ended = tasks["end_recorded"]
     alone = tasks["user"].is_null()
     early = ended < tasks["submit"]
-    least = pl.col("submit") + pl.col("run_time").fill_null(0.0)
+    alike = pl.Series(workload.durations()).fill_nan(None)
+    least = pl.col("submit") + pl.coalesce("run_time", alike, 0.0)
     jobs = tasks.select(
         pl.int_range(pl.len(), dtype=pl.Int64).alias("row"),
         "id",

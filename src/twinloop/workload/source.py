@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from pydantic import Field, SerializationInfo, SerializerFunctionWrapHandler, model_serializer
 
@@ -14,6 +14,9 @@ from twinloop.trace.trace import Trace
 from twinloop.workload.session_graph import SessionGraphs
 from twinloop.workload.sessions import Delimitation
 from twinloop.workload.workload import Workload
+
+#: What stands before the threshold where a text is short for users with sessions.
+SESSIONS: Final = "sessions:"
 
 
 class Sessions(Description):
@@ -42,9 +45,8 @@ class SourceDescription(Description):
 
     >>> SourceDescription.from_dict("rigid") == SourceDescription()
     True
-    >>> users = Sessions(by="arrival", threshold="60min")
-    >>> SourceDescription.from_dict(users) == SourceDescription(sessions=users)
-    True
+    >>> SourceDescription.from_dict("sessions:60min").sessions
+    Sessions(by='arrival', threshold=3600.0)
     """
 
     sessions: Sessions | None = Field(
@@ -55,13 +57,17 @@ class SourceDescription(Description):
     def _long_form(cls, data: Any) -> Any:
         if isinstance(data, Sessions):
             return {"sessions": data}
-        if isinstance(data, str):
-            if data != "rigid":
-                raise InputError(
-                    f"'{data}' is no source", remedy="rigid, or {sessions: {threshold: 60min}}"
-                )
-            return {}
-        return data
+        if not isinstance(data, str):
+            return data
+        threshold = data.removeprefix(SESSIONS).strip()
+        if data.startswith(SESSIONS) and threshold:
+            return {"sessions": {"threshold": threshold}}
+        if data != "rigid":
+            raise InputError(
+                f"'{data}' is no source",
+                remedy="rigid, or sessions:SECONDS such as sessions:3600",
+            )
+        return {}
 
     @model_serializer(mode="wrap")
     def _short_form(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:

@@ -66,7 +66,8 @@ def recognise(path: str | Path) -> Format:
     raise FormatError(
         _unknown(path, start),
         file=path,
-        remedy=f"name one with --format, or format= in Python: {known}",
+        remedy="name it: twinloop convert --format NAME, format=NAME in Python, or format: NAME "
+        f"beside the path in a scenario; known: {known}",
     )
 
 
@@ -78,7 +79,13 @@ def _unknown(path: Path, start: bytes) -> str:
         return "is empty"
     first = start.partition(b"\n")[0]
     if any(first.count(mark) > 1 for mark in (b",", b";", b"\t")):
-        return "looks like a table in text, whose columns need a map (--column, or columns=)"
+        return (
+            "looks like a table in text, whose columns need a map "
+            "(twinloop convert --column, or columns= in Python)"
+        )
+    whole = len(start) < 1 << 16
+    if whole and {line.lstrip()[:1] for line in start.splitlines()} - {b""} == {b";"}:
+        return "has no job: it has comments only, like the header of an SWF log"
     return "is in no format that is known by its content"
 
 

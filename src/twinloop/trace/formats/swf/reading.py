@@ -70,6 +70,8 @@ def read(path: Path, *, strict: bool = False) -> Trace:
     header = _decoded(parser.header, tally)
     if not records.height and not header:
         raise FormatError("has no record and no header of an SWF log", file=path)
+    if not records.height:
+        tally.note("noticed", "the log has no job, only a header")
     said = facts(header)
     if said.get("max_records", records.height) != records.height:
         tally.note(
