@@ -33,3 +33,9 @@ def test_the_page_describes_every_column(
     text = (DOCS / page).read_text(encoding="utf-8")
     assert described(tables) in text, "write described() into the page"
     assert text.count("| column | type | unit | meaning |") == len(tables)
+
+
+def test_every_page_stands_in_the_navigation() -> None:
+    nav = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
+    assert {page for page in pages if f": {page}\n" not in nav} == set()

@@ -16,8 +16,7 @@ Desk::Desk(std::vector<MachineSpec> machines, std::size_t resources,
            std::vector<QueueRule> queues)
     : machines_(std::move(machines)), resources_(resources),
       space_(machines_, resources, std::move(machine_amounts)), empty_(space_),
-      windows_(std::move(windows)), queues_(std::move(queues)),
-      running_in_queue_(queues_.size(), 0), running_of_user_(queues_.size()),
+      windows_(std::move(windows)), queues_(std::move(queues)), queue_states_(queues_.size()),
       gone_(machines_.size(), 0), off_(machines_.size(), 0) {
     for (const Window& window : windows_)
         if (std::isfinite(window.end)) window_ends_.push_back(window.end);
@@ -115,32 +114,65 @@ std::span<const double> Desk::window_ends() const {
 
 // --- the queue --------------------------------------------------------------------------------
 
-bool Desk::within_limits(const Request& request) const {
-    if (request.queue < 0 || static_cast<std::size_t>(request.queue) >= queues_.size()) return true;
+Desk::Line& Desk::line(const Request& request) {
+    auto& lines = queue_states_[static_cast<std::size_t>(request.queue)].lines;
+    const auto user = static_cast<std::uint32_t>(request.user + 1);
+    if (user >= lines.size()) lines.resize(user + 1);
+    return lines[user];
+}
+
+bool Desk::within_limits(const Request& request) {
+    if (!in_queue(request)) return true;
     const auto at = static_cast<std::size_t>(request.queue);
-    if (running_in_queue_[at] >= queues_[at].max_running) return false;
-    const auto user = static_cast<std::size_t>(request.user) + 1;
-    const auto& users = running_of_user_[at];
-    return user >= users.size() || users[user] < queues_[at].max_running_per_user;
+    return queue_states_[at].running < queues_[at].max_running &&
+           line(request).running < queues_[at].max_running_per_user;
 }
 
 // A task that waits counts against the limits as if it ran: the limits hold whatever the policy
 // then does.
 void Desk::count_running(const Request& request, std::int32_t by) {
-    if (request.queue < 0 || static_cast<std::size_t>(request.queue) >= queues_.size()) return;
+    if (!in_queue(request)) return;
+    queue_states_[static_cast<std::size_t>(request.queue)].running +=
+        static_cast<std::uint32_t>(by);
+    line(request).running += static_cast<std::uint32_t>(by);
+    offer(request);
+}
+
+// Keeps the list of those that may go next right, after a change in the line of this one.
+void Desk::offer(const Request& request) {
     const auto at = static_cast<std::size_t>(request.queue);
-    const auto user = static_cast<std::size_t>(request.user) + 1;
-    auto& users = running_of_user_[at];
-    if (user >= users.size()) users.resize(user + 1, 0);
-    running_in_queue_[at] += static_cast<std::uint32_t>(by);
-    users[user] += static_cast<std::uint32_t>(by);
+    Line& mine = line(request);
+    const bool may = mine.first != no_task && mine.running < queues_[at].max_running_per_user;
+    const std::uint64_t since = may ? holds_[mine.first] : 0;
+    if (since == mine.offered) return;
+    if (mine.offered != 0) queue_states_[at].next.erase(mine.offered);
+    if (since != 0) queue_states_[at].next.emplace(since, mine.first);
+    mine.offered = since;
+}
+
+void Desk::hold(TaskId task) {
+    phases_[task] = Phase::held;
+    holds_.resize(requests_.size(), 0);
+    holds_[task] = next_hold_++;
+    Line& mine = line(requests_[task]);
+    links_[task] = {mine.last, no_task};
+    (mine.last == no_task ? mine.first : links_[mine.last].next) = task;
+    mine.last = task;
+    offer(requests_[task]);
+}
+
+void Desk::let_go(TaskId task) {
+    Line& mine = line(requests_[task]);
+    const Link link = links_[task];
+    (link.before == no_task ? mine.first : links_[link.before].next) = link.next;
+    (link.next == no_task ? mine.last : links_[link.next].before) = link.before;
+    offer(requests_[task]);
 }
 
 void Desk::submit(TaskId task) {
     if (limited_) {
         if (!within_limits(requests_[task])) {
-            phases_[task] = Phase::held;
-            held_.push_back(task);
+            hold(task);
             return;
         }
         count_running(requests_[task], 1);
@@ -148,14 +180,14 @@ void Desk::submit(TaskId task) {
     enqueue(task);
 }
 
-void Desk::release_held() {
-    for (std::size_t at = 0; at < held_.size();) {
-        const TaskId task = held_[at];
-        if (!within_limits(requests_[task])) {
-            ++at;
-            continue;
-        }
-        held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(at));
+// Where one has ended, others may follow, in the order in which they were held.
+void Desk::release_held(const Request& ended) {
+    if (!in_queue(ended)) return;
+    const auto at = static_cast<std::size_t>(ended.queue);
+    QueueState& state = queue_states_[at];
+    while (state.running < queues_[at].max_running && !state.next.empty()) {
+        const TaskId task = state.next.begin()->second;
+        let_go(task);
         count_running(requests_[task], 1);
         enqueue(task);
     }
@@ -187,13 +219,13 @@ void Desk::unlink(TaskId task) {
 
 void Desk::withdraw(TaskId task) {
     if (phases_[task] == Phase::held) {
-        std::erase(held_, task);
+        let_go(task);
     } else if (phases_[task] == Phase::waiting) {
         unlink(task);
         if (policy_ != nullptr) policy_->withdrawn(*this, task);
         if (limited_) {
             count_running(requests_[task], -1);
-            release_held();
+            release_held(requests_[task]);
         }
     }
     phases_[task] = Phase::gone;
@@ -309,7 +341,7 @@ void Desk::end(TaskId task) {
     vacate(task);
     if (limited_) {
         count_running(requests_[task], -1);
-        release_held();
+        release_held(requests_[task]);
     }
 }
 

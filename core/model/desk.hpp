@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -177,6 +178,20 @@ class Desk {
         std::uint32_t first = 0;
         std::uint32_t count = 0;
     };
+    // What a user has in a queue.
+    struct Line {
+        std::uint32_t running = 0;
+        TaskId first = no_task;  // of those that are held, in order
+        TaskId last = no_task;
+        std::uint64_t offered = 0;  // when the one was held that may go next; 0: none may
+    };
+    struct QueueState {
+        std::uint32_t running = 0;
+        std::vector<Line> lines;  // by user, from -1 on
+        // The first that is held of each user below the limit, by when it was: only the limit of
+        // the queue keeps these.
+        std::map<std::uint64_t, TaskId> next;
+    };
 
     void enqueue(TaskId task);
     void unlink(TaskId task);
@@ -185,9 +200,16 @@ class Desk {
     void reopen(MachineId machine);
     void occupy(TaskId task, std::span<const Part> parts, double since);
     void vacate(TaskId task);
-    [[nodiscard]] bool within_limits(const Request& request) const;
+    [[nodiscard]] bool in_queue(const Request& request) const {
+        return request.queue >= 0 && static_cast<std::size_t>(request.queue) < queues_.size();
+    }
+    [[nodiscard]] Line& line(const Request& request);
+    [[nodiscard]] bool within_limits(const Request& request);
     void count_running(const Request& request, std::int32_t by);
-    void release_held();
+    void offer(const Request& request);
+    void hold(TaskId task);
+    void let_go(TaskId task);
+    void release_held(const Request& ended);
     [[nodiscard]] bool only_cores(const Request& request, std::span<const double> amounts) const;
     void compact();
 
@@ -211,7 +233,7 @@ class Desk {
     std::vector<Request> requests_;
     std::vector<double> amounts_;
     std::vector<Phase> phases_;
-    std::vector<Link> links_;
+    std::vector<Link> links_;  // among those that wait, or that are held
     std::vector<std::uint64_t> arrivals_;
     std::vector<Running> runs_;
     std::vector<Range> ranges_;
@@ -223,9 +245,9 @@ class Desk {
     TaskId last_ = no_task;
     std::size_t waiting_count_ = 0;
     std::uint64_t next_arrival_ = 1;
-    std::vector<TaskId> held_;  // by the limits of their queues, in order
-    std::vector<std::uint32_t> running_in_queue_;
-    std::vector<std::vector<std::uint32_t>> running_of_user_;  // queue by queue
+    std::vector<QueueState> queue_states_;
+    std::vector<std::uint64_t> holds_;  // when a task was held by the limits of its queue
+    std::uint64_t next_hold_ = 1;
     std::vector<Decision> decisions_;
     std::vector<Part> vacated_;
     std::vector<std::uint8_t> gone_;  // machines that are not there

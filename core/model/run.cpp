@@ -52,7 +52,7 @@ Run::Run(std::shared_ptr<const Problem> problem, const Values& values,
         std::vector<double> capacities;
         capacities.reserve(meters_.size());
         for (const Meter& meter : meters_) capacities.push_back(meter.capacity);
-        sharing_.emplace(*problem_, capacities, begin_);
+        sharing_.emplace(*problem_, capacities, begin_, problem_->metered() || recording_.use);
     }
     for (TaskId task = 0; task < problem_->size(); ++task)
         // One whose parent was rejected is over already.

@@ -42,17 +42,19 @@ class Sharing::Crowding final : public Efficiency {
     MachineId machine_;
 };
 
-Sharing::Sharing(const Problem& problem, std::span<const double> capacities, double now)
+Sharing::Sharing(const Problem& problem, std::span<const double> capacities, double now,
+                 bool metered)
     : problem_(&problem), kernel_(now), capacities_(capacities.begin(), capacities.end()),
-      asked_(capacities.size()), shares_(capacities.size()) {
+      asked_(capacities.size()), draws_(capacities.size()), metered_(metered),
+      changed_(capacities.size(), 0) {
     for (const double capacity : capacities_) kernel_.add_resource(capacity);
     make_rules();
 }
 
 Sharing::Sharing(const Sharing& other)
     : problem_(other.problem_), kernel_(other.kernel_), capacities_(other.capacities_),
-      asked_(other.asked_), shares_(other.shares_), tasks_(other.tasks_), dirty_(other.dirty_),
-      done_slots_(other.done_slots_) {
+      asked_(other.asked_), draws_(other.draws_), tasks_(other.tasks_), metered_(other.metered_),
+      dirty_(other.dirty_), changed_(other.changed_), done_slots_(other.done_slots_) {
     make_rules();
 }
 
@@ -67,7 +69,7 @@ void Sharing::start(std::uint32_t slot, std::span<const Part> parts, double core
                     double limit, Kind kind) {
     if (slot >= tasks_.size()) tasks_.resize(slot + 1);
     Task& task = tasks_[slot];
-    task.machines.clear();
+    task.shares.clear();
     task.done = 0.0;
     task.left = 0;
     for (const Part& part : parts) {
@@ -79,11 +81,13 @@ void Sharing::start(std::uint32_t slot, std::span<const Part> parts, double core
             spec.weight = part.cores > 0 ? part.cores : 1.0;
             spec.kind = kind;
             spec.start = kernel_.now();
-            spec.token = (static_cast<std::uint64_t>(slot) << 32 | m) + 1;
+            spec.token = (static_cast<std::uint64_t>(slot) << 32 | task.left) + 1;
             asked_[m].add(spec.limit);
             const ResourceId route[] = {m};
-            shares_[m].push_back({slot, kernel_.start(spec, route), spec.limit, 0.0, never, false});
-            task.machines.push_back(m);
+            const ActivityId activity = kernel_.start(spec, route);
+            task.shares.push_back({m, activity, spec.limit});
+            if (problem_->metered())
+                draws_[m].push_back({slot, activity, spec.limit, spec.weight, 0.0, never});
             ++task.left;
             touch(m);
         }
@@ -91,11 +95,8 @@ void Sharing::start(std::uint32_t slot, std::span<const Part> parts, double core
 }
 
 void Sharing::stop(std::uint32_t slot) {
-    const Task& task = tasks_[slot];
-    for (const MachineId machine : task.machines)
-        for (const Share& share : shares_[machine])
-            if (share.slot == slot && !share.over && kernel_.alive(share.activity))
-                kernel_.cancel(share.activity);
+    for (const Share& share : tasks_[slot].shares)
+        if (kernel_.alive(share.activity)) kernel_.cancel(share.activity);
 }
 
 void Sharing::set_capacity(MachineId machine, double capacity, double now) {
@@ -113,49 +114,41 @@ void Sharing::advance(double now, std::vector<std::uint32_t>& finished) {
 }
 
 void Sharing::ended(std::uint64_t token, Ending how, const Final& figures) {
-    const auto machine = static_cast<MachineId>((token - 1) & 0xffffffffU);
     const auto slot = static_cast<std::uint32_t>((token - 1) >> 32);
     Task& task = tasks_[slot];
+    const Share& share = task.shares[(token - 1) & 0xffffffffU];
     task.done += figures.done;
     task.used += figures.consumed;
-    for (Share& share : shares_[machine])
-        if (share.slot == slot && !share.over) {
-            share.over = true;
-            asked_[machine].subtract(share.limit);
-            break;
-        }
-    touch(machine);
+    asked_[share.machine].subtract(share.limit);
+    touch(share.machine);
     if (--task.left == 0 && how == Ending::finished) done_slots_.push_back(slot);
 }
 
 // Rates on a machine change only with what comes to it, leaves it, or with its capacity.
 void Sharing::touch(MachineId machine) {
-    if (std::ranges::find(dirty_, machine) == dirty_.end()) dirty_.push_back(machine);
+    if (!metered_ || changed_[machine] != 0) return;
+    changed_[machine] = 1;
+    dirty_.push_back(machine);
 }
 
-// Each is charged its part of the power since its rate last changed, at the rate it had.
-void Sharing::charge(MachineId machine, Meter& meter) {
-    for (Share& share : shares_[machine]) {
-        if (share.mark != never)
-            tasks_[share.slot].energy += share.rate * (meter.charge - share.mark);
-        share.mark = meter.charge;
+// Each is charged its part of the power since its rate last changed, at the rate it had. The level
+// is asked for once: to find it, the kernel looks at all who share the machine.
+void Sharing::charge(MachineId machine, double charge) {
+    std::vector<Draw>& draws = draws_[machine];
+    for (const Draw& draw : draws)
+        if (draw.mark != never) tasks_[draw.slot].energy += draw.rate * (charge - draw.mark);
+    std::erase_if(draws, [&](const Draw& draw) { return !kernel_.alive(draw.activity); });
+    const double level = kernel_.level(static_cast<ResourceId>(machine));
+    for (Draw& draw : draws) {
+        draw.rate = std::min(draw.limit, draw.weight * level);
+        draw.mark = charge;
     }
-    std::erase_if(shares_[machine], [](const Share& share) { return share.over; });
-}
-
-void Sharing::refresh(MachineId machine, Meter& meter) {
-    for (Share& share : shares_[machine]) share.rate = kernel_.rate(share.activity);
-    meter.used.clear();
-    meter.used.add(kernel_.rate(static_cast<ResourceId>(machine)));
 }
 
 double Sharing::done(std::uint32_t slot) const {
-    const Task& task = tasks_[slot];
-    double total = task.done;
-    for (const MachineId machine : task.machines)
-        for (const Share& share : shares_[machine])
-            if (share.slot == slot && !share.over && kernel_.alive(share.activity))
-                total += kernel_.work_done(share.activity);
+    double total = tasks_[slot].done;
+    for (const Share& share : tasks_[slot].shares)
+        if (kernel_.alive(share.activity)) total += kernel_.work_done(share.activity);
     return total;
 }
 

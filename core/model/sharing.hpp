@@ -15,7 +15,8 @@ namespace twinloop {
 
 class Sharing final : public Client {
   public:
-    Sharing(const Problem& problem, std::span<const double> capacities, double now);
+    // `metered`: somebody wants to know what machines are used for. Otherwise nobody is told.
+    Sharing(const Problem& problem, std::span<const double> capacities, double now, bool metered);
     Sharing(const Sharing& other);
     Sharing(Sharing&&) = delete;
     Sharing& operator=(const Sharing&) = delete;
@@ -36,9 +37,12 @@ class Sharing final : public Client {
     template <class Note>
     void update(std::vector<Meter>& meters, double now, Note&& note) {
         for (const MachineId machine : dirty_) {
-            meters[machine].advance(now);
-            charge(machine, meters[machine]);
-            refresh(machine, meters[machine]);
+            changed_[machine] = 0;
+            Meter& meter = meters[machine];
+            meter.advance(now);
+            if (problem_->metered()) charge(machine, meter.charge);
+            meter.used.clear();
+            meter.used.add(kernel_.rate(static_cast<ResourceId>(machine)));
             note(machine);
         }
         dirty_.clear();
@@ -51,10 +55,10 @@ class Sharing final : public Client {
     [[nodiscard]] double energy(std::uint32_t slot, Charge&& charge) const {
         if (slot >= tasks_.size()) return 0.0;
         double total = tasks_[slot].energy;
-        for (const MachineId machine : tasks_[slot].machines)
-            for (const Share& share : shares_[machine])
-                if (share.slot == slot && share.mark != never)
-                    total += share.rate * (charge(machine) - share.mark);
+        for (const Share& share : tasks_[slot].shares)
+            for (const Draw& draw : draws_[share.machine])
+                if (draw.slot == slot && draw.mark != never)
+                    total += draw.rate * (charge(share.machine) - draw.mark);
         return total;
     }
     // Capacity taken by parts of it that have ended since this was last asked.
@@ -66,16 +70,23 @@ class Sharing final : public Client {
     void ended(std::uint64_t token, Ending how, const Final& figures) override;
 
   private:
+    // A part of a task.
     struct Share {
+        MachineId machine = 0;
+        ActivityId activity;
+        double limit = 0.0;
+    };
+    // What a machine with a power model charges for such a part.
+    struct Draw {
         std::uint32_t slot = 0;
         ActivityId activity;
         double limit = 0.0;
+        double weight = 1.0;
         double rate = 0.0;
-        double mark = 0.0;  // of the meter's charge
-        bool over = false;
+        double mark = never;  // of the meter's charge
     };
     struct Task {
-        std::vector<MachineId> machines;
+        std::vector<Share> shares;
         std::uint32_t left = 0;
         double done = 0.0;  // by parts that have ended
         double energy = 0.0;
@@ -84,8 +95,7 @@ class Sharing final : public Client {
     class Crowding;
 
     void make_rules();
-    void charge(MachineId machine, Meter& meter);
-    void refresh(MachineId machine, Meter& meter);
+    void charge(MachineId machine, double charge);
     void touch(MachineId machine);
     [[nodiscard]] double load(MachineId machine) const {
         return asked_[machine].value() / capacities_[machine];
@@ -94,10 +104,12 @@ class Sharing final : public Client {
     const Problem* problem_;
     Simulation kernel_;
     std::vector<double> capacities_;
-    std::vector<Sum> asked_;  // the limits of all that is on a machine
-    std::vector<std::vector<Share>> shares_;
+    std::vector<Sum> asked_;                // the limits of all that is on a machine
+    std::vector<std::vector<Draw>> draws_;  // by machine, until those that are over are charged
     std::vector<Task> tasks_;
-    std::vector<MachineId> dirty_;
+    bool metered_;
+    std::vector<MachineId> dirty_;       // whose use has changed
+    std::vector<std::uint8_t> changed_;  // by machine: is it among these?
     std::vector<std::uint32_t> done_slots_;
 };
 

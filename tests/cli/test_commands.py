@@ -203,13 +203,25 @@ def test_times_are_taken_as_people_write_them(log: Path, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"", "is empty"), (b"a,b,c\n1,2,3\n", "looks like a table"), (b"\x1f\x8b\x08", "to its end")],
+    [
+        (b"", "is empty"),
+        (b"a,b,c\n1,2,3\n", "looks like a table"),
+        (b"\x1f\x8b\x08", "to its end"),
+        (b"; one\n\n ;two", "has no job"),
+        (b"; one\nbut that", "is in no format that is known"),
+        (b"\n\n", "is in no format that is known"),
+    ],
 )
 def test_a_file_of_no_known_format_is_told_what_it_looks_like(
     tmp_path: Path, content: bytes, message: str
 ) -> None:
     (tmp_path / "thing").write_bytes(content)
     assert message in run("inspect", tmp_path / "thing", ends_with=2).stderr
+
+
+def test_a_header_without_a_job_is_said_to_be_one(tmp_path: Path) -> None:
+    (tmp_path / "log.swf").write_text("; Version: 2.2\n; MaxProcs: 4\n")
+    assert "the log has no job, only a header" in run("inspect", tmp_path / "log.swf").stdout
 
 
 def test_options_of_another_format_are_refused_but_not_for_a_log_beside(

@@ -69,3 +69,50 @@ def test_runs_that_differ_are_no_failure_and_runs_that_are_not_there_are(
     assert "all figures are the same" in run(logs[0], logs[0]).stdout
     document = json.loads(run(logs[0], tmp_path / "none", "--json", ends_with=2).stdout)
     assert "none" in document["error"]["message"]
+
+
+def test_equal_runs_have_no_table(logs: tuple[Path, Path]) -> None:
+    text = run(logs[0], logs[0]).stdout
+    assert "all figures are the same" in text
+    assert "change" not in text
+
+
+def test_a_log_without_starts_is_said_to_be_one(logs: tuple[Path, Path], tmp_path: Path) -> None:
+    bare = tmp_path / "bare.swf"
+    # Neither wait nor run time is known.
+    bare.write_text("; MaxProcs: 8\n1 0 -1 -1 4 -1 -1 4 60 -1 1 7 1 -1 1 -1 -1 -1\n")
+    said = run(bare, logs[1]).stdout
+    assert "1 task is in both; no task of A has a start" in said
+    assert "0 earlier" not in said
+    assert "source bare.swf: only in A" in said
+    assert "source log.swf: only in B" in said
+    assert "1 task is in both; no task of B has a start" in run(logs[1], bare).stdout
+    assert "no task of A has a start and no task of B has a start" in run(bare, bare).stdout
+
+
+def test_files_are_named_and_not_shown_by_their_hashes(
+    logs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    other = tmp_path / "other" / "log.swf"
+    other.write_text(SWF.replace("8 1 -1 1", "9 1 -1 1"))
+    assert "source log.swf: other content in B" in run(logs[0], other).stdout
+    made = tl.generate("poisson", tasks=2, seed=1).save(tmp_path / "made")
+    text = run(logs[0], made).stdout
+    assert "source: log.swf in A, no file in B" in text
+    assert "{" not in text
+
+
+def test_large_changes_are_factors_and_energies_have_one_unit(
+    logs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    trace = tl.read(logs[0])
+    runs = []
+    # Two completed tasks: 3.2e5 J each at first, below a tenth of a kWh, and then 27 times that.
+    for name, watts in (("low", 6400.0), ("high", 27 * 6400.0)):
+        power = pl.DataFrame({"t": [100.0], "dt": [100.0], "watts": [watts]})
+        runs.append(trace.replace(power=power).save(tmp_path / name))
+    text = run(*runs).stdout
+    line = next(line for line in text.splitlines() if line.startswith("energy_per_task_j"))
+    cells = line.split()[1:]
+    assert cells == ["0.0889", "kWh", "2.4", "kWh", "2.31", "kWh", "27", "times"]
+    assert "the energy is higher in B: 0.178 kWh in A, 4.8 kWh in B (27 times)" in text

@@ -115,20 +115,91 @@ def test_without_a_scenario_it_says_what_is_missing() -> None:
     assert "--workload" in str(answer("simulate", "--platform", "2x1", ends_with=2)["error"])
 
 
-def test_interrupted_it_leaves_nothing(tmp_path: Path) -> None:
-    log = tmp_path / "long.swf"
-    run("generate", "poisson", log, "--set", "tasks=3000", "--set", "run_time=100000")
-    out = tmp_path / "out"
-    words = parts(log, policy="conservative", platform="64x1")
-    command = [sys.executable, "-m", "twinloop", "simulate", *words, "-o", str(out)]
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    time.sleep(3.0)
+SLOW = """
+import pathlib, time
+from twinloop.policy import Policy, Wake
+
+class Slow(Policy):
+    def decide(self, view):
+        pathlib.Path("deciding").touch()
+        time.sleep(0.02)
+        return [Wake(view.now + 1)]
+"""
+
+
+def test_interrupted_it_leaves_nothing(log: Path, tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    words = [*parts(log, policy="slow:Slow"), "--allow-code", "-o", "out", "--picture", "run.html"]
+    command = [sys.executable, "-m", "twinloop", "simulate", *words]
+    child = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    while not (tmp_path / "deciding").exists() and child.poll() is None:
+        time.sleep(0.05)
     child.send_signal(signal.SIGINT)
     _, said = child.communicate(timeout=60)
-    if child.returncode == 0:
-        pytest.skip("it was over before it could be interrupted")
+    assert child.returncode == 130
     assert "Traceback" not in said
-    assert [path.name for path in tmp_path.iterdir()] == ["long.swf"]
+    left = {path.name for path in tmp_path.iterdir()} - {"__pycache__"}
+    assert left == {"log.swf", "slow.py", "deciding"}
+
+
+BROKEN = """
+from twinloop.policy import Place, Policy, Wake
+
+class Raises(Policy):
+    def decide(self, view):
+        raise KeyError("mine")
+
+class ByName(Policy):
+    def decide(self, view):
+        return [Place(view.waiting[0], view.machine_name(0))]
+
+class Never(Policy):
+    def decide(self, view):
+        return None
+
+class Ever(Policy):
+    def decide(self, view):
+        return [Wake(view.now + 1)]
+
+class Now(Policy):
+    def decide(self, view):
+        return [Wake(view.now)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        ("Raises", "broken.py:6"),
+        ("ByName", "a machine must be a number"),
+        ("Ever", "woken again and again"),
+        ("Now", "woken later only"),
+    ],
+)
+def test_a_policy_that_is_wrong_is_named(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, said: str
+) -> None:
+    (tmp_path / "broken.py").write_text(BROKEN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "broken", raising=False)
+    words = [*parts(log, policy=f"broken:{policy}"), "--allow-code"]
+    problem = str(answer("simulate", *words, ends_with=2)["error"])
+    assert said in problem
+    assert policy in problem
+
+
+def test_what_nobody_places_fails_and_is_told(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken.py").write_text(BROKEN)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "broken", raising=False)
+    document = answer("simulate", *parts(log, policy="broken:Never"), "--allow-code")
+    assert document["failed"] == 3
+    assert "still waited" in str(document["cleaned"])
 
 
 def test_stdout_has_one_object_and_stderr_nothing(log: Path) -> None:

@@ -1,7 +1,7 @@
 """What tasks of constant demand draw, worked out from where they ran and when.
 
-Nothing of the run is used but its placements: a task draws on its machines at one rate, from the end
-of its start-up to its end, unless they are shared and stretch it.
+Nothing of the run is used but its placements: a task draws on its machines at one rate, from the
+end of its start-up to its own, unless they are shared and stretch it.
 """
 
 from collections import defaultdict

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import twinloop as tl
@@ -129,6 +130,10 @@ class Case:
         return path
 
 
+#: For laws of which every example is several runs.
+few = settings(max_examples=settings.default.max_examples * 2 // 5)
+
+
 # --- machines -------------------------------------------------------------------------------------
 
 _SCALED = st.fixed_dictionaries(
@@ -177,14 +182,14 @@ _PIECES = st.lists(
 
 
 @st.composite
-def tasks(draw: st.DrawFn, *, most: int = 12) -> tuple[Task, ...]:
+def tasks(draw: st.DrawFn, *, most: int = 12, varying: bool = True) -> tuple[Task, ...]:
     demanding = draw(st.booleans())
     special = draw(st.integers(0, 2)) == 0
     related = draw(st.booleans())
     made: list[Task] = []
     for place in range(draw(st.integers(1, most))):
         run_time = draw(st.sampled_from([2.0, 0.0, 1.0, 3.5, 7.0]))
-        pieces = draw(_PIECES) if draw(st.integers(0, 2)) == 0 else ()
+        pieces = draw(_PIECES) if varying and draw(st.integers(0, 2)) == 0 else ()
         length = sum(piece[0] for piece in pieces) if pieces else run_time
         more = draw(st.sampled_from([None, 0.0, 2.0, -1.0]))
         made.append(
@@ -311,6 +316,7 @@ def cases(
     windows: bool = True,
     sources: tuple[str, ...] = ("rigid", "sessions:3"),
     most: int = 12,
+    varying: bool = True,
 ) -> Case:
     """A scenario; everything that makes it special is drawn as absent more often than not."""
     hosts = draw(machines(metered))
@@ -346,7 +352,7 @@ def cases(
         owned = ({"name": "own", "start": start, "end": start + length, **everywhere, **owner},)
     return Case(
         machines=hosts,
-        tasks=draw(tasks(most=most)),
+        tasks=draw(tasks(most=most, varying=varying)),
         policy=draw(st.one_of(*policies)),
         model=told,
         queues=tuple(

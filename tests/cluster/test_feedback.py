@@ -27,6 +27,7 @@ from tests.cluster.logs import (
     trace,
 )
 from tests.cluster.reference import SCHEDULERS, Feedback, Job, Outcome, replay
+from tests.cluster.scenarios import Case, Task
 from twinloop.workload import SessionGraphs
 
 thresholds = st.integers(0, 4).map(float)
@@ -149,3 +150,14 @@ def test_jobs_that_never_fit_are_as_if_they_were_not_in_the_log(log, threshold, 
         if job.cores > total:
             assert whole.submit[i] == job.submit
             assert i not in whole.start
+
+
+def test_a_session_lasts_as_long_as_its_fragments():
+    # The work of t0, 6 core-seconds at up to 1 core, takes 11 s: t1 is submitted while it runs and
+    # does not wait for it, on a machine of any speed.
+    tasks = (
+        Task(0.0, fragments=((1.0, 1.0), (10.0, 0.5)), user="ann"),
+        Task(8.0, user="ann"),
+    )
+    case = Case(({"cores": 2.0, "speed": 0.5},), tasks, source="sessions:0")
+    assert tl.simulate(case.scenario).tasks["submit"].to_list() == [0.0, 8.0]

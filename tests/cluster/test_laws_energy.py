@@ -4,18 +4,18 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import twinloop as tl
-from tests.cluster.scenarios import Case, Task, cases
+from tests.cluster import demand
+from tests.cluster.scenarios import MODELS, Case, Task, cases, few
 from tests.cluster.test_laws_runs import Finished
 from twinloop.engine import Compiled
 from twinloop.platform.power import PowerModel
 
 STEPS = st.one_of(st.floats(0.01, 50.0), st.sampled_from([0.25, 0.5, 1.0, 3.0, 1000.0]))
 EXACT = 1e-9
-few = settings(max_examples=50)
 
 
 def models(case: Case) -> dict[str, PowerModel]:
@@ -41,29 +41,72 @@ def test_energy_is_the_integral_of_power_at_every_resolution(case, step):
         assert power.filter(whole)["dt"].sum() == pytest.approx(ends[-1] - begin, rel=EXACT)
 
 
+def windows(done: Finished, step: float) -> tuple[np.ndarray, np.ndarray]:
+    """The edges of the windows of the power table, and the joules of each machine in each."""
+    count = done.run.windows(step)
+    edges = np.minimum(done.run.begin + step * np.arange(count + 1), done.run.now)
+    edges[-1] = done.run.now
+    return edges, np.asarray(done.run.power(step, True)).reshape(-1, count) * np.diff(edges)
+
+
+def same_windows(case: Case, done: Finished, step: float, drawn_by) -> None:
+    """Each machine drew in each window, and in all, what its uses (from, to, how much) say."""
+    if not done.run.windows(step):
+        return
+    edges, joules = windows(done, step)
+    # Means over windows that are nothing but rounding mean nothing.
+    wide = np.diff(edges) > 1e-6
+    drawing = models(case)
+    for machine, name in enumerate(done.names):
+        expected = np.zeros(len(edges) - 1)
+        for start, end, use in drawn_by(machine):
+            if use is not None:
+                share = min(max(use / done.capacity(machine), 0.0), 1.0)
+                both = np.minimum(edges[1:], end) - np.maximum(edges[:-1], start)
+                expected += drawing[name].watts(share) * np.maximum(both, 0.0)
+        np.testing.assert_allclose(joules[machine][wide], expected[wide], rtol=1e-8, atol=1e-6)
+        assert float(done.run.energy()[machine]) == pytest.approx(expected.sum(), rel=EXACT)
+
+
+# Nobody is stretched: what a task draws follows from where it was, and when.
+UNSHARED = MODELS.map(lambda model: {**model, "sharing": "no-delay"})
+CONSTANT = cases(model=UNSHARED, contention=False, varying=False)
+
+
+@few
+@given(CONSTANT, STEPS)
+def test_every_window_has_the_mean_of_what_the_tasks_there_asked_for(case, step):
+    done = Finished(case)
+    asked = demand.rates(done)
+    same_windows(case, done, step, lambda m: demand.steps(done, m, asked.get(m, [])))
+
+
+@few
+@given(CONSTANT)
+def test_without_delay_work_is_what_the_machines_gave(case):
+    done = Finished(case)
+    if case.failures and case.then.get("checkpoint_cost"):
+        return  # What is drawn while a checkpoint is written is no work.
+    expected = demand.got(done)
+    for task, did in enumerate(done.outcomes["done"]):
+        assert did == pytest.approx(expected[task], rel=EXACT, abs=EXACT)
+
+
 @few
 @given(cases(), STEPS)
 def test_every_window_has_the_mean_of_what_the_machines_drew(case, step):
+    """Where demand varies or machines are shared, by the use that the run itself has noted."""
     done = Finished(case)
-    count = done.run.windows(step)
-    if not count:
-        return
-    edges = np.minimum(done.run.begin + step * np.arange(count + 1), done.run.now)
-    edges[-1] = done.run.now
-    found = np.asarray(done.run.power(step, True)).reshape(-1, count)
-    drawing = models(case)
-    for machine, steps in done.use_steps().items():
-        expected = np.zeros(count)
-        for (t, use), (after, _) in pairwise(steps):
-            share = min(max(use / done.capacity(machine), 0.0), 1.0)
-            drawn = 0.0 if np.isnan(use) else drawing[done.names[machine]].watts(share)
-            both = np.minimum(edges[1:], after) - np.maximum(edges[:-1], t)
-            expected += drawn * np.maximum(both, 0.0)
-        # Means over windows that are nothing but rounding mean nothing.
-        wide = np.diff(edges) > 1e-6
-        got = found[machine] * np.diff(edges)
-        np.testing.assert_allclose(got[wide], expected[wide], rtol=1e-8, atol=1e-6)
-        assert float(done.run.energy()[machine]) == pytest.approx(expected.sum(), rel=EXACT)
+    noted = done.use_steps()
+    same_windows(
+        case,
+        done,
+        step,
+        lambda m: [
+            (t, after, None if np.isnan(use) else use)
+            for (t, use), (after, _) in pairwise(noted[m])
+        ],
+    )
 
 
 @few

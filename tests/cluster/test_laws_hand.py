@@ -41,6 +41,21 @@ def test_without_delay_tasks_end_on_time():
     assert ends(case) == [4.0, 4.0]
 
 
+def test_without_delay_tasks_get_equal_shares():
+    # Each asks for both cores, of twice the speed, for 2 s, and gets half: 2 core-seconds, which
+    # are 4 of the reference.
+    case = Case(
+        ({"cores": 2.0, "speed": 2.0},),
+        (Task(0.0, cores=2.0, run_time=4.0),) * 2,
+        TWICE,
+        {"sharing": "no-delay"},
+    )
+    found = outcomes(case)
+    assert found["end"].tolist() == [2.0, 2.0]
+    assert found["done"].tolist() == [4.0, 4.0]
+    assert found["used"].tolist() == [2.0, 2.0]
+
+
 def test_linear_contention():
     # Two tasks on one core are a load of 2, so work grows by half: each does a third of a second
     # in a second, until the short one ends at 6; the other has 2 s left.
@@ -98,6 +113,29 @@ def test_killed_at_the_requested_time():
     trace = tl.simulate(Case(ONE_CORE, tasks, model={"kill_at_requested_time": True}).scenario)
     assert trace.tasks["status"].to_list() == ["killed", "completed"]
     assert trace.placements["end"].to_list() == [2.0, 7.0]
+
+
+def test_nobody_is_killed_who_has_no_requested_time():
+    slow = {"kill_at_requested_time": True, "speed_factor": 0.5}
+    case = Case(
+        ONE_CORE,
+        (Task(0.0, run_time=4.0), Task(0.0, run_time=4.0, requested=5.0)),
+        {
+            "name": "fcfs",
+            "options": {},
+        },
+        slow,
+    )
+    assert ends(case) == [8.0, 13.0]
+
+
+@pytest.mark.parametrize(
+    ("policy", "first"), [("first-fit", "n9"), ("fcfs", "n9"), ("fifo", "n10")]
+)
+def test_machines_are_taken_in_the_order_of_the_platform_or_of_their_names(policy, first):
+    machines = tuple({"cores": 1.0, "names": [name]} for name in ("n9", "n10"))
+    case = Case(machines, (Task(0.0, run_time=4.0),), {"name": policy, "options": {}})
+    assert tl.simulate(case.scenario).placements["machine"].to_list() == [first]
 
 
 def test_a_rejected_task_takes_those_that_wait_for_it_along():

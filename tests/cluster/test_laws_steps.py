@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cluster.scenarios import Case, Task, cases
+from tests.cluster.scenarios import Case, Task, cases, few
 from twinloop.engine import Compiled, Simulation
 from twinloop.trace.errors import InputError
 
@@ -16,6 +16,7 @@ def simulation(*tasks: Task, **parts) -> Simulation:
     return Simulation(Case(**{"machines": TWO, "tasks": tasks, **parts}).scenario)
 
 
+@few
 @given(cases(), st.lists(st.sampled_from([0.25, 1.0, 3.5]), max_size=6))
 def test_running_in_pieces_is_running_at_once(case, pieces):
     compiled = Compiled(case.scenario)

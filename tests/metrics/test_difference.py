@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 
-from tests.metrics.traces import few, hand_made, runs
+from tests.metrics.traces import few, fewer, hand_made, runs
 from twinloop.metrics import difference
 from twinloop.report.difference import difference_words
 from twinloop.trace import InputError, Manifest, Trace
@@ -65,8 +65,8 @@ def test_the_words_say_what_the_figures_say() -> None:
         "kind: log in A, simulated in B",
         "the longest wait is longer in B: 8 s in A, 37 s in B (+362 %)",
         "1 task of B not in A: e",
-        "4 tasks are in both; first starts in B: 1 earlier, 0 later, 2 at the same time; "
-        "1 on other machines",
+        "4 tasks are in both; first starts in B: 1 earlier, 0 later, 2 at the same time, "
+        "1 without a start in A or in B; 1 on other machines",
         "  1 task rejected in A and completed in B",
         "  task c of user u: 6 s earlier, at 24 s in A and at 18 s in B",
         "user u waits less in B: 6 s in all over 2 tasks, on average 4 s in A and 1 s in B",
@@ -112,7 +112,7 @@ def test_a_run_does_not_differ_from_itself(trace: Trace) -> None:
     assert found.starts.height == found.gains.height == found.losses.height == 0
 
 
-@few
+@fewer
 @given(runs(), runs())
 def test_the_difference_the_other_way_is_the_opposite(a: Trace, b: Trace) -> None:
     # A task has one user, whichever run it is in.
@@ -129,7 +129,7 @@ def test_the_difference_the_other_way_is_the_opposite(a: Trace, b: Trace) -> Non
     assert difference_words(there)
 
 
-@few
+@fewer
 @given(runs(), runs())
 def test_starts_are_counted_as_one_would_by_hand(a: Trace, b: Trace) -> None:
     def starts(trace: Trace) -> dict[str, float]:

@@ -77,7 +77,7 @@ def test_bins_agree_with_the_events_at_their_ends(trace: Trace, bin: float) -> N
     assert binned["total"].to_list() == expected
 
 
-@given(runs(min_tasks=1), st.tuples(st.integers(0, 300), st.integers(1, 300)))
+@given(runs(min_tasks=1), st.tuples(st.integers(0, 300), st.integers(1, 80)))
 def test_means_in_a_window_are_those_of_a_literal_count(
     trace: Trace, window: tuple[int, int]
 ) -> None:

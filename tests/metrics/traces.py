@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from twinloop.trace import Trace
 
-#: For laws that take the figures of several runs.
+#: For laws that take the figures of several runs, and that compare whole runs.
 few = settings(max_examples=settings.default.max_examples * 2 // 5)
+fewer = settings(max_examples=settings.default.max_examples // 5)
 
 QUARTERS = st.integers(0, 400).map(lambda n: n / 4)  # sums of these are exact
 STATUSES = st.sampled_from(["completed", "completed", "completed", "failed", "killed", None])

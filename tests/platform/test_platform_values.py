@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,28 @@ def test_shorthands(
 def test_what_is_no_shorthand_is_refused(text: str) -> None:
     with pytest.raises(InputError):
         Platform.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("0x1", "the number of nodes in '0x1': must be at least 1, not 0"),
+        ("1000001x1", "too many nodes, at most 1,000,000"),
+        ("9" * 30 + "x1", "too many nodes"),
+        ("1x0", "the number of cores in '1x0': must be positive, not 0"),
+        ("2x1.2.3", "the number of cores in '2x1.2.3': '1.2.3' is no number"),
+        ("2x1@0", "the clock in '2x1@0': must be positive, not 0"),
+        ("2x1@-2GHz", "the clock in '2x1@-2GHz': must be positive, not -2000"),
+        ("2x1@fast", "the clock in '2x1@fast': must be a frequency"),
+        ("2x1/0", "the memory in '2x1/0': must be positive, not 0"),
+        ("2x1@1GHz/1gb", "the memory in '2x1@1GHz/1gb': 'gb' is no unit of amount of memory"),
+    ],
+)
+def test_the_part_of_a_shorthand_that_is_wrong_is_named(text: str, said: str) -> None:
+    for make in (Platform.parse, Platform.from_dict):
+        with pytest.raises(InputError, match=re.escape(said)):
+            make(text)
+    assert Host(cores=1, count=1_000_000).count == 1_000_000
 
 
 @given(st.integers(1, 2500))

@@ -99,6 +99,15 @@ def test_a_csv_is_read_as_it_stands(tmp_path: Path) -> None:
     assert failure_intervals(failures, NODES, DAY).is_empty()
 
 
+@pytest.mark.parametrize("never", ["", " ", "inf", "Infinity"])
+def test_a_node_whose_failure_has_no_end_never_comes_back(tmp_path: Path, never: str) -> None:
+    file = tmp_path / "down.csv"
+    file.write_text(f"node,start,end\nn0,10,20\nn1,50,60\nn0,15,{never}\nn0,500,600\n")
+    # The failure of n0 at 15 s swallows what is recorded of it later.
+    found = failure_intervals(Failures(trace=str(file)), NODES, DAY).rows()
+    assert found == [("n0", 10.0, None), ("n1", 50.0, 60.0)]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -109,7 +118,9 @@ def test_a_csv_is_read_as_it_stands(tmp_path: Path) -> None:
         ("node,start,end\nn0,1,2\nm0,1,2\n", "down.csv:3: node: .*no node 'm0' .known: n0, n1"),
         ("node,start,end\nn0,1,x\n", "down.csv:2: end: must be a duration, not 'x'"),
         ("node,start,end\nn0,,2\n", "down.csv:2: start: must be a duration"),
-        ("node,start,end\nn0,-1,2\n", "down.csv:2: start: -1 s is no time"),
+        ("node,start,end\nn0,-1,2\n", "down.csv:2: start: -1 s is no time from 0 to 100,000,0"),
+        ("node,start,end\nn0,1,1e12\n", "down.csv:2: end: .* s is no time .*leave it empty if"),
+        ("node,start,end\nn0,inf,\n", "down.csv:2: start: must be a duration, not 'inf'"),
         ("node,start,end\nn0,9,2\n", "down.csv:2: end: 2 s is before the start, 9 s"),
         ("node,start,end\nn\x00,9,2\n", "down.csv:2: is no text"),
     ],

@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 import re
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import polars as pl
 import pytest
 
 from tests.report.runs import core_seconds, drawn_tasks, fcfs
+from twinloop.platform import Platform
 from twinloop.report import run_page
 from twinloop.trace import Cleaning, InputError, Manifest, Source, SourceFile, Trace
 
@@ -147,8 +149,50 @@ def test_records_that_could_not_be_run_are_counted_on_the_page(tmp_path: Path) -
 def test_what_a_trace_does_not_have_is_said(tmp_path: Path) -> None:
     _, page = written(Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]})), tmp_path)
     assert pictures(page) == {}
+    _, rest = page.text.split("Not drawn")
     for said in ("no execution has a start", "no queue", "no power", "no waits"):
-        assert said in page.text
+        assert said in rest
+
+
+def test_every_sentence_has_a_heading_and_nothing_is_missing_where_all_is_drawn(
+    tmp_path: Path,
+) -> None:
+    text, _ = written(fcfs([(0.0, 5.0, 1)]), tmp_path)
+    body = text[text.index("</noscript>") : text.index("<!-- plotly.js")]
+    outside = re.sub(r"<section>.*?</section>", "", body, flags=re.DOTALL)
+    assert re.findall(r"<p class=\"note\"[^>]*>[^<]+", outside) == []
+    assert "no power" in text
+    assert "Not drawn" not in written(powered(fcfs([(0.0, 5.0, 1)])), tmp_path)[0]
+
+
+@pytest.mark.parametrize("name", ["n", "C01-H01-00", "<b>" * 30], ids=["short", "usual", "long"])
+@pytest.mark.parametrize("tasks", [50, 5001])
+def test_pictures_have_the_same_left_margin_and_names_fit_it(
+    tmp_path: Path, name: str, tasks: int
+) -> None:
+    trace = fcfs(drawn_tasks(tasks))
+    called = {node: name + node for node in trace.nodes["node"]}
+    trace = trace.replace(
+        nodes=trace.nodes.with_columns(pl.col("node").replace(called)),
+        placements=trace.placements.with_columns(pl.col("machine").replace(called)),
+    )
+    found = pictures(written(trace, tmp_path)[1])
+    (left,) = {picture["layout"]["margin"]["l"] for picture in found.values()}
+    bars, axis = found["gantt"]["data"][0], found["gantt"]["layout"]["yaxis"]
+    names = [unescape(each) for each in axis.get("ticktext") or bars["y"]]
+    assert len(names) == 2
+    # A letter of 13 pixels is about 7 wide; a name of 90 letters would leave no room to draw.
+    assert 7 * max(map(len, names)) < left < 250
+
+
+def test_the_cost_is_on_the_page(tmp_path: Path) -> None:
+    prices = {"core_hour": 3.6, "kwh": 0.0, "currency": "CHF"}
+    manifest = Manifest(kind="simulated", scenario={"prices": prices})
+    # Two cores for 500 s at a thousandth of a franc a second.
+    _, page = written(fcfs([(0.0, 500.0, 2)], manifest=manifest), tmp_path)
+    assert "1 CHF" in page.text
+    _, page = written(fcfs([(0.0, 500.0, 2)]), tmp_path)
+    assert "cost" not in page.text
 
 
 def test_pictures_over_time_show_the_same_time(tmp_path: Path) -> None:
@@ -169,6 +213,26 @@ def test_the_title_is_the_users_or_says_what_it_is(tmp_path: Path) -> None:
         [(0.0, 5.0, 1)], manifest=Manifest(kind="simulated", facts={"run": {"policy": "easy"}})
     )
     assert "<h1>Simulated run · easy</h1>" in written(trace, tmp_path)[0]
+    scenario = {
+        "name": "hot summer",
+        "workload": {"path": "logs/kth.swf"},
+        "platform": Platform.parse("100x1").to_dict(complete=True),
+    }
+    run = {"run": {"policy": "easy"}}
+    named = Manifest(kind="simulated", scenario=scenario, facts=run)
+    title = "<h1>Simulated run · hot summer · kth.swf · easy on 100x1</h1>"
+    assert title in written(fcfs([(0.0, 5.0, 1)], manifest=named), tmp_path)[0]
+    hosts = [{"cores": 8, "count": 3}, {"cores": 4}]
+    made = {
+        "workload": {"path": None, "generate": {"name": "lublin"}},
+        "platform": Platform(clusters=[{"hosts": hosts}]).to_dict(complete=True),
+    }
+    named = Manifest(kind="simulated", scenario=made, facts=run)
+    title = "<h1>Simulated run · lublin · easy on 4 nodes with 28 cores</h1>"
+    assert title in written(fcfs([(0.0, 5.0, 1)], manifest=named), tmp_path)[0]
+    foreign = Manifest(kind="simulated", scenario={"workload": 3, "platform": 4})
+    title = "<h1>Simulated run</h1>"
+    assert title in written(fcfs([(0.0, 5.0, 1)], manifest=foreign), tmp_path)[0]
     assert "<h1>Mine &amp; yours</h1>" in written(trace, tmp_path, title="Mine & yours")[0]
 
 

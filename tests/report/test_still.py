@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.report.runs import core_seconds, drawn_tasks, fcfs, tasks_to_run, without_machines
 from twinloop.report import Plots, run_chart, run_svg
@@ -88,3 +89,38 @@ def test_a_trace_alone_loads_no_pictures() -> None:
         "t.Trace().plot; assert 'plotly' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def texts(picture: str) -> list[tuple[str, float, str]]:
+    """The texts of a picture: what they say, where they stand, on which side of it they end."""
+    found = ET.fromstring(picture).iter(f"{SVG}text")
+    return [(t.text or "", float(t.get("x", 0)), t.get("text-anchor", "")) for t in found]
+
+
+@pytest.mark.parametrize("name", ["C01-H01-001", "c", "a-very-long-name-of-a-rack-node-"])
+def test_names_of_machines_lie_within_the_picture(name: str) -> None:
+    trace = fcfs(drawn_tasks(20))
+    called = {node: name + node for node in trace.nodes["node"]}
+    trace = trace.replace(
+        nodes=trace.nodes.with_columns(pl.col("node").replace(called)),
+        placements=trace.placements.with_columns(pl.col("machine").replace(called)),
+    )
+    said = [(text, x) for text, x, _ in texts(run_svg(trace)) if text.endswith(("n0", "n1"))]
+    assert len({text for text, _ in said}) == 2
+    # A letter of 11 pixels is at most 7 wide on average.
+    assert all(x - 7 * len(text) >= 0 for text, x in said)
+
+
+@given(st.floats(0.01, 1e9), st.floats(0, 1e6))
+def test_times_below_the_svg_are_in_the_unit_that_suits_them(span: float, first: float) -> None:
+    trace = fcfs([(first, span, 1)])
+    below = [(text, x) for text, x, how in texts(run_svg(trace)) if how != "start"]
+    ticks = [(text, x) for text, x in below if x > 76]
+    assert len(ticks) <= 9
+    size = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "y": 365.25 * 86400}
+    for text, x in ticks:
+        number, unit = text.split()
+        t = float(number.replace(",", "")) * size[unit]
+        there = first + (x - 76) / 712 * span
+        # Three digits are said, and a pixel has a width.
+        assert abs(t - there) <= max(0.006 * there, span / 700) + 1e-9

@@ -115,9 +115,7 @@ def test_a_job_that_nobody_has_run_takes_as_long_as_its_work():
                 "run_time": [None, None, 45.0],
             }
         ),
-        fragments=pl.DataFrame(
-            {"task": ["2", "2"], "duration": [10.0, 30.0], "rate": [2.0, 0.5]}
-        ),
+        fragments=pl.DataFrame({"task": ["2", "2"], "duration": [10.0, 30.0], "rate": [2.0, 0.5]}),
     )
     found = find_sessions(workload, by="max", threshold=60)
     assert found.end.tolist() == [30.0, 140.0, 245.0]

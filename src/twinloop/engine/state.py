@@ -63,6 +63,8 @@ class State:
             for row in np.flatnonzero(~np.isnan(ended["submit"]) & (ended["status"] == 0))
             if int(row) not in known
         ]
+        # In the order in which they became ready: so they are let go.
+        held.sort(key=lambda row: (np.nan_to_num(ended["ready"][row], nan=np.inf), row))
         rows = [*over, *running, *waiting, *held]
         phases = [statuses[int(ended["status"][row])] for row in over]
         phases += ["running"] * len(running) + ["waiting"] * len(waiting)

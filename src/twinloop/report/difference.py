@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from twinloop.metrics import Difference
+from twinloop.metrics.difference import Changed
 from twinloop.report import words
 
 #: What a reader wants to know first: what a figure is called, and being less and being more of it.
@@ -26,6 +27,8 @@ _HEADLINES = {
 _TIMES = 10
 #: From so many joules on, energies are said in kWh.
 _IN_KWH = 3.6e5
+#: Fields that hold the hashes of files by their names, and what such a file is called.
+_FILES = {"source": "source", "inputs": "input"}
 #: How many fields of a scenario are named, and how much of a value is shown.
 _FIELDS = 20
 _LONGEST = 60
@@ -102,10 +105,7 @@ def unlike(difference: Difference) -> Iterator[dict[str, Any]]:
     """
     for row in difference.figures.iter_rows(named=True):
         a, b = row["a"], row["b"]
-        if a is None or b is None:
-            same = a is b
-        else:
-            same = abs(a - b) <= 1e-12 * max(abs(a), abs(b))
+        same = a is b if a is None or b is None else abs(a - b) <= 1e-12 * max(abs(a), abs(b))
         if not same:
             yield row
 
@@ -113,8 +113,11 @@ def unlike(difference: Difference) -> Iterator[dict[str, Any]]:
 def _scenarios(difference: Difference) -> Iterator[str]:
     changed = difference.scenario
     for change in changed[:_FIELDS]:
-        if change.field == "source":
-            yield f"source: {_files(change.a)} in A, {_files(change.b)} in B"
+        whole, _, file = change.field.partition(".")
+        if whole in _FILES and file:
+            yield f"{_FILES[whole]} {file}: {_which(change)}"
+        elif whole in _FILES:
+            yield f"{_FILES[whole]}: {_files(change.a)} in A, {_files(change.b)} in B"
         elif change.field != "scenario":
             yield f"{change.field}: {_value(change.a)} in A, {_value(change.b)} in B"
         elif change.a is None or change.b is None:
@@ -143,6 +146,12 @@ def _plain(value: Any) -> str:
 
 def _files(hashes: Mapping[str, str] | None) -> str:
     return _short(", ".join(hashes)) if hashes else "no file"
+
+
+def _which(change: Changed) -> str:
+    if change.a is not None and change.b is not None:
+        return "other content in B"
+    return "only in A" if change.b is None else "only in B"
 
 
 def _short(text: str) -> str:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Collection
 from html import escape, unescape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -39,7 +39,7 @@ _PICTURES: Final[tuple[tuple[str, Callable[[Trace], Figure], int], ...]] = (
 )
 
 # Pixels of a letter and of all else to the left of a picture, and the longest name shown there.
-_LETTER, _BESIDE, _LEFT, _LONGEST = 7.2, 14.0, 64.0, 27
+_LETTER, _BESIDE, _LEFT, _LONGEST = 7.6, 20.0, 64.0, 27
 
 # The page loads nothing, whatever is in it.
 _POLICY: Final = (

@@ -24,7 +24,17 @@ from twinloop.trace.trace import required
 TASKS: Final = 300
 
 _WIDTH, _LEFT, _RIGHT = 800.0, 76.0, 12.0
+#: Pixels of a letter, and the longest name of a machine that is shown.
+_LETTER, _LONGEST = 7.0, 20
 _GANTT, _CURVE, _GAP, _TOP = 260.0, 70.0, 34.0, 24.0
+#: Seconds between two times on the axis: the first that gives no more than so many.
+_TICKS: Final = 8
+_STEPS: Final = (
+    *(10.0**power * many for power in (-3, -2, -1) for many in (1, 2, 5)),
+    *(unit * many for unit in (1.0, 60.0) for many in (1, 2, 5, 10, 20, 30)),
+    *(3600.0 * hours for hours in (1, 2, 3, 6, 12)),
+    *(86400.0 * 10**power * many for power in range(6) for many in (1, 2, 5)),
+)
 #: Read well on white and on black alike.
 _INK: Final = "#7d858f"
 
@@ -57,17 +67,17 @@ def run_svg(trace: Trace) -> str:
         queue, _ = waiting(trace)
     moments = np.concatenate([busy.t, queue.t])
     first, last = float(moments.min()), float(moments.max())
-    place = _Place(first, last)
+    bands = Bands.of(trace, ran)
+    names = (words.shortened(name, _LONGEST) for name in bands.rows if name != UNRECORDED)
+    place = _Place(first, last, max(_LEFT, 12 + _LETTER * max(map(len, names), default=0)))
     there = available(trace, first, last)
-    parts = [*_gantt(trace, ran, place)]
+    parts = [*_gantt(bands, ran, place)]
     top = _TOP + _GANTT + _GAP
     parts += _curve("cores in use", busy, place, top, colours.CURVE, there)
     top += _CURVE + _GAP
     parts += _curve("waiting tasks", queue, place, top, colours.SECOND, None)
     top += _CURVE
-    axis = TimeAxis.of(trace, last - first)
-    parts.append(_text(_LEFT, top + 16, axis.said(first), "start"))
-    parts.append(_text(_WIDTH - _RIGHT, top + 16, axis.said(last), "end"))
+    parts += _times(TimeAxis.of(trace, last - first), first, last, place, top)
     height = top + 26
     said = f"{words.count(tasks, 'task')} over {words.duration(last - first)}"
     return (
@@ -82,15 +92,28 @@ def run_svg(trace: Trace) -> str:
 class _Place:
     """Where a time lies from left to right."""
 
-    def __init__(self, first: float, last: float) -> None:
-        self._first, self._scale = first, (_WIDTH - _LEFT - _RIGHT) / ((last - first) or 1.0)
+    def __init__(self, first: float, last: float, left: float) -> None:
+        self.left = left
+        self._first, self._scale = first, (_WIDTH - left - _RIGHT) / ((last - first) or 1.0)
 
     def x(self, t: float) -> float:
-        return _LEFT + (t - self._first) * self._scale
+        return self.left + (t - self._first) * self._scale
 
 
-def _gantt(trace: Trace, ran: pl.DataFrame, place: _Place) -> Iterator[str]:
-    bands = Bands.of(trace, ran)
+def _times(axis: TimeAxis, first: float, last: float, place: _Place, top: float) -> Iterator[str]:
+    if axis.epoch_ms is not None:
+        yield _text(place.left, top + 16, axis.said(first), "start")
+        yield _text(_WIDTH - _RIGHT, top + 16, axis.said(last), "end")
+        return
+    step = next((step for step in _STEPS if (last - first) / step <= _TICKS), last - first)
+    for tick in np.arange(np.ceil(first / step), np.floor(last / step) + 1) * step:
+        x = place.x(tick)
+        yield _line(x, top, x, top + 4)
+        anchor = "end" if x > _WIDTH - 2 * _RIGHT else "middle"
+        yield _text(x, top + 16, words.duration(tick), anchor)
+
+
+def _gantt(bands: Bands, ran: pl.DataFrame, place: _Place) -> Iterator[str]:
     by = colours.chosen(ran, None)
     groups = colours.grouped(ran, by).filter(pl.col("members") == 1)
     colour = {
@@ -99,7 +122,7 @@ def _gantt(trace: Trace, ran: pl.DataFrame, place: _Place) -> Iterator[str]:
     }
     top = max(high for _, high in bands.rows.values()) or 1.0
     scale = _GANTT / top
-    yield _text(_LEFT, _TOP - 8, f"tasks on machines, coloured by {by}", "start")
+    yield _text(place.left, _TOP - 8, f"tasks on machines, coloured by {by}", "start")
     keys = ran.select(colours.key(by))[:, 0].to_list()
     rows = ran.select("task", "cores", "start", "end").rows()
     for number, low, high in bands.pieces.rows():
@@ -116,14 +139,14 @@ def _gantt(trace: Trace, ran: pl.DataFrame, place: _Place) -> Iterator[str]:
     for at, (name, (low, high)) in enumerate(bands.rows.items()):
         if at:
             y = _TOP + low * scale
-            yield _line(_LEFT, y, _WIDTH - _RIGHT, y, 'stroke-opacity="0.35"')
+            yield _line(place.left, y, _WIDTH - _RIGHT, y, 'stroke-opacity="0.35"')
         if name == UNRECORDED:
-            yield _text(_LEFT - 6, _TOP + 10, f"{words.number(high - low)} cores", "end")
+            yield _text(place.left - 6, _TOP + 10, f"{words.number(high - low)} cores", "end")
         elif at % every == 0:
-            label = name if len(name) <= 11 else name[:10] + "…"
-            yield _text(_LEFT - 6, _TOP + (low + high) / 2 * scale + 4, label, "end")
-    yield _line(_LEFT, _TOP, _LEFT, _TOP + _GANTT)
-    yield _line(_LEFT, _TOP + _GANTT, _WIDTH - _RIGHT, _TOP + _GANTT)
+            label = words.shortened(name, _LONGEST)
+            yield _text(place.left - 6, _TOP + (low + high) / 2 * scale + 4, label, "end")
+    yield _line(place.left, _TOP, place.left, _TOP + _GANTT)
+    yield _line(place.left, _TOP + _GANTT, _WIDTH - _RIGHT, _TOP + _GANTT)
 
 
 def _curve(
@@ -138,9 +161,9 @@ def _curve(
         y = np.repeat(bottom - curve.level / high * _CURVE, 2)[:-1]
         return " ".join(f"{a:.2f},{b:.2f}" for a, b in zip(x, y, strict=True))
 
-    yield _text(_LEFT, top - 8, title, "start")
-    yield _text(_LEFT - 6, top + 8, words.number(high), "end")
-    yield _text(_LEFT - 6, bottom, "0", "end")
+    yield _text(place.left, top - 8, title, "start")
+    yield _text(place.left - 6, top + 8, words.number(high), "end")
+    yield _text(place.left - 6, bottom, "0", "end")
     if steps.t.size:
         start, end = place.x(steps.t[0]), place.x(steps.t[-1])
         area = f"{start:.2f},{bottom:.2f} {path(steps)} {end:.2f},{bottom:.2f}"
@@ -150,8 +173,8 @@ def _curve(
         yield (
             f'<polyline points="{path(limit)}" fill="none" stroke="{_INK}" stroke-dasharray="3 3"/>'
         )
-    yield _line(_LEFT, top, _LEFT, bottom)
-    yield _line(_LEFT, bottom, _WIDTH - _RIGHT, bottom)
+    yield _line(place.left, top, place.left, bottom)
+    yield _line(place.left, bottom, _WIDTH - _RIGHT, bottom)
 
 
 def _text(x: float, y: float, said: str, anchor: str) -> str:
