@@ -39,10 +39,11 @@ def test_the_example_is_read_whole() -> None:
     assert scenario.source.sessions is not None
     assert (scenario.source.sessions.by, scenario.source.sessions.threshold) == ("arrival", 3600.0)
     assert scenario.model.startup_overhead == 0.8
-    assert scenario.model.contention.kinds is not None
-    assert scenario.model.contention.kinds["cache"].pressure == 0.3
+    assert scenario.model.overrides == {"clusters[0].hosts[0].power.idle": "65 W"}
+    assert scenario.prices is not None
+    assert scenario.prices.kwh == 0.25
     assert (scenario.model.demand, scenario.seed) == ("elastic", 7)
-    assert scenario.workload.resolve(scenario.seed).tasks.height == 100
+    assert scenario.workload.resolve(scenario.seed).tasks.height == 4000
 
 
 def test_a_source_may_be_an_object_and_is_written_as_ever() -> None:

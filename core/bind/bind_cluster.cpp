@@ -470,9 +470,8 @@ void bind_run(nb::module_& module) {
             nb::arg("time"))
         .def(
             "adopt",
-            [](RunHandle& self, std::int64_t task, std::uint8_t status, double submit,
-               double ready, double start, double last_start, double end,
-               std::uint32_t attempts) {
+            [](RunHandle& self, std::int64_t task, std::uint8_t status, double submit, double ready,
+               double start, double last_start, double end, std::uint32_t attempts) {
                 Outcome known{submit, ready, start, last_start, end};
                 known.attempts = attempts;
                 known.status = static_cast<Status>(status);
@@ -575,8 +574,7 @@ void bind_dispatcher(nb::module_& module) {
             "set_open",
             [](DispatcherHandle& self, std::int64_t machine, bool open, double now) {
                 self.go_to(now);
-                if (machine < 0 ||
-                    static_cast<std::size_t>(machine) >= self.desk.machines().size())
+                if (machine < 0 || static_cast<std::size_t>(machine) >= self.desk.machines().size())
                     throw nb::index_error(
                         ("there is no machine " + std::to_string(machine)).c_str());
                 self.desk.set_open(static_cast<MachineId>(machine), open);
@@ -668,7 +666,8 @@ nb::object run_many(
         }
         // This one looks out for Ctrl-C meanwhile; runs that have begun are finished.
         for (std::chrono::microseconds pause(20); at_work > 0;
-             pause = std::min<std::chrono::microseconds>(2 * pause, std::chrono::milliseconds(20))) {
+             pause =
+                 std::min<std::chrono::microseconds>(2 * pause, std::chrono::milliseconds(20))) {
             std::this_thread::sleep_for(pause);
             const nb::gil_scoped_acquire held;
             if (PyErr_CheckSignals() == 0) continue;
@@ -712,7 +711,8 @@ void bind_cluster(nb::module_& module) {
             },
             nb::arg("mask"))
         .def("impossible", &impossible, nb::arg("policy"), nb::arg("capacity") = 1.0,
-             nb::sig("def impossible(self, policy: object, capacity: float = 1.0) -> numpy.typing.NDArray[numpy.uint8]"));
+             nb::sig("def impossible(self, policy: object, capacity: float = 1.0) -> "
+                     "numpy.typing.NDArray[numpy.uint8]"));
     bind_run(module);
     bind_dispatcher(module);
     nb::list names;

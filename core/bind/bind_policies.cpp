@@ -182,7 +182,8 @@ class PythonPolicy final : public Policy {
     // A number of Python or NumPy, or an error that says what it is the number of.
     static std::int64_t index(nb::handle given, const char* what) {
         if (!PyIndex_Check(given.ptr()))
-            throw nb::type_error((std::string(what) + " must be a number that the view gives, not " +
+            throw nb::type_error((std::string(what) +
+                                  " must be a number that the view gives, not " +
                                   nb::cast<std::string>(nb::repr(given)))
                                      .c_str());
         const nb::object number = nb::steal(PyNumber_Index(given.ptr()));
@@ -269,8 +270,7 @@ class PythonPolicy final : public Policy {
         if (needs.memory > 0 && space.memory(machine) < needs.memory * share * (1 - slack))
             return "the machine has too little free memory";
         for (std::size_t r = 0; r < needs.amounts.size(); ++r)
-            if (needs.amounts[r] > 0 &&
-                space.amount(machine, r) < needs.amounts[r] * share - slack)
+            if (needs.amounts[r] > 0 && space.amount(machine, r) < needs.amounts[r] * share - slack)
                 return "the machine has too little of another resource";
         if (!desk.allowed(task, machine, desk.now(), desk.request(task).time))
             return "the task may not be there now: its queue, a reservation or maintenance";

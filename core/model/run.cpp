@@ -68,15 +68,13 @@ Run::Run(const Run& other)
       recording_(other.recording_), desk_(other.desk_), source_(other.source_), now_(other.now_),
       begin_(other.begin_), asked_(other.asked_), decide_at_(other.decide_at_),
       events_(other.events_), sequence_(other.sequence_), outcomes_(other.outcomes_),
-      saved_(other.saved_),
-      spent_(other.spent_), missing_parents_(other.missing_parents_), lives_(other.lives_),
-      free_lives_(other.free_lives_), slot_of_(other.slot_of_), transitions_(other.transitions_),
-      meters_(other.meters_), down_(other.down_), next_down_(other.next_down_), ups_(other.ups_),
-      sharing_(other.sharing_), placements_(other.placements_), use_(other.use_),
-      resizes_(other.resizes_), decisions_(other.decisions_), states_(other.states_), stuck_(other.stuck_),
-      in_vain_(other.in_vain_),
-      last_events_(other.last_events_),
-      occupied_(other.occupied_),
+      saved_(other.saved_), spent_(other.spent_), missing_parents_(other.missing_parents_),
+      lives_(other.lives_), free_lives_(other.free_lives_), slot_of_(other.slot_of_),
+      transitions_(other.transitions_), meters_(other.meters_), down_(other.down_),
+      next_down_(other.next_down_), ups_(other.ups_), sharing_(other.sharing_),
+      placements_(other.placements_), use_(other.use_), resizes_(other.resizes_),
+      decisions_(other.decisions_), states_(other.states_), stuck_(other.stuck_),
+      in_vain_(other.in_vain_), last_events_(other.last_events_), occupied_(other.occupied_),
       open_(other.open_), slowest_(other.slowest_), loses_(other.loses_) {
     desk_.set_policy(policy_.get());
 }
@@ -216,7 +214,8 @@ void Run::schedule(std::uint32_t slot, double time) {
     transitions_.push(time, live.tag);
 }
 
-// --- the life of a task ----------------------------------------------------------------------------
+// --- the life of a task
+// ----------------------------------------------------------------------------
 
 void Run::submit(TaskId task) {
     Outcome& outcome = outcomes_[task];
@@ -256,8 +255,9 @@ void Run::decide() {
     in_vain_ = made.empty() && events_ == last_events_ ? in_vain_ + 1 : 0;
     last_events_ = events_;
     if (in_vain_ > 10'000)
-        throw std::runtime_error("asks to be woken again and again, and nothing else happens: task " +
-                                 std::to_string(desk_.first_waiting()) + " waits for ever");
+        throw std::runtime_error(
+            "asks to be woken again and again, and nothing else happens: task " +
+            std::to_string(desk_.first_waiting()) + " waits for ever");
     carry_out(made);
 }
 
@@ -645,7 +645,8 @@ void Run::conclude(TaskId task, Status status, double at) {
     }
 }
 
-// --- machines --------------------------------------------------------------------------------------
+// --- machines
+// --------------------------------------------------------------------------------------
 
 void Run::switch_machines() {
     const auto& downs = problem_->downs;
@@ -742,7 +743,7 @@ void Run::set_rate(Live& live, double rate) {
     outcome.energy += charged - live.mark;
     if (loses_) {
         outcome.done -= lost - live.lost_mark;
-        outcome.used -= lost - live.lost_mark;
+        outcome.used -= (lost - live.lost_mark) / live.speed;
     }
     live.mark = mark;
     live.lost_mark = lost_mark;
@@ -791,7 +792,8 @@ double Run::progress(TaskId task) const {
     return whole > 0 ? reached(lives_[slot], slot) / whole : 1.0;
 }
 
-// --- logs ------------------------------------------------------------------------------------------
+// --- logs
+// ------------------------------------------------------------------------------------------
 
 void Run::log_execution(const Live& live, Reason reason, std::span<const Part> parts) {
     const Outcome& outcome = outcomes_[live.task];
@@ -819,7 +821,8 @@ void Run::log_decision(const Desk::Decision& decision) {
     decisions_.machine.push_back(machine);
 }
 
-// --- changes from outside --------------------------------------------------------------------------
+// --- changes from outside
+// --------------------------------------------------------------------------
 
 Problem& Run::own() {
     // Other runs may share the problem: this one goes on with a copy of its own.

@@ -156,7 +156,7 @@ class Run {
         double from = 0.0;        // seconds of the record that were kept from earlier
         double inside = 0.0;      // and those in the present fragment
         double factor = 1.0;      // seconds here per second of the record
-        double speed = 1.0;      // of its slowest machine
+        double speed = 1.0;       // of its slowest machine
         double stretch = 1.0;     // work here per work of the record, in the same time
         double stop = never;      // when it is killed
         double length = 0.0;      // of the present fragment, here

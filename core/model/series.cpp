@@ -50,8 +50,7 @@ std::vector<double> power_series(const Run& run, double step, bool machines) {
         for (; !resizes.empty() && resizes.front().place <= i; resizes = resizes.subspan(1))
             capacities[resizes.front().machine] = resizes.front().capacity;
         const bool off = std::isnan(use.used[i]);
-        const double share =
-            capacities[machine] > 0 ? use.used[i] / capacities[machine] : 0.0;
+        const double share = capacities[machine] > 0 ? use.used[i] / capacities[machine] : 0.0;
         const PowerModel& model = all.powers[all.power_of[machine]];
         last[machine] = {use.t[i], off ? 0.0 : model.at(share)};
     }

@@ -113,8 +113,7 @@ class Space {
 
     // A task without cores is on the first machine that has what else it needs.
     template <class Allowed>
-    bool find_without_cores(const Needs& needs, Allowed&& allowed,
-                            std::vector<Part>& parts) const {
+    bool find_without_cores(const Needs& needs, Allowed&& allowed, std::vector<Part>& parts) const {
         for (MachineId m = 0; m < size(); ++m) {
             if (!holds(m, 0.0, needs.memory, needs.amounts) || !allowed(m)) continue;
             append(parts, m, 0.0);

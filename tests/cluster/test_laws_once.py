@@ -1,4 +1,4 @@
-"""Laws at the edges, by hand: every task ends once, time and limits are kept, nonsense is refused."""
+"""Laws at the edges, by hand: every task ends once, limits are kept, nonsense is refused."""
 
 import math
 

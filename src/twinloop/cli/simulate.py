@@ -100,8 +100,8 @@ def simulate(
     Keys of --json: `tasks`, which is the sum of `completed`, `rejected`, `killed`, `failed` (the
     `lost` among them) and `skipped` (records that could not be run); `makespan_s`; `wait_mean_s`,
     `wait_p50_s`, `wait_p95_s`, `wait_p99_s`, `wait_max_s`, and so for `turnaround_..._s`,
-    `slowdown_...` and `bounded_slowdown_...`; `utilisation`; `energy_j` and `carbon_g` (null without
-    a power model or an intensity); `cost`; `lateness_mean_s`, `lateness_relative`,
+    `slowdown_...` and `bounded_slowdown_...`; `utilisation`; `energy_j` and `carbon_g` (null
+    without a power model or an intensity); `cost`; `lateness_mean_s`, `lateness_relative`,
     `lateness_additional_s`; the other figures of `twinloop.metrics`; `events`, `wall_s` (in the
     engine), `total_s` (all of it); `policy`; `output`; `cleaned` (what was not taken as it stood).
 

@@ -132,7 +132,7 @@ class Compiled:
         )
 
     def outran(self, now: float) -> bool:
-        """Whether a run went on for longer than failures were drawn for; then more are, twice as far.
+        """Whether a run went on for longer than failures were drawn for; if so, more are drawn.
 
         What was drawn stays, so that the run comes out as if all had been drawn at once.
         """
@@ -170,7 +170,9 @@ class Compiled:
         if users is None:
             return
         kept = np.flatnonzero(self.rejected == 0)
-        graphs = users.graphs(Workload(tasks=self.workload.tasks[kept]))
+        lengths = pl.Series(self.workload.durations()).fill_nan(None)
+        jobs = self.workload.tasks.with_columns(pl.coalesce("run_time", lengths).alias("run_time"))
+        graphs = users.graphs(Workload(tasks=jobs[kept]))
         self.cleaned += tuple(graphs.cleaned)
         self.problem.set_sessions(tasks.session_columns(graphs, kept[graphs.partition.jobs]))
 
@@ -184,9 +186,7 @@ class Compiled:
             for each in platform.maintenance
         ]
         if failures is not None:
-            found = failure_intervals(
-                failures, self.names.machines, horizon, self.scenario.seed
-            )
+            found = failure_intervals(failures, self.names.machines, horizon, self.scenario.seed)
             parts.append(found.select("node", "start", "end", state=pl.lit("down")))
         schema = {"node": pl.String, "start": pl.Float64, "end": pl.Float64, "state": pl.String}
         return pl.concat([pl.DataFrame(schema=schema), *parts])

@@ -49,7 +49,7 @@ def simulate(
             )
         compiled = Compiled(scenario, allow_code=allow_code)
     if power_step is not None and not (0 < power_step < float("inf")):
-        raise InputError(f"must be a positive number of seconds, not {power_step}", field="power_step")
+        raise InputError(f"must be a positive time, not {power_step}", field="power_step")
     began = perf_counter()
     while True:
         run = compiled.start(

@@ -54,7 +54,7 @@ class Simulation:
         if state is not None:
             adopt(scenario, self._run, state)
 
-    # --- time --------------------------------------------------------------------------------------
+    # --- time ------------------------------------------------------------------------------------
 
     @property
     def now(self) -> float:
@@ -92,7 +92,7 @@ class Simulation:
                 pass
         return self.tasks
 
-    # --- looking -----------------------------------------------------------------------------------
+    # --- looking ---------------------------------------------------------------------------------
 
     @property
     def view(self) -> View:
@@ -155,7 +155,7 @@ class Simulation:
         """Where it stands, to start another simulation of the same scenario from."""
         return State.of(self._compiled, self._run)
 
-    # --- changing ----------------------------------------------------------------------------------
+    # --- changing --------------------------------------------------------------------------------
 
     def copy(self) -> Simulation:
         """One that goes on from here by itself; both give the same. Not with Python inside."""
@@ -203,7 +203,7 @@ class Simulation:
             if not 0 <= value < float("inf"):
                 raise InputError(f"{value} is not possible", field=f"task {id!r}: {field}")
         if not cores > 0:
-            raise InputError("a task needs some core, or a part of one", field=f"task {id!r}: cores")
+            raise InputError("a task needs some of a core", field=f"task {id!r}: cores")
         if (self._ids() == id).any():
             raise InputError("is the name of another task", field=f"task {id!r}")
         names, given = self._compiled.names, dict(resources or {})
@@ -258,7 +258,8 @@ class Simulation:
             raise InputError(f"{cores} is no number of cores", field=f"machine {machine!r}")
         place, view = self._machine(machine), self.view
         held = float(view.capacity[place] - view.free_cores[place])
-        if not self._run.is_down(place) and cores < held - 1e-9:
+        counted = cores * self._compiled.scenario.model.effective_capacity
+        if not self._run.is_down(place) and counted < min(held, view.capacity[place]) - 1e-9:
             raise InputError(
                 f"tasks hold {held:g} cores there",
                 field=f"machine {machine!r}",

@@ -127,7 +127,7 @@ def adopt(compiled: Compiled, run: ClusterRun, state: State) -> None:
             start=_or(task.get("first_start"), start),
             last_start=_or(start),
             end=_or(task["end"]),
-            attempts=int(start is not None) if attempts is None else max(attempts, start is not None),
+            attempts=max(attempts or 0, int(start is not None)),
         )
         if phase == "running":
             machines = [place[name] for name in task["machines"]]

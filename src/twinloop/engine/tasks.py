@@ -92,14 +92,18 @@ def over_limits(
 
 def with_descendants(arrays: WorkloadArrays, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The tasks of the mask, and all that depend on them, however indirectly."""
-    child = np.repeat(np.arange(len(arrays)), np.diff(arrays.parent_offsets))
     found = mask.copy()
-    while True:
-        more = found.copy()
-        more[child[found[arrays.parents]]] = True
-        if (more == found).all():
-            return found
-        found = more
+    if not len(arrays.parents):
+        return found
+    children, offsets = (column.tolist() for column in _children(arrays))
+    left = np.flatnonzero(mask).tolist()
+    while left:
+        row = left.pop()
+        for child in children[offsets[row] : offsets[row + 1]]:
+            if not found[child]:
+                found[child] = True
+                left.append(child)
+    return found
 
 
 def session_columns(graphs: SessionGraphs, rows: NDArray[np.int64]) -> dict[str, Any]:
