@@ -434,7 +434,7 @@ def test_wrong_encodings_are_errors_with_their_line(tmp_path: Path) -> None:
 
 def test_missing_and_null_fields_are_unknown(tmp_path: Path) -> None:
     trace = cts.read(lay(tmp_path, invocations='{"pid":null}\n{}\n', samples='{"pid":4}\n'))
-    assert trace.tasks.drop("line").null_count().row(0) == (2,) * 26
+    assert trace.tasks.drop("line").null_count().row(0) == (2,) * 27
     assert trace.placements.height == 0
     assert trace.usage.select("task", "t", "pid").row(0) == (None, None, 4)
     assert trace.manifest.epoch_ms is None

@@ -171,7 +171,7 @@ def read(path: Path, text: str | bytes, **options: bool) -> Trace:
 def test_a_log_becomes_these_tables(path: Path) -> None:
     trace = read(path, LOG)
     assert trace.tasks.drop(pl.col("parents")).select(pl.all().drop_nulls().len()).row(0) == (
-        *(3, 1, 2, 1, 1, 1, 0, 0, 3, 0, 2, 0, 1, 1, 0, 0, 2, 1, 1, 0, 3, 0, 0, 1, 0, 3),
+        *(3, 1, 2, 1, 1, 1, 0, 0, 3, 0, 2, 0, 1, 1, 0, 0, 2, 1, 1, 0, 0, 3, 0, 0, 1, 0, 3),
     )
     assert trace.tasks.to_dicts()[0] == {
         **dict.fromkeys(trace.tasks.columns),

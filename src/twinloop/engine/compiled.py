@@ -31,6 +31,7 @@ from twinloop.workload.notes import note
 class Compiled:
     """A scenario as columns of the core. A run costs no more than the simulation itself.
 
+    >>> from twinloop.engine import Compiled
     >>> from twinloop.scenario import Scenario
     >>> ready = Compiled(Scenario(platform="2x16", policy="fcfs", workload={
     ...     "generate": {"name": "poisson", "parameters": {"tasks": 100}}}))
@@ -256,6 +257,7 @@ class Compiled:
     def dispatcher(self) -> Dispatcher:
         """The policy at a desk without a simulator: for whoever runs these tasks for real.
 
+        >>> from twinloop.engine import Compiled
         >>> from twinloop.scenario import Scenario
         >>> ready = Compiled(Scenario(platform="2x16", policy="fcfs", workload={
         ...     "generate": {"name": "poisson", "parameters": {"tasks": 3}}}))
@@ -280,6 +282,7 @@ class Compiled:
             outputs: Figures by name; `starts` and `ends`, times in order of size.
             threads: How many; by default as many as there are cores.
 
+        >>> from twinloop.engine import Compiled
         >>> from twinloop.scenario import Scenario
         >>> ready = Compiled(Scenario(platform="2x16", policy="fcfs", workload={
         ...     "generate": {"name": "poisson", "parameters": {"tasks": 100}}}))

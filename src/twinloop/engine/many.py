@@ -15,6 +15,7 @@ class Many(Mapping[str, NDArray[np.float64]]):
     """Outputs of many runs by name: a row per run; times of tasks in order of size, NaN last.
 
     >>> import numpy as np
+    >>> from twinloop.engine import Many
     >>> Many({"makespan_s": np.array([120.0, 60.0])})["makespan_s"].tolist()
     [120.0, 60.0]
     """

@@ -33,6 +33,7 @@ def simulate(
         allow_code: Whether a policy named as `module:Class` may be imported and run.
         progress: Called from time to time with the events so far and the time reached (s).
 
+    >>> from twinloop.engine import simulate
     >>> from twinloop.scenario import Scenario
     >>> scenario = Scenario(platform="2x8", policy="easy", workload={
     ...     "generate": {"name": "lublin", "parameters": {"tasks": 50, "machine": 16}}})

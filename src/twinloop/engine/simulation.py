@@ -21,6 +21,7 @@ from twinloop.trace.errors import InputError
 class Simulation:
     """A scenario that runs under the caller's hand.
 
+    >>> from twinloop.engine import Simulation
     >>> from twinloop.scenario import Scenario
     >>> sim = Simulation(Scenario(platform="2x4", policy="fcfs", workload={
     ...     "generate": {"name": "bursts", "parameters": {"bursts": 1, "size": 3}}}))
@@ -186,6 +187,7 @@ class Simulation:
     ) -> None:
         """Submit a task that was not in the workload, now or later.
 
+        >>> from twinloop.engine import Simulation
         >>> from twinloop.scenario import Scenario
         >>> sim = Simulation(Scenario(platform="1x4", policy="fcfs", workload={
         ...     "generate": {"name": "bursts", "parameters": {"bursts": 1, "size": 1}}}))

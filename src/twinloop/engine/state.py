@@ -22,6 +22,7 @@ class State:
     """Where a run stands, whether simulated or real.
 
     >>> import polars as pl
+    >>> from twinloop.engine import State
     >>> state = State(time=100.0, tasks=pl.DataFrame({
     ...     "id": ["a"], "phase": ["running"], "submit": [0.0], "start": [40.0], "end": [None],
     ...     "done": [0.25], "machines": [["C01-H01-001"]], "cores": [[2.0]]}))
