@@ -53,6 +53,7 @@ class Compiled:
         self.workload = _workload(given, scenario)
         self.arrays = self.workload.to_arrays()
         self.cleaned: tuple[Cleaning, ...] = self.workload.cleaned
+        self._values = np.array(scenario.model.values(), dtype=np.float64)
         self._compile()
 
     def _compile(self) -> None:
@@ -207,18 +208,15 @@ class Compiled:
 
     def values(self, changed: Mapping[str, float] | Sequence[float] | None = None) -> Any:
         """The numbers of the model, with these in place of its own, as the core takes them."""
-        if changed is None or isinstance(changed, Mapping):
-            unknown = [name for name in changed or () if name not in MODEL_VALUES]
-            if unknown:
-                raise InputError(
-                    f"{unknown[0]!r} is no number of a model",
-                    field="values",
-                    remedy=f"one of: {', '.join(MODEL_VALUES)}",
-                )
-            own = dict(zip(MODEL_VALUES, self.scenario.model.values(), strict=True))
-            values = np.array(list({**own, **(changed or {})}.values()), dtype=np.float64)
-        else:
-            values = np.ascontiguousarray(changed, dtype=np.float64)
+        if changed is None:
+            return self._values.copy()
+        if isinstance(changed, Mapping):
+            values = self._values.copy()
+            for name, value in changed.items():
+                values[_place(name)] = value
+                _check_value(name, float(value), "values")
+            return values
+        values = np.ascontiguousarray(changed, dtype=np.float64)
         _check_values(values.reshape(1, -1), "values")
         return values
 
@@ -336,14 +334,28 @@ def _check_values(rows: Any, field: str) -> None:
             remedy=f"the columns are {', '.join(MODEL_VALUES)}",
         )
     for column, name in enumerate(MODEL_VALUES):
-        values = rows[:, column]
-        positive = name in ("speed_factor", "service_factor", "effective_capacity")
-        wrong = ~(np.isfinite(values) & ((values > 0) if positive else (values >= 0)))
-        if wrong.any():
-            must = "positive" if positive else "not negative"
-            raise InputError(
-                f"{name} must be finite and {must}, not {values[wrong][0]}", field=field
-            )
+        # The smallest and the largest stand for all; NaN spreads to both.
+        for value in (rows[:, column].min(initial=1.0), rows[:, column].max(initial=1.0)):
+            _check_value(name, float(value), field)
+
+
+def _check_value(name: str, value: float, field: str) -> None:
+    positive = name in ("speed_factor", "service_factor", "effective_capacity")
+    if not (0.0 < value < np.inf or (value == 0.0 and not positive)):
+        must = "positive" if positive else "not negative"
+        raise InputError(f"{name} must be finite and {must}, not {value}", field=field)
+
+
+def _place(name: str) -> int:
+    """The place of a number among those of a model."""
+    try:
+        return MODEL_VALUES.index(name)
+    except ValueError:
+        raise InputError(
+            f"{name!r} is no number of a model",
+            field="values",
+            remedy=f"one of: {', '.join(MODEL_VALUES)}",
+        ) from None
 
 
 def _pairs(value: Any) -> Sequence[tuple[str, float]]:
