@@ -112,8 +112,8 @@ class Compiled:
         """Names that mean nothing to the platform are easily a slip."""
         platform, arrays = self.machines.platform, self.arrays
         if platform.queues:
-            strange = pl.Series((queue < 0) | (queue >= len(platform.queues)))
-            what = "tasks of no queue of the platform: no limits hold for them"
+            strange = pl.Series(queue >= len(platform.queues))
+            what = "tasks of a queue that the platform does not have: no limits hold for them"
             self.cleaned += (note("noticed", what, arrays.ids.filter(strange)),)
         absent = [
             name for each in platform.reservations for name in each.users
