@@ -13,6 +13,7 @@
 #include <string>
 #include <thread>
 
+#include "bind/arrays.hpp"
 #include "bind/event.hpp"
 #include "bind/policies.hpp"
 #include "model/kpis.hpp"
@@ -24,19 +25,6 @@ namespace {
 
 template <class T>
 using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-nb::object array(std::vector<T>&& values) {
-    auto* kept = new std::vector<T>(std::move(values));
-    const nb::capsule owner(kept,
-                            [](void* each) noexcept { delete static_cast<std::vector<T>*>(each); });
-    return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
-}
-
-template <class T>
-nb::object copied(const std::vector<T>& values) {
-    return array(std::vector<T>(values));
-}
 
 // A column of a dictionary, as a vector of its own.
 template <class To, class From = To>
@@ -193,19 +181,14 @@ void set_downs(ProblemHandle& self, const Column<std::int64_t>& machines,
 // Those that the policy could not place even if all machines were free.
 nb::object impossible(const ProblemHandle& self, nb::handle policy, double capacity) {
     const Problem& all = *self.problem;
-    std::vector<MachineSpec> machines = all.machines;
-    for (MachineSpec& each : machines) each.cores *= capacity;
-    Desk desk(machines, all.resources, all.machine_amounts, all.windows, all.queues);
-    desk.reserve_tasks(all.size());
-    const std::unique_ptr<Policy> judge = policy_from(policy, self.names, &desk, 0);
-    desk.set_policy(judge.get());
-    for (TaskId task = 0; task < all.size(); ++task)
-        desk.add_task(all.requests[task],
-                      std::span(all.amounts).subspan(task * all.resources, all.resources));
+    const std::unique_ptr<Policy> judge = policy_from(policy, self.names, nullptr, 0);
+    Desk desk = all.make_desk(judge.get(), capacity,
+                              [&](TaskId task) { return all.requested_or_length(task); });
+    attach(*judge, desk);
     std::vector<std::uint8_t> mask(all.size(), 0);
     for (TaskId task = 0; task < all.size(); ++task)
         mask[task] = judge->possible(desk, task) ? 0 : 1;
-    return array(std::move(mask));
+    return as_array(std::move(mask));
 }
 
 Values values_from(const Column<double>& values) {
@@ -266,59 +249,59 @@ nb::dict outcomes(const RunHandle& self) {
         status[i] = static_cast<std::uint8_t>(all[i].status);
     }
     nb::dict columns;
-    columns["submit"] = array(std::move(submit));
-    columns["ready"] = array(std::move(ready));
-    columns["start"] = array(std::move(start));
-    columns["last_start"] = array(std::move(last_start));
-    columns["end"] = array(std::move(end));
-    columns["done"] = array(std::move(done));
-    columns["used"] = array(std::move(used));
-    columns["energy"] = array(std::move(energy));
-    columns["attempts"] = array(std::move(attempts));
-    columns["status"] = array(std::move(status));
+    columns["submit"] = as_array(std::move(submit));
+    columns["ready"] = as_array(std::move(ready));
+    columns["start"] = as_array(std::move(start));
+    columns["last_start"] = as_array(std::move(last_start));
+    columns["end"] = as_array(std::move(end));
+    columns["done"] = as_array(std::move(done));
+    columns["used"] = as_array(std::move(used));
+    columns["energy"] = as_array(std::move(energy));
+    columns["attempts"] = as_array(std::move(attempts));
+    columns["status"] = as_array(std::move(status));
     return columns;
 }
 
 nb::dict placements(const RunHandle& self) {
     const PlacementLog& log = self.run->placements();
     nb::dict columns;
-    columns["task"] = copied(log.task);
-    columns["attempt"] = copied(log.attempt);
-    columns["machine"] = copied(log.machine);
-    columns["count"] = copied(log.count);
-    columns["cores"] = copied(log.cores);
-    columns["start"] = copied(log.start);
-    columns["end"] = copied(log.end);
-    columns["reason"] = copied(log.reason);
+    columns["task"] = as_array(log.task);
+    columns["attempt"] = as_array(log.attempt);
+    columns["machine"] = as_array(log.machine);
+    columns["count"] = as_array(log.count);
+    columns["cores"] = as_array(log.cores);
+    columns["start"] = as_array(log.start);
+    columns["end"] = as_array(log.end);
+    columns["reason"] = as_array(log.reason);
     return columns;
 }
 
 nb::dict use(const RunHandle& self) {
     const UseLog& log = self.run->use();
     nb::dict columns;
-    columns["machine"] = copied(log.machine);
-    columns["t"] = copied(log.t);
-    columns["used"] = copied(log.used);
+    columns["machine"] = as_array(log.machine);
+    columns["t"] = as_array(log.t);
+    columns["used"] = as_array(log.used);
     return columns;
 }
 
 nb::dict decisions(const RunHandle& self) {
     const DecisionLog& log = self.run->decisions();
     nb::dict columns;
-    columns["t"] = copied(log.t);
-    columns["kind"] = copied(log.kind);
-    columns["task"] = copied(log.task);
-    columns["machine"] = copied(log.machine);
+    columns["t"] = as_array(log.t);
+    columns["kind"] = as_array(log.kind);
+    columns["task"] = as_array(log.task);
+    columns["machine"] = as_array(log.machine);
     return columns;
 }
 
 nb::dict states(const RunHandle& self) {
     const StateLog& log = self.run->states();
     nb::dict columns;
-    columns["machine"] = copied(log.machine);
-    columns["start"] = copied(log.start);
-    columns["end"] = copied(log.end);
-    columns["kind"] = copied(log.kind);
+    columns["machine"] = as_array(log.machine);
+    columns["start"] = as_array(log.start);
+    columns["end"] = as_array(log.end);
+    columns["kind"] = as_array(log.kind);
     return columns;
 }
 
@@ -331,27 +314,18 @@ nb::dict kpi_dict(const RunHandle& self) {
 }
 
 std::vector<Part> parts_from(const std::vector<std::pair<std::uint32_t, double>>& given,
-                             std::size_t machines) {
+                             const Desk& desk) {
     std::vector<Part> parts;
-    for (const auto& [machine, cores] : given) {
-        if (machine >= machines)
-            throw nb::index_error(("there is no machine " + std::to_string(machine)).c_str());
-        parts.push_back({machine, 1, cores});
-    }
+    for (const auto& [machine, cores] : given)
+        parts.push_back({machine_at(desk, machine), 1, cores});
     return parts;
 }
 
 MachineId machine_of(const RunHandle& self, std::int64_t machine) {
-    if (machine < 0 || static_cast<std::size_t>(machine) >= self.run->problem().machines.size())
-        throw nb::index_error(("there is no machine " + std::to_string(machine)).c_str());
-    return static_cast<MachineId>(machine);
+    return machine_at(self.run->desk(), machine);
 }
 
-TaskId task_of(const RunHandle& self, std::int64_t task) {
-    if (task < 0 || static_cast<std::size_t>(task) >= self.run->outcomes().size())
-        throw nb::index_error(("there is no task " + std::to_string(task)).c_str());
-    return static_cast<TaskId>(task);
-}
+TaskId task_of(const RunHandle& self, std::int64_t task) { return task_at(self.run->desk(), task); }
 
 void bind_run(nb::module_& module) {
     nb::class_<RunHandle>(module, "ClusterRun", nb::is_final(),
@@ -407,13 +381,13 @@ void bind_run(nb::module_& module) {
                 joules.reserve(self.run->problem().machines.size());
                 for (MachineId m = 0; m < self.run->problem().machines.size(); ++m)
                     joules.push_back(self.run->energy(m));
-                return array(std::move(joules));
+                return as_array(std::move(joules));
             },
             nb::sig("def energy(self) -> numpy.typing.NDArray[numpy.float64]"))
         .def(
             "power",
             [](const RunHandle& self, double step, bool machines) {
-                return array(power_series(*self.run, step, machines));
+                return as_array(power_series(*self.run, step, machines));
             },
             nb::arg("step"), nb::arg("machines"),
             nb::sig("def power(self, step: float, machines: bool) -> "
@@ -493,8 +467,7 @@ void bind_run(nb::module_& module) {
             "adopt_running",
             [](RunHandle& self, std::int64_t task,
                const std::vector<std::pair<std::uint32_t, double>>& parts, double done) {
-                self.run->adopt_running(task_of(self, task),
-                                        parts_from(parts, self.run->problem().machines.size()),
+                self.run->adopt_running(task_of(self, task), parts_from(parts, self.run->desk()),
                                         done);
             },
             nb::arg("task"), nb::arg("parts"), nb::arg("done"));
@@ -514,11 +487,10 @@ struct DispatcherHandle {
         desk.set_now(now);
     }
     [[nodiscard]] TaskId task(std::int64_t task, Phase phase, const char* otherwise) const {
-        if (task < 0 || static_cast<std::size_t>(task) >= desk.task_count())
-            throw nb::index_error(("there is no task " + std::to_string(task)).c_str());
-        if (desk.phase(static_cast<TaskId>(task)) != phase)
+        const TaskId found = task_at(desk, task);
+        if (desk.phase(found) != phase)
             throw nb::value_error(("task " + std::to_string(task) + " " + otherwise).c_str());
-        return static_cast<TaskId>(task);
+        return found;
     }
 };
 
@@ -531,15 +503,10 @@ void bind_dispatcher(nb::module_& module) {
             [](DispatcherHandle* self, const ProblemHandle& problem, nb::handle policy,
                std::uint64_t seed) {
                 const Problem& all = *problem.problem;
-                new (self) DispatcherHandle{
-                    policy_from(policy, problem.names, nullptr, seed),
-                    Desk(all.machines, all.resources, all.machine_amounts, all.windows, all.queues),
-                    problem.names};
-                self->desk.set_policy(self->policy.get());
-                for (TaskId task = 0; task < all.size(); ++task)
-                    self->desk.add_task(
-                        all.requests[task],
-                        std::span(all.amounts).subspan(task * all.resources, all.resources));
+                auto decider = policy_from(policy, problem.names, nullptr, seed);
+                Desk desk = all.make_desk(
+                    decider.get(), 1.0, [&](TaskId task) { return all.requested_or_length(task); });
+                new (self) DispatcherHandle{std::move(decider), std::move(desk), problem.names};
                 attach(*self->policy, self->desk);
             },
             nb::arg("problem"), nb::arg("policy"), nb::arg("seed") = 0)
@@ -574,10 +541,7 @@ void bind_dispatcher(nb::module_& module) {
             "set_open",
             [](DispatcherHandle& self, std::int64_t machine, bool open, double now) {
                 self.go_to(now);
-                if (machine < 0 || static_cast<std::size_t>(machine) >= self.desk.machines().size())
-                    throw nb::index_error(
-                        ("there is no machine " + std::to_string(machine)).c_str());
-                self.desk.set_open(static_cast<MachineId>(machine), open);
+                self.desk.set_open(machine_at(self.desk, machine), open);
             },
             nb::arg("machine"), nb::arg("open"), nb::arg("now"),
             "Whether tasks may be placed on the machine.")
@@ -678,8 +642,8 @@ nb::object run_many(
     }
     if (interrupted) throw nb::python_error();
     if (failure) std::rethrow_exception(failure);
-    return nb::make_tuple(array(std::move(figures)), array(std::move(starts)),
-                          array(std::move(ends)));
+    return nb::make_tuple(as_array(std::move(figures)), as_array(std::move(starts)),
+                          as_array(std::move(ends)));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "bind/arrays.hpp"
 #include "bind/environment.hpp"
 #include "bind/observers.hpp"
 #include "kernel/checks.hpp"
@@ -78,14 +79,6 @@ std::span<const std::int64_t> integers(const char* name, const std::optional<Int
                                "` must have as many rows as `start` (" + std::to_string(rows) + ")")
                                   .c_str());
     return {column->data(), column->size()};
-}
-
-nb::object as_array(std::vector<double>&& values) {
-    auto* kept = new std::vector<double>(std::move(values));
-    const nb::capsule owner(
-        kept, [](void* each) noexcept { delete static_cast<std::vector<double>*>(each); });
-    return nb::cast(
-        nb::ndarray<nb::numpy, double, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
 }
 
 [[noreturn]] void raise_stalled(const std::vector<Stalled>& stalled) {

@@ -1,5 +1,6 @@
 #include <nanobind/ndarray.h>
 
+#include "bind/arrays.hpp"
 #include "bind/environment.hpp"
 #include "bind/observers.hpp"
 
@@ -65,17 +66,10 @@ void detach(nb::handle env, nb::handle object, Observer* observer) {
 }
 
 nb::dict rate_columns(const RateRecorder& recorder) {
-    const auto column = [](const auto& values) {
-        using Value = typename std::decay_t<decltype(values)>::value_type;
-        auto* kept = new std::vector<Value>(values);
-        const nb::capsule owner(
-            kept, [](void* each) noexcept { delete static_cast<std::vector<Value>*>(each); });
-        return nb::ndarray<nb::numpy, Value, nb::ndim<1>>(kept->data(), {kept->size()}, owner);
-    };
     nb::dict columns;
-    columns["t"] = column(recorder.times);
-    columns["resource"] = column(recorder.resources);
-    columns["rate"] = column(recorder.rates);
+    columns["t"] = as_array(recorder.times);
+    columns["resource"] = as_array(recorder.resources);
+    columns["rate"] = as_array(recorder.rates);
     return columns;
 }
 

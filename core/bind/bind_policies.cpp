@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 
+#include "bind/arrays.hpp"
 #include "bind/event.hpp"
 #include "bind/policies.hpp"
 #include "policy/options.hpp"
@@ -192,17 +193,11 @@ class PythonPolicy final : public Policy {
     }
 
     static TaskId task_of(const Desk& desk, nb::handle decision) {
-        const std::int64_t task = index(nb::object(decision.attr("task")), "a task");
-        if (task < 0 || static_cast<std::size_t>(task) >= desk.task_count())
-            throw nb::index_error(("there is no task " + std::to_string(task)).c_str());
-        return static_cast<TaskId>(task);
+        return task_at(desk, index(nb::object(decision.attr("task")), "a task"));
     }
 
     static MachineId machine_of(const Desk& desk, nb::handle given) {
-        const std::int64_t machine = index(given, "a machine");
-        if (machine < 0 || static_cast<std::size_t>(machine) >= desk.machines().size())
-            throw nb::index_error(("there is no machine " + std::to_string(machine)).c_str());
-        return static_cast<MachineId>(machine);
+        return machine_at(desk, index(given, "a machine"));
     }
 
     void set_state(Desk& desk, nb::handle decision) {
@@ -305,21 +300,24 @@ nb::object name(const nb::object& names, const char* list, std::int64_t index) {
 template <class Get>
 nb::object per_machine(const View& view, Get&& get) {
     const Desk& desk = view.get();
-    auto* values = new std::vector<double>(desk.machines().size());
-    for (MachineId m = 0; m < values->size(); ++m) (*values)[m] = get(desk, m);
-    const nb::capsule owner(
-        values, [](void* each) noexcept { delete static_cast<std::vector<double>*>(each); });
-    return nb::cast(
-        nb::ndarray<nb::numpy, double, nb::ndim<1>>(values->data(), {values->size()}, owner));
+    std::vector<double> values(desk.machines().size());
+    for (MachineId m = 0; m < values.size(); ++m) values[m] = get(desk, m);
+    return as_array(std::move(values));
 }
 
-TaskId checked(const Desk& desk, std::int64_t task) {
+}  // namespace
+
+TaskId task_at(const Desk& desk, std::int64_t task) {
     if (task < 0 || static_cast<std::size_t>(task) >= desk.task_count())
         throw nb::index_error(("there is no task " + std::to_string(task)).c_str());
     return static_cast<TaskId>(task);
 }
 
-}  // namespace
+MachineId machine_at(const Desk& desk, std::int64_t machine) {
+    if (machine < 0 || static_cast<std::size_t>(machine) >= desk.machines().size())
+        throw nb::index_error(("there is no machine " + std::to_string(machine)).c_str());
+    return static_cast<MachineId>(machine);
+}
 
 Desk& View::get() const {
     if (desk == nullptr) throw nb::value_error("the view is not connected to a run");
@@ -408,10 +406,7 @@ void bind_policies(nb::module_& module) {
             "free",
             [](const View& self, std::int64_t machine) {
                 const Desk& desk = self.get();
-                if (machine < 0 || static_cast<std::size_t>(machine) >= desk.machines().size())
-                    throw nb::index_error(
-                        ("there is no machine " + std::to_string(machine)).c_str());
-                const auto m = static_cast<MachineId>(machine);
+                const MachineId m = machine_at(desk, machine);
                 return desk.space().open(m) ? desk.space().cores(m) : 0.0;
             },
             nb::arg("machine"), "The free cores of one machine.")
@@ -435,44 +430,44 @@ void bind_policies(nb::module_& module) {
         .def(
             "cores",
             [](const View& self, std::int64_t task) {
-                return self.get().request(checked(self.get(), task)).cores;
+                return self.get().request(task_at(self.get(), task)).cores;
             },
             nb::arg("task"), "The cores that a task asks for.")
         .def(
             "memory",
             [](const View& self, std::int64_t task) {
-                return self.get().request(checked(self.get(), task)).memory;
+                return self.get().request(task_at(self.get(), task)).memory;
             },
             nb::arg("task"), "The memory that a task asks for (bytes).")
         .def(
             "nodes",
             [](const View& self, std::int64_t task) {
-                return self.get().request(checked(self.get(), task)).nodes;
+                return self.get().request(task_at(self.get(), task)).nodes;
             },
             nb::arg("task"), "The nodes that a task asks for; 0: its cores may be anywhere.")
         .def(
             "requested_time",
             [](const View& self, std::int64_t task) {
-                return self.get().request(checked(self.get(), task)).time;
+                return self.get().request(task_at(self.get(), task)).time;
             },
             nb::arg("task"), "How long a task is planned to take (s).")
         .def(
             "submit",
             [](const View& self, std::int64_t task) {
-                return self.get().request(checked(self.get(), task)).submit;
+                return self.get().request(task_at(self.get(), task)).submit;
             },
             nb::arg("task"), "When a task is submitted in the record (s).")
         .def(
             "priority",
             [](const View& self, std::int64_t task) {
-                return self.get().request(checked(self.get(), task)).priority;
+                return self.get().request(task_at(self.get(), task)).priority;
             },
             nb::arg("task"), "The priority of a task's queue.")
         .def(
             "user",
             [](const View& self, std::int64_t task) {
                 return name(self.names, "users",
-                            self.get().request(checked(self.get(), task)).user);
+                            self.get().request(task_at(self.get(), task)).user);
             },
             nb::arg("task"), nb::sig("def user(self, task: int) -> str | None"),
             "Who submitted a task.")
@@ -480,14 +475,14 @@ void bind_policies(nb::module_& module) {
             "queue",
             [](const View& self, std::int64_t task) {
                 return name(self.names, "queues",
-                            self.get().request(checked(self.get(), task)).queue);
+                            self.get().request(task_at(self.get(), task)).queue);
             },
             nb::arg("task"), nb::sig("def queue(self, task: int) -> str | None"),
             "The queue of a task.")
         .def(
             "id",
             [](const View& self, std::int64_t task) {
-                return name(self.names, "tasks", checked(self.get(), task));
+                return name(self.names, "tasks", task_at(self.get(), task));
             },
             nb::arg("task"), nb::sig("def id(self, task: int) -> str | None"),
             "The name of a task.")
@@ -501,20 +496,20 @@ void bind_policies(nb::module_& module) {
         .def(
             "planned_end",
             [](const View& self, std::int64_t task) {
-                return self.get().running(checked(self.get(), task)).planned_end;
+                return self.get().running(task_at(self.get(), task)).planned_end;
             },
             nb::arg("task"), "When a running task is planned to end (s).")
         .def(
             "started",
             [](const View& self, std::int64_t task) {
-                return self.get().running(checked(self.get(), task)).start;
+                return self.get().running(task_at(self.get(), task)).start;
             },
             nb::arg("task"), "When a running task was given its machines (s).")
         .def(
             "placement",
             [](const View& self, std::int64_t task) {
                 std::vector<std::pair<std::uint32_t, double>> parts;
-                for (const Part& part : self.get().parts(checked(self.get(), task)))
+                for (const Part& part : self.get().parts(task_at(self.get(), task)))
                     for (MachineId m = part.machine; m < part.machine + part.count; ++m)
                         parts.emplace_back(m, part.cores);
                 return parts;

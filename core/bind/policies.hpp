@@ -26,6 +26,10 @@ struct View {
     [[nodiscard]] Desk& get() const;
 };
 
+// The task or the machine of that number, or an IndexError.
+TaskId task_at(const Desk& desk, std::int64_t task);
+MachineId machine_at(const Desk& desk, std::int64_t machine);
+
 // A native policy, or an object with `start` and `decide`.
 std::unique_ptr<Policy> policy_from(nb::handle policy, const nb::object& names, Desk* desk,
                                     std::uint64_t seed);

@@ -1,10 +1,11 @@
 // A scenario, compiled: all that a run needs, as columns. Many runs share one.
 #pragma once
 
-#include <array>
+#include <cmath>
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "kernel/efficiency.hpp"
@@ -100,6 +101,26 @@ struct Problem {
     // Fills in what follows from the rest.
     void complete();
     [[nodiscard]] double length_of(TaskId task) const;
+    // The desk of a policy at these machines, with so many times their cores, and all tasks;
+    // `plan(task)` is the time that it is told of each.
+    template <class Plan>
+    [[nodiscard]] Desk make_desk(Policy* policy, double capacity, Plan&& plan) const {
+        std::vector<MachineSpec> told = machines;
+        for (MachineSpec& each : told) each.cores *= capacity;
+        Desk desk(std::move(told), resources, machine_amounts, windows, queues);
+        desk.set_policy(policy);
+        desk.reserve_tasks(size());
+        for (TaskId task = 0; task < size(); ++task) {
+            Request request = requests[task];
+            request.time = plan(task);
+            desk.add_task(request, std::span(amounts).subspan(task * resources, resources));
+        }
+        return desk;
+    }
+    // What was asked for or, where nobody asked, how long it took in the record.
+    [[nodiscard]] double requested_or_length(TaskId task) const {
+        return std::isnan(requests[task].time) ? length[task] : requests[task].time;
+    }
     [[nodiscard]] bool metered() const { return !powers.empty(); }
     [[nodiscard]] bool varies(TaskId task) const {
         return fragment_offsets[task + 1] > fragment_offsets[task];

@@ -41,6 +41,9 @@ struct Part {
     MachineId machine = 0;
     std::uint32_t count = 1;
     double cores = 0.0;
+
+    // Of a task with so many cores, what is on each of these machines; all, if it has none.
+    [[nodiscard]] double share_of(double all) const { return all > 0 ? cores / all : 1.0; }
 };
 
 }  // namespace twinloop

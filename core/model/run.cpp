@@ -5,6 +5,7 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 
 namespace twinloop {
 namespace {
@@ -82,22 +83,11 @@ Run::Run(const Run& other)
 // --- what a scheduler is told -------------------------------------------------------------------
 
 void Run::make_requests() {
-    const Problem& all = *problem_;
-    std::vector<MachineSpec> machines = all.machines;
     slowest_ = never;
-    for (MachineSpec& each : machines) {
-        each.cores *= values_.effective_capacity;
+    for (const MachineSpec& each : problem_->machines)
         slowest_ = std::min(slowest_, each.speed * values_.speed_factor);
-    }
-    desk_ = Desk(std::move(machines), all.resources, all.machine_amounts, all.windows, all.queues);
-    desk_.set_policy(policy_.get());
-    desk_.reserve_tasks(all.size());
-    for (TaskId task = 0; task < all.size(); ++task) {
-        Request request = all.requests[task];
-        request.time = plan(task);
-        desk_.add_task(request,
-                       std::span(all.amounts).subspan(task * all.resources, all.resources));
-    }
+    desk_ = problem_->make_desk(policy_.get(), values_.effective_capacity,
+                                [&](TaskId task) { return plan(task); });
 }
 
 double Run::plan(TaskId task) const {
@@ -214,8 +204,7 @@ void Run::schedule(std::uint32_t slot, double time) {
     transitions_.push(time, live.tag);
 }
 
-// --- the life of a task
-// ----------------------------------------------------------------------------
+// --- the life of a task ------------------------------------------------------------------------
 
 void Run::submit(TaskId task) {
     Outcome& outcome = outcomes_[task];
@@ -398,7 +387,7 @@ void Run::begin_fragment(Live& live, std::uint32_t slot, double from) {
         }
         live.idle = true;
     } else {
-        set_rate(live, live.rate_here);
+        set_rate(live, live.rate_here, desk_.parts(live.task));
     }
     schedule(slot, std::min(end, live.stop));
 }
@@ -410,7 +399,7 @@ void Run::transition(std::uint32_t slot) {
         ++live.fragment;
         // Fragments follow each other without a gap and without adding up what rounding leaves.
         const double end = begin_fragment(live, 0.0);
-        set_rate(live, live.rate_here);
+        set_rate(live, live.rate_here, desk_.parts(live.task));
         live.due = std::min(end, live.stop);
         transitions_.raise_front(live.due);
         return;
@@ -478,9 +467,9 @@ void Run::cancel(Live& live) {
 }
 
 void Run::end_execution(Live& live, std::uint32_t slot, Status status) {
-    account(live, slot);
-    log_execution(live, status == Status::killed ? Reason::killed : Reason::completed,
-                  desk_.parts(live.task));
+    const std::span<const Part> parts = desk_.parts(live.task);
+    account(live, slot, parts);
+    log_execution(live, status == Status::killed ? Reason::killed : Reason::completed, parts);
     conclude(live.task, status, now_);
     if (values_.release_latency > 0) {
         live.stage = Stage::releasing;
@@ -492,7 +481,7 @@ void Run::end_execution(Live& live, std::uint32_t slot, Status status) {
 }
 
 // The task stops drawing on its machines: what it has done, and what it is charged.
-void Run::account(Live& live, std::uint32_t slot) {
+void Run::account(Live& live, std::uint32_t slot, std::span<const Part> parts) {
     if (live.stage != Stage::working) return;
     Outcome& outcome = outcomes_[live.task];
     const double work = work_between(live.task, live.from, reached(live, slot));
@@ -506,26 +495,27 @@ void Run::account(Live& live, std::uint32_t slot) {
         const double spent = effort(live, slot);
         const double saving = (spent - without_checkpoints(spent)) * live.rate_here;
         outcome.used += (work + saving) / live.speed;
-        set_rate(live, 0.0);
+        set_rate(live, 0.0, parts);
     }
 }
 
 void Run::release(std::uint32_t slot) {
     const TaskId task = lives_[slot].task;
-    lives_[slot].task = no_task;
-    slot_of_[task] = no_slot;
-    free_lives_.push_back(slot);
+    free_slot(slot);
     desk_.end(task);
+}
+
+void Run::free_slot(std::uint32_t slot) {
+    slot_of_[lives_[slot].task] = no_slot;
+    lives_[slot].task = no_task;
+    free_lives_.push_back(slot);
     asked_ = true;
 }
 
 // Seconds here for which the task has drawn on its machines, at its own rate.
 double Run::effort(const Live& live, std::uint32_t slot) const {
     if (!sharing_) return now_ - live.work_begun;
-    double before = live.inside - live.from;
-    if (problem_->varies(live.task))
-        for (std::uint32_t i = problem_->fragment_offsets[live.task]; i < live.fragment; ++i)
-            before += problem_->fragment_duration[i];
+    const double before = passed(live) + live.inside - live.from;
     const double here = live.idle ? now_ - live.begun : sharing_->done(slot) / live.rate_here;
     return before * live.factor + here;
 }
@@ -543,22 +533,28 @@ double Run::without_checkpoints(double length) const {
 // Seconds of the record that the task has got to.
 double Run::reached(const Live& live, std::uint32_t slot) const {
     if (live.stage != Stage::working) return saved_.empty() ? 0.0 : saved_[live.task];
-    double before = 0.0;
-    double elapsed = now_ - live.begun;
     if (!problem_->varies(live.task)) {
         const double all = problem_->length[live.task];
         const double spent = effort(live, slot);
         if (spent >= live.length) return all;
         return std::min(all, live.from + without_checkpoints(spent) / live.factor);
     }
-    for (std::uint32_t i = problem_->fragment_offsets[live.task]; i < live.fragment; ++i)
-        before += problem_->fragment_duration[i];
     const double whole = problem_->fragment_duration[live.fragment];
+    double elapsed = now_ - live.begun;
     if (sharing_ && !live.idle) elapsed = sharing_->done(slot) / live.rate_here;
     // What comes at the end of the work for its checkpoints is not part of it.
     const double here =
         live.length > 0 && elapsed >= live.length ? whole : live.inside + elapsed / live.factor;
-    return before + std::min(here, whole);
+    return passed(live) + std::min(here, whole);
+}
+
+// Seconds of the record before the present fragment.
+double Run::passed(const Live& live) const {
+    double seconds = 0.0;
+    if (problem_->varies(live.task))
+        for (std::uint32_t i = problem_->fragment_offsets[live.task]; i < live.fragment; ++i)
+            seconds += problem_->fragment_duration[i];
+    return seconds;
 }
 
 // What is kept of a task that is interrupted.
@@ -596,9 +592,7 @@ void Run::interrupt(TaskId task, Reason reason, Interrupted then, std::span<cons
     if (live.tag != 0) cancel(live);
     if (!over) {
         const double left = kept(live, slot, then);
-        vacating_ = parts;
-        account(live, slot);
-        vacating_ = {};
+        account(live, slot, parts);
         if (live.stage != Stage::dispatching) log_execution(live, reason, parts);
         // A task that goes on where it was has no more time than before.
         if (problem_->kill && reason == Reason::preempted && then == Interrupted::resume &&
@@ -606,55 +600,48 @@ void Run::interrupt(TaskId task, Reason reason, Interrupted then, std::span<cons
             spent_.resize(outcomes_.size(), 0.0);
             spent_[task] += now_ - outcomes_[task].last_start;
         }
-        if (left > 0 || !saved_.empty()) {
-            if (saved_.empty()) saved_.assign(outcomes_.size(), 0.0);
-            saved_[task] = left;
-        }
+        keep(task, left);
     }
-    lives_[slot].task = no_task;
-    slot_of_[task] = no_slot;
-    free_lives_.push_back(slot);
-    asked_ = true;
+    free_slot(slot);
 }
 
 void Run::conclude(TaskId task, Status status, double at) {
-    // Those that can never run follow, and those that wait for them: a list, for chains are long.
-    std::vector<std::pair<TaskId, Status>> over = {{task, status}};
     const Problem& all = *problem_;
-    while (!over.empty()) {
-        const auto [each, how] = over.back();
-        over.pop_back();
-        Outcome& outcome = outcomes_[each];
-        if (outcome.status != Status::none) continue;
-        outcome.status = how;
-        if (std::isnan(outcome.submit)) outcome.submit = all.requests[each].submit;
-        if (how == Status::completed || how == Status::killed || how == Status::lost)
-            outcome.end = at;
-        --open_;
-        source_.ended(all, each, at);
-        for (std::uint32_t i = all.child_offsets[each]; i < all.child_offsets[each + 1]; ++i) {
-            const TaskId child = all.children[i];
-            if (outcomes_[child].status != Status::none) continue;
-            if (how != Status::completed) {
-                over.emplace_back(child,
-                                  how == Status::rejected ? Status::rejected : Status::failed);
-            } else if (--missing_parents_[child] == 0 && !std::isnan(outcomes_[child].submit)) {
-                make_ready(child);
+    // Those that can never run follow, and those that wait for them: a list, for chains are long.
+    std::vector<std::pair<TaskId, Status>> more;
+    for (;;) {
+        Outcome& outcome = outcomes_[task];
+        if (outcome.status == Status::none) {
+            outcome.status = status;
+            if (std::isnan(outcome.submit)) outcome.submit = all.requests[task].submit;
+            if (status == Status::completed || status == Status::killed || status == Status::lost)
+                outcome.end = at;
+            --open_;
+            source_.ended(all, task, at);
+            const Status theirs = status == Status::rejected ? Status::rejected : Status::failed;
+            for (std::uint32_t i = all.child_offsets[task]; i < all.child_offsets[task + 1]; ++i) {
+                const TaskId child = all.children[i];
+                if (outcomes_[child].status != Status::none) continue;
+                if (status != Status::completed) {
+                    more.emplace_back(child, theirs);
+                } else if (--missing_parents_[child] == 0 && !std::isnan(outcomes_[child].submit)) {
+                    make_ready(child);
+                }
             }
         }
+        if (more.empty()) return;
+        std::tie(task, status) = more.back();
+        more.pop_back();
     }
 }
 
-// --- machines
-// --------------------------------------------------------------------------------------
+// --- machines ----------------------------------------------------------------------------------
 
 void Run::switch_machines() {
     const auto& downs = problem_->downs;
     for (; next_down_ < downs.size() && downs[next_down_].start <= now_; ++next_down_) {
         ++events_;
-        fail(downs[next_down_].machine);
-        if (downs[next_down_].end < never)
-            ups_.push(downs[next_down_].end, downs[next_down_].machine);
+        go_down(downs[next_down_]);
     }
     while (!ups_.empty() && ups_.front().key <= now_) {
         const auto machine = static_cast<MachineId>(ups_.front().tag);
@@ -663,6 +650,11 @@ void Run::switch_machines() {
         // Somebody may have brought it back before.
         if (down_[machine] > 0) restore(machine);
     }
+}
+
+void Run::go_down(const Down& down) {
+    fail(down.machine);
+    if (down.end < never) ups_.push(down.end, down.machine);
 }
 
 void Run::fail(MachineId machine) {
@@ -718,16 +710,15 @@ void Run::set_off(MachineId machine, bool off, std::uint8_t kind) {
     note_use(machine);
 }
 
-void Run::set_rate(Live& live, double rate) {
+void Run::set_rate(Live& live, double rate, std::span<const Part> parts) {
     if (!problem_->metered() && !recording_.use && !loses_) return;
     const double cores = desk_.request(live.task).cores;
     double charged = 0.0;
     double mark = 0.0;
     double lost = 0.0;
     double lost_mark = 0.0;
-    const std::span<const Part> parts = vacating_.empty() ? desk_.parts(live.task) : vacating_;
     for (const Part& part : parts) {
-        const double share = cores > 0 ? part.cores / cores : 1.0;
+        const double share = part.share_of(cores);
         for (MachineId m = part.machine; m < part.machine + part.count; ++m) {
             Meter& meter = meters_[m];
             meter.advance(now_);
@@ -780,7 +771,7 @@ double Run::energy_of(TaskId task) const {
     double since = -live.mark;
     for (const Part& part : desk_.parts(task))
         for (MachineId m = part.machine; m < part.machine + part.count; ++m)
-            since += live.rate * (cores > 0 ? part.cores / cores : 1.0) * charge(m);
+            since += live.rate * part.share_of(cores) * charge(m);
     return charged + since;
 }
 
@@ -792,8 +783,7 @@ double Run::progress(TaskId task) const {
     return whole > 0 ? reached(lives_[slot], slot) / whole : 1.0;
 }
 
-// --- logs
-// ------------------------------------------------------------------------------------------
+// --- logs --------------------------------------------------------------------------------------
 
 void Run::log_execution(const Live& live, Reason reason, std::span<const Part> parts) {
     const Outcome& outcome = outcomes_[live.task];
@@ -821,8 +811,7 @@ void Run::log_decision(const Desk::Decision& decision) {
     decisions_.machine.push_back(machine);
 }
 
-// --- changes from outside
-// --------------------------------------------------------------------------
+// --- changes from outside ----------------------------------------------------------------------
 
 Problem& Run::own() {
     // Other runs may share the problem: this one goes on with a copy of its own.
@@ -853,6 +842,7 @@ TaskId Run::inject(const Request& request, std::span<const double> amounts, doub
     all.length.push_back(all.length_of(task));
     outcomes_.push_back({unknown, unknown, unknown, unknown, unknown, 0.0, 0.0, 0.0, 0, {}});
     if (!saved_.empty()) saved_.push_back(0.0);
+    if (!spent_.empty()) spent_.push_back(0.0);
     missing_parents_.push_back(0);
     slot_of_.push_back(no_slot);
     Request planned = request;
@@ -888,10 +878,7 @@ void Run::begin_at(double time) {
     take_finished();
     const auto& downs = problem_->downs;
     for (; next_down_ < downs.size() && downs[next_down_].start <= time; ++next_down_) {
-        if (downs[next_down_].end <= time) continue;
-        fail(downs[next_down_].machine);
-        if (downs[next_down_].end < never)
-            ups_.push(downs[next_down_].end, downs[next_down_].machine);
+        if (downs[next_down_].end > time) go_down(downs[next_down_]);
     }
 }
 
@@ -908,14 +895,14 @@ void Run::adopt(TaskId task, const Outcome& known) {
     outcome.end = known.end;
 }
 
-void Run::keep(TaskId task, double done_share) {
-    if (done_share <= 0 && saved_.empty()) return;
+void Run::keep(TaskId task, double seconds) {
+    if (seconds <= 0 && saved_.empty()) return;
     saved_.resize(outcomes_.size(), 0.0);
-    saved_[task] = done_share * problem_->length[task];
+    saved_[task] = seconds;
 }
 
 void Run::adopt_waiting(TaskId task, double done_share) {
-    keep(task, done_share);
+    keep(task, done_share * problem_->length[task]);
     missing_parents_[task] = 0;
     desk_.submit(task);
     asked_ = true;
@@ -928,7 +915,7 @@ void Run::adopt_held(TaskId task) {
 }
 
 void Run::adopt_running(TaskId task, std::span<const Part> parts, double done_share) {
-    keep(task, done_share);
+    keep(task, done_share * problem_->length[task]);
     missing_parents_[task] = 0;
     const double start = outcomes_[task].last_start;
     desk_.adopt(task, parts, start);

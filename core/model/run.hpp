@@ -125,8 +125,7 @@ class Run {
     // Energy charged to a task up to now (J).
     [[nodiscard]] double energy_of(TaskId task) const;
 
-    // --- changes from outside
-    // ---------------------------------------------------------------------
+    // --- changes from outside ------------------------------------------------------------------
     TaskId inject(const Request& request, std::span<const double> amounts, double work,
                   double limit, std::uint16_t kind);
     void fail(MachineId machine);
@@ -188,13 +187,15 @@ class Run {
     [[nodiscard]] bool last_fragment(const Live& live) const;
     void transition(std::uint32_t slot);
     void take_finished();
-    void account(Live& live, std::uint32_t slot);
+    void account(Live& live, std::uint32_t slot, std::span<const Part> parts);
     void end_execution(Live& live, std::uint32_t slot, Status status);
     void release(std::uint32_t slot);
+    void free_slot(std::uint32_t slot);
     void interrupt(TaskId task, Reason reason, Interrupted then, std::span<const Part> parts);
     void conclude(TaskId task, Status status, double at);
     [[nodiscard]] double effort(const Live& live, std::uint32_t slot) const;
     [[nodiscard]] double without_checkpoints(double length) const;
+    [[nodiscard]] double passed(const Live& live) const;
     [[nodiscard]] double reached(const Live& live, std::uint32_t slot) const;
     [[nodiscard]] double kept(const Live& live, std::uint32_t slot, Interrupted then) const;
     [[nodiscard]] double work_between(TaskId task, double from, double to) const;
@@ -202,10 +203,11 @@ class Run {
     void schedule(std::uint32_t slot, double time);
     void cancel(Live& live);
     void switch_machines();
+    void go_down(const Down& down);
     void set_off(MachineId machine, bool off, std::uint8_t kind);
-    void set_rate(Live& live, double rate);
+    void set_rate(Live& live, double rate, std::span<const Part> parts);
     void note_use(MachineId machine);
-    void keep(TaskId task, double done_share);
+    void keep(TaskId task, double seconds);
     void log_execution(const Live& live, Reason reason, std::span<const Part> parts);
     void log_decision(const Desk::Decision& decision);
     void kill(TaskId task, std::span<const Part> parts);
@@ -241,9 +243,8 @@ class Run {
     DecisionLog decisions_;
     StateLog states_;
     std::vector<std::uint32_t> finished_;
-    std::span<const Part> vacating_;  // of a task that is off its machines already
-    std::size_t stuck_ = 0;           // steps that time has stood still for
-    std::size_t in_vain_ = 0;         // times that the policy was woken and did nothing
+    std::size_t stuck_ = 0;    // steps that time has stood still for
+    std::size_t in_vain_ = 0;  // times that the policy was woken and did nothing
     std::uint64_t last_events_ = 0;
     Sum occupied_;
     std::size_t open_ = 0;  // tasks that are not over

@@ -73,7 +73,7 @@ void Sharing::start(std::uint32_t slot, std::span<const Part> parts, double core
     task.done = 0.0;
     task.left = 0;
     for (const Part& part : parts) {
-        const double share = cores > 0 ? part.cores / cores : 1.0;
+        const double share = part.share_of(cores);
         for (MachineId m = part.machine; m < part.machine + part.count; ++m) {
             ActivitySpec spec;
             spec.work = work * share;

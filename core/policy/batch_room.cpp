@@ -45,7 +45,7 @@ bool SpaceRoom::place(Desk& desk, const Waiting& task, const Claim& claim,
                       std::vector<Part>& /*scratch*/) {
     const Needs needs = desk.needs(task.task);
     for (const Part& part : claim) {
-        const double share = needs.cores > 0 ? part.cores / needs.cores : 1.0;
+        const double share = part.share_of(needs.cores);
         for (MachineId m = part.machine; m < part.machine + part.count; ++m)
             if (!desk.space().holds(m, part.cores, needs.memory * share, needs.amounts, share))
                 return false;

@@ -287,3 +287,31 @@ def test_states_that_no_run_is_in() -> None:
         )
         with pytest.raises(InputError, match=why):
             Simulation(compiled, state=State(time=5.0, tasks=tasks))
+
+
+def test_the_dispatcher_plans_with_the_record_where_nobody_asked_for_a_time() -> None:
+    # One of two cores is taken for 10 s; the second waits for both, the third ends before that.
+    tasks = (
+        Task(0.0, run_time=10.0),
+        Task(0.0, cores=2.0, run_time=10.0),
+        Task(0.0, run_time=5.0),
+    )
+    desk = Compiled(Case(ONE * 2, tasks, {"name": "easy"}).scenario).dispatcher()
+    for task in range(3):
+        desk.submit(task, now=0.0)
+    placed = [task for _, task, _ in desk.decide(now=0.0)]
+    assert placed == [0, 2]
+
+
+def test_a_task_injected_after_an_interruption_has_all_of_its_time() -> None:
+    tasks = (
+        Task(0.0, run_time=15.0, requested=20.0, queue="lo"),
+        Task(5.0, run_time=2.0, requested=9.0, queue="hi"),
+    )
+    policy = {"name": "priority", "options": {"preempt": "resume"}}
+    sim = Simulation(
+        Case(ONE, tasks, policy, {"kill_at_requested_time": True}, queues=QUEUES).scenario
+    )
+    sim.run_until(6.0)
+    sim.inject("late", cores=1.0, run_time=3.0, requested_time=3.0)
+    assert sim.run().filter(id="late")["status"].to_list() == ["completed"]

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from twinloop._core import ClusterRun
 from twinloop.policy import AnyPolicy
+from twinloop.policy.registry import said_by
 from twinloop.trace.errors import TwinloopError
 
 
@@ -23,11 +24,7 @@ def blaming(policy: AnyPolicy, run: ClusterRun) -> Iterator[None]:
         where = ""
         if frames and "twinloop/engine" not in frames[-1].filename.replace("\\", "/"):
             where = f" ({frames[-1].filename}:{frames[-1].lineno})"
-        said = str(error) if type(error) in (ValueError, RuntimeError) else _said(error)
+        said = str(error) if type(error) in (ValueError, RuntimeError) else said_by(error)
         raise TwinloopError(
             f"the policy {policy.name}{where}, at t = {run.now:g} s: {said}"
         ) from error
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -65,8 +65,8 @@ class Compiled:
         )
         queues = tasks.queue_names(arrays, platform)
         kinds, contention = _contention(scenario, arrays.kind.names)
-        resources = tuple(dict.fromkeys([*arrays.resources]))
-        clocks = any(name == "capacity" for name, _ in _pairs(native.get("filters", ())))
+        filters: Any = native.get("filters", ())
+        clocks = any(name == "capacity" for name, _ in filters)
         self.names = SimpleNamespace(
             tasks=arrays.ids,
             machines=tuple(self.machines.nodes["node"]),
@@ -74,12 +74,12 @@ class Compiled:
             groups=arrays.group.names,
             queues=queues,
             kinds=kinds,
-            resources=resources,
+            resources=arrays.resources,
         )
         told = tasks.columns(self.workload, arrays, platform, queues, kinds, clocks=clocks)
         told["requested_time"] = self.requested = self._requested()
         self.problem = Problem(
-            self.machines.columns(resources, arrays.user.names, queues),
+            self.machines.columns(arrays.resources, arrays.user.names, queues),
             told,
             self._options(contention, native),
             self.names,
@@ -89,8 +89,8 @@ class Compiled:
         self.rejected = self._rejections(told["queue"])
         self.problem.set_rejected(self.rejected)
         self._note_names(told["queue"])
-        if scenario.source.sessions is not None:
-            self._set_sessions()
+        self._set_sessions()
+        self.cleaned = tuple(each for each in self.cleaned if each.count)
         self._set_downs(self._horizon(self.values()))
 
     def _rejections(self, queue: Any) -> Any:
@@ -121,7 +121,6 @@ class Compiled:
         ]  # fmt: skip
         what = "users with a reservation who are not in the workload"
         self.cleaned += (note("noticed", what, pl.Series(absent, dtype=pl.String)),)
-        self.cleaned = tuple(each for each in self.cleaned if each.count)
 
     def _set_downs(self, horizon: float) -> None:
         self.horizon = horizon
@@ -356,10 +355,6 @@ def _place(name: str) -> int:
             field="values",
             remedy=f"one of: {', '.join(MODEL_VALUES)}",
         ) from None
-
-
-def _pairs(value: Any) -> Sequence[tuple[str, float]]:
-    return list(value)
 
 
 def _contention(

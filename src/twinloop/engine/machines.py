@@ -38,12 +38,16 @@ class Machines:
             order = nodes["node"].arg_sort().to_numpy().astype(np.int64)
         return cls(platform, nodes[order], speeds[group[order]], group[order])
 
+    @property
+    def metered(self) -> bool:
+        """Whether any host says what power it draws."""
+        return any(host.power is not None for _, host in self.platform.hosts())
+
     def columns(
         self, resources: tuple[str, ...], users: tuple[str, ...], queues: tuple[str, ...]
     ) -> dict[str, Any]:
         """What the core is told of them."""
         hosts = [host for _, host in self.platform.hosts()]
-        metered = any(host.power is not None for host in hosts)
         amounts = np.array(
             [[host.resources.get(name, 0.0) for name in resources] for host in hosts]
         )
@@ -53,7 +57,7 @@ class Machines:
             "speed": self.speed,
             "mhz": self.nodes["mhz"].fill_null(0.0).to_numpy(),
             "power": self.group,
-            "powers": [power_columns(host.power) for host in hosts] if metered else [],
+            "powers": [power_columns(host.power) for host in hosts] if self.metered else [],
             "resources": len(resources),
             "amounts": np.ascontiguousarray(amounts[self.group].reshape(-1), dtype=np.float64),
             "windows": self._windows(users, queues),

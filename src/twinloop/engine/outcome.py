@@ -27,14 +27,14 @@ def as_trace(
     """What happened in a run that recorded its placements."""
     ended = run.outcomes()
     tables = {
-        "tasks": _tasks(compiled, ended, metered=bool(compiled_powers(compiled))),
+        "tasks": _tasks(compiled, ended, metered=compiled.machines.metered),
         "placements": _placements(compiled, run),
         "nodes": compiled.machines.nodes,
         "node_states": _states(compiled, run),
         "decisions": _decisions(compiled, run),
     }
     facts = _facts(compiled, run, wall)
-    if compiled_powers(compiled) and run.now > run.begin:
+    if compiled.machines.metered and run.now > run.begin:
         step = step or max((run.now - run.begin) / WINDOWS, 1e-9)
         tables["power"] = _power(compiled, run, step, per_node=per_node)
     source = compiled.trace.manifest if compiled.trace is not None else Manifest()
@@ -76,12 +76,6 @@ def _states(compiled: Compiled, run: ClusterRun) -> pl.DataFrame:
     return found.join(planned, on=["node", "start"], how="left", maintain_order="left").select(
         "node", "start", "end", state=pl.coalesce("state", "kind")
     )
-
-
-def compiled_powers(compiled: Compiled) -> list[Any]:
-    """The power models of the platform, if any."""
-    hosts = [host for _, host in compiled.machines.platform.hosts()]
-    return [host.power for host in hosts if host.power is not None]
 
 
 def _tasks(compiled: Compiled, ended: dict[str, Any], *, metered: bool) -> pl.DataFrame:
@@ -186,7 +180,6 @@ def _power(compiled: Compiled, run: ClusterRun, step: float, *, per_node: bool) 
 def _facts(compiled: Compiled, run: ClusterRun, wall: float) -> dict[str, Any]:
     records = compiled.trace.tasks.height if compiled.trace is not None else len(compiled.arrays)
     figures = run.kpis()
-    metered = bool(compiled_powers(compiled))
     return {
         "policy": compiled.policy.name,
         "cores": compiled.machines.platform.total_cores,
@@ -195,6 +188,6 @@ def _facts(compiled: Compiled, run: ClusterRun, wall: float) -> dict[str, Any]:
         "wall_s": wall,
         "skipped": records - len(compiled.arrays),
         "makespan_s": figures["makespan_s"],
-        "energy_j": float(run.energy().sum()) if metered else None,
+        "energy_j": float(run.energy().sum()) if compiled.machines.metered else None,
         "shared": run.shared,
     }

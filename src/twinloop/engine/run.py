@@ -7,7 +7,7 @@ from time import perf_counter
 
 from twinloop.engine.blame import blaming
 from twinloop.engine.compiled import Compiled
-from twinloop.engine.outcome import as_trace, compiled_powers
+from twinloop.engine.outcome import as_trace
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError, TwinloopError
@@ -53,9 +53,7 @@ def simulate(
         raise InputError(f"must be a positive time, not {power_step}", field="power_step")
     began = perf_counter()
     while True:
-        run = compiled.start(
-            placements=True, use=bool(compiled_powers(compiled)), decisions=decisions
-        )
+        run = compiled.start(placements=True, use=compiled.machines.metered, decisions=decisions)
         with blaming(compiled.policy, run):
             while run.run_on():
                 if progress is not None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import polars as pl
@@ -11,8 +10,9 @@ import polars as pl
 from twinloop._core import ClusterRun, View
 from twinloop.engine.blame import blaming
 from twinloop.engine.compiled import Compiled
-from twinloop.engine.outcome import STATUSES, as_trace, compiled_powers
+from twinloop.engine.outcome import STATUSES, as_trace
 from twinloop.engine.state import State, adopt
+from twinloop.engine.tasks import broken_limit
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
@@ -48,9 +48,9 @@ class Simulation:
         if not isinstance(scenario, Compiled):
             scenario = Compiled(scenario, allow_code=allow_code)
         self._compiled = scenario
-        self._injected: list[dict[str, Any]] = []
+        self._injected: list[str] = []
         self._run: ClusterRun = scenario.start(
-            placements=True, use=bool(compiled_powers(scenario)), decisions=True
+            placements=True, use=scenario.machines.metered, decisions=True
         )
         if state is not None:
             adopt(scenario, self._run, state)
@@ -213,7 +213,12 @@ class Simulation:
         unknown = [name for name in given if name not in names.resources]
         if unknown:
             raise InputError(f"no task knows the resource {unknown[0]!r}", field=f"task {id!r}")
-        self._within_limits(id, queue, cores, nodes, memory, requested_time)
+        for rule in (each for each in own if each.name == queue):
+            if (limit := broken_limit(rule, cores, nodes, memory, requested_time)) is not None:
+                raise InputError(
+                    f"asks for more than the queue gives: {limit} is {getattr(rule, limit):g}",
+                    field=f"task {id!r}",
+                )
         self._run.inject(
             submit=time,
             cores=float(cores),
@@ -229,30 +234,7 @@ class Simulation:
             kind=0,
             amounts=[given.get(name, 0.0) for name in names.resources],
         )
-        self._injected.append({"id": id})
-
-    def _within_limits(
-        self,
-        id: str,
-        queue: str | None,
-        cores: float,
-        nodes: int,
-        memory: float,
-        requested_time: float | None,
-    ) -> None:
-        for rule in self._compiled.machines.platform.queues:
-            for name, asked in (
-                ("max_cores", cores),
-                ("max_nodes", nodes),
-                ("max_memory", memory),
-                ("max_time", requested_time),
-            ):
-                limit = getattr(rule, name)
-                if rule.name == queue and None not in (limit, asked) and asked > limit:
-                    raise InputError(
-                        f"asks for more than the queue gives: {name} is {limit:g}",
-                        field=f"task {id!r}",
-                    )
+        self._injected.append(id)
 
     def set_cores(self, machine: str, cores: float) -> None:
         """From now on the machine has so many cores; what runs there goes on."""
@@ -284,15 +266,14 @@ class Simulation:
         self._run.restore(place)
 
     def _machine(self, name: str) -> int:
-        names: Iterable[str] = self._compiled.names.machines
-        for place, each in enumerate(names):
-            if each == name:
-                return place
-        raise InputError(f"no machine is called {name!r}", remedy="see `machines`")
+        names: tuple[str, ...] = self._compiled.names.machines
+        if name not in names:
+            raise InputError(f"no machine is called {name!r}", remedy="see `machines`")
+        return names.index(name)
 
     def _ids(self) -> pl.Series:
         ids = self._compiled.arrays.ids
-        added = pl.Series("id", [each["id"] for each in self._injected], dtype=pl.String)
+        added = pl.Series("id", self._injected, dtype=pl.String)
         return ids.rename("id").append(added) if len(added) else ids
 
     def __repr__(self) -> str:

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from twinloop._core import ClusterRun
 from twinloop.engine.compiled import Compiled
+from twinloop.engine.outcome import STATUSES
 from twinloop.policy import BuiltIn
 from twinloop.trace.errors import InputError
 from twinloop.workload.fragments import rows_of
 
-_OVER = {"completed": 1, "rejected": 2, "killed": 3, "failed": 4, "lost": 5}
+_OVER = {name: code for code, name in enumerate(STATUSES) if name is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,8 @@ class State:
         ids, names = compiled.arrays.ids, compiled.names.machines
         if len(ended["submit"]) > ids.len():
             raise InputError("a state cannot hold tasks that were injected")
-        statuses = {code: name for name, code in _OVER.items()}
-        over = [int(row) for row in np.flatnonzero(ended["status"]) if ended["status"][row] != 2]
+        rejected = _OVER["rejected"]
+        over = [int(r) for r in np.flatnonzero(ended["status"]) if ended["status"][r] != rejected]
         waiting = view.waiting
         # One that is over may still have its machines, until these are seen as free.
         running = sorted(
@@ -67,7 +68,7 @@ class State:
         # In the order in which they became ready: so they are let go.
         held.sort(key=lambda row: (np.nan_to_num(ended["ready"][row], nan=np.inf), row))
         rows = [*over, *running, *waiting, *held]
-        phases = [statuses[int(ended["status"][row])] for row in over]
+        phases = [STATUSES[ended["status"][row]] for row in over]
         phases += ["running"] * len(running) + ["waiting"] * len(waiting)
         phases += ["held"] * len(held)
         places = {task: view.placement(task) for task in running}

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinloop.platform import Platform
+from twinloop.platform.parts import Queue
 from twinloop.workload import SessionGraphs
 from twinloop.workload.arrays import WorkloadArrays
 from twinloop.workload.workload import Workload
@@ -79,15 +80,26 @@ def over_limits(
     """Which tasks ask for more than their queue gives to anybody."""
     over = np.zeros(len(arrays), dtype=bool)
     for place, rule in enumerate(platform.queues):
-        for limit, asked in (
-            (rule.max_cores, arrays.cores),
-            (rule.max_nodes, arrays.nodes),
-            (rule.max_memory, arrays.memory),
-            (rule.max_time, requested),
-        ):
-            if limit is not None:
-                over |= (queue == place) & (asked > limit)
+        asked = (arrays.cores, arrays.nodes, arrays.memory, requested)
+        for limit, amounts in zip(_limits(rule).values(), asked, strict=True):
+            over |= (queue == place) & (amounts > limit)
     return over.astype(np.uint8)
+
+
+def broken_limit(
+    rule: Queue, cores: float, nodes: int, memory: float, requested: float | None
+) -> str | None:
+    """The limit of a queue that a task asks for more than; None if there is none."""
+    asked = (cores, nodes, memory, requested or 0.0)
+    pairs = zip(_limits(rule).items(), asked, strict=True)
+    return next((name for (name, limit), amount in pairs if amount > limit), None)
+
+
+def _limits(rule: Queue) -> dict[str, float]:
+    """The limits of one task of a queue: cores, nodes, memory, time."""
+    names = ("max_cores", "max_nodes", "max_memory", "max_time")
+    known = {name: getattr(rule, name) for name in names}
+    return {name: np.inf if limit is None else limit for name, limit in known.items()}
 
 
 def with_descendants(arrays: WorkloadArrays, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -126,7 +126,7 @@ def _loaded(name: str) -> Any:
         return entry.load()
     except Exception as error:  # whatever the code of others raises while it is imported
         raise InputError(
-            f"the plug-in '{name}' ({value}) cannot be loaded: {_said(error)}"
+            f"the plug-in '{name}' ({value}) cannot be loaded: {said_by(error)}"
         ) from error
 
 
@@ -135,7 +135,7 @@ def _imported(name: str) -> Any:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # whatever the code of others raises while it is imported
-        raise InputError(f"'{module_name}' cannot be imported: {_said(error)}") from error
+        raise InputError(f"'{module_name}' cannot be imported: {said_by(error)}") from error
     if not hasattr(module, class_name):
         classes = [key for key, value in vars(module).items() if isinstance(value, type)]
         raise InputError(
@@ -180,7 +180,7 @@ def _constructed(name: str, kind: type[Policy], options: Mapping[str, Any]) -> P
     except InputError:
         raise
     except Exception as error:  # whatever the constructor of others raises
-        raise InputError(f"'{name}' cannot be made with its options: {_said(error)}") from error
+        raise InputError(f"'{name}' cannot be made with its options: {said_by(error)}") from error
 
 
 def _unknown(name: str, key: str, known: list[str]) -> InputError:
@@ -190,5 +190,10 @@ def _unknown(name: str, key: str, known: list[str]) -> InputError:
     return InputError(f"is no option of '{name}'", field=written((key,)), remedy=remedy)
 
 
-def _said(error: Exception) -> str:
+def said_by(error: Exception) -> str:
+    """What an error of somebody else's code says, its kind included.
+
+    >>> said_by(KeyError("cores"))
+    "KeyError: 'cores'"
+    """
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,26 @@
+// Columns that leave the core: NumPy arrays that own what they show.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <utility>
+#include <vector>
+
+namespace twinloop::bind {
+
+template <class Value>
+nanobind::object as_array(std::vector<Value>&& values) {
+    auto* kept = new std::vector<Value>(std::move(values));
+    const nanobind::capsule owner(
+        kept, [](void* each) noexcept { delete static_cast<std::vector<Value>*>(each); });
+    return nanobind::cast(nanobind::ndarray<nanobind::numpy, Value, nanobind::ndim<1>>(
+        kept->data(), {kept->size()}, owner));
+}
+
+template <class Value>
+nanobind::object as_array(const std::vector<Value>& values) {
+    return as_array(std::vector<Value>(values));
+}
+
+}  // namespace twinloop::bind
