@@ -316,6 +316,7 @@ nb::dict kpi_dict(const RunHandle& self) {
 std::vector<Part> parts_from(const std::vector<std::pair<std::uint32_t, double>>& given,
                              const Desk& desk) {
     std::vector<Part> parts;
+    parts.reserve(given.size());
     for (const auto& [machine, cores] : given)
         parts.push_back({machine_at(desk, machine), 1, cores});
     return parts;
