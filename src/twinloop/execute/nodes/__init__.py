@@ -1,0 +1,1 @@
+"""Small nodes laid onto the machine at hand."""

@@ -1,0 +1,1 @@
+"""Power that was measured: counters of the machine, files of other tools, and what they mean."""
