@@ -10,6 +10,7 @@ import polars as pl
 from twinloop._core import ClusterRun
 from twinloop.engine.compiled import Compiled
 from twinloop.trace import Cleaning, Manifest, Trace
+from twinloop.trace.tables import COUNTED
 from twinloop.workload.fragments import rows_of
 from twinloop.workload.notes import note
 
@@ -98,8 +99,7 @@ def _tasks(compiled: Compiled, ended: dict[str, Any], *, metered: bool) -> pl.Da
         if metered
         else pl.lit(None, dtype=pl.Float64).alias("energy"),
         pl.when(ran).then(pl.Series("used", ended["used"])).alias("cpu_time"),
-        pl.lit(None, dtype=pl.Int64).alias("exit_code"),
-        pl.lit(None, dtype=pl.Int64).alias("pid"),
+        *(pl.lit(None, dtype=pl.Int64).alias(name) for name in ("exit_code", "pid", *COUNTED)),
         pl.lit(None, dtype=pl.Float64).alias("memory_used"),
     )
 

@@ -20,6 +20,7 @@ from twinloop.trace.errors import TwinloopError
 SCHEMA_VERSION: Final = 1
 
 RESOURCES: Final = pl.List(pl.Struct({"name": pl.String, "amount": pl.Float64}))
+ENVIRONMENT: Final = pl.List(pl.Struct({"name": pl.String, "value": pl.String}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,28 @@ def _bytes(meaning: str) -> Column:
     return Column(pl.Float64, "bytes", meaning)
 
 
+def _count(meaning: str) -> Column:
+    return Column(pl.Int64, "", f"{meaning}; null: not counted")
+
+
+#: How a task is started, as tables of tasks keep it.
+STARTED: Final[Mapping[str, Column]] = {
+    "command": Column(pl.List(pl.String), "", "program it runs and its arguments; no shell"),
+    "environment": Column(ENVIRONMENT, "", "variables that are set for it"),
+    "folder": text("folder it runs in"),
+}
+
+#: What was counted of a task while it ran.
+COUNTED: Final[Mapping[str, Column]] = {
+    "voluntary_switches": _count("times it gave up a CPU to wait"),
+    "involuntary_switches": _count("times a CPU was taken from it"),
+    "minor_faults": _count("page faults served from memory"),
+    "major_faults": _count("page faults that read from a disk"),
+    "instructions": _count("instructions it retired"),
+    "cycles": _count("cycles of CPUs that it ran for"),
+    "cache_misses": _count("accesses that missed the last cache"),
+}
+
 _LINE = Column(pl.UInt32, "", "line (text) or row (Parquet) of the source file, counted from 1")
 
 TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
@@ -84,6 +107,8 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
         "parents": Column(pl.List(pl.String), "", "tasks that must end before it is ready"),
         "think_time": seconds("pause of the user between the end of the parents and submission"),
         "pid": Column(pl.Int64, "", "process id on its machine; the system may use one again"),
+        **STARTED,
+        **COUNTED,
         "line": _LINE,
     },
     "placements": {

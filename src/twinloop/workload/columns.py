@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from twinloop.trace.errors import InputError
-from twinloop.trace.tables import RESOURCES, TABLES, Column, seconds, shaped, text
+from twinloop.trace.tables import RESOURCES, STARTED, TABLES, Column, seconds, shaped, text
 
 COLUMNS: Final[Mapping[str, Mapping[str, Column]]] = {
     "tasks": {
@@ -37,6 +37,7 @@ COLUMNS: Final[Mapping[str, Mapping[str, Column]]] = {
         "think_time": seconds("pause between the end of the parents and its submission"),
         "run_time": seconds("how long it ran in the record, if there is one"),
         "end_recorded": seconds("when it ended in the record, if there is one"),
+        **STARTED,
     },
     "fragments": {
         "task": text("the task; its fragments follow each other"),

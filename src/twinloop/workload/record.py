@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from twinloop.trace.manifest import Manifest
+from twinloop.trace.tables import STARTED
 from twinloop.trace.trace import Trace
 from twinloop.workload.fragments import Floats
 from twinloop.workload.notes import note
@@ -14,6 +15,7 @@ from twinloop.workload.workload import Workload
 _SAME_NAME = (
     *("id", "name", "user", "group", "queue", "partition", "array", "submit", "requested_time"),
     *("requested_mhz", "resources", "kind", "deadline", "parents", "think_time"),
+    *STARTED,
 )
 
 

@@ -11,6 +11,7 @@ from twinloop.trace.errors import InputError
 from twinloop.trace.formats.writable import tasks_by_id
 from twinloop.trace.manifest import Cleaning
 from twinloop.trace.runnable import runs
+from twinloop.trace.tables import STARTED
 from twinloop.trace.trace import Trace, required
 from twinloop.workload.clocks import Clocks
 from twinloop.workload.demand import SAME, Demand, windowed
@@ -84,6 +85,7 @@ def _described(trace: Trace) -> pl.DataFrame:
         pl.lit(None, dtype=pl.Float64).alias("work"),
         pl.lit(None, dtype=pl.Float64).alias("limit"),
         *("kind", "deadline", "parents", "think_time", "run_time", "end_recorded"),
+        *STARTED,
         *("start", "stop", "memory_used"),
     )
 
