@@ -13,7 +13,7 @@ JOBS  := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 
 CXX_FILES  := $(shell find core benchmarks verify -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 NATIVE     := $(filter-out core/tests/%,$(filter core/%,$(CXX_FILES)))
-TIDY_FILES := $(wildcard core/kernel/*.cpp core/model/*.cpp core/policy/*.cpp core/io/*.cpp core/bind/*.cpp)
+TIDY_FILES := $(wildcard core/kernel/*.cpp core/model/*.cpp core/policy/*.cpp core/io/*.cpp core/host/*.cpp core/burn/*.cpp core/bind/*.cpp)
 PY_DIRS    := $(wildcard conftest.py src tests verify benchmarks examples docs/extensions)
 
 # One pip at a time in one environment; the compilers run in parallel by themselves.

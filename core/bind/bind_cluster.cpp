@@ -530,14 +530,25 @@ void bind_dispatcher(nb::module_& module) {
             nb::arg("task"), nb::arg("now"), "The task is over; its machines are free.")
         .def(
             "failed",
-            [](DispatcherHandle& self, std::int64_t task, double now) {
+            [](DispatcherHandle& self, std::int64_t task, double now, const std::string& why) {
                 self.go_to(now);
                 const TaskId placed = self.task(task, Phase::running, "has no machine");
+                const std::span<const Part> had = self.desk.parts(placed);
+                const std::vector<Part> parts(had.begin(), had.end());
                 self.desk.end(placed);
                 self.desk.submit(placed);
+                self.policy->refused(self.desk, placed, parts, why.c_str());
             },
-            nb::arg("task"), nb::arg("now"),
-            "The task could not be started where it was placed: it waits again.")
+            nb::arg("task"), nb::arg("now"), nb::arg("why") = "",
+            "The task could not be run where it was placed: it waits again, and the policy is told "
+            "why.")
+        .def(
+            "withdraw",
+            [](DispatcherHandle& self, std::int64_t task, double now) {
+                self.go_to(now);
+                self.desk.withdraw(self.task(task, Phase::waiting, "does not wait"));
+            },
+            nb::arg("task"), nb::arg("now"), "A task that waits will never run.")
         .def(
             "set_open",
             [](DispatcherHandle& self, std::int64_t machine, bool open, double now) {
@@ -574,6 +585,43 @@ void bind_dispatcher(nb::module_& module) {
             nb::sig("def decide(self, now: float) -> list[tuple[str, int | None, list[tuple[int, "
                     "float]]]]"),
             "Ask the policy: (kind, task, machines and cores) for each decision.");
+}
+
+// Who submits, without a simulator.
+struct SourceHandle {
+    std::shared_ptr<Problem> problem;
+    Source source;
+};
+
+void bind_source(nb::module_& module) {
+    nb::class_<SourceHandle>(module, "Source", nb::is_final(),
+                             "Who submits the tasks of a compiled scenario: a clock, or users who "
+                             "wait. Told what has ended, it says what is submitted next.")
+        .def(
+            "__init__",
+            [](SourceHandle* self, const ProblemHandle& problem) {
+                new (self) SourceHandle{problem.problem, Source(*problem.problem)};
+            },
+            nb::arg("problem"))
+        .def_prop_ro(
+            "next_time", [](const SourceHandle& self) { return self.source.next_time(); },
+            "When the next task is submitted (s); infinite: not before another one has ended.")
+        .def(
+            "due",
+            [](SourceHandle& self, double now) {
+                std::vector<TaskId> tasks;
+                self.source.submit_due(*self.problem, now,
+                                       [&](TaskId task) { tasks.push_back(task); });
+                return tasks;
+            },
+            nb::arg("now"), "The tasks that are submitted up to now, in the order of the log.")
+        .def(
+            "ended",
+            [](SourceHandle& self, TaskId task, double now) {
+                if (task >= self.problem->size()) throw nb::index_error("no such task");
+                self.source.ended(*self.problem, task, now);
+            },
+            nb::arg("task"), nb::arg("now"), "The task is over, whatever became of it.");
 }
 
 // One run for each row of the matrix, on several threads; the order of the rows decides nothing.
@@ -680,6 +728,7 @@ void bind_cluster(nb::module_& module) {
                      "numpy.typing.NDArray[numpy.uint8]"));
     bind_run(module);
     bind_dispatcher(module);
+    bind_source(module);
     nb::list names;
     for (const std::string_view each : kpi_names) names.append(nb::str(each.data(), each.size()));
     module.attr("KPI_NAMES") = nb::tuple(names);

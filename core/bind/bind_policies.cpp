@@ -130,6 +130,20 @@ class PythonPolicy final : public Policy {
     [[nodiscard]] bool overcommits() const override { return ratio_ > 1; }
     [[nodiscard]] View& view() { return nb::cast<View&>(view_); }
 
+    void refused(const Desk&, TaskId task, std::span<const Part> parts, const char* why) override {
+        if (!wants_failures()) return;
+        nb::list machines;
+        nb::list cores;
+        for (const Part& part : parts)
+            for (MachineId m = part.machine; m < part.machine + part.count; ++m) {
+                machines.append(m);
+                cores.append(part.cores);
+            }
+        const nb::object decision =
+            decision_types().place(task, nb::tuple(machines), nb::tuple(cores));
+        state_.attr("failed")(decision, why);
+    }
+
     void decide(Desk& desk) override {
         const nb::object answer = decide_(view_);
         if (answer.is_none()) return;
@@ -272,8 +286,12 @@ class PythonPolicy final : public Policy {
         return nullptr;
     }
 
+    [[nodiscard]] bool wants_failures() const {
+        return nb::hasattr(state_, "failed") && !state_.attr("failed").is_none();
+    }
+
     void refuse(nb::handle decision, const char* why) {
-        if (nb::hasattr(state_, "failed") && !state_.attr("failed").is_none()) {
+        if (wants_failures()) {
             state_.attr("failed")(decision, why);
             return;
         }

@@ -238,5 +238,6 @@ void bind_columns(nb::module_& module);
 void bind_io(nb::module_& module);
 void bind_policies(nb::module_& module);
 void bind_cluster(nb::module_& module);
+void bind_host(nb::module_& module);
 
 }  // namespace twinloop::bind

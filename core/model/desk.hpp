@@ -30,6 +30,8 @@ class Policy {
     virtual void placed(const Desk&, TaskId) {}
     // It has ended or was interrupted; its machines are free again.
     virtual void ended(const Desk&, TaskId) {}
+    // It could not be started on these machines, and waits again. Only reality says so.
+    virtual void refused(const Desk&, TaskId, std::span<const Part>, const char* /*why*/) {}
     // Machines came, went or changed in size.
     virtual void machines_changed(const Desk&) {}
 

@@ -869,8 +869,13 @@ class Dispatcher:
     def end(self, task: int, now: float) -> None:
         """The task is over; its machines are free."""
 
-    def failed(self, task: int, now: float) -> None:
-        """The task could not be started where it was placed: it waits again."""
+    def failed(self, task: int, now: float, why: str = '') -> None:
+        """
+        The task could not be run where it was placed: it waits again, and the policy is told why.
+        """
+
+    def withdraw(self, task: int, now: float) -> None:
+        """A task that waits will never run."""
 
     def set_open(self, machine: int, open: bool, now: float) -> None:
         """Whether tasks may be placed on the machine."""
@@ -884,6 +889,43 @@ class Dispatcher:
     def decide(self, now: float) -> list[tuple[str, int | None, list[tuple[int, float]]]]:
         """Ask the policy: (kind, task, machines and cores) for each decision."""
 
+class Source:
+    """
+    Who submits the tasks of a compiled scenario: a clock, or users who wait. Told what has ended, it says what is submitted next.
+    """
+
+    def __init__(self, problem: Problem) -> None: ...
+
+    @property
+    def next_time(self) -> float:
+        """
+        When the next task is submitted (s); infinite: not before another one has ended.
+        """
+
+    def due(self, now: float) -> list[int]:
+        """The tasks that are submitted up to now, in the order of the log."""
+
+    def ended(self, task: int, now: float) -> None:
+        """The task is over, whatever became of it."""
+
 KPI_NAMES: tuple[str, ...]
 
 def run_many(problem: Problem, policy: object, matrix: numpy.typing.NDArray[numpy.float64], *, threads: int, times: bool) -> tuple[numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.float64]]: ...
+
+def spawn(program: str, argv: Sequence[str], environment: Sequence[str], folder: str, *, stdin: int, stdout: int, stderr: int, join: Sequence[int], cpus: Sequence[int]) -> tuple[int, int]:
+    """
+    Start a program: the number of its process, and a file that can be read from when it has ended. It joins control groups and CPUs before its first instruction, leads a session of its own, and dies with the thread that started it.
+    """
+
+def subreaper(on: bool) -> bool:
+    """
+    Whether orphans among its descendants become children of this process; returns what was before.
+    """
+
+def open_counters(pid: int) -> list[tuple[str, int]]:
+    """
+    Performance counters of a process and of what it starts from now on: (name, file) of each that the kernel allows.
+    """
+
+def read_counter(file: int) -> int | None:
+    """What a counter has counted so far; None: it could not count."""

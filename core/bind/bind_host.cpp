@@ -1,0 +1,66 @@
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+
+#include "bind/event.hpp"
+#include "host/counters.hpp"
+#include "host/spawn.hpp"
+
+namespace twinloop::bind {
+namespace {
+
+// As Python tells of what the system refused, with what it was about in place of a file name.
+[[noreturn]] void raise(const StartError& error, const Start& start) {
+    const std::string what = error.what;
+    const std::string subject = what == "program"  ? start.program
+                                : what == "folder" ? start.folder
+                                                   : what;
+    const nb::object made = nb::module_::import_("builtins")
+                                .attr("OSError")(error.number, std::strerror(error.number), subject);
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(made.ptr())), made.ptr());
+    throw nb::python_error();
+}
+
+std::pair<int, int> spawn_process(const std::string& program,
+                                  const std::vector<std::string>& arguments,
+                                  const std::vector<std::string>& environment,
+                                  const std::string& folder, int input, int output, int errors,
+                                  const std::vector<int>& join, const std::vector<int>& cpus) {
+    const Start start{program, arguments, environment, folder, input, output, errors, join, cpus};
+    for (const std::vector<std::string>* texts : {&arguments, &environment})
+        for (const std::string& text : *texts)
+            if (text.find('\0') != std::string::npos)
+                throw nb::value_error("a text for a program cannot hold a zero byte");
+    try {
+        const nb::gil_scoped_release released;
+        const Started made = spawn(start);
+        return {made.process, made.handle};
+    } catch (const StartError& error) {
+        raise(error, start);
+    }
+}
+
+}  // namespace
+
+void bind_host(nb::module_& module) {
+    module.def("spawn", &spawn_process, nb::arg("program"), nb::arg("argv"), nb::arg("environment"),
+               nb::arg("folder"), nb::kw_only(), nb::arg("stdin"), nb::arg("stdout"),
+               nb::arg("stderr"), nb::arg("join"), nb::arg("cpus"),
+               "Start a program: the number of its process, and a file that can be read from when "
+               "it has ended. It joins control groups and CPUs before its first instruction, leads "
+               "a session of its own, and dies with the thread that started it.");
+    module.def("subreaper", &set_subreaper, nb::arg("on"),
+               "Whether orphans among its descendants become children of this process; returns "
+               "what was before.");
+    module.def("open_counters", &open_counters, nb::arg("pid"),
+               "Performance counters of a process and of what it starts from now on: (name, file) "
+               "of each that the kernel allows.");
+    module.def("read_counter", &read_counter, nb::arg("file"),
+               "What a counter has counted so far; None: it could not count.");
+}
+
+}  // namespace twinloop::bind
