@@ -27,7 +27,7 @@ PYTHON_LAYERS = [
     "report",
     "cli",
 ]
-CORE_LAYERS = ["kernel", "model", "policy", "io", "bind"]
+CORE_LAYERS = ["kernel", "model", "policy", "io", "host", "burn", "bind"]
 
 # What any layer may take from the package itself; the rest of twinloop/__init__.py is the face
 # of all layers, and so lies above them.

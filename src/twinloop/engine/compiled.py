@@ -11,7 +11,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from twinloop._core import KPI_NAMES, ClusterRun, Dispatcher, NativePolicy, Problem, run_many
+from twinloop._core import (
+    KPI_NAMES,
+    ClusterRun,
+    Dispatcher,
+    NativePolicy,
+    Problem,
+    Source,
+    run_many,
+)
 from twinloop.engine import tasks
 from twinloop.engine.blame import blaming
 from twinloop.engine.machines import Machines
@@ -51,7 +59,7 @@ class Compiled:
         self.trace = given if isinstance(given, Trace) else None
         #: What is to run.
         self.workload = _workload(given, scenario)
-        self.arrays = self.workload.to_arrays()
+        self.arrays = tasks.scaled(self.workload.to_arrays(), scenario.time_scale)
         self.cleaned: tuple[Cleaning, ...] = self.workload.cleaned
         self._values = np.array(scenario.model.values(), dtype=np.float64)
         self._compile()
@@ -175,7 +183,10 @@ class Compiled:
         jobs = self.workload.tasks.with_columns(pl.coalesce("run_time", lengths).alias("run_time"))
         graphs = users.graphs(Workload(tasks=jobs[kept]))
         self.cleaned += tuple(graphs.cleaned)
-        self.problem.set_sessions(tasks.session_columns(graphs, kept[graphs.partition.jobs]))
+        columns = tasks.session_columns(graphs, kept[graphs.partition.jobs])
+        for name in ("delays", "think_times", "starts"):
+            columns[name] = columns[name] * self.scenario.time_scale
+        self.problem.set_sessions(columns)
 
     def _downs(self, horizon: float) -> pl.DataFrame:
         """The periods in which machines are not there: node, start, end, state."""
@@ -264,6 +275,18 @@ class Compiled:
         [('place', 0)]
         """
         return Dispatcher(self.problem, self._native, self.scenario.seed)
+
+    def source(self) -> Source:
+        """Who submits, without a simulator: for whoever runs these tasks for real.
+
+        >>> from twinloop.engine import Compiled
+        >>> from twinloop.scenario import Scenario
+        >>> users = Compiled(Scenario(platform="2x16", policy="fcfs", workload={
+        ...     "generate": {"name": "bursts", "parameters": {"bursts": 1, "size": 3}}})).source()
+        >>> users.next_time, users.due(now=1.0), users.next_time
+        (0.0, [0, 1], 2.0)
+        """
+        return Source(self.problem)
 
     def run_many(
         self,

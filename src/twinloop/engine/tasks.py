@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,14 @@ def columns(
         "child_offsets": child_offsets,
         "children": children,
     }
+
+
+def scaled(arrays: WorkloadArrays, scale: float) -> WorkloadArrays:
+    """The tasks with times of submission so many times as late; deadlines move along."""
+    if scale == 1.0 or not len(arrays):
+        return arrays
+    submit = arrays.submit * scale
+    return replace(arrays, submit=submit, deadline=arrays.deadline + (submit - arrays.submit))
 
 
 def queue_codes(arrays: WorkloadArrays, queues: tuple[str, ...]) -> NDArray[np.int32]:

@@ -110,8 +110,6 @@ class _Member(Generic[Key]):
 class _Tree(Generic[Key]):
     key: Key
     root: _Member[Key] | None = None
-    #: The session that it leads, if it does; no other process can have this one while it lasts.
-    session: int | None = None
     #: What its processes have in their environment, so that they are known without their parents.
     mark: tuple[bytes, ...] | None = None
     members: dict[int, _Member[Key]] = field(default_factory=dict)
@@ -150,6 +148,7 @@ class Trees(Generic[Key]):
     def __init__(self, run: str | None = None) -> None:
         self._run = None if run is None else f"TWINLOOP_RUN={run}".encode()
         self._trees: dict[Key, _Tree[Key]] = {}
+        self._sessions: dict[int, _Tree[Key]] = {}
         #: Parents stand before their children, and are so read before them: what a child used is
         #: then never counted twice because it was waited for in the middle of a pass.
         self._members: dict[int, _Member[Key]] = {}
@@ -166,7 +165,8 @@ class Trees(Generic[Key]):
         if pid in self._members:
             self._leave(self._members[pid])
         tree.root = self._join(tree, stat)
-        tree.session = pid if stat.session == pid else None
+        if stat.session == pid:
+            self._sessions[pid] = tree
         tree.mark = self._mark(pid)
         above: Stat | None = stat
         while above is not None and above.parent and above.parent not in self._above:
@@ -178,8 +178,12 @@ class Trees(Generic[Key]):
     def forget(self, key: Key) -> None:
         """Follow a tree no longer."""
         tree = self._trees.pop(key, None)
-        for member in list(tree.members.values()) if tree is not None else ():
+        if tree is None or tree.root is None:
+            return
+        for member in list(tree.members.values()):
             self._leave(member)
+        if self._sessions.get(tree.root.stat.pid) is tree:
+            del self._sessions[tree.root.stat.pid]
 
     def scan(self) -> dict[Key, Reading]:
         """What every tree has used so far, and what it holds now."""
@@ -289,13 +293,12 @@ class Trees(Generic[Key]):
         return None if parent is None else parent.tree
 
     def _by_session(self, stat: Stat) -> _Tree[Key] | None:
-        for tree in self._trees.values():
-            if tree.session == stat.session and tree.root is not None:
-                # A stranger that leads a session of that number has it after the tree's was over.
-                if stat.pid == stat.session or stat.start < tree.root.stat.start:
-                    return None
-                return tree
-        return None
+        tree = self._sessions.get(stat.session)
+        # A session keeps its number as long as it has a process. A stranger that leads one of that
+        # number has come to it after the tree's was over.
+        if tree is None or tree.root is None or stat.pid == stat.session:
+            return None
+        return tree if stat.start >= tree.root.stat.start else None
 
     def _by_mark(self, stat: Stat) -> _Tree[Key] | None:
         mark = self._mark(stat.pid) if self._run is not None else None

@@ -1,5 +1,6 @@
 """Scenarios: platform + workload + source + policy + model + seed, one object or one YAML file."""
 
+from twinloop.scenario.commands import Preparation, TaskDescription
 from twinloop.scenario.failures import Failures, failure_intervals
 from twinloop.scenario.model import (
     MODEL_VALUES,
@@ -22,8 +23,10 @@ __all__ = [
     "LinearContention",
     "Model",
     "PolicyDescription",
+    "Preparation",
     "Prices",
     "Scenario",
+    "TaskDescription",
     "WorkloadDescription",
     "failure_intervals",
     "load",

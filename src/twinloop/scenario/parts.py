@@ -25,6 +25,14 @@ from twinloop.platform.problems import Findings
 from twinloop.platform.quantities import Name, shown
 from twinloop.policy import POLICIES, AnyPolicy, BuiltIn, Policy, policies, resolve
 from twinloop.policy.registry import CODE, check_name
+from twinloop.scenario.commands import (
+    Command,
+    Environment,
+    Preparation,
+    TaskDescription,
+    commanded,
+    written,
+)
 from twinloop.trace import Trace, read
 from twinloop.trace.errors import InputError
 from twinloop.workload import Workload
@@ -33,6 +41,10 @@ from twinloop.workload import Workload
 POLICY_SCHEMA: Final[dict[str, Any]] = {
     "anyOf": [{"enum": list(POLICIES)}, {"pattern": f"^{CODE.pattern}$"}]
 }
+
+
+#: What says how tasks are started, whatever they are.
+_STARTING: Final = ("command", "environment", "folder", "prepare")
 
 
 def _workload(value: Any) -> Any:
@@ -111,6 +123,21 @@ class WorkloadDescription(Description):
     generate: GeneratorDescription | None = Field(
         None, description="the generator that makes it, in place of a path"
     )
+    tasks: tuple[TaskDescription, ...] = Field(
+        (), description="the tasks themselves, in place of a path"
+    )
+    command: Command | None = Field(
+        None,
+        description="program and arguments for tasks that have none of their own, with their "
+        "columns in braces, such as {run_time}; only `execute` runs it",
+    )
+    environment: Environment = Field({}, description="variables that are set for such tasks")
+    folder: FilePath | None = Field(
+        None, description="folder that they run in; without, that of whoever executes them"
+    )
+    prepare: tuple[Preparation, ...] = Field(
+        (), description="what `execute` runs once, before the first task"
+    )
     object: Annotated[Any, BeforeValidator(_workload), SkipJsonSchema()] = Field(
         None, exclude=True, description="the Trace or Workload itself, in memory only"
     )
@@ -124,8 +151,8 @@ class WorkloadDescription(Description):
     @model_validator(mode="after")
     def _one_origin(self) -> WorkloadDescription:
         findings = Findings()
-        origins = ("path", "generate", "object")
-        given = [name for name in origins if getattr(self, name) is not None]
+        origins = ("path", "generate", "tasks", "object")
+        given = [name for name in origins if getattr(self, name) not in (None, ())]
         if not given:
             findings.add((), "has neither a path nor a generator")
         for name in given[1:]:
@@ -140,7 +167,7 @@ class WorkloadDescription(Description):
     def _short_form(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
         values = handler(self)
         if self.object is not None:
-            return {"object": self.held}
+            return {"object": self.held, **{k: v for k, v in values.items() if k in _STARTING}}
         short = isinstance(info.context, Writing) and list(values) == ["path"]
         return values["path"] if short else values
 
@@ -151,6 +178,11 @@ class WorkloadDescription(Description):
 
     def resolve(self, seed: int = 0) -> Trace | Workload:
         """What it stands for: read, made with this seed, or the object itself."""
+        return commanded(self._origin(seed), self.command, self.environment, self.folder)
+
+    def _origin(self, seed: int) -> Trace | Workload:
+        if self.tasks:
+            return written(self.tasks)
         if self.object is not None:
             held: Trace | Workload = self.object
             return held

@@ -12,7 +12,7 @@ from twinloop.platform import Description, DescriptionError, Platform
 from twinloop.platform.address import read
 from twinloop.platform.description import OrText, Reading
 from twinloop.platform.problems import Findings
-from twinloop.platform.quantities import Whole
+from twinloop.platform.quantities import Positive, Whole
 from twinloop.platform.shorthand import is_shorthand
 from twinloop.scenario.failures import Failures
 from twinloop.scenario.model import Model
@@ -21,6 +21,7 @@ from twinloop.scenario.prices import Prices
 from twinloop.trace import Manifest
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import sha256
+from twinloop.trace.trace import counted
 from twinloop.workload.source import SESSIONS, SourceDescription
 
 
@@ -82,6 +83,9 @@ class Scenario(Description):
     policy: Annotated[PolicyDescription, OrText("name of the policy", POLICY_SCHEMA)] = Field(
         description="who decides"
     )
+    time_scale: Positive = Field(
+        1.0, description="times the times of submission; how long tasks take is left as it is"
+    )
     model: Model = Field(default_factory=Model, description="how faithful the simulation is")
     failures: Failures | None = Field(None, description="when nodes fail; without, they never do")
     prices: Prices | None = Field(None, description="what cores and energy cost")
@@ -89,7 +93,8 @@ class Scenario(Description):
 
     def __repr__(self) -> str:
         made = self.workload.generate
-        what = self.workload.path or (made and made.name) or self.workload.held
+        written = len(self.workload.tasks) and counted(len(self.workload.tasks), "task")
+        what = self.workload.path or (made and made.name) or written or self.workload.held
         return f"<Scenario {self.policy.name} on {self.platform!r}, {what}, seed {self.seed}>"
 
     def effective_platform(self) -> Platform:

@@ -185,6 +185,26 @@ class Workload:
 
         return as_trace(self)
 
+    def replace(self, *, tasks: pl.DataFrame) -> Workload:
+        """A Workload with these tasks in place of its own; their fragments stay.
+
+        >>> import polars as pl
+        >>> workload = Workload(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]}))
+        >>> later = workload.replace(tasks=workload.tasks.with_columns(submit=pl.lit(5.0)))
+        >>> later.tasks["submit"].to_list()
+        [5.0]
+        """
+        return Workload(
+            tasks=tasks,
+            fragments=self._fragments,
+            files=self._files,
+            task_files=self._task_files,
+            reference_mhz=self.reference_mhz,
+            epoch_ms=self.epoch_ms,
+            cleaned=self.cleaned,
+            injected=self.injected,
+        )
+
     def __len__(self) -> int:
         return self._tasks.height
 

@@ -1,0 +1,262 @@
+"""What a dead run left: found, ended and removed.
+
+This file is a program as well as a module. As a program it is the guard of a run, which outlives
+it: `python -I -S guard.py RUN GROUP...` with a pipe on its stdin waits until the pipe closes or
+the process of the run is gone, and then ends whatever the run left. The byte `q` dismisses it. It
+takes nothing but the standard library, so that it starts at once and costs next to no memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+#: How the groups of a run are called, after the process that executes it and when that started.
+GROUP: Final = "twinloop-"
+#: The group that a run moves itself into where its own group must be empty (cgroup v2).
+EXECUTING: Final = "executing"
+
+_RUN = re.compile(r"([0-9]+)-([0-9]+)-[0-9a-f]{4}")
+_PATIENCE: Final = 10.0
+
+
+def is_run(name: str) -> bool:
+    """Whether a text is the name of a run.
+
+    >>> is_run("4711-902834-1f0a"), is_run("slice")
+    (True, False)
+    """
+    return _RUN.fullmatch(name) is not None
+
+
+def start_ticks(pid: int) -> int | None:
+    """When a process started, in ticks since the start of the machine; None if it is gone.
+
+    >>> start_ticks(os.getpid()) > 0
+    True
+    """
+    fields = _stat(pid)
+    return None if fields is None or fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def is_executed(run: str) -> bool:
+    """Whether the process that executes a run is there; its number alone proves nothing.
+
+    >>> is_executed(f"{os.getpid()}-{start_ticks(os.getpid())}-0000")
+    True
+    >>> is_executed(f"{os.getpid()}-1-0000")
+    False
+    """
+    match = _RUN.fullmatch(run)
+    return match is not None and start_ticks(int(match[1])) == int(match[2])
+
+
+def groups_within(top: str) -> list[str]:
+    """A group and all groups in it, the deepest first.
+
+    >>> groups_within("/nowhere")
+    []
+    """
+    return [folder for folder, _, _ in os.walk(top, topdown=False)]
+
+
+def members(groups: Iterable[str]) -> set[int]:
+    """Who is in any of these groups; a group that is not there has nobody in it.
+
+    >>> members(["/nowhere"])
+    set()
+    """
+    found: set[int] = set()
+    for group in groups:
+        with contextlib.suppress(OSError), open(f"{group}/cgroup.procs", "rb") as stream:  # noqa: PTH123
+            found.update(map(int, stream.read().split()))
+    # 0 stands for a process of another PID namespace, which cannot be named from here.
+    return found - {0}
+
+
+def of_run(run: str) -> set[int]:
+    """The processes that have the name of a run in their environment.
+
+    >>> of_run("1-1-0000")
+    set()
+    """
+    return {pid for pid, name in named_runs().items() if name == run}
+
+
+def named_runs() -> dict[int, str]:
+    """Every process of this PID namespace that was started for a run, and for which.
+
+    >>> all(is_run(run) for run in named_runs().values())
+    True
+    """
+    found = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        with contextlib.suppress(OSError), open(f"/proc/{entry}/environ", "rb") as stream:  # noqa: PTH123
+            for word in stream.read().split(b"\0"):
+                name = word[13:].decode("ascii", "replace")
+                if word.startswith(b"TWINLOOP_RUN=") and is_run(name) and _is_near(entry):
+                    found[int(entry)] = name
+    return found
+
+
+def strike(find: Callable[[], set[int]], number: int) -> set[int]:
+    """Send a signal to everybody who is found, and to those they start meanwhile.
+
+    Who is struck was found both before and after the hold on its process was taken: a number that
+    went to a stranger in between does the stranger no harm. Neither this process nor those it
+    descends from are struck.
+
+    >>> strike(set, 15)
+    set()
+    """
+    struck: set[int] = set()
+    spared = _line()
+    for _ in range(10):
+        holds = {}
+        for pid in find() - struck - spared:
+            with contextlib.suppress(OSError):
+                holds[pid] = os.pidfd_open(pid)
+        if not holds:
+            break
+        still = find()
+        for pid, hold in holds.items():
+            if pid in still:
+                with contextlib.suppress(OSError):
+                    signal.pidfd_send_signal(hold, number)
+                    struck.add(pid)
+            os.close(hold)
+    return struck
+
+
+def end(find: Callable[[], set[int]], patience: float = _PATIENCE) -> int:
+    """Kill everybody who is found until nobody is; how many there were.
+
+    >>> end(set)
+    0
+    """
+    ended: set[int] = set()
+    spared = _line()
+    until, pause = time.monotonic() + patience, 0.001
+    while find() - spared and time.monotonic() < until:
+        ended |= strike(find, signal.SIGKILL)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
+    return len(ended)
+
+
+def remove(top: str, patience: float = _PATIENCE) -> bool:
+    """Remove a group and all groups in it, which nobody may be in; whether it is gone.
+
+    The kernel lets go of a group a moment after the last process in it, so this tries again.
+
+    >>> remove("/nowhere")
+    True
+    """
+    until, pause = time.monotonic() + patience, 0.001
+    while True:
+        for group in groups_within(top):
+            with contextlib.suppress(OSError):
+                os.rmdir(group)  # noqa: PTH106
+        if not os.path.isdir(top):  # noqa: PTH112
+            return True
+        if time.monotonic() >= until:
+            return False
+        _come_back(top)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
+
+
+def clear(run: str, groups: Iterable[str]) -> int:
+    """End all processes of a dead run and remove its groups; how many processes there were.
+
+    >>> clear("1-1-0000", [])
+    0
+    """
+    tops = list(groups)
+
+    def there() -> set[int]:
+        return of_run(run) | members(inner for top in tops for inner in groups_within(top))
+
+    ended = end(there)
+    for top in tops:
+        remove(top)
+    return ended
+
+
+def _come_back(top: str) -> None:
+    """Whoever a run moved out of its own group goes back there, now that nothing is below it."""
+    inner = f"{top}/{EXECUTING}"
+    if not os.path.isdir(inner):  # noqa: PTH112
+        return
+    above = os.path.dirname(top)  # noqa: PTH120
+    with contextlib.suppress(OSError):
+        for group in (top, above):
+            with open(f"{group}/cgroup.subtree_control", "r+") as stream:  # noqa: PTH123
+                enabled = stream.read().split()
+                stream.write(" ".join(f"-{name}" for name in enabled))
+        for pid in members([inner]):
+            with open(f"{above}/cgroup.procs", "w") as stream:  # noqa: PTH123
+                stream.write(str(pid))
+
+
+def _stat(pid: int) -> list[bytes] | None:
+    """The fields of a process after its name, which may hold anything: state, parent, ..."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stream:  # noqa: PTH123
+            return stream.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+
+
+def _line() -> set[int]:
+    """This process and those it descends from."""
+    line, pid = set(), os.getpid()
+    while pid > 0 and pid not in line:
+        line.add(pid)
+        fields = _stat(pid)
+        pid = int(fields[1]) if fields else 0
+    return line
+
+
+def _is_near(pid: str) -> bool:
+    """Whether the numbers that a process knows are the numbers of this PID namespace."""
+    return os.readlink(f"/proc/{pid}/ns/pid") == os.readlink("/proc/self/ns/pid")  # noqa: PTH115
+
+
+def _is_dismissed(run: str) -> bool:
+    """Wait for the end of a run; whether it ended well."""
+    watch = select.poll()
+    watch.register(0, select.POLLIN)
+    executing = int(run.partition("-")[0])
+    with contextlib.suppress(OSError):
+        if is_executed(run):
+            # A pipe that a child of the run holds open as well would never close.
+            watch.register(os.pidfd_open(executing), select.POLLIN)
+    while True:
+        ready = dict(watch.poll())
+        if 0 in ready:
+            said = os.read(0, 1)
+            if said in (b"q", b""):
+                return said == b"q"
+        elif ready:
+            return False
+
+
+def _main(run: str, *groups: str) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    if not _is_dismissed(run):
+        clear(run, groups)
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

@@ -1,0 +1,146 @@
+"""The energy counters of a machine, and of virtual machines, as files.
+
+Linux shows the counters of the CPUs (RAPL, of Intel and AMD) as a tree of zones: a package with
+its parts in it. DRAM is apart from its package, `core` and `uncore` are within it, `psys` is all of
+them and more. Sources: Documentation/power/powercap of the Linux kernel; the explanation of the
+zones in the threads of the powercap library (github.com/powercap/powercap, issue 3).
+
+Scaphandre's QEMU exporter writes the same kind of tree for each virtual machine of a host, with
+`energy_uj` alone (hubblo-org.github.io/scaphandre-documentation).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+#: Where Linux shows its counters.
+POWERCAP: Final = Path("/sys/class/powercap")
+#: Where Scaphandre puts those of virtual machines.
+SCAPHANDRE: Final = Path("/var/lib/libvirt/scaphandre")
+
+_ENERGY, _RANGE, _NAME = "energy_uj", "max_energy_range_uj", "name"
+_ZONE = re.compile(r"([^:]+):([0-9]+)")
+_WHOLE_MACHINE = "psys"
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """One counter of energy.
+
+    >>> Meter(None, "package-0", Path("energy_uj"), 262_143_328_850).source
+    'package-0'
+    """
+
+    #: The node that it measures; None: the machine, with all nodes on it.
+    node: str | None
+    #: What it measures there.
+    source: str
+    file: Path
+    #: Where it starts again at zero, in microjoules; None: not said.
+    wraps_at: int | None
+
+    def read(self) -> int | None:
+        """Its microjoules; None while its writer is at it.
+
+        Raises:
+            OSError: It cannot be read.
+            ValueError: It is no number.
+        """
+        # Opened each time: an open file would outlive one that was replaced or removed.
+        text = self.file.read_text(encoding="ascii", errors="replace").strip()
+        # Scaphandre empties the file before it writes.
+        if not text:
+            return None
+        if not text.isdecimal():
+            raise ValueError(f"{text[:40]!r} is no number of microjoules")
+        return int(text)
+
+
+def find_meters(root: Path = POWERCAP, *, node: str | None = None) -> list[Meter]:
+    """The counters below a folder of powercap zones that together count everything once.
+
+    They are the packages and their DRAM. The parts of a package are in it already, and a package
+    that is there a second time, under another control type (`intel-rapl-mmio`), is the same one.
+    `psys` is taken only where there is no package.
+
+    Args:
+        root: The folder.
+        node: Whose counters these are; None: of the machine with all nodes on it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     for zone, name in (("intel-rapl:0", "package-0"), ("intel-rapl:0:0", "core"),
+    ...                        ("intel-rapl:0:1", "dram"), ("intel-rapl:1", "psys")):
+    ...         folder = Path(there, zone)
+    ...         folder.mkdir()
+    ...         _ = (folder / "name").write_text(name + "\\n")
+    ...         _ = (folder / "energy_uj").write_text("12345\\n")
+    ...     [meter.source for meter in find_meters(Path(there))]
+    ['package-0', 'package-0/dram']
+    """
+    found: dict[str, Meter] = {}
+    whole: dict[str, Meter] = {}
+    for zone in _zones(root):
+        name = _text(zone / _NAME) or zone.name
+        meters = whole if name == _WHOLE_MACHINE else found
+        if (zone / _ENERGY).exists():
+            meters.setdefault(name, _meter(zone, node, name))
+        for part in _parts(root, zone):
+            if _text(part / _NAME) == "dram" and (part / _ENERGY).exists():
+                source = f"{name}/dram"
+                meters.setdefault(source, _meter(part, node, source))
+    return list((found or whole).values())
+
+
+def find_vm_meters(root: Path = SCAPHANDRE) -> list[Meter]:
+    """The counters that Scaphandre's QEMU exporter keeps on a host: a node per virtual machine.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     folder = Path(there, "worker1", "intel-rapl:0")
+    ...     folder.mkdir(parents=True)
+    ...     _ = (folder / "energy_uj").write_text("12345")
+    ...     [(meter.node, meter.source) for meter in find_vm_meters(Path(there))]
+    [('worker1', 'intel-rapl:0')]
+    """
+    return [meter for vm in _folders(root) for meter in find_meters(vm, node=vm.name)]
+
+
+def _zones(root: Path) -> list[Path]:
+    """The zones that are in no other, by control type and number."""
+    named = ((found, zone) for zone in _folders(root) if (found := _ZONE.fullmatch(zone.name)))
+    return [zone for _, zone in sorted(named, key=lambda pair: (pair[0][1], int(pair[0][2])))]
+
+
+def _parts(root: Path, zone: Path) -> Iterator[Path]:
+    """The zones within one: beside it, as in /sys/class, or in it, as in /sys/devices."""
+    names = set()
+    for place in (root, zone):
+        for part in _folders(place):
+            if part.name.startswith(f"{zone.name}:") and part.name not in names:
+                names.add(part.name)
+                yield part
+
+
+def _folders(root: Path) -> list[Path]:
+    try:
+        return sorted(path for path in root.iterdir() if path.is_dir())
+    except OSError:
+        return []
+
+
+def _meter(zone: Path, node: str | None, source: str) -> Meter:
+    text = _text(zone / _RANGE)
+    wraps_at = int(text) if text is not None and text.isdecimal() else 0
+    return Meter(node, source, zone / _ENERGY, wraps_at or None)
+
+
+def _text(file: Path) -> str | None:
+    try:
+        return file.read_text(encoding="ascii", errors="replace").strip() or None
+    except OSError:
+        return None

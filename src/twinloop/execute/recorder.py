@@ -1,0 +1,245 @@
+"""What running tasks use: sampled while they run, closed when they end."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from twinloop import _core
+from twinloop.execute.clock import RunClock
+from twinloop.execute.processes import Reading, Trees
+from twinloop.trace.errors import InputError
+
+if TYPE_CHECKING:
+    from resource import struct_rusage
+
+    from twinloop.execute.journal import Journal
+
+#: Which execution is followed: task, attempt and machine, by number.
+Execution = tuple[int, int, int]
+
+#: The shortest time between two passes (s): CPU time is counted in ticks of 10 ms.
+SHORTEST: Final = 0.05
+#: What the processor counts, where the kernel lets us ask.
+COUNTERS: Final = ("instructions", "cycles", "cache_misses")
+
+
+class Accounted(Protocol):
+    """What is asked of the share that a task has on a node.
+
+    >>> class Unconfined:
+    ...     accounts = False
+    ...     def read(self): return 0.0, 0.0
+    ...     def peak(self): return None
+    >>> part: Accounted = Unconfined()
+    """
+
+    @property
+    def accounts(self) -> bool:
+        """Whether a group counts for it; if not, its processes are looked at."""
+
+    def read(self) -> tuple[float, float]:
+        """CPU seconds so far, and resident bytes now."""
+
+    def peak(self) -> float | None:
+        """The most memory that it ever had (bytes)."""
+
+
+@dataclass(slots=True)
+class _Followed:
+    part: Accounted
+    counters: list[tuple[str, int]]
+    cpu: float = 0.0
+    #: The most resident memory that was seen.
+    most: float = 0.0
+
+
+class Recorder:
+    """Samples what running tasks use, at the times k x period, and closes their accounts.
+
+    Each pass reads every task once and writes one line. A pass that could not be made in time is
+    not made up for: what is read is cumulative, so nothing is lost.
+
+    >>> import os, subprocess
+    >>> class Unconfined:
+    ...     accounts = False
+    >>> class Printed:
+    ...     def write(self, **fields): print(fields["e"], [row[:3] for row in fields["rows"]])
+    >>> recorder = Recorder(RunClock(), Printed(), period=0.5, trees=Trees())
+    >>> recorder.due
+    inf
+    >>> child = subprocess.Popen(["sleep", "0.1"])
+    >>> recorder.follow((7, 0, 0), Unconfined(), child.pid)
+    >>> recorder.sample(recorder.due)
+    use [[7, 0, 0]]
+    >>> _, child.returncode, account = os.wait4(child.pid, 0)
+    >>> closing = recorder.close((7, 0, 0), account, 1.1)
+    >>> closing["cpu"] == account.ru_utime + account.ru_stime
+    True
+    """
+
+    def __init__(
+        self, clock: RunClock, journal: Journal, *, period: float = 1.0, trees: Trees[Execution]
+    ) -> None:
+        self.period = checked_period(period)
+        #: Run time of the next pass; infinite when nobody is followed.
+        self.due = math.inf
+        self._clock = clock
+        self._journal = journal
+        self._trees = trees
+        self._followed: dict[Execution, _Followed] = {}
+        self._passes = self._samples = self._missed = self._unread = 0
+        self._late = self._latest = 0.0
+        self._spent = 0.0
+        self._since = self._watched = 0.0
+        self._counted: set[str] = set()
+
+    def follow(self, key: Execution, part: Accounted, pid: int) -> None:
+        """Sample an execution from now on; `pid` is its first process."""
+        with self._timed():
+            counters = _core.open_counters(pid)
+            self._counted.update(name for name, _ in counters)
+            if not part.accounts:
+                self._trees.add(key, pid)
+            if not self._followed:
+                self._since = self._clock.now()
+                self.due = self._after(self._since)
+            self._followed[key] = _Followed(part, counters)
+
+    def sample(self, now: float) -> None:
+        """One pass over all, which is one line."""
+        if not self._followed:
+            return
+        with self._timed():
+            late = max(0.0, now - self.due)
+            self._late += late
+            self._latest = max(self._latest, late)
+            self._missed += int(late / self.period)
+            self.due = self._after(now)
+            rows = self._rows()
+            self._passes += 1
+            self._samples += len(rows)
+            self._journal.write(e="use", t=now, rows=rows)
+
+    def close(self, key: Execution, rusage: struct_rusage, pid_gone_at: float) -> dict[str, Any]:
+        """What an execution used in all; it is followed no longer.
+
+        Args:
+            key: The execution.
+            rusage: The account of its first process, which has been waited for, and of everybody
+                whom that one waited for.
+            pid_gone_at: When that was.
+
+        Returns:
+            `cpu` seconds and `peak` memory (bytes), `switches` (voluntary, involuntary), `faults`
+            (minor, major), and the `counters` that there were.
+        """
+        with self._timed():
+            one = self._followed.pop(key)
+            cpu = rusage.ru_utime + rusage.ru_stime
+            peak = None
+            if one.part.accounts:
+                reading = self._read(one)
+                cpu = cpu if reading is None else reading.cpu
+                peak = one.part.peak()
+            else:
+                self._trees.scan()
+                cpu = self._trees.total(key, cpu)
+                self._trees.forget(key)
+            if not self._followed:
+                self._watched += max(0.0, pid_gone_at - self._since)
+                self.due = math.inf
+            return {
+                "cpu": max(cpu, one.cpu),
+                "peak": max(one.most, rusage.ru_maxrss * 1024.0) if peak is None else peak,
+                "switches": [rusage.ru_nvcsw, rusage.ru_nivcsw],
+                "faults": [rusage.ru_minflt, rusage.ru_majflt],
+                "counters": _closed(one.counters),
+            }
+
+    def reaped(self, pid: int, rusage: struct_rusage) -> Execution | None:
+        """Take note of an orphan that was waited for; the execution it belonged to, if known."""
+        return self._trees.reaped(pid, rusage.ru_utime + rusage.ru_stime)
+
+    def facts(self) -> dict[str, Any]:
+        """How much was recorded, how punctually, and what that cost."""
+        watched = self._watched
+        if self._followed:
+            watched += max(0.0, self._clock.now() - self._since)
+        return {
+            "period_s": self.period,
+            "passes": self._passes,
+            "samples": self._samples,
+            "missed_passes": self._missed,
+            "late_mean_s": self._late / self._passes if self._passes else 0.0,
+            "late_max_s": self._latest,
+            "unread": self._unread,
+            "cpu_s": self._spent,
+            "share_of_core": self._spent / watched if watched > 0 else None,
+            "counters": [name for name in COUNTERS if name in self._counted],
+            "counters_absent": [name for name in COUNTERS if name not in self._counted],
+        }
+
+    def _rows(self) -> list[list[float]]:
+        walked: dict[Execution, Reading] = {}
+        if any(not one.part.accounts for one in self._followed.values()):
+            walked = self._trees.scan()
+        rows: list[list[float]] = []
+        for key, one in self._followed.items():
+            reading = self._read(one) if one.part.accounts else walked[key]
+            if reading is None:
+                continue
+            one.cpu = max(one.cpu, reading.cpu)
+            one.most = max(one.most, reading.rss)
+            rows.append([*key, one.cpu, reading.rss])
+        return rows
+
+    def _read(self, one: _Followed) -> Reading | None:
+        """What the group of a part says; None if it is gone, with its node."""
+        try:
+            return Reading(*one.part.read())
+        except OSError:
+            self._unread += 1
+            return None
+
+    def _after(self, now: float) -> float:
+        """The next time on the grid."""
+        due = (math.floor(now / self.period) + 1) * self.period
+        return due if due > now else due + self.period
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        began = time.thread_time()
+        try:
+            yield
+        finally:
+            self._spent += time.thread_time() - began
+
+
+def checked_period(period: float) -> float:
+    """The time between two passes (s), if it is one that can be kept.
+
+    >>> checked_period(0.5)
+    0.5
+    >>> checked_period(0.01)
+    Traceback (most recent call last):
+    twinloop.trace.errors.InputError: period: 0.01 s is too short (at least 0.05 s)
+    """
+    if not math.isfinite(period) or period < SHORTEST:
+        problem = "is too short" if period < SHORTEST else "is no length"
+        raise InputError(f"{period:g} s {problem}", field="period", remedy="at least 0.05 s")
+    return float(period)
+
+
+def _closed(counters: list[tuple[str, int]]) -> dict[str, int]:
+    values = {}
+    for name, descriptor in counters:
+        with suppress(OSError):  # then it is not known
+            values[name] = _core.read_counter(descriptor)
+        os.close(descriptor)
+    return values
