@@ -565,7 +565,10 @@ void bind_dispatcher(nb::module_& module) {
             [](DispatcherHandle& self, double now) {
                 self.go_to(now);
                 nb::list made;
-                if (!self.desk.must_decide()) return made;
+                if (!self.desk.must_decide()) {
+                    if (self.desk.wake_time() <= now) self.desk.clear_wake();
+                    return made;
+                }
                 for (const Desk::Decision& decision : self.desk.decide()) {
                     nb::list where;
                     if (decision.kind == Desk::Decision::Kind::place)

@@ -6,6 +6,7 @@
     print(tl.check(trace))               # the quality gate
     scenario = tl.load("scenario.yaml")  # platform + workload + source + policy + model + seed
     run = tl.simulate(scenario)          # what would happen -> Trace
+    real = tl.execute(scenario)          # what happens, with real processes -> Trace
 
 The event-level kernel is in `twinloop.engine`.
 """
@@ -20,10 +21,12 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from twinloop.engine import Simulation as Simulation
     from twinloop.engine import simulate as simulate
+    from twinloop.execute import execute as execute
     from twinloop.platform import Platform as Platform
     from twinloop.scenario import Model as Model
     from twinloop.scenario import Scenario as Scenario
     from twinloop.scenario import load as load
+    from twinloop.scenario import replaying as replaying
     from twinloop.trace import InputError as InputError
     from twinloop.trace import Trace as Trace
     from twinloop.trace import TwinloopError as TwinloopError
@@ -47,10 +50,12 @@ _HOME = {
     "TwinloopError": "trace",
     "Workload": "workload",
     "check": "trace",
+    "execute": "execute",
     "generate": "workload.generate",
     "load": "scenario",
     "read": "trace",
     "repair": "trace",
+    "replaying": "scenario",
     "simulate": "engine",
     "write": "trace",
 }

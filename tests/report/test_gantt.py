@@ -165,7 +165,7 @@ def test_what_is_not_drawn_is_said() -> None:
     [
         (Trace(), {}, "no execution has a start and an end"),
         (fcfs([(0.0, 1.0, 1)]), {"window": (5.0, 5.0)}, "window from 5.0 to 5.0 s is empty"),
-        (fcfs([(0.0, 1.0, 1)]), {"colour": "size"}, "colour by user, queue or status"),
+        (fcfs([(0.0, 1.0, 1)]), {"colour": "size"}, "colour by user, queue, status or kind"),
     ],
 )
 def test_what_cannot_be_drawn_is_an_error_that_says_why(

@@ -92,8 +92,8 @@ def test_a_trace_alone_loads_no_pictures() -> None:
 
 
 def texts(picture: str) -> list[tuple[str, float, str]]:
-    """The texts of a picture: what they say, where they stand, on which side of it they end."""
-    found = ET.fromstring(picture).iter(f"{SVG}text")
+    """The texts around bars: what they say, where they stand, on which side of it they end."""
+    found = [t for t in ET.fromstring(picture).iter(f"{SVG}text") if t.get("class") != "name"]
     return [(t.text or "", float(t.get("x", 0)), t.get("text-anchor", "")) for t in found]
 
 

@@ -23,6 +23,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "lublin": {"tasks": 60},
     "sessions": {"tasks": 60, "users": 5},
     "arrays": {"tasks": 60, "mean_size": 4},
+    "ffmpeg": {"bursts": 6, "size": 10},
 }
 BITS = {
     "poisson": "60db870632d6f488",
@@ -31,6 +32,7 @@ BITS = {
     "lublin": "ab6bcfc022031421",
     "sessions": "7c9bb2f7bac95ede",
     "arrays": "87143621d24bd5c4",
+    "ffmpeg": "448adc6b5dff6a39",
 }
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "generators.md"
 
@@ -42,7 +44,7 @@ names, names_with_requests = st.sampled_from(NAMES), st.sampled_from(ASKING)
 
 @given(name=names, seed=st.integers(0, 2**70))
 def test_a_log_is_well_formed(name: str, seed: int) -> None:
-    trace = generator(name, **SMALL[name]).generate(seed)
+    trace = generator(name, **SMALL[name], resolution="s").generate(seed)
     tasks = trace.tasks
     assert tasks.height == 60
     assert tasks["id"].n_unique() == 60

@@ -5,7 +5,17 @@ from typing import Annotated
 import typer
 
 from twinloop import __version__
-from twinloop.cli import check, convert, diff, generate, inspect, simulate
+from twinloop.cli import (
+    burn,
+    check,
+    convert,
+    diff,
+    execute,
+    generate,
+    inspect,
+    nodes,
+    simulate,
+)
 
 app = typer.Typer(
     name="twinloop",
@@ -28,6 +38,9 @@ app.command("check")(check.check)
 app.command("convert")(convert.convert)
 app.add_typer(generate.app, name="generate")
 app.command("simulate")(simulate.simulate)
+app.command("nodes")(nodes.nodes)
+app.command("burn")(burn.burn)
+app.command("execute")(execute.execute)
 app.command("diff")(diff.diff)
 
 

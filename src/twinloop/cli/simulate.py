@@ -10,73 +10,56 @@ from time import perf_counter
 from typing import Annotated, Any
 
 import typer
-import yaml
 from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from twinloop.cli.outcome import document, figures_of, show
 from twinloop.cli.output import (
     Json,
     Overwrite,
     err,
     out,
     pairs,
-    print_cleanings,
     print_json,
     refuse_existing,
     speaking,
     working,
 )
+from twinloop.cli.scenario import (
+    AllowCode,
+    OptionOption,
+    PlatformOption,
+    PolicyOption,
+    ReplayOption,
+    ScenarioFile,
+    SeedOption,
+    SetOption,
+    TimeScaleOption,
+    WorkloadOption,
+    scenario_of,
+)
 from twinloop.engine import Compiled
 from twinloop.engine import simulate as run_scenario
-from twinloop.metrics import Figures, figures
-from twinloop.report import run_chart, run_page, words
-from twinloop.report.key_figures import key_figures
-from twinloop.scenario import Scenario, load
-from twinloop.trace import Trace
+from twinloop.report import run_page, words
 from twinloop.trace.errors import InputError
-from twinloop.trace.formats.opendc import read_carbon
 
 
 def simulate(
-    scenario: Annotated[
-        Path | None,
-        typer.Argument(
-            help="A scenario in YAML; or give its parts as options.", show_default=False
-        ),
-    ] = None,
+    scenario: ScenarioFile = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the run as a trace folder.")
     ] = None,
-    workload: Annotated[
-        str | None, typer.Option(help="A log, a trace, or a folder: what is to run.")
-    ] = None,
-    platform: Annotated[
-        str | None,
-        typer.Option(help="NODESxCORES such as 100x1 or 2x8@2400MHz/64GiB, or a platform file."),
-    ] = None,
-    policy: Annotated[
-        str | None, typer.Option(help="Who decides: fcfs, easy, first-fit...")
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(help="An option of the policy: --option depth=100.", metavar="NAME=VALUE"),
-    ] = None,
-    replay: Annotated[
-        str | None,
-        typer.Option(help="rigid: submit as recorded; sessions:SECONDS: users who wait."),
-    ] = None,
+    workload: WorkloadOption = None,
+    platform: PlatformOption = None,
+    policy: PolicyOption = None,
+    option: OptionOption = None,
+    replay: ReplayOption = None,
+    time_scale: TimeScaleOption = None,
     speed: Annotated[
         float | None, typer.Option(help="Times the speed of every host; the work is kept.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Where all randomness starts.")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="Any other value of the scenario: --set model.kill_at_requested_time=true.",
-            metavar="PATH=VALUE",
-        ),
-    ] = None,
+    seed: SeedOption = None,
+    set_: SetOption = None,
     warm_up: Annotated[
         float, typer.Option(help="Leave tasks submitted in the first so many seconds out.")
     ] = 0.0,
@@ -89,9 +72,7 @@ def simulate(
     picture: Annotated[
         Path | None, typer.Option(help="Write the run as a page to look at: run.html.")
     ] = None,
-    allow_code: Annotated[
-        bool, typer.Option("--allow-code", help="Let a policy named module:Class be imported.")
-    ] = False,
+    allow_code: AllowCode = False,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -110,13 +91,14 @@ def simulate(
     """
     began = perf_counter()
     with speaking(json):
-        made = _scenario(
+        made = scenario_of(
             scenario,
             {
                 "workload": workload,
                 "platform": platform,
                 "policy": policy,
                 "source": replay,
+                "time_scale": time_scale,
                 "model.speed_factor": speed,
                 "seed": seed,
             },
@@ -143,7 +125,7 @@ def simulate(
         if power_step is not None and not trace.power.height:
             err.print("no host has a power model: there is no power to say anything of")
         with working("counting"):
-            found, trace = _figures(made, trace, warm_up)
+            found, trace = figures_of(made, trace, warm_up)
         if output is not None:
             trace.save(output, overwrite=overwrite)
             err.print(escape(f"wrote {output}"))
@@ -151,33 +133,15 @@ def simulate(
             run_page(trace, picture)
             err.print(escape(f"wrote {picture}"))
         if json:
-            print_json(_document(trace, found, output, perf_counter() - began))
+            print_json(document(trace, found, output, perf_counter() - began))
         else:
-            _show(trace, found, perf_counter() - began)
-
-
-def _scenario(
-    path: Path | None,
-    parts: dict[str, Any],
-    options: dict[str, str],
-    changes: dict[str, str],
-) -> Scenario:
-    given = {name: value for name, value in parts.items() if value is not None}
-    if options:
-        values = {name: yaml.safe_load(value) for name, value in options.items()}
-        base = given.get("policy") or (load(path).policy.name if path is not None else None)
-        given["policy"] = {"name": base, "options": values} if base else None
-    more = {name: yaml.safe_load(value) for name, value in changes.items()}
-    if path is not None:
-        return load(path).replace(**given, **more)
-    for name in ("workload", "platform", "policy"):
-        if not given.get(name):
-            raise InputError(f"a scenario file or --{name} is needed", remedy="see --help")
-    speed = given.pop("model.speed_factor", None)
-    made = Scenario.from_dict(given)
-    if speed is not None:
-        more = {"model.speed_factor": speed, **more}
-    return made.replace(**more) if more else made
+            show(trace, found)
+            run = trace.manifest.facts["run"]
+            rate = run["events"] / run["wall_s"] if run["wall_s"] > 0 else 0.0
+            out.print(
+                f"\n{run['events']:,} events in {run['wall_s']:.3f} s ({rate / 1e6:.2f} million a "
+                f"second), {perf_counter() - began:.2f} s with reading and counting"
+            )
 
 
 @contextmanager
@@ -195,60 +159,3 @@ def _progress() -> Iterator[Any]:
             bar.update(line, description=said)
 
         yield told
-
-
-def _figures(scenario: Scenario, trace: Trace, warm_up: float) -> tuple[Figures, Trace]:
-    files = {cluster.carbon for cluster in scenario.effective_platform().clusters}
-    intensity = None
-    if len(files) == 1 and trace.power.height and (file := files.pop()) is not None:
-        intensity = read_carbon(file)
-        if trace.manifest.epoch_ms is None:
-            raise InputError(
-                "the workload does not say when it began, so nobody knows its carbon intensity",
-                field="platform.clusters[0].carbon",
-                remedy="leave the carbon intensity out, or use a log with an epoch",
-            )
-    found = figures(trace, warm_up=warm_up, intensity=intensity, prices=scenario.prices)
-    facts = dict(trace.manifest.facts)
-    cost = found.cost.total if found.cost else None
-    facts["run"] = {**facts["run"], "carbon_g": found.carbon, "cost": cost}
-    return found, trace.noting(facts=facts)
-
-
-def _document(trace: Trace, found: Figures, output: Path | None, total: float) -> dict[str, Any]:
-    run = trace.manifest.facts["run"]
-    values = found.to_dict()
-    return {
-        **values,
-        "tasks": (values["tasks"] or 0) + run["skipped"],
-        "skipped": run["skipped"],
-        "policy": run["policy"],
-        "events": run["events"],
-        "wall_s": run["wall_s"],
-        "total_s": total,
-        "output": None if output is None else str(output),
-        "cleaned": [note.model_dump() for note in trace.manifest.cleaned],
-    }
-
-
-def _show(trace: Trace, found: Figures, total: float) -> None:
-    run = trace.manifest.facts["run"]
-    machines, cores = words.count(run["machines"], "machine"), words.number(run["cores"])
-    out.print(f"[bold]{escape(run['policy'])}[/] on {machines} with {cores} cores")
-    for name, said in key_figures(found):
-        if name == "tasks" and run["skipped"]:
-            said = f"{found.tasks + run['skipped']:,}, {run['skipped']:,} of which cannot be run"
-        out.print(f"  {name:22} {said}", highlight=False)
-    if found.left_out:
-        out.print(f"  {'left out':22} {words.count(found.left_out, 'task')} of the warm-up")
-    if trace.placements.height:
-        out.print()
-        out.print(run_chart(trace, width=min(100, out.width - 2)), markup=False)
-    if trace.manifest.cleaned:
-        out.print("\nwhat was not taken as it stood")
-        print_cleanings(trace.manifest.cleaned)
-    rate = run["events"] / run["wall_s"] if run["wall_s"] > 0 else 0.0
-    out.print(
-        f"\n{run['events']:,} events in {run['wall_s']:.3f} s ({rate / 1e6:.2f} million a second), "
-        f"{total:.2f} s with reading and counting"
-    )

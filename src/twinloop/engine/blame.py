@@ -5,15 +5,23 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
-from twinloop._core import ClusterRun
 from twinloop.policy import AnyPolicy
 from twinloop.policy.registry import said_by
 from twinloop.trace.errors import TwinloopError
 
 
+class Timed(Protocol):
+    """Something that knows what time it is in a run."""
+
+    @property
+    def now(self) -> float:
+        """Seconds since t = 0."""
+
+
 @contextmanager
-def blaming(policy: AnyPolicy, run: ClusterRun) -> Iterator[None]:
+def blaming(policy: AnyPolicy, run: Timed) -> Iterator[None]:
     """Turn an error that a policy raises or causes into one that names policy, time and line."""
     try:
         yield
@@ -22,7 +30,8 @@ def blaming(policy: AnyPolicy, run: ClusterRun) -> Iterator[None]:
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
         where = ""
-        if frames and "twinloop/engine" not in frames[-1].filename.replace("\\", "/"):
+        last = frames[-1].filename.replace("\\", "/") if frames else ""
+        if last and not any(own in last for own in ("twinloop/engine", "twinloop/execute")):
             where = f" ({frames[-1].filename}:{frames[-1].lineno})"
         said = str(error) if type(error) in (ValueError, RuntimeError) else said_by(error)
         raise TwinloopError(

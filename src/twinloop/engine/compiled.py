@@ -49,12 +49,20 @@ class Compiled:
     (100.0, 100.0)
     """
 
-    def __init__(self, scenario: Scenario, *, allow_code: bool = False) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        allow_code: bool = False,
+        given: Trace | Workload | None = None,
+    ) -> None:
+        """Compile a scenario; `given` stands for its workload where that has been read already."""
         #: The scenario it was made of.
         self.scenario = scenario
         #: The policy that decides.
         self.policy: AnyPolicy = scenario.policy.resolve(allow_code=allow_code)
-        given = scenario.workload.resolve(scenario.seed)
+        if given is None:
+            given = scenario.workload.resolve(scenario.seed)
         #: The trace that is replayed; None if the scenario was given a Workload.
         self.trace = given if isinstance(given, Trace) else None
         #: What is to run.

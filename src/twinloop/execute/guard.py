@@ -6,6 +6,9 @@ the process of the run is gone, and then ends whatever the run left. The byte `q
 takes nothing but the standard library, so that it starts at once and costs next to no memory.
 """
 
+# pathlib would take longer to load than all the rest.
+# ruff: noqa: PTH106, PTH112, PTH115, PTH120, PTH123, PTH208
+
 from __future__ import annotations
 
 import contextlib
@@ -22,6 +25,8 @@ from typing import Final
 GROUP: Final = "twinloop-"
 #: The group that a run moves itself into where its own group must be empty (cgroup v2).
 EXECUTING: Final = "executing"
+#: What does not reach the guard of a run.
+IGNORED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _RUN = re.compile(r"([0-9]+)-([0-9]+)-[0-9a-f]{4}")
 _PATIENCE: Final = 10.0
@@ -75,7 +80,7 @@ def members(groups: Iterable[str]) -> set[int]:
     """
     found: set[int] = set()
     for group in groups:
-        with contextlib.suppress(OSError), open(f"{group}/cgroup.procs", "rb") as stream:  # noqa: PTH123
+        with contextlib.suppress(OSError), open(f"{group}/cgroup.procs", "rb") as stream:
             found.update(map(int, stream.read().split()))
     # 0 stands for a process of another PID namespace, which cannot be named from here.
     return found - {0}
@@ -100,7 +105,7 @@ def named_runs() -> dict[int, str]:
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
-        with contextlib.suppress(OSError), open(f"/proc/{entry}/environ", "rb") as stream:  # noqa: PTH123
+        with contextlib.suppress(OSError), open(f"/proc/{entry}/environ", "rb") as stream:
             for word in stream.read().split(b"\0"):
                 name = word[13:].decode("ascii", "replace")
                 if word.startswith(b"TWINLOOP_RUN=") and is_run(name) and _is_near(entry):
@@ -165,8 +170,8 @@ def remove(top: str, patience: float = _PATIENCE) -> bool:
     while True:
         for group in groups_within(top):
             with contextlib.suppress(OSError):
-                os.rmdir(group)  # noqa: PTH106
-        if not os.path.isdir(top):  # noqa: PTH112
+                os.rmdir(group)
+        if not os.path.isdir(top):
             return True
         if time.monotonic() >= until:
             return False
@@ -195,23 +200,25 @@ def clear(run: str, groups: Iterable[str]) -> int:
 def _come_back(top: str) -> None:
     """Whoever a run moved out of its own group goes back there, now that nothing is below it."""
     inner = f"{top}/{EXECUTING}"
-    if not os.path.isdir(inner):  # noqa: PTH112
+    if not os.path.isdir(inner):
         return
-    above = os.path.dirname(top)  # noqa: PTH120
+    above = os.path.dirname(top)
     with contextlib.suppress(OSError):
         for group in (top, above):
-            with open(f"{group}/cgroup.subtree_control", "r+") as stream:  # noqa: PTH123
+            control = f"{group}/cgroup.subtree_control"
+            with open(control) as stream:
                 enabled = stream.read().split()
+            with open(control, "w") as stream:
                 stream.write(" ".join(f"-{name}" for name in enabled))
         for pid in members([inner]):
-            with open(f"{above}/cgroup.procs", "w") as stream:  # noqa: PTH123
+            with open(f"{above}/cgroup.procs", "w") as stream:
                 stream.write(str(pid))
 
 
 def _stat(pid: int) -> list[bytes] | None:
     """The fields of a process after its name, which may hold anything: state, parent, ..."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as stream:  # noqa: PTH123
+        with open(f"/proc/{pid}/stat", "rb") as stream:
             return stream.read().rpartition(b")")[2].split()
     except OSError:
         return None
@@ -229,31 +236,33 @@ def _line() -> set[int]:
 
 def _is_near(pid: str) -> bool:
     """Whether the numbers that a process knows are the numbers of this PID namespace."""
-    return os.readlink(f"/proc/{pid}/ns/pid") == os.readlink("/proc/self/ns/pid")  # noqa: PTH115
+    return os.readlink(f"/proc/{pid}/ns/pid") == os.readlink("/proc/self/ns/pid")
 
 
 def _is_dismissed(run: str) -> bool:
-    """Wait for the end of a run; whether it ended well."""
+    """Wait for the end of a run; whether it ended well.
+
+    The pipe alone does not tell: a child of the run may hold it open as well.
+    """
     watch = select.poll()
     watch.register(0, select.POLLIN)
-    executing = int(run.partition("-")[0])
     with contextlib.suppress(OSError):
-        if is_executed(run):
-            # A pipe that a child of the run holds open as well would never close.
-            watch.register(os.pidfd_open(executing), select.POLLIN)
+        watch.register(os.pidfd_open(int(run.partition("-")[0])), select.POLLIN)
+    is_over = not is_executed(run)
     while True:
-        ready = dict(watch.poll())
+        ready = dict(watch.poll(0 if is_over else None))
         if 0 in ready:
             said = os.read(0, 1)
             if said in (b"q", b""):
                 return said == b"q"
-        elif ready:
+        elif ready or is_over:
             return False
 
 
 def _main(run: str, *groups: str) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED)
     if not _is_dismissed(run):
         clear(run, groups)
 

@@ -109,10 +109,10 @@ def hierarchies(mountinfo: str, membership: str) -> tuple[Hierarchy, ...]:
         else:
             controllers_here = tuple(name for name in options.split(",") if groups.get(name))
             path = groups[controllers_here[0]] if controllers_here else None
-        if path is None or controllers_here in found:
+        if path is None or path.startswith("/..") or controllers_here in found:
             continue
         inside = os.path.relpath(path, root)
-        if inside.split("/")[0] != "..":
+        if not inside.startswith(".."):
             version = 2 if kind == "cgroup2" else 1
             found[controllers_here] = Hierarchy(
                 version, controllers_here, Path(mount), Path(os.path.normpath(f"{mount}/{inside}"))

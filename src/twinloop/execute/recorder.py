@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import resource
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,8 +17,6 @@ from twinloop.execute.processes import Reading, Trees
 from twinloop.trace.errors import InputError
 
 if TYPE_CHECKING:
-    from resource import struct_rusage
-
     from twinloop.execute.journal import Journal
 
 #: Which execution is followed: task, attempt and machine, by number.
@@ -53,10 +52,15 @@ class Accounted(Protocol):
 @dataclass(slots=True)
 class _Followed:
     part: Accounted
+    #: Kept apart: a part that is closed with its node does not account any more.
+    accounts: bool
     counters: list[tuple[str, int]]
     cpu: float = 0.0
-    #: The most resident memory that was seen.
-    most: float = 0.0
+    #: The most resident memory that was seen; None: it was never looked at.
+    most: float | None = None
+    #: The most that this process had when it was started (bytes). Until it becomes its program, a
+    #: process lives in the memory of the one that started it, and the kernel counts that to it.
+    inherited: float = 0.0
 
 
 class Recorder:
@@ -99,17 +103,28 @@ class Recorder:
         self._since = self._watched = 0.0
         self._counted: set[str] = set()
 
-    def follow(self, key: Execution, part: Accounted, pid: int) -> None:
-        """Sample an execution from now on; `pid` is its first process."""
+    def follow(
+        self, key: Execution, part: Accounted, pid: int | None, *, fresh: bool = True
+    ) -> None:
+        """Sample an execution from now on.
+
+        Args:
+            key: The execution.
+            part: Where it runs.
+            pid: Its first process; a part that accounts can do without.
+            fresh: Whether it has just been started. Of one that was there before, the processor
+                has counted only a part, so that its counters are left out.
+        """
         with self._timed():
-            counters = _core.open_counters(pid)
+            counters = _core.open_counters(pid) if fresh and pid is not None else []
             self._counted.update(name for name, _ in counters)
-            if not part.accounts:
+            if not part.accounts and pid is not None:
                 self._trees.add(key, pid)
             if not self._followed:
                 self._since = self._clock.now()
                 self.due = self._after(self._since)
-            self._followed[key] = _Followed(part, counters)
+            one = self._followed[key] = _Followed(part, part.accounts, counters)
+            one.inherited = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
 
     def sample(self, now: float) -> None:
         """One pass over all, which is one line."""
@@ -126,24 +141,26 @@ class Recorder:
             self._samples += len(rows)
             self._journal.write(e="use", t=now, rows=rows)
 
-    def close(self, key: Execution, rusage: struct_rusage, pid_gone_at: float) -> dict[str, Any]:
+    def close(
+        self, key: Execution, rusage: resource.struct_rusage | None, pid_gone_at: float
+    ) -> dict[str, Any]:
         """What an execution used in all; it is followed no longer.
 
         Args:
             key: The execution.
             rusage: The account of its first process, which has been waited for, and of everybody
-                whom that one waited for.
+                whom that one waited for. None: others wait for it.
             pid_gone_at: When that was.
 
         Returns:
-            `cpu` seconds and `peak` memory (bytes), `switches` (voluntary, involuntary), `faults`
-            (minor, major), and the `counters` that there were.
+            `cpu` seconds and `peak` memory (bytes; None: not known), `switches` (voluntary,
+            involuntary), `faults` (minor, major), and the `counters` that there were.
         """
         with self._timed():
             one = self._followed.pop(key)
-            cpu = rusage.ru_utime + rusage.ru_stime
+            cpu = 0.0 if rusage is None else rusage.ru_utime + rusage.ru_stime
             peak = None
-            if one.part.accounts:
+            if one.accounts:
                 reading = self._read(one)
                 cpu = cpu if reading is None else reading.cpu
                 peak = one.part.peak()
@@ -151,18 +168,22 @@ class Recorder:
                 self._trees.scan()
                 cpu = self._trees.total(key, cpu)
                 self._trees.forget(key)
+            if peak is None:
+                peak = one.most
+                if rusage is not None and rusage.ru_maxrss * 1024.0 > one.inherited:
+                    peak = max(peak or 0.0, rusage.ru_maxrss * 1024.0)
             if not self._followed:
                 self._watched += max(0.0, pid_gone_at - self._since)
                 self.due = math.inf
             return {
                 "cpu": max(cpu, one.cpu),
-                "peak": max(one.most, rusage.ru_maxrss * 1024.0) if peak is None else peak,
-                "switches": [rusage.ru_nvcsw, rusage.ru_nivcsw],
-                "faults": [rusage.ru_minflt, rusage.ru_majflt],
+                "peak": peak,
+                "switches": [rusage.ru_nvcsw, rusage.ru_nivcsw] if rusage else [None, None],
+                "faults": [rusage.ru_minflt, rusage.ru_majflt] if rusage else [None, None],
                 "counters": _closed(one.counters),
             }
 
-    def reaped(self, pid: int, rusage: struct_rusage) -> Execution | None:
+    def reaped(self, pid: int, rusage: resource.struct_rusage) -> Execution | None:
         """Take note of an orphan that was waited for; the execution it belonged to, if known."""
         return self._trees.reaped(pid, rusage.ru_utime + rusage.ru_stime)
 
@@ -180,22 +201,23 @@ class Recorder:
             "late_max_s": self._latest,
             "unread": self._unread,
             "cpu_s": self._spent,
-            "share_of_core": self._spent / watched if watched > 0 else None,
+            # Of less than a period, nothing can be said.
+            "share_of_core": self._spent / watched if watched >= self.period else None,
             "counters": [name for name in COUNTERS if name in self._counted],
             "counters_absent": [name for name in COUNTERS if name not in self._counted],
         }
 
     def _rows(self) -> list[list[float]]:
         walked: dict[Execution, Reading] = {}
-        if any(not one.part.accounts for one in self._followed.values()):
+        if any(not one.accounts for one in self._followed.values()):
             walked = self._trees.scan()
         rows: list[list[float]] = []
         for key, one in self._followed.items():
-            reading = self._read(one) if one.part.accounts else walked[key]
+            reading = self._read(one) if one.accounts else walked[key]
             if reading is None:
                 continue
             one.cpu = max(one.cpu, reading.cpu)
-            one.most = max(one.most, reading.rss)
+            one.most = max(one.most or 0.0, reading.rss)
             rows.append([*key, one.cpu, reading.rss])
         return rows
 
@@ -203,7 +225,7 @@ class Recorder:
         """What the group of a part says; None if it is gone, with its node."""
         try:
             return Reading(*one.part.read())
-        except OSError:
+        except (OSError, ValueError):
             self._unread += 1
             return None
 
@@ -240,6 +262,8 @@ def _closed(counters: list[tuple[str, int]]) -> dict[str, int]:
     values = {}
     for name, descriptor in counters:
         with suppress(OSError):  # then it is not known
-            values[name] = _core.read_counter(descriptor)
+            value = _core.read_counter(descriptor)
+            if value is not None:
+                values[name] = value
         os.close(descriptor)
     return values

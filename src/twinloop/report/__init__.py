@@ -7,6 +7,7 @@ from twinloop.report.load import load_figure
 from twinloop.report.page import run_page
 from twinloop.report.svg import run_svg
 from twinloop.report.terminal import load_chart, run_chart
+from twinloop.report.usage import usage
 
 __all__ = [
     "Plots",
@@ -18,6 +19,7 @@ __all__ = [
     "run_chart",
     "run_page",
     "run_svg",
+    "usage",
     "utilisation",
     "waits",
 ]

@@ -10,6 +10,7 @@ from twinloop.report.curves import power, queue, utilisation, waits
 from twinloop.report.gantt import gantt
 from twinloop.report.load import load_figure
 from twinloop.report.page import run_page
+from twinloop.report.usage import usage
 from twinloop.trace import Trace
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class Plots:
     >>> trace = Trace(placements=pl.DataFrame({"task": ["a"], "cores": [2.0], "start": [0.0],
     ...     "end": [5.0]}))
     >>> trace.plot
-    <pictures of a trace: gantt, load, page, power, queue, utilisation, waits>
+    <pictures of a trace: gantt, load, page, power, queue, usage, utilisation, waits>
     >>> trace.plot.utilisation().data[0].y.tolist()
     [2.0, 0.0]
     """
@@ -46,6 +47,10 @@ class Plots:
     def utilisation(self) -> Figure:
         """Cores in use over time; see `utilisation`."""
         return utilisation(self._trace)
+
+    def usage(self) -> Figure:
+        """CPU use over time, on each node; see `usage`."""
+        return usage(self._trace)
 
     def power(self) -> Figure:
         """Power over time; see `power`."""

@@ -21,8 +21,9 @@ def extent(trace: Trace) -> tuple[float, float]:
     ...     placements=pl.DataFrame({"task": ["a"], "start": [5.0], "end": [9.0]})))
     (3.0, 9.0)
     """
-    ran, power = trace.placements, trace.power
-    times = [trace.tasks["submit"], ran["start"], ran["end"], power["t"], power["t"] - power["dt"]]
+    ran = trace.placements
+    times = [trace.tasks["submit"], ran["start"], ran["end"]]
+    times += [part for of in (trace.usage, trace.power) for part in (of["t"], of["t"] - of["dt"])]
     known = np.concatenate([series.drop_nulls().to_numpy() for series in times])
     known = known[np.isfinite(known)]
     return (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)

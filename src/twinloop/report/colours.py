@@ -8,7 +8,7 @@ import polars as pl
 
 from twinloop.trace.errors import InputError
 
-ColourBy = Literal["user", "queue", "status"]
+ColourBy = Literal["user", "queue", "status", "kind"]
 
 #: Told apart by most eyes, on white and on black.
 GROUPS: Final = (
@@ -27,12 +27,15 @@ STATUS: Final = {
 }
 CURVE: Final = "#4e79a7"
 SECOND: Final = "#f28e2b"
+USED: Final = "#59a14f"
 LIMIT: Final = "#808080"
 AWAY: Final = "rgba(128, 128, 128, 0.45)"
 
 
 def chosen(executions: pl.DataFrame, by: ColourBy | None) -> ColourBy:
-    """What the executions are coloured by: as asked, else the first of which anything is known.
+    """What the executions are coloured by: as asked, else user, queue or status.
+
+    It is the first of these three of which anything is known.
 
     >>> frame = pl.DataFrame({"user": [None], "queue": ["q"], "status": [None], "reason": [None]})
     >>> chosen(frame, None)
@@ -41,8 +44,8 @@ def chosen(executions: pl.DataFrame, by: ColourBy | None) -> ColourBy:
     if by is None:
         names: tuple[ColourBy, ...] = ("user", "queue")
         return next((n for n in names if executions[n].null_count() < executions.height), "status")
-    if by not in ("user", "queue", "status"):
-        raise InputError(f"{by!r} is no colour", remedy="colour by user, queue or status")
+    if by not in ("user", "queue", "status", "kind"):
+        raise InputError(f"{by!r} is no colour", remedy="colour by user, queue, status or kind")
     return by
 
 

@@ -20,9 +20,9 @@ AWAY: Final = ("down", "off", "booting", "maintenance")
 def executions(trace: Trace) -> pl.DataFrame:
     """The placements that have a start and an end, with what is known of their tasks.
 
-    Columns: those of `placements` without memory, then `queue`, `user`, `status`, `submit` and
-    `wait` of the task, and `sized`. Where a placement does not say its cores, it has an equal part
-    of those of its task; one of unknown size (not `sized`) counts as one core, as it does in
+    Columns: those of `placements` without memory, then `queue`, `kind`, `user`, `status`, `submit`
+    and `wait` of the task, and `sized`. Where a placement does not say its cores, it has an equal
+    part of those of its task; one of unknown size (not `sized`) counts as one core, as it does in
     `load_over_time`.
 
     >>> trace = Trace(
@@ -34,7 +34,7 @@ def executions(trace: Trace) -> pl.DataFrame:
     >>> executions(trace).select("machine", "cores", "wait").rows()
     [('n1', 2.0, 3.0), ('n2', 2.0, 3.0)]
     """
-    tasks = trace.tasks.select("id", "queue").hstack(
+    tasks = trace.tasks.select("id", "queue", "kind").hstack(
         per_task(trace).select("user", "status", "submit", "wait")
     )
     known = tasks.with_columns(runs(trace)["processors"]).unique("id", keep="first")

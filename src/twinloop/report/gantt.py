@@ -34,11 +34,12 @@ def gantt(
     Within a machine, and where no machine is recorded, which cores a task had is not known: it is
     drawn on the lowest that are free. More than 5,000 executions or 200 machines are shown as a
     map of how busy each machine, or group of machines in their order, was; without machines, how
-    many cores each user (or queue, status) had.
+    many cores each user (or queue, status, kind) had.
 
     Args:
         trace: Any trace with executions, real or simulated.
-        colour: `user`, `queue` or `status`; by default the first of them that is known.
+        colour: `user`, `queue`, `status` or `kind`; by default the first of the
+            first three that is known.
         window: Draw only what ran between these two times, in seconds.
 
     >>> import polars as pl

@@ -20,6 +20,7 @@ from twinloop.report.curves import power, queue, utilisation, waits
 from twinloop.report.gantt import gantt
 from twinloop.report.key_figures import key_figures
 from twinloop.report.page_title import page_title
+from twinloop.report.usage import usage
 from twinloop.scenario import Prices
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
@@ -34,6 +35,7 @@ _PICTURES: Final[tuple[tuple[str, Callable[[Trace], Figure], int], ...]] = (
     ("gantt", gantt, 560),
     ("queue", queue, 380),
     ("utilisation", utilisation, 320),
+    ("usage", usage, 360),
     ("power", power, 300),
     ("waits", waits, 320),
 )
@@ -50,6 +52,8 @@ _POLICY: Final = (
 
 def run_page(trace: Trace, path: str | Path, *, title: str | None = None) -> Path:
     """Write a run as one HTML file: key figures, Gantt, queue, utilisation, power, waits.
+
+    A run with samples also has its CPU use.
 
     The file works from disk and without a network, in light and dark, on a phone and on paper. It
     appears whole or not at all. What a trace does not have is left out, and the page says so.
@@ -79,6 +83,8 @@ def _page(trace: Trace, title: str) -> str:
     first, last = extent(trace)
     span = TimeAxis.of(trace).at(np.array([first, last])).tolist() if last > first else None
     for name, draw, height in _PICTURES:
+        if name == "usage" and not trace.usage.height and trace.manifest.kind != "recorded":
+            continue  # only who records can be expected to have samples
         try:
             figure = draw(trace)
         except InputError as error:

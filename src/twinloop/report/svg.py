@@ -1,11 +1,11 @@
-"""A small run as one still picture: Gantt, cores in use and queue in SVG."""
+"""A small run as one still picture: Gantt, cores in use, CPU use and queue in SVG."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
 from html import escape
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -13,9 +13,11 @@ import polars as pl
 from twinloop.report import colours, words
 from twinloop.report.axis import TimeAxis
 from twinloop.report.bands import LABELS, UNRECORDED, Bands
+from twinloop.report.colours import ColourBy
 from twinloop.report.curves import available, in_use, waiting
-from twinloop.report.executions import drawable, executions
+from twinloop.report.executions import absences, drawable, executions
 from twinloop.report.steps import Steps
+from twinloop.report.usage import Lane, lanes
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
 from twinloop.trace.trace import required
@@ -27,6 +29,8 @@ _WIDTH, _LEFT, _RIGHT = 800.0, 76.0, 12.0
 #: Pixels of a letter, and the longest name of a machine that is shown.
 _LETTER, _LONGEST = 7.0, 20
 _GANTT, _CURVE, _GAP, _TOP = 260.0, 70.0, 34.0, 24.0
+#: Height of the CPU use of one of several nodes, and how many have one each.
+_LANE, _LANES = 36.0, 4
 #: Seconds between two times on the axis: the first that gives no more than so many.
 _TICKS: Final = 8
 _STEPS: Final = (
@@ -39,8 +43,11 @@ _STEPS: Final = (
 _INK: Final = "#7d858f"
 
 
-def run_svg(trace: Trace) -> str:
+def run_svg(trace: Trace, *, colour: ColourBy | None = None) -> str:
     """A run of at most 300 tasks as an SVG picture: Gantt, cores in use, waiting tasks.
+
+    Where there are samples, it also shows the CPU use: of each node, or of all together where
+    there are more than four.
 
     It has no background and its colours suit a light page and a dark one; nothing in it moves or
     is loaded from elsewhere.
@@ -65,20 +72,28 @@ def run_svg(trace: Trace) -> str:
     queue = Steps(busy.t[:0], busy.level[:0])
     with suppress(InputError):  # a record without submissions
         queue, _ = waiting(trace)
-    moments = np.concatenate([busy.t, queue.t])
+    used: list[Lane] = []
+    with suppress(InputError):  # no samples
+        used, _ = lanes(trace, _LANES)
+    moments = np.concatenate([busy.t, queue.t, *(lane.busy.t for lane in used)])
     first, last = float(moments.min()), float(moments.max())
     bands = Bands.of(trace, ran)
     names = (words.shortened(name, _LONGEST) for name in bands.rows if name != UNRECORDED)
     place = _Place(first, last, max(_LEFT, 12 + _LETTER * max(map(len, names), default=0)))
     there = available(trace, first, last)
-    parts = [*_gantt(bands, ran, place)]
+    parts = [*_gantt(bands, ran, place, colours.chosen(ran, colour), absences(trace, last))]
     top = _TOP + _GANTT + _GAP
     parts += _curve("cores in use", busy, place, top, colours.CURVE, there)
     top += _CURVE + _GAP
+    lane_height = _CURVE if len(used) == 1 else _LANE
+    for lane in used:
+        said = f"CPU use, cores of {words.shortened(lane.name, _LONGEST)}"
+        parts += _curve(said, lane.busy, place, top, colours.USED, lane.limit, lane_height)
+        top += lane_height + _GAP
     parts += _curve("waiting tasks", queue, place, top, colours.SECOND, None)
     top += _CURVE
     parts += _times(TimeAxis.of(trace, last - first), first, last, place, top)
-    height = top + 26
+    height = top + (26 if trace.manifest.epoch_ms is None else 40)
     said = f"{words.count(tasks, 'task')} over {words.duration(last - first)}"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:g} {height:g}" '
@@ -102,9 +117,8 @@ class _Place:
 
 def _times(axis: TimeAxis, first: float, last: float, place: _Place, top: float) -> Iterator[str]:
     if axis.epoch_ms is not None:
-        yield _text(place.left, top + 16, axis.said(first), "start")
-        yield _text(_WIDTH - _RIGHT, top + 16, axis.said(last), "end")
-        return
+        yield _text(place.left, top + 30, axis.said(first), "start")
+        yield _text(_WIDTH - _RIGHT, top + 30, axis.said(last), "end")
     step = next((step for step in _STEPS if (last - first) / step <= _TICKS), last - first)
     for tick in np.arange(np.ceil(first / step), np.floor(last / step) + 1) * step:
         x = place.x(tick)
@@ -113,28 +127,40 @@ def _times(axis: TimeAxis, first: float, last: float, place: _Place, top: float)
         yield _text(x, top + 16, words.duration(tick), anchor)
 
 
-def _gantt(bands: Bands, ran: pl.DataFrame, place: _Place) -> Iterator[str]:
-    by = colours.chosen(ran, None)
-    groups = colours.grouped(ran, by).filter(pl.col("members") == 1)
-    colour = {
-        group: colours.colour_of(by, label, at, 1)
-        for at, (group, label) in enumerate(groups.select("group", "label").rows())
-    }
+def _gantt(
+    bands: Bands, ran: pl.DataFrame, place: _Place, by: ColourBy, away: pl.DataFrame
+) -> Iterator[str]:
+    groups = colours.grouped(ran, by)
+    shades = [
+        colours.colour_of(by, label, at, members)
+        for at, (label, members) in enumerate(groups.select("label", "members").rows())
+    ]
+    own = groups["members"] == 1
+    colour = dict(zip(groups["group"].filter(own), shades, strict=False))
     top = max(high for _, high in bands.rows.values()) or 1.0
     scale = _GANTT / top
-    yield _text(place.left, _TOP - 8, f"tasks on machines, coloured by {by}", "start")
+    title = f"tasks on machines, coloured by {by}"
+    yield _text(place.left, _TOP - 8, title, "start")
+    yield from _legend(groups["label"].to_list(), shades, place.left + _LETTER * len(title))
     keys = ran.select(colours.key(by))[:, 0].to_list()
-    rows = ran.select("task", "cores", "start", "end").rows()
+    rows = ran.with_columns(ended=pl.coalesce("reason", "status")).rows(named=True)
     for number, low, high in bands.pieces.rows():
-        task, cores, start, end = rows[number]
-        width = max(place.x(end) - place.x(start), 0.5)
-        said = f"{task}: {words.number(cores)} cores, {words.duration(end - start)}"
+        row = rows[number]
+        x, y = place.x(row["start"]), _TOP + low * scale
+        width, height = max(place.x(row["end"]) - x, 0.5), max((high - low) * scale, 0.3)
+        shade = colour.get(keys[number], colours.OTHERS)
         yield (
-            f'<rect class="task" x="{place.x(start):.2f}" y="{_TOP + low * scale:.2f}" '
-            f'width="{width:.2f}" height="{max((high - low) * scale, 0.3):.2f}" '
-            f'fill="{colour.get(keys[number], colours.OTHERS)}" '
-            f'stroke="{_INK}" stroke-width="0.4"><title>{escape(said)}</title></rect>'
+            f'<rect class="task" x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" '
+            f'height="{height:.2f}" fill="{shade}" stroke="{_INK}" stroke-width="0.4">'
+            f"<title>{escape(_said(row))}</title></rect>"
         )
+        name = row["task"] or ""
+        if _LETTER * len(name) < width and height > 12:
+            yield (
+                f'<text class="name" x="{x + width / 2:.2f}" y="{y + height / 2 + 4:.2f}" '
+                f'text-anchor="middle" fill="#ffffff">{escape(name)}</text>'
+            )
+    yield from _away(bands, away, place, scale)
     every = -(-len(bands.rows) // min(LABELS, int(_GANTT / 12)))
     for at, (name, (low, high)) in enumerate(bands.rows.items()):
         if at:
@@ -149,16 +175,56 @@ def _gantt(bands: Bands, ran: pl.DataFrame, place: _Place) -> Iterator[str]:
     yield _line(place.left, _TOP + _GANTT, _WIDTH - _RIGHT, _TOP + _GANTT)
 
 
+def _said(row: dict[str, Any]) -> str:
+    """An execution in words."""
+    again = f", attempt {row['attempt'] + 1}" if row["attempt"] else ""
+    lasted = words.duration(row["end"] - row["start"])
+    ended = f", {row['ended']}" if row["ended"] else ""
+    return f"{row['task']}{again}: {words.number(row['cores'])} cores, {lasted}{ended}"
+
+
+def _away(bands: Bands, away: pl.DataFrame, place: _Place, scale: float) -> Iterator[str]:
+    """Where a node was not available."""
+    for node, start, end, _ in away.rows():
+        if node in bands.rows:
+            low, high = bands.rows[node]
+            x = max(place.x(start), place.left)
+            yield (
+                f'<rect class="away" x="{x:.2f}" y="{_TOP + low * scale:.2f}" '
+                f'width="{max(place.x(end) - x, 0.5):.2f}" height="{(high - low) * scale:.2f}" '
+                f'fill="{_INK}" fill-opacity="0.45"><title>{escape(node)}: not available'
+                "</title></rect>"
+            )
+
+
+def _legend(labels: list[str], shades: list[str], x: float) -> Iterator[str]:
+    """What the colours mean, as far as there is room for it."""
+    for label, shade in zip(labels, shades, strict=True):
+        said = words.shortened(label, _LONGEST)
+        end = x + 24 + _LETTER * len(said)
+        if end > _WIDTH - _RIGHT:
+            return
+        yield f'<rect x="{x:.2f}" y="{_TOP - 17:.2f}" width="9" height="9" fill="{shade}"/>'
+        yield _text(x + 13, _TOP - 8, said, "start")
+        x = end
+
+
 def _curve(
-    title: str, steps: Steps, place: _Place, top: float, colour: str, limit: Steps | None
+    title: str,
+    steps: Steps,
+    place: _Place,
+    top: float,
+    colour: str,
+    limit: Steps | None,
+    height: float = _CURVE,
 ) -> Iterator[str]:
     most = float(steps.level.max(initial=0.0))
     high = max(most, float(limit.level.max()) if limit is not None else 0.0) or 1.0
-    bottom = top + _CURVE
+    bottom = top + height
 
     def path(curve: Steps) -> str:
         x = np.repeat([place.x(t) for t in curve.t], 2)[1:]
-        y = np.repeat(bottom - curve.level / high * _CURVE, 2)[:-1]
+        y = np.repeat(bottom - curve.level / high * height, 2)[:-1]
         return " ".join(f"{a:.2f},{b:.2f}" for a, b in zip(x, y, strict=True))
 
     yield _text(place.left, top - 8, title, "start")

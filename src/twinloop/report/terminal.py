@@ -12,6 +12,7 @@ from twinloop.report import words
 from twinloop.report.curves import in_use, waiting
 from twinloop.report.executions import capacity, executions
 from twinloop.report.steps import Steps
+from twinloop.report.usage import lanes
 from twinloop.trace import InputError, Trace
 from twinloop.trace.trace import required
 
@@ -46,6 +47,7 @@ def run_chart(trace: Trace, width: int = 80, *, height: int = 5) -> str:
     """The cores in use and the waiting tasks over time, as two charts of blocks below each other.
 
     A column is the mean over its part of the time; the title names the extremes, which are exact.
+    Where there are samples, a chart between them shows the cores that tasks really kept busy.
 
     >>> import polars as pl
     >>> trace = Trace(
@@ -69,7 +71,10 @@ def run_chart(trace: Trace, width: int = 80, *, height: int = 5) -> str:
     queue: Steps | None = None
     with suppress(InputError):  # a record without submissions
         queue, _ = waiting(trace)
-    known = [steps.t for steps in (busy, queue) if steps is not None and steps.t.size]
+    used: Steps | None = None
+    with suppress(InputError):  # no samples
+        used = lanes(trace, 0)[0][0].busy
+    known = [steps.t for steps in (busy, used, queue) if steps is not None and steps.t.size]
     first, last = min(t[0] for t in known), max(t[-1] for t in known)
     edges = np.linspace(first, last, max(width - 10, 4) + 1)
     mean, most = busy.area / (last - first), float(busy.level.max())
@@ -78,6 +83,11 @@ def run_chart(trace: Trace, width: int = 80, *, height: int = 5) -> str:
     title = f"cores in use: {words.number(mean)}{of_all} on average, at most {words.number(most)}"
     levels = busy.means(edges).tolist()
     charts = [_chart(title, levels, max(there or 0.0, *levels), first, last, height)]
+    if used is not None:
+        mean = used.area / (last - first)
+        title = f"CPU use: {words.number(mean)}{of_all} cores on average"
+        levels = used.means(edges).tolist()
+        charts.append(_chart(title, levels, max(there or 0.0, *levels), first, last, height))
     if queue is not None:
         mean = queue.area / (last - first)
         most = float(queue.level.max(initial=0.0))

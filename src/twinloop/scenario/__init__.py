@@ -11,6 +11,7 @@ from twinloop.scenario.model import (
 )
 from twinloop.scenario.parts import GeneratorDescription, PolicyDescription, WorkloadDescription
 from twinloop.scenario.prices import Prices
+from twinloop.scenario.replay import measured, replaying, with_service_of
 from twinloop.scenario.scenario import Input, Scenario, load
 
 __all__ = [
@@ -30,4 +31,7 @@ __all__ = [
     "WorkloadDescription",
     "failure_intervals",
     "load",
+    "measured",
+    "replaying",
+    "with_service_of",
 ]

@@ -18,7 +18,7 @@ import polars as pl
 import pydantic
 
 from twinloop.trace.errors import DamagedTraceError, InputError
-from twinloop.trace.files import appearing, sha256
+from twinloop.trace.files import appearing, sha256, writing
 from twinloop.trace.manifest import Manifest
 from twinloop.trace.tables import SCHEMA_VERSION, TABLES, conform
 
@@ -33,16 +33,26 @@ def save(
         raise InputError("is there already", file=path, remedy="overwrite=True replaces it")
     own = {MANIFEST, *(f"{name}.parquet" for name in TABLES)}
     with appearing(path, own) as new:
-        written = {}
-        for name, frame in tables.items():
-            if frame.height:
-                file = new / f"{name}.parquet"
-                frame.write_parquet(file, compression="zstd")
-                written[file.name] = {"rows": frame.height, "sha256": sha256(file)}
-        document = manifest.model_dump(mode="json") | {"tables": written}
-        document["sha256"] = _own_hash(document)
-        (new / MANIFEST).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        complete(tables, manifest, new)
     return path
+
+
+def complete(tables: Mapping[str, pl.DataFrame], manifest: Manifest, path: Path) -> None:
+    """Write tables and manifest into a folder that is there; the manifest comes last.
+
+    Without its manifest a folder is no trace, so nobody takes one that is half written for whole.
+    """
+    written = {}
+    for name, frame in tables.items():
+        if frame.height:
+            file = path / f"{name}.parquet"
+            with writing(file) as stream:
+                frame.write_parquet(stream, compression="zstd")
+            written[file.name] = {"rows": frame.height, "sha256": sha256(file)}
+    document = manifest.model_dump(mode="json") | {"tables": written}
+    document["sha256"] = _own_hash(document)
+    with writing(path / MANIFEST) as stream:
+        stream.write(f"{json.dumps(document, indent=2)}\n".encode())
 
 
 def load(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest]:

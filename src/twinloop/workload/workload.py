@@ -9,6 +9,7 @@ import polars as pl
 
 from twinloop.trace.errors import InputError
 from twinloop.trace.manifest import Cleaning
+from twinloop.trace.tables import empty
 from twinloop.trace.trace import Trace
 from twinloop.workload import columns
 from twinloop.workload.fragments import Floats, Fragments, rows_of
@@ -71,9 +72,9 @@ class Workload:
         self._fragments = fragments
         self._tasks = _with_totals(tasks, fragments)
         columns.check(self._tasks)
-        self._files = columns.conform("files", pl.DataFrame() if files is None else files)
+        self._files = columns.conform("files", empty("files") if files is None else files)
         self._task_files = columns.conform(
-            "task_files", pl.DataFrame() if task_files is None else task_files
+            "task_files", empty("task_files") if task_files is None else task_files
         )
         #: Clock of the core in which work and rates are counted; None: not known.
         self.reference_mhz = reference_mhz

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
+from twinloop.trace.formats.tally import Tally
 from twinloop.trace.manifest import Cleaning, SourceFile
 
 #: The columns of a table of readings.
@@ -53,3 +55,25 @@ class Readings:
     def sources(self) -> list[tuple[str | None, str]]:
         """The node and the source of each series, in the order in which they appear."""
         return self.table.select("node", "source").unique(maintain_order=True).rows()
+
+
+def in_order(rows: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
+    """The rows of a file, with their `line`, as a table of readings: each source in time.
+
+    Of readings of one source at one time the last is kept.
+
+    >>> rows = pl.DataFrame({"node": ["n", "n"], "source": ["s", "s"], "t": [2.0, 1.0],
+    ...                      "joules": [9.0, 4.0], "watts": [None, None], "line": [2, 3]})
+    >>> in_order(rows, Path("power.csv"), Tally())["t"].to_list()
+    [1.0, 2.0]
+    """
+    key = ["node", "source"]
+    late = rows.filter(pl.col("t") < pl.col("t").shift(1).over(key))
+    what = "readings that are older than the one before, sorted"
+    tally.note_lines("repaired", what, path.name, late["line"])
+    rows = rows.sort(*key, "t", maintain_order=True)
+    again = rows.filter(pl.col("t") == pl.col("t").shift(-1).over(key))
+    what = "readings with another of the same time after them"
+    tally.note_lines("removed", what, path.name, again["line"])
+    kept = rows.unique([*key, "t"], keep="last", maintain_order=True)
+    return kept.select(pl.col(name).cast(dtype) for name, dtype in SCHEMA.items())

@@ -50,7 +50,7 @@ class PowerRecorder:
         rows = [row for followed in self._followed for row in followed.rows(now)]
         if self._followed:
             # On the grid of the period, so that a late reading does not make the next one late.
-            self.due = max((math.floor(now / self._period) + 1) * self._period, now)
+            self.due = (math.floor(now / self._period) + 1) * self._period
         return rows
 
     def facts(self) -> dict[str, Any]:
@@ -116,16 +116,15 @@ class _Followed:
 
     def said(self) -> list[str]:
         counter = self._counter
-        name = self._meter.source if self._meter.node is None else self._name()
+        name = " ".join(part for part in (self._meter.node, self._meter.source) if part)
         said = [] if self._first_loss is None else [f"{name}: {self._first_loss}"]
         if counter.resets:
-            said.append(f"{name}: went down {counter.resets} times, and does not say where it wraps")
+            said.append(
+                f"{name}: went down {counter.resets} times, and does not say where it wraps"
+            )
         if counter.unsure:
             said.append(
                 f"{name}: was not read for more than {counter.longest:.0f} s {counter.unsure} "
                 "times, so that nobody knows how often it wrapped"
             )
         return said
-
-    def _name(self) -> str:
-        return f"{self._meter.node} {self._meter.source}"

@@ -97,11 +97,12 @@ def times_known(facts: Facts) -> Iterator[Broken]:
 
 @rule("placed", "error")
 def placed(facts: Facts) -> Iterator[Broken]:
-    """A task that ended has been executed."""
+    """A task that completed or has an exit code has been executed."""
     if not facts.table("placements").height:
         return
     tasks = facts.table("tasks")
-    ended = pl.col("status").is_in(("completed", "failed", "killed"))
+    # One that failed or was killed may never have got so far.
+    ended = (pl.col("status") == "completed") | pl.col("exit_code").is_not_null()
     if facts.recorded:
         ended = ended | pl.col("status").is_null()
     rows = rows_where(tasks, ended).join(

@@ -2,7 +2,7 @@
 
 >>> from twinloop.workload.generate import generator, generators
 >>> list(generators())
-['poisson', 'bursts', 'parallel-tasks', 'lublin', 'sessions', 'arrays']
+['poisson', 'bursts', 'parallel-tasks', 'lublin', 'sessions', 'arrays', 'ffmpeg', 'burn']
 >>> generator("lublin", tasks=500).generate(seed=1)
 <Trace of 500 tasks>
 """
@@ -16,8 +16,10 @@ from typing import Any
 from twinloop.platform.address import nearest
 from twinloop.trace import InputError, Trace
 from twinloop.workload.generate.arrays import Arrays
+from twinloop.workload.generate.burn import Burn
 from twinloop.workload.generate.bursts import BurstKind, Bursts
 from twinloop.workload.generate.description import Generator, Parameter
+from twinloop.workload.generate.ffmpeg import FFmpeg
 from twinloop.workload.generate.lublin import Lublin
 from twinloop.workload.generate.parallel import ParallelTasks
 from twinloop.workload.generate.poisson import PoissonTasks
@@ -25,8 +27,10 @@ from twinloop.workload.generate.sessions import Sessions
 
 __all__ = [
     "Arrays",
+    "Burn",
     "BurstKind",
     "Bursts",
+    "FFmpeg",
     "Generator",
     "Lublin",
     "ParallelTasks",
@@ -39,7 +43,10 @@ __all__ = [
 ]
 
 _GENERATORS: Mapping[str, type[Generator]] = MappingProxyType(
-    {kind.name: kind for kind in (PoissonTasks, Bursts, ParallelTasks, Lublin, Sessions, Arrays)}
+    {
+        kind.name: kind
+        for kind in (PoissonTasks, Bursts, ParallelTasks, Lublin, Sessions, Arrays, FFmpeg, Burn)
+    }
 )
 
 

@@ -73,14 +73,15 @@ class Generator(BaseModel, ABC):
         >>> print(generators()["bursts"].parameters()[0])
         Parameter(name='bursts', default=10, unit='', meaning='number of bursts')
         """
-        found = []
+        found: dict[str, Parameter] = {}
         for kind in cls.__mro__:
             for name in getattr(kind, "__annotations__", {}):
                 field = cls.model_fields.get(name)
-                if field is not None and isinstance(field.json_schema_extra, dict):
+                # One that it shares, with a default of its own, is listed among its own.
+                if name not in found and field and isinstance(field.json_schema_extra, dict):
                     unit = str(field.json_schema_extra["unit"])
-                    found.append(Parameter(name, field.default, unit, field.description or ""))
-        return tuple(found)
+                    found[name] = Parameter(name, field.default, unit, field.description or "")
+        return tuple(found.values())
 
     def generate(self, seed: int) -> Trace:
         """The workload that this seed gives.
@@ -101,8 +102,10 @@ class Generator(BaseModel, ABC):
         tasks = tasks.with_columns(pl.Series("submit", submit))
         facts = {"generator": {"name": self.name, "parameters": self.model_dump(mode="json")}}
         manifest = Manifest(kind="generated", seed=seed, facts=facts)
-        none = pl.Series("parents", [[]], dtype=pl.List(pl.String)).new_from_index(0, tasks.height)
-        return Trace(tasks=tasks.with_columns(none), manifest=manifest)
+        if "parents" not in tasks.columns:
+            none = pl.Series("parents", [[]], dtype=pl.List(pl.String))
+            tasks = tasks.with_columns(none.new_from_index(0, tasks.height))
+        return Trace(tasks=tasks, manifest=manifest)
 
     @abstractmethod
     def _tasks(self, seed: int) -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ from twinloop.trace.files import source_file
 from twinloop.trace.formats.clock import in_units, unix_us
 from twinloop.trace.formats.registry import Format
 from twinloop.trace.formats.sacct import values
+from twinloop.trace.formats.sacct.samples import read_usage
 from twinloop.trace.formats.tally import Tally
 from twinloop.trace.formats.text_rows import (
     Check,
@@ -29,7 +30,7 @@ from twinloop.trace.formats.text_rows import (
     number_check,
 )
 from twinloop.trace.manifest import Manifest, Source
-from twinloop.trace.tables import RESOURCES
+from twinloop.trace.tables import RESOURCES, empty
 from twinloop.trace.trace import Trace
 
 _TIMES: Final = ("Submit", "Start", "End", "Eligible")
@@ -37,20 +38,29 @@ _LENGTHS: Final = ("Elapsed", "Timelimit", "TotalCPU")
 _NUMBERS: Final = ("ReqCPUS", "AllocCPUS", "NCPUS", "NNodes", "ReqNodes")
 _MEMORY: Final = ("ReqMem", "MaxRSS")
 _TEXTS: Final = (
-    *("JobName", "User", "Group", "Account", "Partition", "NodeList", "AllocTRES", "ReqTRES"),
+    *("JobIDRaw", "JobName", "User", "Group", "Account", "Partition", "NodeList"),
+    *("AllocTRES", "ReqTRES"),
 )
 _FIELDS: Final = ("JobID", *_TIMES, *_LENGTHS, *_NUMBERS, *_MEMORY, *_TEXTS, "State", "ExitCode")
 # sacct prints the names as the user wrote them.
-_SPELLING: Final = {name.lower(): name for name in (*_FIELDS, "JobIDRaw")}
+_SPELLING: Final = {name.lower(): name for name in _FIELDS}
 
 
-def read(path: Path, *, utc_offset: float | None = None, strict: bool = False) -> Trace:
+def read(
+    path: Path,
+    *,
+    sstat: str | Path | None = None,
+    utc_offset: float | None = None,
+    strict: bool = False,
+) -> Trace:
     """Read the output of `sacct --parsable2`.
 
     Args:
         path: The output, possibly compressed.
+        sstat: Samples of the jobs while they ran, as `sstat --parsable2` printed them, each line
+            with a time and a bar before it. They become the usage.
         utc_offset: By how many hours the clock of the cluster is ahead of UTC: sacct prints local
-            times without a zone. Only the epoch depends on it.
+            times without a zone unless it is told to. Only the epoch depends on it.
         strict: Raise at the first line that cannot be read, instead of leaving it out.
 
     >>> import tempfile
@@ -75,18 +85,34 @@ def read(path: Path, *, utc_offset: float | None = None, strict: bool = False) -
         raise InputError("has no job that can be read", file=path)
     jobs = _jobs(records, path, tally)
     jobs, epoch_ms = _from_zero(jobs)
-    if utc_offset is None and epoch_ms is not None:
-        tally.note("assumed", "times have no zone: they were read as UTC", count=jobs.height)
+    local = jobs.filter("local")
+    if utc_offset is None:
+        tally.note("assumed", "times have no zone: they were read as UTC", count=local.height)
     unused = [name for name in names if name and name not in columns]
     for name in unused:
         tally.note("ignored", f"values of the field {name}", count=records.height)
     tasks = _tasks(jobs, path, tally)
+    usage, files = empty("usage"), [path]
+    if sstat is not None:
+        if epoch_ms is None:
+            raise InputError("has no times, so that samples have no place", file=path)
+        files.append(Path(sstat))
+        usage = read_usage(
+            files[-1],
+            _executions(jobs),
+            epoch_ms=epoch_ms,
+            zoned=local.is_empty(),
+            utc_offset=utc_offset,
+            strict=strict,
+            tally=tally,
+        )
+    sources = tuple(source_file(file) for file in files)
     manifest = Manifest(
-        source=Source(format="sacct", files=(source_file(path),), header=tuple(names)),
+        source=Source(format="sacct", files=sources, header=tuple(names)),
         epoch_ms=epoch_ms,
         cleaned=tally.cleanings(),
     )
-    return Trace(manifest=manifest, tasks=tasks, placements=_placements(jobs))
+    return Trace(manifest=manifest, tasks=tasks, placements=_placements(jobs), usage=usage)
 
 
 def _rows(path: Path, sieve: Sieve) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
@@ -116,11 +142,12 @@ def _columns(path: Path, names: list[str]) -> dict[str, str]:
     for index, name in enumerate(names):
         if name in columns:
             raise FormatError(f"names the field {name} twice", file=path, line=1)
-        if name in _FIELDS or name == "JobIDRaw":
+        if name in _FIELDS:
             columns[name] = str(index)
+    few = len(columns) < 2
     if "JobID" not in columns and "JobIDRaw" in columns:
         columns["JobID"] = columns["JobIDRaw"]
-    if "JobID" not in columns or len(columns) < 2:
+    if "JobID" not in columns or few:
         raise FormatError(
             "the first line does not name the fields of sacct, JobID among them",
             file=path,
@@ -168,7 +195,9 @@ def _typed(
         unlimited = batch.filter(pl.col(columns["Timelimit"]).is_in(values.NO_LIMIT))
         what = "time limits UNLIMITED or Partition_Limit, read as unknown"
         sieve.tally.note("ignored", what, count=unlimited.height)
-    return sieve.sift(batch.with_columns(parsed), checks).select("line", *_FIELDS)
+    zoned = [values.zoned(columns[name]) for name in _TIMES if name in columns]
+    parsed.append((~pl.all_horizontal(*zoned, pl.lit(True))).fill_null(False).alias("local"))
+    return sieve.sift(batch.with_columns(parsed), checks).select("line", "local", *_FIELDS)
 
 
 def _unread(name: str) -> pl.Expr:
@@ -279,6 +308,22 @@ def _placements(jobs: pl.DataFrame) -> pl.DataFrame:
         start=pl.col("Start"),
         end=pl.when(ended).then(pl.coalesce("End", pl.col("Start") + pl.col("Elapsed"))),
         reason=reason.otherwise(status),
+    )
+
+
+def _executions(jobs: pl.DataFrame) -> pl.DataFrame:
+    """A row per record of a job, as its samples need it."""
+    several = pl.col("NodeList").str.contains(r"[\[,]")
+    return jobs.select(
+        "job",
+        "attempt",
+        "Start",
+        "End",
+        "TotalCPU",
+        # sstat knows a member of an array by the number of its own only.
+        raw=pl.coalesce(pl.col("JobIDRaw").str.extract(r"^([^.]+)"), "job"),
+        cores=pl.coalesce("AllocCPUS", "NCPUS"),
+        machine=pl.when(~several).then(pl.col("NodeList")),
     )
 
 

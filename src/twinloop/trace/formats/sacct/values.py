@@ -45,6 +45,16 @@ def cell(column: str) -> pl.Expr:
     return pl.when(~text.is_in(NOTHING)).then(text)
 
 
+def zoned(column: str) -> pl.Expr:
+    """Does a time say its zone? Null where there is no time.
+
+    >>> frame = pl.DataFrame({"t": ["2024-01-01T00:00:00", "2024-01-01T00:00:00+0100", "Unknown"]})
+    >>> frame.select(t=zoned("t"))["t"].to_list()
+    [False, True, None]
+    """
+    return cell(column).str.contains(r"(?:Z|[+-][0-9]{2}:?[0-9]{2})$")
+
+
 def length(column: str) -> pl.Expr:
     """Seconds of `[DD-][HH:]MM:SS[.mmm]`; null for what is none.
 

@@ -1,0 +1,58 @@
+// A walk over cache lines in an order that nothing can foresee: each line says which one is next.
+// Whoever shares the core with it, or its cache, makes it wait for lines that it had before. A unit
+// is one line.
+#include <cstdlib>
+#include <utility>
+
+#include "caches.hpp"
+#include "draws.hpp"
+#include "pages.hpp"
+#include "work.hpp"
+
+namespace twinloop::burn {
+
+namespace {
+
+struct alignas(64) Line {
+    Line* next;
+};
+
+std::size_t lines() {
+    const std::size_t cache = cache_bytes(2);
+    std::size_t b = cache > 0 ? cache : std::size_t{512} << 10U;
+    if (const char* t = std::getenv("BURN_KB")) b = std::strtoul(t, nullptr, 10) << 10U;
+    return b / sizeof(Line);
+}
+
+class Cache final : public Work {
+  public:
+    explicit Cache(std::uint64_t seed) {
+        // One cycle through all lines, by S. Sattolo's algorithm (1986): the order is shuffled by
+        // exchanging each line with one before it, never with itself.
+        for (std::size_t at = 0; at < lines_.size(); ++at) lines_[at].next = &lines_[at];
+        Draws draws(seed);
+        for (std::size_t at = lines_.size() - 1; at > 0; --at) {
+            std::swap(lines_[at].next, lines_[draws.below(at)].next);
+        }
+    }
+
+    void run(std::uint64_t units) override {
+        Line* here = here_;
+        for (; units > 0; --units) here = here->next;
+        here_ = here;
+    }
+
+    std::uint64_t checksum() const override {
+        return static_cast<std::uint64_t>(here_ - &lines_[0]);
+    }
+
+  private:
+    Pages<Line> lines_{lines()};
+    Line* here_ = &lines_[0];
+};
+
+}  // namespace
+
+std::unique_ptr<Work> cache_work(std::uint64_t seed) { return std::make_unique<Cache>(seed); }
+
+}  // namespace twinloop::burn

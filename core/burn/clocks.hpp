@@ -1,0 +1,30 @@
+// Seconds by the clocks of the system.
+#pragma once
+
+#include <ctime>
+
+namespace twinloop::burn {
+
+inline double seconds(clockid_t clock) {
+    timespec now{};
+    clock_gettime(clock, &now);
+    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+// CPU time of the thread that asks.
+inline double thread_seconds() { return seconds(CLOCK_THREAD_CPUTIME_ID); }
+
+inline double wall_seconds() { return seconds(CLOCK_MONOTONIC); }
+
+// Waits until the wall clock shows this time; a signal does not shorten it.
+inline void wait_until(double wall) {
+    for (double left = wall - wall_seconds(); left > 0.0; left = wall - wall_seconds()) {
+        const auto whole = static_cast<time_t>(left);
+        const timespec pause{
+            .tv_sec = whole,
+            .tv_nsec = static_cast<long>((left - static_cast<double>(whole)) * 1e9)};
+        nanosleep(&pause, nullptr);
+    }
+}
+
+}  // namespace twinloop::burn

@@ -1,0 +1,178 @@
+// twinloop-burn: a known amount of real work.
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <latch>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "arguments.hpp"
+#include "clocks.hpp"
+
+namespace twinloop::burn {
+
+namespace {
+
+constexpr int bad_input = 2;
+
+constexpr const char* usage =
+    "usage: twinloop-burn KIND (--seconds S | --work W) [--threads N] [--seed I] [--rates R]\n"
+    "       twinloop-burn --calibrate [KIND...]\n"
+    "\n"
+    "Does a known amount of work and prints what it cost, as one JSON object.\n"
+    "\n"
+    "kinds:      cpu memory stream cache mixed sleep io\n"
+    "--seconds S as much as an undisturbed core does in S seconds, on each thread\n"
+    "--work W    W units of the kind exactly, on each thread\n"
+    "--threads N threads that do it at the same time (1)\n"
+    "--seed I    decides the figures that are worked on, not how many (0)\n"
+    "--rates R   units per CPU second, as cpu=2.5e8,cache=7e7; without, those of\n"
+    "            TWINLOOP_BURN_RATES, and what that lacks is measured first\n"
+    "--calibrate measure the rates and print them as one JSON object\n";
+
+struct Part {
+    Kind kind;
+    std::uint64_t units;
+};
+
+double rate_of(Kind kind, Rates& rates) {
+    if (kind == Kind::sleep) return sleep_rate;
+    if (kind == Kind::io) return io_rate;
+    if (const auto known = rates.of(kind)) return *known;
+    const std::string name(name_of(kind));
+    const double found = calibrated(kind);
+    std::fprintf(stderr,
+                 "twinloop-burn: no rate of %s was given, measured %s=%.17g units per CPU second\n",
+                 name.c_str(), name.c_str(), found);
+    rates.set(kind, found);
+    return found;
+}
+
+std::uint64_t units_for(double seconds, double rate) {
+    const double units = std::nearbyint(seconds * rate);
+    if (units > 0x1p53) throw UsageError("so many seconds are more than 2^53 units");
+    return static_cast<std::uint64_t>(units);
+}
+
+// What each thread is to do, one after the other.
+std::vector<Part> parts_of(Arguments& asked) {
+    const Kind kind = asked.kinds.front();
+    if (asked.units) return {{kind, *asked.units}};
+    if (kind != Kind::mixed) {
+        return {{kind, units_for(*asked.seconds, rate_of(kind, asked.rates))}};
+    }
+    std::vector<Part> parts;
+    for (const Phase& phase : mixed_phases) {
+        const double rate = rate_of(phase.kind, asked.rates);
+        parts.push_back({phase.kind, units_for(*asked.seconds * phase.share, rate)});
+    }
+    return parts;
+}
+
+struct Outcome {
+    double cpu = 0.0;
+    std::uint64_t checksum = 0;
+    std::exception_ptr problem;
+};
+
+void burn(const std::vector<Part>& parts, std::uint64_t seed, std::latch& all_there,
+          Outcome& outcome) {
+    all_there.arrive_and_wait();
+    try {
+        for (const Part& part : parts) {
+            const auto work = work_of(part.kind, seed);
+            work->run(part.units);
+            outcome.checksum += work->checksum();
+        }
+    } catch (...) {
+        outcome.problem = std::current_exception();
+    }
+    outcome.cpu = thread_seconds();
+}
+
+Outcome burn_on_threads(const std::vector<Part>& parts, const Arguments& asked) {
+    std::vector<Outcome> outcomes(asked.threads);
+    std::latch all_there(static_cast<std::ptrdiff_t>(asked.threads));
+    std::vector<std::jthread> threads;
+    for (std::uint64_t thread = 0; thread < asked.threads; ++thread) {
+        threads.emplace_back(burn, std::cref(parts), asked.seed + thread, std::ref(all_there),
+                             std::ref(outcomes[thread]));
+    }
+    threads.clear();
+    Outcome all;
+    for (const Outcome& one : outcomes) {
+        if (one.problem) std::rethrow_exception(one.problem);
+        all.cpu += one.cpu;
+        all.checksum += one.checksum;
+    }
+    return all;
+}
+
+void print_rates(const Arguments& asked) {
+    Rates rates;
+    std::vector<Kind> wanted;
+    for (const Kind kind : asked.kinds) {
+        for (const Kind part : ingredients(kind)) wanted.push_back(part);
+    }
+    if (asked.kinds.empty()) wanted.assign(busy_kinds.begin(), busy_kinds.end());
+    std::string text;
+    for (const Kind kind : wanted) {
+        if (rates.of(kind)) continue;
+        rates.set(kind, calibrated(kind));
+        char pair[64];
+        std::snprintf(pair, sizeof pair, "%s\"%s\": %.17g", text.empty() ? "" : ", ",
+                      std::string(name_of(kind)).c_str(), *rates.of(kind));
+        text += pair;
+    }
+    std::printf("{%s}\n", text.c_str());
+}
+
+void print_outcome(const Arguments& asked, const std::vector<Part>& parts, const Outcome& outcome,
+                   double wall) {
+    const Kind kind = asked.kinds.front();
+    std::uint64_t units = 0;
+    for (const Part& part : parts) {
+        // Of what consists of several kinds, the pauses are not counted.
+        if (part.kind == kind || part.kind != Kind::sleep) units += part.units;
+    }
+    std::printf("{\"kind\": \"%s\", \"units\": %" PRIu64 ", \"threads\": %" PRIu64
+                ", \"seed\": %" PRIu64
+                ", \"cpu_s\": %.6f, \"wall_s\": %.6f, \"checksum\": \"%016" PRIx64 "\"}\n",
+                std::string(name_of(kind)).c_str(), units, asked.threads, asked.seed, outcome.cpu,
+                wall, outcome.checksum);
+}
+
+int run(const std::vector<std::string>& words) {
+    Arguments asked = arguments(words);
+    if (asked.help) {
+        std::fputs(usage, stdout);
+    } else if (asked.calibrate) {
+        print_rates(asked);
+    } else {
+        const std::vector<Part> parts = parts_of(asked);
+        const double begin = wall_seconds();
+        const Outcome outcome = burn_on_threads(parts, asked);
+        print_outcome(asked, parts, outcome, wall_seconds() - begin);
+    }
+    if (std::fflush(stdout) != 0) throw std::runtime_error("nobody takes what is printed");
+    return EXIT_SUCCESS;
+}
+
+}  // namespace
+
+}  // namespace twinloop::burn
+
+int main(int count, char** words) {
+    try {
+        return twinloop::burn::run({words + 1, words + count});
+    } catch (const twinloop::burn::UsageError& error) {
+        std::fprintf(stderr, "twinloop-burn: %s (twinloop-burn --help says more)\n", error.what());
+        return twinloop::burn::bad_input;
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "twinloop-burn: %s\n", error.what());
+        return EXIT_FAILURE;
+    }
+}

@@ -1,0 +1,190 @@
+"""`twinloop execute`: run a scenario for real."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from twinloop.cli.outcome import document, figures_of, show
+from twinloop.cli.output import (
+    Json,
+    Overwrite,
+    err,
+    out,
+    pairs,
+    print_json,
+    refuse_existing,
+    speaking,
+    working,
+)
+from twinloop.cli.scenario import (
+    AllowCode,
+    OptionOption,
+    PlatformOption,
+    PolicyOption,
+    ReplayOption,
+    ScenarioFile,
+    SeedOption,
+    SetOption,
+    TimeScaleOption,
+    WorkloadOption,
+    scenario_of,
+)
+from twinloop.cli.watching import watching
+from twinloop.execute import Interrupted
+from twinloop.execute import execute as run_scenario
+from twinloop.platform.quantities import DURATION
+from twinloop.report import run_page, words
+from twinloop.trace import Trace
+from twinloop.trace.errors import InputError
+
+#: What a command ends with that the user interrupted.
+INTERRUPTED = 130
+
+
+def execute(
+    scenario: ScenarioFile = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Where to keep the run, as a folder.")
+    ] = None,
+    workload: WorkloadOption = None,
+    platform: PlatformOption = None,
+    policy: PolicyOption = None,
+    option: OptionOption = None,
+    replay: ReplayOption = None,
+    time_scale: TimeScaleOption = None,
+    seed: SeedOption = None,
+    set_: SetOption = None,
+    interval: Annotated[
+        str, typer.Option(help="Time between two samples of what tasks use: 1s, 50ms.")
+    ] = "1s",
+    isolation: Annotated[
+        str,
+        typer.Option(
+            help="What keeps tasks to their nodes: auto, cgroup2, cgroup1, affinity, none."
+        ),
+    ] = "auto",
+    task_limit: Annotated[
+        str | None, typer.Option(help="The most that any task may take; it is ended then: 10min.")
+    ] = None,
+    grace: Annotated[
+        str, typer.Option(help="Time from the request to end until a task is killed.")
+    ] = "2s",
+    power: Annotated[
+        str, typer.Option(help="auto: read the counters of power that there are; none: do not.")
+    ] = "auto",
+    picture: Annotated[
+        Path | None, typer.Option(help="Write the run as a page to look at: run.html.")
+    ] = None,
+    allow_code: AllowCode = False,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Run a scenario for real, on nodes laid onto this machine, and record it.
+
+    It says first what it will run. The commands of the tasks run as you, without a shell. The run
+    is kept in the folder as a trace, beside what each task printed; Ctrl-C ends it and keeps what
+    was recorded, and so does whatever kills it: `twinloop inspect` reads a run that was cut short.
+
+    Keys of --json: those of `twinloop simulate`, with `wall_s` the length of the run; beside these
+    `isolation` (what kept tasks to their nodes), `warnings` (what was weaker than asked for),
+    `dispatch_latency_s` and `release_latency_s` (medians), `recording_share` (of one core),
+    `interrupted`.
+
+    Examples: `twinloop execute scenario.yaml -o runs/first`, then `twinloop check runs/first` and
+    `twinloop simulate runs/first`, which replays it.
+    """
+    with speaking(json):
+        made = scenario_of(
+            scenario,
+            {
+                "workload": workload,
+                "platform": platform,
+                "policy": policy,
+                "source": replay,
+                "time_scale": time_scale,
+                "seed": seed,
+            },
+            pairs(option, "--option"),
+            pairs(set_, "--set"),
+        )
+        if output is None:
+            raise InputError("nobody said where to keep the run", remedy="-o runs/first")
+        if power not in ("auto", "none"):
+            raise InputError(f"'{power}' is not known", field="--power", remedy="auto or none")
+        if picture is not None:
+            refuse_existing(picture, overwrite)
+        if allow_code and "" not in sys.path:
+            sys.path.insert(0, "")  # a policy in the folder that the user is in
+        interrupted = False
+        try:
+            with watching() as watcher:
+                trace = run_scenario(
+                    made,
+                    output,
+                    period=DURATION.read(interval),
+                    isolation=isolation,
+                    task_limit=None if task_limit is None else DURATION.read(task_limit),
+                    grace=DURATION.read(grace),
+                    power=() if power == "none" else None,
+                    overwrite=overwrite,
+                    allow_code=allow_code,
+                    announce=lambda text: err.print(text, markup=False, soft_wrap=True),
+                    watcher=watcher,
+                )
+        except Interrupted as ended:
+            trace, interrupted = ended.trace, True
+        err.print(escape(f"wrote {output}"))
+        with working("counting"):
+            found, trace = figures_of(made, trace, 0.0)
+        if picture is not None:
+            run_page(trace, picture)
+            err.print(escape(f"wrote {picture}"))
+        if json:
+            wall = trace.manifest.facts["run"]["wall_s"]
+            print_json(document(trace, found, output, wall) | _measured(trace))
+        else:
+            show(trace, found)
+            _show_measured(trace)
+    if interrupted:
+        err.print("interrupted: what ran until then is kept")
+        raise typer.Exit(INTERRUPTED)
+
+
+def _measured(trace: Trace) -> dict[str, object]:
+    facts = trace.manifest.facts
+    return {
+        "isolation": facts["nodes"]["isolation"],
+        "warnings": facts["nodes"]["warnings"],
+        "dispatch_latency_s": facts["latency"]["dispatch"]["p50_s"],
+        "release_latency_s": facts["latency"]["release"]["p50_s"],
+        "recording_share": facts["recording"]["share_of_core"],
+        "interrupted": facts["run"]["interrupted"],
+    }
+
+
+def _show_measured(trace: Trace) -> None:
+    facts = _measured(trace)
+    out.print(f"\nkept apart by {facts['isolation']}", highlight=False)
+    for name in ("dispatch", "release"):
+        known = trace.manifest.facts["latency"][name]
+        if known["count"]:
+            out.print(
+                f"{name} latency {1e3 * known['p50_s']:.1f} ms (median), "
+                f"{1e3 * known['p95_s']:.1f} ms (95 %)",
+                highlight=False,
+            )
+    share = facts["recording_share"]
+    if isinstance(share, float):
+        out.print(f"recording took {100 * share:.2f} % of one core", highlight=False)
+    counted = words.count(trace.usage.height, "sample")
+    out.print(f"{counted}; power: {_power(trace)}", highlight=False)
+
+
+def _power(trace: Trace) -> str:
+    said = trace.manifest.facts["power"]["said"]
+    return "; ".join(said) if said else "measured"

@@ -1,0 +1,110 @@
+"""`twinloop nodes`: what this machine can offer to a real run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+
+from twinloop import _core
+from twinloop.cli.output import Json, out, print_json, speaking
+from twinloop.report import words
+
+if TYPE_CHECKING:
+    from twinloop.execute.machine import Machine
+
+_POWERCAP = Path("/sys/class/powercap")
+
+
+def nodes(json: Json = False) -> None:
+    """Say what this machine can offer to a real run: CPUs, memory, isolation, counters.
+
+    A small node is laid onto it and removed again, so what is said has been tried. What killed runs
+    left behind is removed as well.
+
+    Keys of --json: `cpus` (their numbers), `cores` (how much they may give), `model`, `mhz`,
+    `memory` (bytes), `isolation` (what keeps tasks to their nodes: cgroup2, cgroup1 or affinity),
+    `controllers` (name -> version and the group that runs lie in), `warnings` (what is not
+    enforced, and why), `counters` (of the processor, per task), `rapl` (whether it has energy
+    counters), `ffmpeg` (path or null), `suggestions` (platforms that fit), `swept` (what was
+    removed).
+
+    Examples: `twinloop nodes`, `twinloop nodes --json`.
+    """
+    with speaking(json):
+        # Not for every command: it needs Linux.
+        from twinloop.execute.machine import Machine
+
+        machine = Machine.here()
+        document = _document(machine)
+        if json:
+            print_json(document)
+        else:
+            _show(document)
+
+
+def _document(machine: Machine) -> dict[str, Any]:
+    from twinloop.execute.nodes import LocalNodes, NodeSpec, sweep
+
+    swept = sweep()
+    trial = NodeSpec("trial", cores=min(0.5, machine.cores), memory=2.0**24)
+    with LocalNodes.lay([trial], machine=machine) as laid:
+        controllers = {
+            name: {"version": laid.controllers[name], "group": str(place)}
+            for name, place in laid.places.items()
+        }
+        isolation, warnings = laid.isolation, list(laid.warnings)
+    return {
+        "cpus": list(machine.cpus),
+        "cores": machine.cores,
+        "model": machine.model,
+        "mhz": machine.mhz,
+        "memory": machine.memory,
+        "isolation": isolation,
+        "controllers": controllers,
+        "warnings": warnings,
+        "counters": _counters(),
+        "rapl": any(_POWERCAP.glob("intel-rapl:*")),
+        "ffmpeg": shutil.which("ffmpeg"),
+        "suggestions": list(machine.suggestions()),
+        "swept": swept,
+    }
+
+
+def _counters() -> list[str]:
+    opened = _core.open_counters(os.getpid())
+    for _, file in opened:
+        os.close(file)
+    return [name for name, _ in opened]
+
+
+def _show(document: dict[str, Any]) -> None:
+    numbers = document["cpus"]
+    clock = f", {document['mhz']:,.0f} MHz" if document["mhz"] else ""
+    rows = [
+        ("CPUs", f"{words.count(len(numbers), 'CPU')}: {', '.join(map(str, numbers))}"),
+        ("", f"{document['model'] or 'of an unknown model'}{clock}"),
+        ("memory", words.size(document["memory"])),
+        ("isolation", document["isolation"]),
+    ]
+    if document["cores"] < len(numbers):
+        rows.insert(2, ("", f"limited to {words.number(document['cores'])} cores"))
+    rows += [
+        ("", f"{name}: {place['version']} in {place['group']}")
+        for name, place in document["controllers"].items()
+    ]
+    rows += [
+        ("counters", ", ".join(document["counters"]) or "none"),
+        ("energy", "RAPL" if document["rapl"] else "no counter"),
+        ("ffmpeg", document["ffmpeg"] or "not installed"),
+        ("platforms", f"such as {', '.join(document['suggestions'])}"),
+    ]
+    for name, text in rows:
+        out.print(f"{name:<11}{escape(str(text))}", soft_wrap=True)
+    for text in document["warnings"]:
+        out.print(f"[yellow]warning[/]: {escape(text)}", soft_wrap=True)
+    for text in document["swept"]:
+        out.print(f"[yellow]left by a dead run[/]: {escape(text)}", soft_wrap=True)

@@ -1,0 +1,210 @@
+"""`twinloop record`: what a command, or something that runs already, really uses."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.markup import escape
+
+from twinloop.cli.output import Json, Overwrite, err, print_json, speaking
+from twinloop.execute.attach import attach
+from twinloop.execute.machine import Machine
+from twinloop.execute.run import Interrupted, execute
+from twinloop.platform.quantities import DURATION
+from twinloop.report import words
+from twinloop.scenario import Scenario
+from twinloop.trace import Trace
+from twinloop.trace.errors import InputError
+
+#: How the command line of `record` is read: what follows the first word of CMD is CMD's.
+SETTINGS: Final = {"allow_interspersed_args": False}
+#: What shells say of a program that could not be started, and of one that Ctrl-C ended.
+NOT_STARTED, INTERRUPTED = 127, 130
+
+
+class Power(StrEnum):
+    """Whether counters of power are read."""
+
+    auto = "auto"
+    none = "none"
+
+
+def record(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- CMD...]", help="What to run, and record.", show_default=False),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Write the trace folder here.")
+    ] = ...,  # type: ignore[assignment]
+    pid: Annotated[
+        list[int] | None,
+        typer.Option(help="Record this process, and what it starts; several are possible."),
+    ] = None,
+    cgroup: Annotated[
+        str | None,
+        typer.Option(help="Record this control group: its folder, or its place in the hierarchy."),
+    ] = None,
+    interval: Annotated[
+        str, typer.Option(help="Time between two samples, at least 50ms.", metavar="TIME")
+    ] = "1s",
+    for_: Annotated[
+        str | None,
+        typer.Option("--for", help="With --pid or --cgroup: stop after this time.", metavar="TIME"),
+    ] = None,
+    isolation: Annotated[
+        str,
+        typer.Option(
+            help="What holds the command together: none (its processes are looked for), or a "
+            "group, as in `twinloop execute`."
+        ),
+    ] = "none",
+    power: Annotated[
+        Power, typer.Option(help="Read the counters of power, where there are any.")
+    ] = Power.auto,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Record what a command uses, or what runs already.
+
+    The command is run as it stands, without a shell, and reads and prints where this command does;
+    with --json what it prints goes to stderr. Ends with the status of the command, with 128 plus
+    the signal that killed it, with 127 if it cannot be started. What runs already is recorded
+    until it ends, or until Ctrl-C; everything is saved then.
+
+    Keys of --json: `output`; `tasks` (`id`, `pid`, `status`, `exit_code`, `run_time_s`, `cpu_s`,
+    `peak_bytes`), `samples`, `recording` (passes, lateness, and what recording cost), `cleaned`.
+
+    Examples: `twinloop record -o runs/make -- make -j4`, `twinloop record -o runs/service --pid
+    4711 --for 10min`, `twinloop record -o runs/job --cgroup /system.slice/slurmstepd.scope/job_7`.
+    """
+    with speaking(json):
+        period = _duration(interval, "--interval")
+        if bool(command) + bool(pid) + (cgroup is not None) != 1:
+            raise InputError(
+                "one of a command, --pid and --cgroup is needed",
+                remedy="twinloop record -o DIR -- CMD",
+            )
+        if command:
+            if for_ is not None:
+                raise InputError("--for is for what runs already: a command ends by itself")
+            with _to_stderr(json):
+                trace, status = _run(command, output, period, isolation, power, overwrite=overwrite)
+        else:
+            what = f"control group {cgroup}" if cgroup else f"{words.count(len(pid or ()), 'tree')}"
+            err.print(escape(f"recording {what} of processes; Ctrl-C ends it, and saves it"))
+            trace = attach(
+                pid or (),
+                cgroup=cgroup,
+                folder=output,
+                period=period,
+                until=None if for_ is None else _duration(for_, "--for"),
+                power=power.value,
+                overwrite=overwrite,
+            )
+            status = 0
+        _show(trace, output)
+        if json:
+            print_json(_document(trace, output))
+    raise typer.Exit(status)
+
+
+def _run(
+    command: list[str],
+    output: Path,
+    period: float,
+    isolation: str,
+    power: Power,
+    *,
+    overwrite: bool,
+) -> tuple[Trace, int]:
+    """Run a command alone on this machine; what it did, and the status to end with."""
+    task = {
+        "id": Path(command[0]).name or command[0],
+        # These are words, not templates.
+        "command": [word.replace("{", "{{").replace("}", "}}") for word in command],
+        "folder": str(Path.cwd()),
+        "cores": Machine.here().cores,
+        "user": getpass.getuser(),
+    }
+    if "PATH" in os.environ:  # as the user has it, without the programs of Twinloop
+        task["environment"] = {"PATH": os.environ["PATH"].replace("{", "{{").replace("}", "}}")}
+    scenario = Scenario(platform=f"1x{task['cores']:g}", workload={"tasks": [task]}, policy="fcfs")
+    try:
+        trace = execute(
+            scenario,
+            output,
+            period=period,
+            isolation=isolation,
+            power=None if power is Power.auto else (),
+            overwrite=overwrite,
+            passing_through=True,
+            announce=lambda text: err.print(escape(text), soft_wrap=True),
+        )
+    except Interrupted as interrupted:
+        return interrupted.trace, INTERRUPTED
+    code = trace.tasks["exit_code"][0]
+    if code is None:
+        return trace, NOT_STARTED
+    return trace, code if code >= 0 else 128 - code
+
+
+@contextmanager
+def _to_stderr(wanted: bool) -> Iterator[None]:
+    """Let what children print to stdout go to stderr meanwhile."""
+    if not wanted:
+        yield
+        return
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _show(trace: Trace, output: Path) -> None:
+    for row in trace.tasks.iter_rows(named=True):
+        said = [row["status"] or "recorded"]
+        if row["run_time"] is not None:
+            said += [f"{row['run_time']:.3f} s"]
+        if row["cpu_time"] is not None:
+            said += [f"{row['cpu_time']:.3f} CPU s"]
+        if row["memory_used"] is not None:
+            said += [f"at most {row['memory_used'] / 2**20:.1f} MiB"]
+        err.print(escape(f"{row['id']}: {', '.join(said)}"), soft_wrap=True)
+    cost = trace.manifest.facts["recording"]["share_of_core"]
+    share = "" if cost is None else f"; recording took {cost:.2%} of a core"
+    err.print(f"{words.count(trace.usage.height, 'sample')}{share}")
+    for note in trace.manifest.cleaned:
+        err.print(escape(f"  {note}"), soft_wrap=True)
+    err.print(escape(f"wrote {output}"), soft_wrap=True)
+
+
+def _document(trace: Trace, output: Path) -> dict[str, Any]:
+    names = {"run_time": "run_time_s", "cpu_time": "cpu_s", "memory_used": "peak_bytes"}
+    kept = ("id", "pid", "status", "exit_code", *names)
+    return {
+        "output": str(output),
+        "tasks": trace.tasks.select(kept).rename(names).to_dicts(),
+        "samples": trace.usage.height,
+        "recording": trace.manifest.facts["recording"],
+        "cleaned": [note.model_dump() for note in trace.manifest.cleaned],
+    }
+
+
+def _duration(text: str, option: str) -> float:
+    try:
+        return DURATION.read(text)
+    except InputError as error:
+        raise InputError(f"{option} {error.problem}", remedy=error.remedy) from None

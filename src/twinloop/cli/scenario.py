@@ -1,0 +1,82 @@
+"""A scenario as a command is given it: a file, its parts as options, or a run to replay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from twinloop.scenario import Scenario, load, replaying
+from twinloop.trace import Trace, read
+from twinloop.trace.errors import InputError
+from twinloop.trace.folder import MANIFEST
+
+ScenarioFile = Annotated[
+    Path | None,
+    typer.Argument(help="A scenario in YAML; or give its parts as options.", show_default=False),
+]
+WorkloadOption = Annotated[
+    str | None, typer.Option(help="A log, a trace, or a folder: what is to run.")
+]
+PlatformOption = Annotated[
+    str | None,
+    typer.Option(help="NODESxCORES such as 100x1 or 2x8@2400MHz/64GiB, or a platform file."),
+]
+PolicyOption = Annotated[str | None, typer.Option(help="Who decides: fcfs, easy, first-fit...")]
+OptionOption = Annotated[
+    list[str] | None,
+    typer.Option(help="An option of the policy: --option depth=100.", metavar="NAME=VALUE"),
+]
+ReplayOption = Annotated[
+    str | None,
+    typer.Option(help="rigid: submit as recorded; sessions:SECONDS: users who wait."),
+]
+SeedOption = Annotated[int | None, typer.Option(help="Where all randomness starts.")]
+TimeScaleOption = Annotated[
+    float | None,
+    typer.Option(help="Times the times of submission: 0.1 lets tasks come ten times as fast."),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="Any other value of the scenario: --set model.kill_at_requested_time=true.",
+        metavar="PATH=VALUE",
+    ),
+]
+AllowCode = Annotated[
+    bool, typer.Option("--allow-code", help="Let a policy named module:Class be imported.")
+]
+
+
+def scenario_of(
+    path: Path | None,
+    parts: dict[str, Any],
+    options: dict[str, str],
+    changes: dict[str, str],
+) -> Scenario:
+    """The scenario of a file or of a run, or of parts alone, with these changes."""
+    given = {name: value for name, value in parts.items() if value is not None}
+    base = None if path is None else _loaded(path)
+    if options:
+        values = {name: yaml.safe_load(value) for name, value in options.items()}
+        name = given.get("policy") or (base.policy.name if base is not None else None)
+        given["policy"] = {"name": name, "options": values} if name else None
+    more = {name: yaml.safe_load(value) for name, value in changes.items()}
+    if base is not None:
+        return base.replace(**given, **more)
+    for name in ("workload", "platform", "policy"):
+        if not given.get(name):
+            raise InputError(f"a scenario file or --{name} is needed", remedy="see --help")
+    nested = {name: given.pop(name) for name in list(given) if "." in name}
+    return Scenario.from_dict(given).replace(**nested, **more)
+
+
+def _loaded(path: Path) -> Scenario:
+    """The scenario in a file; of the folder of a run, the one that replays it."""
+    if not (path / MANIFEST).is_file():
+        return load(path)
+    trace: Trace = read(path)
+    return replaying(trace, path=str(path.absolute()))

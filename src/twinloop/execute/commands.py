@@ -1,0 +1,190 @@
+"""What is run for each task: its command with the values of its columns."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import sysconfig
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+import numpy as np
+import polars as pl
+
+from twinloop.engine import Compiled
+from twinloop.platform.address import nearest
+from twinloop.trace.errors import InputError
+
+_BRACES = re.compile(r"\{\{|\}\}|\{([A-Za-z_]+)\}|[{}]")
+
+#: The columns of a task that its command may name.
+COLUMNS: Final = (
+    *("id", "name", "user", "group", "queue", "kind", "cores", "nodes", "memory", "work"),
+    *("run_time", "requested_time"),
+)
+#: What it may name beside: of the part of the task that runs on one node.
+PLACES: Final = ("part_cores", "rank", "ranks", "node", "output")
+
+_LONGEST_NAME: Final = 100
+
+
+class Launch(NamedTuple):
+    """All that is needed to start the part of a task on one node."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    folder: Path
+
+    @property
+    def program(self) -> str:
+        """The file to execute; what cannot be found stays as it is named."""
+        name = self.argv[0]
+        if "/" in name:
+            return str(self.folder / name)
+        return shutil.which(name, path=self.environment.get("PATH")) or name
+
+
+class Commands:
+    """The commands of all tasks of a scenario.
+
+    >>> from twinloop.scenario import Scenario
+    >>> ready = Compiled(Scenario(platform="1x2", policy="fcfs", workload={"tasks": [
+    ...     {"id": "a", "command": ["sleep", "{run_time}"], "run_time": 1.5}]}))
+    >>> Commands(ready, Path("out"), run="r").launch(0, rank=0, ranks=1, node="n1", cores=1).argv
+    ('sleep', '1.5')
+    """
+
+    def __init__(self, compiled: Compiled, output: Path, *, run: str) -> None:
+        self._tasks = compiled.workload.tasks.select(*COLUMNS, "command", "environment", "folder")
+        self._tasks = self._tasks.with_columns(
+            pl.coalesce("run_time", pl.Series(compiled.workload.durations()).fill_nan(None)),
+            pl.Series("requested_time", compiled.requested).fill_nan(None),
+        )
+        self._rows = self._tasks.to_dicts()
+        self._output = output
+        #: Variables that every task sees.
+        self.common = {**os.environ, "PATH": _path(), "TWINLOOP_RUN": run}
+
+    def check(self) -> None:
+        """An error if a task has no command, or one that names what it does not have."""
+        silent = self._tasks["id"].filter(self._tasks["command"].is_null())
+        if silent.len():
+            raise InputError(
+                f"{silent.len()} of {self._tasks.height} tasks have no command, such as "
+                f"{silent[0]!r}: there is nothing to run for them",
+                field="workload.command",
+                remedy='say what to run, such as [twinloop-burn, cpu, --seconds, "{run_time}"]',
+            )
+        for task in range(self._tasks.height):
+            self.launch(task, rank=0, ranks=1, node="", cores=1.0)
+
+    def programs(self) -> pl.DataFrame:
+        """The commands as they are written, the most frequent first: command, tasks."""
+        shown = [shlex.join(command) for command in self._tasks["command"].to_list()]
+        return (
+            pl.DataFrame({"command": shown}, schema={"command": pl.String})
+            .group_by("command", maintain_order=True)
+            .len("tasks")
+            .sort("tasks", descending=True, maintain_order=True)
+        )
+
+    def templates(self) -> list[list[str]]:
+        """The commands of all tasks, before values are put in."""
+        return [command for command in self._tasks["command"].to_list() if command]
+
+    def output(self, task: int) -> Path:
+        """The folder of what a task prints, and of what it may leave."""
+        return self._output / file_name(self._rows[task]["id"])
+
+    def launch(self, task: int, *, rank: int, ranks: int, node: str, cores: float) -> Launch:
+        """What is run for the part of a task on one node."""
+        row = self._rows[task]
+        values = {name: row[name] for name in COLUMNS} | {
+            "part_cores": cores,
+            "rank": rank,
+            "ranks": ranks,
+            "node": node,
+            "output": self.output(task),
+        }
+        where = f"task {row['id']!r}: command"
+        argv = tuple(filled(argument, values, where) for argument in row["command"])
+        environment = dict(self.common)
+        for variable in row["environment"] or ():
+            place = f"task {row['id']!r}: environment.{variable['name']}"
+            environment[variable["name"]] = filled(variable["value"], values, place)
+        environment |= {
+            "TWINLOOP_TASK": str(task),
+            "TWINLOOP_RANK": str(rank),
+            "TWINLOOP_RANKS": str(ranks),
+            "TWINLOOP_NODE": node,
+            "TWINLOOP_CORES": _text(cores),
+            "TWINLOOP_OUTPUT": str(self.output(task)),
+        }
+        return Launch(argv, environment, Path(row["folder"] or "").absolute())
+
+
+def filled(template: str, values: Mapping[str, Any], where: str) -> str:
+    """A text with values in place of the names in braces; two braces stand for one.
+
+    >>> filled("-n {cores} {{}}", {"cores": 2.0}, "command")
+    '-n 2 {}'
+    >>> filled("{core}", {"cores": 2.0}, "command")
+    Traceback (most recent call last):
+    twinloop.trace.errors.InputError: command: 'core' is nothing that a command can name
+    (did you mean 'cores'?)
+    """
+
+    def value(match: re.Match[str]) -> str:
+        if match[0] in ("{{", "}}"):
+            return match[0][0]
+        name = match[1]
+        if name is None:
+            raise InputError(
+                f"{template!r} has a brace that stands alone",
+                field=where,
+                remedy=f"write {match[0] * 2} for a brace",
+            )
+        if name not in values:
+            known = [*COLUMNS, *PLACES]
+            raise InputError(
+                f"{name!r} is nothing that a command can name",
+                field=where,
+                remedy=nearest(name, known),
+            )
+        if values[name] is None:
+            raise InputError(f"names {name!r}, which nobody said", field=where)
+        found = values[name]
+        return (
+            np.format_float_positional(found, trim="-") if isinstance(found, float) else str(found)
+        )
+
+    return _BRACES.sub(value, template)
+
+
+def _text(value: Any) -> str:
+    return np.format_float_positional(value, trim="-") if isinstance(value, float) else str(value)
+
+
+def file_name(task: str) -> str:
+    """A name for the files of a task: one that cannot lead out of its folder.
+
+    >>> file_name("job 7"), file_name("../../etc/passwd"), file_name("..")
+    ('job%207', '..%2F..%2Fetc%2Fpasswd', '%2E%2E')
+    """
+    name = quote(task, safe="")
+    if name.startswith(".") and not name.strip("."):
+        name = name.replace(".", "%2E")
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[:_LONGEST_NAME]}~{hashlib.sha256(task.encode()).hexdigest()[:16]}"
+    return name or "%"
+
+
+def _path() -> str:
+    """Where programs are looked for: Twinloop's own first."""
+    own = sysconfig.get_path("scripts")
+    return os.pathsep.join([own, os.environ.get("PATH", os.defpath)])

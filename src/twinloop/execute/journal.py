@@ -1,0 +1,69 @@
+"""The journal of a run: what happened, line by line, as it happens.
+
+Whoever dies in the middle of a run leaves a journal that can be read up to its last whole line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+class Journal:
+    """A file that only grows, one JSON object per line.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as there, Journal(Path(there) / "journal") as journal:
+    ...     journal.write(e="submit", t=0.5, task=3)
+    ...     list(entries(Path(there) / "journal"))
+    [{'e': 'submit', 't': 0.5, 'task': 3}]
+    """
+
+    def __init__(self, path: Path) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        self._file = os.open(path, flags, 0o644)
+        #: How many lines it has.
+        self.lines = 0
+
+    def write(self, **entry: Any) -> None:
+        """Add one entry. It is with the system when this returns, and outlives this process."""
+        line = json.dumps(entry, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+        while line:
+            line = line[os.write(self._file, line) :]
+        self.lines += 1
+
+    def close(self) -> None:
+        """No more entries."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def entries(path: Path) -> Iterator[dict[str, Any]]:
+    """The entries of a journal, up to where it breaks off.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     path = Path(there) / "journal"
+    ...     _ = path.write_text('{"e": "ask", "t": 1.0}\\n{"e": "pla')
+    ...     list(entries(path))
+    [{'e': 'ask', 't': 1.0}]
+    """
+    with path.open("rb") as lines:
+        for line in lines:
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                return
+            if not line.endswith(b"\n") or not isinstance(entry, dict):
+                return
+            yield entry

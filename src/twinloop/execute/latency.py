@@ -1,0 +1,34 @@
+"""How long the executing itself takes: from a decision to a start, from an end to a free core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+class Latencies:
+    """Times that were measured, to be summed up in a manifest.
+
+    >>> latency = Latencies()
+    >>> for seconds in (0.002, 0.004, 0.003):
+    ...     latency.add(seconds)
+    >>> latency.facts()["p50_s"], latency.facts()["count"]
+    (0.003, 3)
+    """
+
+    def __init__(self) -> None:
+        self._seconds: list[float] = []
+
+    def add(self, seconds: float) -> None:
+        """One more."""
+        self._seconds.append(seconds)
+
+    def facts(self) -> dict[str, Any]:
+        """Count, mean, median, 95th percentile and maximum; null where nothing was measured."""
+        names = ("mean_s", "p50_s", "p95_s", "max_s")
+        if not self._seconds:
+            return {"count": 0, **dict.fromkeys(names)}
+        times = np.array(self._seconds)
+        found = (times.mean(), *np.quantile(times, (0.5, 0.95)), times.max())
+        return {"count": len(times), **{n: float(v) for n, v in zip(names, found, strict=True)}}

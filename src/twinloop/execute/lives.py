@@ -1,0 +1,69 @@
+"""What has become of the tasks of a run: who is ready, who is over, who can never run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from twinloop.engine import Compiled
+
+
+class Change(NamedTuple):
+    """Something that follows from the end of a task: another one is ready, or can never run."""
+
+    task: int
+    #: None: it is ready.
+    status: str | None
+
+
+class Lives:
+    """The dependencies of tasks, as the simulator keeps them: one that fails takes its children.
+
+    >>> from twinloop.scenario import Scenario
+    >>> lives = Lives(Compiled(Scenario(platform="1x1", policy="fcfs", workload={"tasks": [
+    ...     {"id": "a", "run_time": 1}, {"id": "b", "run_time": 1, "parents": ["a"]}]})))
+    >>> [lives.submitted(task) for task in (0, 1)]
+    [True, False]
+    >>> list(lives.concluded(0, "completed")), lives.left
+    ([Change(task=1, status=None)], 1)
+    """
+
+    def __init__(self, compiled: Compiled) -> None:
+        arrays = compiled.arrays
+        bounds = arrays.parent_offsets.tolist()
+        parents = arrays.parents.tolist()
+        self._missing = [bounds[i + 1] - bounds[i] for i in range(len(arrays))]
+        self._children: list[list[int]] = [[] for _ in range(len(arrays))]
+        for child in range(len(arrays)):
+            for parent in parents[bounds[child] : bounds[child + 1]]:
+                self._children[parent].append(child)
+        self._submitted = [False] * len(arrays)
+        #: How each task ended; None: it is not over.
+        self.status: list[str | None] = [
+            "rejected" if rejected else None for rejected in compiled.rejected.tolist()
+        ]
+        #: How many are not over.
+        self.left = self.status.count(None)
+
+    def submitted(self, task: int) -> bool:
+        """A task was submitted; whether it is ready."""
+        self._submitted[task] = True
+        return self._missing[task] == 0 and self.status[task] is None
+
+    def concluded(self, task: int, status: str) -> Iterator[Change]:
+        """A task is over; what follows from that."""
+        first, ended = task, [(task, status)]
+        while ended:
+            task, status = ended.pop()
+            if self.status[task] is not None:
+                continue
+            self.status[task] = status
+            self.left -= 1
+            if task != first:
+                yield Change(task, status)
+            for child in self._children[task]:
+                self._missing[child] -= 1
+                if status != "completed":
+                    ended.append((child, "failed"))
+                elif self._missing[child] == 0 and self._submitted[child]:
+                    yield Change(child, None)

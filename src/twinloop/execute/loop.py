@@ -1,0 +1,445 @@
+"""The loop of a real run: it submits, asks the policy, starts, waits and writes all of it down."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import select
+import signal
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Final
+
+from twinloop.engine import Compiled
+from twinloop.engine.blame import blaming
+from twinloop.execute.clock import RunClock
+from twinloop.execute.interrupts import Interrupts
+from twinloop.execute.journal import Journal
+from twinloop.execute.latency import Latencies
+from twinloop.execute.lives import Lives
+from twinloop.execute.power import PowerRecorder
+from twinloop.execute.recorder import Recorder
+from twinloop.execute.starting import CannotStart, Process, Running, Starter
+from twinloop.execute.watching import Moment, Watcher
+
+#: How often whoever watches is told (s).
+_PACE: Final = 0.2
+#: A wait is never longer than this (s): the system takes no more.
+_LONGEST: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long tasks may take, and how long they have to end once they are asked to."""
+
+    #: The most that any task may take (s).
+    task: float = math.inf
+    #: From the request to end until it is killed (s).
+    grace: float = 2.0
+
+
+class Loop:
+    """One run. `run` returns when every task is over, or when the user wants no more."""
+
+    def __init__(
+        self,
+        compiled: Compiled,
+        clock: RunClock,
+        journal: Journal,
+        starter: Starter,
+        recorder: Recorder,
+        power: PowerRecorder,
+        *,
+        limits: Limits,
+        watcher: Watcher | None,
+    ) -> None:
+        self._compiled = compiled
+        self._clock = clock
+        self._journal = journal
+        self._starter = starter
+        self._recorder = recorder
+        self._power = power
+        self._limits = limits
+        self._watcher = watcher
+        self._dispatcher = compiled.dispatcher()
+        self._source = compiled.source()
+        self._lives = Lives(compiled)
+        self._names = list(compiled.names.machines)
+        self._ids = compiled.arrays.ids.to_list()
+        self._attempts: Counter[int] = Counter()
+        self._running: dict[int, Running] = {}
+        self._handles: dict[int, Process] = {}
+        self._poll = select.epoll()
+        #: Times at which tasks are asked to end, and killed: (time, task, attempt, signal).
+        self._ends: list[tuple[float, int, int, int]] = []
+        #: Times at which nodes go and come: (time, machine, state or None).
+        self._changes = self._node_changes(0.0)
+        self._closed: set[int] = set()
+        self._asked = False
+        self._ask_at = math.inf
+        self._seen_free: list[float] = []
+        self._told = -math.inf
+        self._waiting = 0
+        self._interval = compiled.scenario.model.decision_interval
+        self.dispatch = Latencies()
+        self.release = Latencies()
+        #: Whether the user ended it.
+        self.interrupted = False
+
+    # --- the loop --------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Execute everything."""
+        with Interrupts() as interrupts:
+            self._poll.register(interrupts, select.EPOLLIN)
+            try:
+                while self._lives.left and not interrupts.count:
+                    self._step()
+                    if interrupts.count or not self._lives.left:
+                        break
+                    self._wait(interrupts)
+                if interrupts.count:
+                    self.interrupted = True
+                    self._cancel(interrupts)
+            finally:
+                self._kill_all()
+                self._poll.close()
+        self._tell(force=True)
+
+    def _step(self) -> None:
+        """Everything that is due."""
+        now = self._clock.now()
+        if self._source.next_time <= now:
+            for task in self._source.due(now):
+                self._submit(task, now)
+        while self._changes and self._changes[0][0] <= now:
+            self._change_node(*heapq.heappop(self._changes)[1:])
+        self._end_late(now)
+        if self._recorder.due <= now:
+            self._recorder.sample(now)
+            self._starter.reap_orphans()
+        if self._power.due <= now:
+            self._journal.write(e="power", t=now, rows=self._power.sample(now))
+        self._ask_if_due()
+        self._starter.tidy()
+        if self._stuck():
+            self._give_up()
+        self._tell()
+
+    def _wait(self, interrupts: Interrupts) -> None:
+        """Until something ends or is due."""
+        now = self._clock.now()
+        due = min(
+            self._source.next_time,
+            self._recorder.due,
+            self._power.due,
+            self._dispatcher.wake_time,
+            self._ask_at,
+            self._changes[0][0] if self._changes else math.inf,
+            self._ends[0][0] if self._ends else math.inf,
+            now + _LONGEST,
+        )
+        for handle, _ in self._poll.poll(max(0.0, due - now)):
+            if handle != interrupts.fileno():
+                self._ended(self._handles[handle])
+
+    # --- the policy ------------------------------------------------------------------------------
+
+    def _ask_if_due(self) -> None:
+        now = self._clock.now()
+        if self._asked and self._interval > 0 and self._ask_at == math.inf:
+            self._ask_at = math.ceil(now / self._interval) * self._interval
+        asked = self._asked if self._interval <= 0 else self._ask_at <= now
+        if asked or self._dispatcher.wake_time <= now:
+            self._ask()
+
+    def _ask(self) -> None:
+        self._asked, self._ask_at = False, math.inf
+        now = self._clock.now()
+        self._journal.write(e="ask", t=now)
+        with blaming(self._compiled.policy, self._dispatcher.view):
+            decisions = self._dispatcher.decide(now)
+        for ended in self._seen_free:
+            self.release.add(now - ended)
+        self._seen_free.clear()
+        for kind, task, places in decisions:
+            if kind == "place" and task is not None:
+                self._place(task, places, now)
+            elif kind in ("preempt", "kill") and task is not None:
+                self._take_off(task, kind, now)
+            elif kind in ("open", "close"):
+                state = "set-state on" if kind == "open" else "set-state off"
+                self._journal.write(e=state, t=now, machine=places[0][0])
+            else:
+                where = places[0][0] if places else None
+                self._journal.write(e=kind, t=now, task=task, machine=where)
+
+    def _place(self, task: int, places: list[tuple[int, float]], decided: float) -> None:
+        self._journal.write(e="place", t=decided, task=task, on=places)
+        attempt = self._attempts[task]
+        try:
+            processes, entries = self._starter.start(task, attempt, places, self._names)
+        except CannotStart as error:
+            self._refuse(task, [machine for machine, _ in places], error)
+            return
+        self._attempts[task] += 1
+        self._waiting -= 1
+        running = Running(task, attempt, decided, processes)
+        self._running[task] = running
+        for process, entry in zip(processes, entries, strict=True):
+            self._journal.write(e="start", **entry)
+            self._handles[process.handle] = process
+            self._poll.register(process.handle, select.EPOLLIN)
+        start = max(process.start for process in processes)
+        self.dispatch.add(start - decided)
+        limit = self._limits.task
+        if self._compiled.scenario.model.kill_at_requested_time:
+            limit = min(limit, _known(self._compiled.requested[task]))
+        if limit < math.inf:
+            heapq.heappush(self._ends, (start + limit, task, attempt, signal.SIGTERM))
+
+    def _refuse(self, task: int, machines: list[int], error: CannotStart) -> None:
+        """A task could not be started: the policy is told, and it waits or is over."""
+        now = self._clock.now()
+        why = str(error)
+        self._journal.write(e="failed", t=now, task=task, why=why, final=not error.node_died)
+        self._dispatcher.failed(task, now, why)
+        self._asked = True
+        if not error.node_died:
+            self._dispatcher.withdraw(task, now)
+            self._waiting -= 1
+            self._over(task, "failed", now)
+            return
+        for machine in machines:
+            self._close(machine, "down", f"its groups are gone: {why}")
+
+    def _take_off(self, task: int, kind: str, now: float) -> None:
+        """The policy wants a task off its machines, or wants it never to run."""
+        self._journal.write(e=kind, t=now, task=task)
+        running = self._running.get(task)
+        reason = "preempted" if kind == "preempt" else "killed"
+        if running is not None:
+            self._stop_now(running, reason)
+        if kind == "preempt":
+            self._waiting += 1
+            return
+        if running is None:
+            self._waiting -= 1
+        self._over(task, "killed", now)
+
+    # --- tasks -----------------------------------------------------------------------------------
+
+    def _submit(self, task: int, now: float) -> None:
+        if self._lives.status[task] is not None:
+            return
+        self._journal.write(e="submit", t=now, task=task)
+        if self._lives.submitted(task):
+            self._ready(task)
+
+    def _ready(self, task: int) -> None:
+        now = self._clock.now()
+        self._journal.write(e="ready", t=now, task=task)
+        self._dispatcher.submit(task, now)
+        self._waiting += 1
+        self._asked = True
+
+    def _ended(self, process: Process) -> None:
+        """The first process of a part has ended by itself, or because it was told to."""
+        running = self._running[process.task]
+        entry = self._reap(running, process, None)
+        running.codes.append(entry["code"])
+        if not running.processes:
+            self._finished(running, entry["t"])
+
+    def _reap(self, running: Running, process: Process, reason: str | None) -> dict[str, Any]:
+        self._poll.unregister(process.handle)
+        del self._handles[process.handle]
+        running.processes.remove(process)
+        entry = self._starter.reap(process)
+        verdict = reason or running.verdict or _status([entry["code"]])
+        self._journal.write(e="end", reason=verdict, **entry)
+        return entry
+
+    def _finished(self, running: Running, ended: float) -> None:
+        """All parts of a task are over."""
+        del self._running[running.task]
+        status = running.verdict or _status(running.codes)
+        now = self._clock.now()
+        self._dispatcher.end(running.task, now)
+        self._seen_free.append(ended)
+        self._over(running.task, status, now, running.why)
+
+    def _over(self, task: int, status: str, now: float, why: str | None = None) -> None:
+        """A task is over, and with it those that can never run now."""
+        self._journal.write(e="over", t=now, task=task, status=status, why=why)
+        self._asked = True
+        for change in self._lives.concluded(task, status):
+            if change.status is None:
+                self._ready(change.task)
+            else:
+                why = "a task that it waits for did not complete"
+                self._journal.write(e="over", t=now, task=change.task, status="failed", why=why)
+                self._source.ended(change.task, now)
+        self._source.ended(task, now)
+
+    # --- ends that somebody wants ----------------------------------------------------------------
+
+    def _end_late(self, now: float) -> None:
+        """Ask tasks that have run for too long to end, and kill those that do not."""
+        while self._ends and self._ends[0][0] <= now:
+            _, task, attempt, wanted = heapq.heappop(self._ends)
+            running = self._running.get(task)
+            if running is None or running.attempt != attempt:
+                continue
+            running.verdict, running.why = "killed", "it ran for longer than it may"
+            self._signal(running, wanted)
+
+    def _signal(self, running: Running, wanted: int) -> None:
+        for process in running.processes:
+            self._starter.end(process, wanted)
+        if wanted != signal.SIGKILL:
+            killed = self._clock.now() + self._limits.grace
+            heapq.heappush(self._ends, (killed, running.task, running.attempt, signal.SIGKILL))
+
+    def _stop_now(self, running: Running, reason: str) -> None:
+        """Kill a task and wait until it is gone."""
+        for process in list(running.processes):
+            self._starter.end(process, signal.SIGKILL)
+            self._reap(running, process, reason)
+        del self._running[running.task]
+
+    def _cancel(self, interrupts: Interrupts) -> None:
+        """The user wants no more: tasks are asked to end, then killed; nothing new begins."""
+        for running in self._running.values():
+            running.verdict, running.why = "cancelled", "the run was interrupted"
+            self._signal(running, signal.SIGTERM)
+        asked = interrupts.count
+        until = self._clock.now() + self._limits.grace
+        while self._running and interrupts.count == asked and (now := self._clock.now()) < until:
+            for handle, _ in self._poll.poll(min(0.05, until - now)):
+                if handle != interrupts.fileno():
+                    process = self._handles[handle]
+                    running = self._running[process.task]
+                    self._reap(running, process, None)
+                    if not running.processes:
+                        del self._running[running.task]
+                        self._end_here(running.task)
+        for running in list(self._running.values()):
+            self._stop_now(running, "cancelled")
+            self._end_here(running.task)
+        for task, status in enumerate(self._lives.status):
+            if status is None:
+                self._end_here(task)
+
+    def _end_here(self, task: int) -> None:
+        self._lives.status[task] = "cancelled"
+        self._lives.left -= 1
+        why = "the run was interrupted"
+        now = self._clock.now()
+        self._journal.write(e="over", t=now, task=task, status="cancelled", why=why)
+
+    def _kill_all(self) -> None:
+        """Whatever happens, nothing goes on running."""
+        for running in self._running.values():
+            for process in running.processes:
+                self._starter.end(process, signal.SIGKILL)
+        for running in list(self._running.values()):
+            self._stop_now(running, "killed")
+
+    # --- nodes -----------------------------------------------------------------------------------
+
+    def _node_changes(self, after: float) -> list[tuple[float, int, str | None]]:
+        """When nodes go and come from then on, as failures and maintenance say."""
+        place = {name: number for number, name in enumerate(self._compiled.names.machines)}
+        changes: list[tuple[float, int, str | None]] = []
+        for node, start, end, state in self._compiled.downs.iter_rows():
+            changes.append((start, place[node], state))
+            if end is not None:
+                changes.append((end, place[node], None))
+        changes = [change for change in changes if change[0] >= after]
+        heapq.heapify(changes)
+        return changes
+
+    def _change_node(self, machine: int, state: str | None) -> None:
+        now = self._clock.now()
+        if state is None:
+            self._closed.discard(machine)
+            self._journal.write(e="open", t=now, machine=machine)
+            self._dispatcher.set_open(machine, True, now)
+            self._asked = True
+        else:
+            self._close(machine, state, "so the scenario says")
+        if not self._changes and self._compiled.outran(now):
+            self._changes = [change for change in self._node_changes(now) if change[0] > now]
+            heapq.heapify(self._changes)
+
+    def _close(self, machine: int, state: str, why: str) -> None:
+        """A node is there no more; what ran on it is as the scenario says of failures."""
+        if machine in self._closed:
+            return
+        now = self._clock.now()
+        self._closed.add(machine)
+        self._journal.write(e="close", t=now, machine=machine, why=why, state=state)
+        self._dispatcher.set_open(machine, False, now)
+        failures = self._compiled.scenario.failures
+        lost = failures is not None and failures.then == "lost" and state == "down"
+        for running in list(self._running.values()):
+            if all(process.machine != machine for process in running.processes):
+                continue
+            self._stop_now(running, "lost" if lost else "failed")
+            now = self._clock.now()
+            if lost:
+                self._dispatcher.end(running.task, now)
+                self._over(running.task, "lost", now, f"its node failed: {self._names[machine]}")
+                continue
+            said = f"the node {self._names[machine]} is gone"
+            self._journal.write(e="failed", t=now, task=running.task, why=said, final=False)
+            self._dispatcher.failed(running.task, now, said)
+            self._waiting += 1
+            self._asked = True
+
+    # --- when nothing can happen any more --------------------------------------------------------
+
+    def _stuck(self) -> bool:
+        """Whether tasks are left that nothing will ever start."""
+        return (
+            not self._running
+            and not self._asked
+            and not self._changes
+            and math.inf == min(self._source.next_time, self._dispatcher.wake_time, self._ask_at)
+            and bool(self._lives.left)
+        )
+
+    def _give_up(self) -> None:
+        now = self._clock.now()
+        why = "nothing was left that could start it"
+        for task, status in enumerate(self._lives.status):
+            if status is None:
+                self._over(task, "failed", now, why)
+        self._asked = False
+
+    # --- whoever watches -------------------------------------------------------------------------
+
+    def _tell(self, *, force: bool = False) -> None:
+        now = self._clock.now()
+        if self._watcher is None or (now - self._told < _PACE and not force):
+            return
+        self._told = now
+        on: dict[str, list[str]] = {name: [] for name in self._names}
+        for running in self._running.values():
+            for process in running.processes:
+                on[self._names[process.machine]].append(self._ids[running.task])
+        ended = Counter(status for status in self._lives.status if status is not None)
+        nodes = {name: tuple(tasks) for name, tasks in on.items()}
+        self._watcher(Moment(now, len(self._ids), dict(ended), self._waiting, nodes))
+
+
+def _status(codes: list[int]) -> str:
+    """What the exit codes of a task say; a negative one is a signal."""
+    if any(code < 0 for code in codes):
+        return "killed"
+    return "failed" if any(codes) else "completed"
+
+
+def _known(seconds: float) -> float:
+    return math.inf if math.isnan(seconds) else float(seconds)

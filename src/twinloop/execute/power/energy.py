@@ -1,0 +1,180 @@
+"""Energy over time, where it is known: what readings of counters and sensors amount to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+#: A sensor that is silent for longer than so many times its usual pace says nothing of that time.
+SILENCE: Final = 3.0
+#: Ends of windows that are closer together than this (s) are one.
+_TINY: Final = 1e-6
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A time throughout which the energy is known: its sum from the begin of it to each moment.
+
+    Between two moments the power is constant.
+
+    >>> Stretch(np.array([0.0, 2.0, 3.0]), np.array([0.0, 10.0, 40.0])).windows()[2].tolist()
+    [5.0, 5.0, 30.0]
+    """
+
+    t: Floats
+    joules: Floats
+
+    @property
+    def length(self) -> float:
+        """How long it is (s)."""
+        return float(self.t[-1] - self.t[0])
+
+    def within(self, start: float, end: float) -> Stretch | None:
+        """The part of it between two moments; None: there is none."""
+        begin, stop = max(self.t[0], start), min(self.t[-1], end)
+        if not stop > begin:
+            return None
+        inside = self.t[(self.t > begin) & (self.t < stop)]
+        moments = np.concatenate([[begin], inside, [stop]])
+        joules = np.interp(moments, self.t, self.joules)
+        return Stretch(moments, joules - joules[0])
+
+    def windows(self) -> tuple[Floats, Floats, Floats]:
+        """End, length and mean power of windows that are cut at every full second."""
+        first, last = self.t[0], self.t[-1]
+        seconds = np.arange(np.ceil(first + _TINY), last - _TINY + 1.0)
+        cuts = np.concatenate([[first], seconds[seconds < last - _TINY], [last]])
+        lengths = np.diff(cuts)
+        # Rounding must not make a power negative that is nothing.
+        used = np.maximum(np.diff(np.interp(cuts, self.t, self.joules)), 0.0)
+        return cuts[1:], lengths, used / lengths
+
+
+@dataclass(frozen=True)
+class Energy:
+    """The stretches in which the energy of something is known, one after the other.
+
+    >>> counted = Energy.counted(np.array([0.0, 1.0, 2.0, 3.0]), np.array([5.0, 5.0, 9.0, 15.0]))
+    >>> [(stretch.t.tolist(), stretch.joules.tolist()) for stretch in counted.stretches]
+    [([2.0, 3.0], [0.0, 6.0])]
+    """
+
+    stretches: tuple[Stretch, ...] = ()
+
+    @classmethod
+    def counted(cls, t: Floats, joules: Floats) -> Energy:
+        """What a counter says that was read at these times; NaN breaks it.
+
+        Only a reading that differs from the one before shows when the counter was updated. The
+        first reading does not, and counts only if the counter never stood still, which means that
+        it is updated more often than it is read.
+        """
+        stretches = []
+        for begin, end in _unbroken(joules, np.diff(joules) < 0):
+            times, values = _last_of_each(t[begin:end], joules[begin:end])
+            changed = np.diff(values) > 0
+            updated = np.concatenate([[changed.all()], changed])
+            if np.count_nonzero(updated) > 1:
+                times, values = times[updated], values[updated]
+                stretches.append(Stretch(times, values - values[0]))
+        return cls(tuple(stretches))
+
+    @classmethod
+    def sensed(cls, t: Floats, watts: Floats) -> Energy:
+        """What a sensor says that was read at these times; NaN breaks it.
+
+        A reading stands for the time since the one before, unless that is much longer ago than
+        usual.
+        """
+        pause = np.diff(t)
+        usual = float(np.median(pause)) if pause.size else 0.0
+        stretches = []
+        for begin, end in _unbroken(watts, pause > SILENCE * usual):
+            times, values = _last_of_each(t[begin:end], watts[begin:end])
+            if times.size > 1:
+                joules = np.concatenate([[0.0], np.cumsum(values[1:] * np.diff(times))])
+                stretches.append(Stretch(times, joules))
+        return cls(tuple(stretches))
+
+    @property
+    def length(self) -> float:
+        """For how long it is known (s)."""
+        return sum(stretch.length for stretch in self.stretches)
+
+    def within(self, start: float, end: float) -> Energy:
+        """The part of it between two moments.
+
+        >>> Energy.sensed(np.array([0.0, 4.0]), np.array([1.0, 5.0])).within(1.0, 9.0).length
+        3.0
+        """
+        parts = (stretch.within(start, end) for stretch in self.stretches)
+        return Energy(tuple(part for part in parts if part is not None))
+
+    @classmethod
+    def together(cls, parts: Sequence[Energy]) -> Energy:
+        """The sum of several, where all of them are known.
+
+        >>> one = Energy.sensed(np.array([0.0, 4.0]), np.array([1.0, 5.0]))
+        >>> two = Energy.sensed(np.array([3.0, 7.0]), np.array([1.0, 2.0]))
+        >>> [stretch.joules.tolist() for stretch in Energy.together([one, two]).stretches]
+        [[0.0, 7.0]]
+        """
+        return reduce(_sum, parts) if parts else cls()
+
+
+def known_length(parts: Sequence[Energy]) -> float:
+    """For how long any of them is known (s).
+
+    >>> one = Energy.sensed(np.array([0.0, 4.0]), np.array([1.0, 5.0]))
+    >>> two = Energy.sensed(np.array([3.0, 7.0]), np.array([1.0, 2.0]))
+    >>> known_length([one, two])
+    7.0
+    """
+    total, until = 0.0, -np.inf
+    ends = sorted((s.t[0], s.t[-1]) for part in parts for s in part.stretches)
+    for start, end in ends:
+        total += max(end - max(start, until), 0.0)
+        until = max(until, end)
+    return float(total)
+
+
+def _sum(one: Energy, other: Energy) -> Energy:
+    stretches = []
+    left, right = list(one.stretches), list(other.stretches)
+    i = j = 0
+    while i < len(left) and j < len(right):
+        a, b = left[i], right[j]
+        begin, end = max(a.t[0], b.t[0]), min(a.t[-1], b.t[-1])
+        if end > begin:
+            moments = np.union1d(a.t, b.t)
+            inside = moments[(moments > begin) & (moments < end)]
+            t = np.concatenate([[begin], inside, [end]])
+            joules = np.interp(t, a.t, a.joules) + np.interp(t, b.t, b.joules)
+            stretches.append(Stretch(t, joules - joules[0]))
+        if a.t[-1] <= b.t[-1]:
+            i += 1
+        else:
+            j += 1
+    return Energy(tuple(stretches))
+
+
+def _unbroken(values: Floats, break_before_next: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """The ranges of rows with values throughout and no break between two of them."""
+    known = ~np.isnan(values)
+    linked = known[1:] & known[:-1] & ~break_before_next
+    starts = np.flatnonzero(known & ~np.concatenate([[False], linked]))
+    ends = np.flatnonzero(known & ~np.concatenate([linked, [False]])) + 1
+    return list(zip(starts.tolist(), ends.tolist(), strict=True))
+
+
+def _last_of_each(t: Floats, values: Floats) -> tuple[Floats, Floats]:
+    """Of readings at one time, the last."""
+    keep = np.concatenate([np.diff(t) > 0, [True]])
+    return t[keep], values[keep]

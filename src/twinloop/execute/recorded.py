@@ -1,0 +1,270 @@
+"""The Trace of a run, out of what was planned and its journal; whole, or as far as it got."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from twinloop.execute.folder import RECORDING
+from twinloop.execute.journal import entries
+from twinloop.execute.power import Readings
+from twinloop.execute.power.reconstruct import rebuilt
+from twinloop.trace import Cleaning, Trace
+from twinloop.trace.tables import COUNTED
+from twinloop.workload.notes import note
+
+Entries = Sequence[dict[str, Any]]
+
+#: What the policy was told and what it decided, as the table of decisions calls it.
+SAID: Final = (
+    *("ready", "over", "failed", "open", "close", "ask"),
+    *("place", "preempt", "kill", "set-state on", "set-state off", "reserve"),
+)
+
+_PART: Final = ("task", "attempt", "machine")
+
+
+def unfinished(path: Path) -> Trace:
+    """The Trace of a run that was cut short, as far as its journal goes."""
+    recording = path / RECORDING
+    plan = Trace.load(recording / "plan")
+    return as_trace(plan, entries(recording / "journal.jsonl"))
+
+
+def as_trace(plan: Trace, journal: Iterable[dict[str, Any]]) -> Trace:
+    """The Trace of a run of this plan.
+
+    A journal that does not say how the run finished is of one that was cut short: what ran then
+    is `lost`, what waited `cancelled`.
+    """
+    log = list(journal)
+    found: dict[str, Entries] = defaultdict(list)
+    for entry in log:
+        found.setdefault(entry["e"], []).append(entry)  # type: ignore[attr-defined]
+    finish = found["finish"][-1] if found["finish"] else None
+    last = max((entry["t"] for entry in log), default=0.0)
+    parts = _parts(plan, found["start"], found["end"], last, cut=finish is None)
+    tasks = _tasks(plan, found, parts, cut=finish is None)
+    power, notes = rebuilt(
+        Readings.recorded((entry["t"], entry["rows"]) for entry in found["power"])
+    )
+    facts = dict(plan.manifest.facts)
+    facts["run"] = facts.get("run", {}) | {"events": len(log), "wall_s": last}
+    facts |= finish["facts"] if finish is not None else {}
+    facts["run"] = facts["run"] | {"complete": finish is not None}
+    epoch = found["begin"][0]["epoch_ms"] if found["begin"] else None
+    return plan.replace(
+        tasks=tasks,
+        placements=_placements(plan, parts),
+        usage=_usage(plan, found["use"], parts),
+        decisions=_decisions(plan, log),
+        node_states=_states(plan, found),
+        power=power,
+    ).noting(cleaned=(*notes, *_notes(plan, found, tasks)), facts=facts, epoch_ms=epoch)
+
+
+def _parts(plan: Trace, starts: Entries, ends: Entries, last: float, *, cut: bool) -> pl.DataFrame:
+    """A row for each time that a part of a task ran, with what was measured of it."""
+    began = pl.DataFrame(
+        [[e[name] for name in (*_PART, "cores", "pid", "t")] for e in starts],
+        schema=dict.fromkeys(_PART, pl.Int64)
+        | {"cores": pl.Float64, "pid": pl.Int64, "start": pl.Float64},
+        orient="row",
+    )
+    over = pl.DataFrame(
+        [
+            [
+                *(e[name] for name in _PART),
+                *(e["t"], e["code"], e["reason"], e["cpu"], e["peak"], *e["switches"]),
+                *(*e["faults"], *(e["counters"].get(name) for name in tuple(COUNTED)[4:])),
+            ]
+            for e in ends
+        ],
+        schema=dict.fromkeys(_PART, pl.Int64)
+        | {"end": pl.Float64, "code": pl.Int64, "reason": pl.String}
+        | {"cpu": pl.Float64, "peak": pl.Float64}
+        | dict.fromkeys(COUNTED, pl.Int64),
+        orient="row",
+    )
+    parts = began.join(over, on=_PART, how="left", maintain_order="left")
+    if cut:
+        # Nobody saw the end of these: they were there when the record breaks off.
+        gone = pl.col("end").is_null()
+        parts = parts.with_columns(
+            reason=pl.when(gone).then(pl.lit("lost")).otherwise("reason"),
+            end=pl.col("end").fill_null(last),
+        )
+    names = plan.nodes["node"]
+    return parts.sort(_PART).with_columns(
+        pl.Series("id", plan.tasks["id"].gather(parts.sort(_PART)["task"])),
+        pl.Series("node", names.gather(parts.sort(_PART)["machine"])),
+    )
+
+
+def _placements(plan: Trace, parts: pl.DataFrame) -> pl.DataFrame:
+    asked = plan.tasks.select("requested_cores", "requested_memory")[parts["task"]]
+    share = parts["cores"] / asked["requested_cores"]
+    return parts.select(
+        pl.col("id").alias("task"),
+        "attempt",
+        pl.col("node").alias("machine"),
+        "cores",
+        (asked["requested_memory"] * share).alias("memory"),
+        *("start", "end", "reason"),
+    )
+
+
+def _tasks(
+    plan: Trace, found: dict[str, Entries], parts: pl.DataFrame, *, cut: bool
+) -> pl.DataFrame:
+    last = parts.filter(pl.col("attempt") == pl.col("attempt").max().over("task"))
+    ran = (
+        last.group_by("task", maintain_order=True)
+        .agg(
+            (pl.max("end") - pl.min("start")).alias("run_time"),
+            pl.sum("peak").alias("memory_used"),
+            # The code that says most: of a part that failed, if one did.
+            pl.col("code").sort_by(pl.col("code") != 0, descending=True).first().alias("exit_code"),
+            pl.first("pid"),
+        )
+        .join(_counts(parts), on="task", how="left", maintain_order="left")
+    )
+    status = {e["task"]: e["status"] for e in found["over"]}
+    if cut:
+        lost = set(parts.filter(pl.col("reason") == "lost")["task"])
+        for task in range(plan.tasks.height):
+            planned = plan.tasks["status"][task]
+            status.setdefault(task, planned or ("lost" if task in lost else "cancelled"))
+    rows = pl.int_range(pl.len(), dtype=pl.Int64).alias("task")
+    events = {
+        name: _at(found[entry], plan.tasks.height)
+        for name, entry in (("submit", "submit"), ("ready", "ready"))
+    }
+    new = ("run_time", "memory_used", "exit_code", "pid", "cpu_time", *COUNTED)
+    return (
+        plan.tasks.drop(new)
+        .with_columns(
+            rows,
+            pl.Series("submit", events["submit"]),
+            pl.Series("ready", events["ready"]),
+            pl.coalesce(
+                pl.Series([status.get(t) for t in range(plan.tasks.height)], dtype=pl.String),
+                "status",
+            ).alias("status"),
+        )
+        .join(ran, on="task", how="left", maintain_order="left")
+        .drop("task")
+    )
+
+
+def _counts(parts: pl.DataFrame) -> pl.DataFrame:
+    """What tasks used and what was counted of them, over all their parts and attempts."""
+
+    def total(name: str) -> pl.Expr:
+        return pl.when(pl.col(name).is_not_null().any()).then(pl.sum(name)).alias(name)
+
+    return parts.group_by("task").agg(
+        total("cpu").alias("cpu_time"), *(total(name) for name in COUNTED)
+    )
+
+
+def _at(events: Entries, count: int) -> pl.Series:
+    """The time of the first such event of each task."""
+    times = np.full(count, np.nan)
+    for event in reversed(events):
+        times[event["task"]] = event["t"]
+    return pl.Series(times).fill_nan(None)
+
+
+def _usage(plan: Trace, passes: Entries, parts: pl.DataFrame) -> pl.DataFrame:
+    """What was used between two samples, the last one being of the end."""
+    schema = dict.fromkeys(_PART, pl.Int64) | {"cpu": pl.Float64, "rss": pl.Float64}
+    rows = [(entry["t"], *row) for entry in passes for row in entry["rows"]]
+    samples = pl.DataFrame(rows, schema={"t": pl.Float64, **schema}, orient="row")
+    known = samples.join(parts.select(*_PART, "start", "end", "cpu", "pid"), on=_PART, suffix="_")
+    known = known.filter(
+        (pl.col("t") > pl.col("start")) & (pl.col("t") < pl.col("end").fill_null(np.inf))
+    ).select(*_PART, "t", pl.min_horizontal("cpu", "cpu_").alias("cpu"), "rss", "start", "pid")
+    closing = parts.filter(pl.col("cpu").is_not_null()).select(
+        *_PART, t="end", cpu="cpu", rss=pl.lit(None, dtype=pl.Float64), start="start", pid="pid"
+    )
+    both = pl.concat([known, closing]).sort(*_PART, "t", maintain_order=True)
+    whose = pl.struct(_PART)
+    used = both.with_columns(
+        dt=pl.col("t") - pl.col("t").shift(1).over(whose).fill_null(pl.col("start")),
+        cpu=pl.col("cpu") - pl.col("cpu").shift(1).over(whose).fill_null(0.0),
+        rss=pl.col("rss").forward_fill().over(whose).fill_null(0.0),
+    )
+    return used.select(
+        pl.Series("task", plan.tasks["id"].gather(used["task"])),
+        pl.Series("machine", plan.nodes["node"].gather(used["machine"])),
+        *("pid", "t", "dt", "cpu", "rss"),
+    )
+
+
+def _decisions(plan: Trace, log: Entries) -> pl.DataFrame:
+    tasks, nodes = plan.tasks["id"].to_list(), plan.nodes["node"].to_list()
+    policy = plan.manifest.facts.get("run", {}).get("policy")
+    rows = []
+    for entry in log:
+        if entry["e"] not in SAID:
+            continue
+        subject = None if entry.get("task") is None else tasks[entry["task"]]
+        targets = entry.get("on") or [[entry.get("machine"), None]]
+        for machine, _ in targets:
+            target = None if machine is None else nodes[machine]
+            rows.append((entry["t"], policy, entry["e"], subject, target))
+    names = ("t", "policy", "kind", "subject", "target")
+    schema = dict.fromkeys(names, pl.String) | {"t": pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _states(plan: Trace, found: dict[str, Entries]) -> pl.DataFrame:
+    """When nodes were not there."""
+    nodes = plan.nodes["node"].to_list()
+    rows: list[list[Any]] = []
+    left: dict[int, list[Any]] = {}
+    changes = sorted((*found["close"], *found["open"]), key=lambda entry: float(entry["t"]))
+    for entry in changes:
+        machine = entry["machine"]
+        if entry["e"] == "close" and machine not in left:
+            left[machine] = [nodes[machine], entry["t"], None, entry.get("state", "down")]
+            rows.append(left[machine])
+        elif entry["e"] == "open" and machine in left:
+            left.pop(machine)[2] = entry["t"]
+    schema = {"node": pl.String, "start": pl.Float64, "end": pl.Float64, "state": pl.String}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _notes(plan: Trace, found: dict[str, Entries], tasks: pl.DataFrame) -> tuple[Cleaning, ...]:
+    ids = plan.tasks["id"]
+    never = {e["task"]: e["why"] for e in found["failed"] if e.get("final")}
+    reasons = defaultdict(list)
+    for task, why in never.items():
+        reasons[why].append(ids[task])
+    left = [ids[e["task"]] for e in found["end"] if e["left"]]
+    lost = tasks["id"].filter(tasks["status"] == "lost")
+    cancelled = tasks["id"].filter(tasks["status"] == "cancelled")
+    counted = [
+        *(
+            note("noticed", f"tasks that could not be started: {why}", pl.Series(names))
+            for why, names in reasons.items()
+        ),
+        note(
+            "noticed",
+            "tasks that left processes behind when they ended: these were ended too",
+            pl.Series(left, dtype=pl.String),
+        ),
+        note("noticed", "tasks that ran when the record breaks off or their node died", lost),
+        note("noticed", "tasks that the end of the run came before", cancelled),
+        *(
+            note("noticed", e["text"], count=e.get("count", 1))
+            for e in found["note"]
+        ),
+    ]  # fmt: skip
+    return tuple(each for each in counted if each.count)

@@ -1,0 +1,300 @@
+"""Run a scenario for real."""
+
+from __future__ import annotations
+
+import os
+import platform as system
+import shlex
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from twinloop._core import subreaper
+from twinloop.engine import Compiled
+from twinloop.execute import burn
+from twinloop.execute.clock import RunClock
+from twinloop.execute.commands import Commands
+from twinloop.execute.expected import expected
+from twinloop.execute.folder import OUTPUT, RunFolder, check, unwritable
+from twinloop.execute.journal import entries
+from twinloop.execute.loop import Limits, Loop
+from twinloop.execute.machine import Machine
+from twinloop.execute.nodes import Guard, LocalNodes, NodeSpec, run_name, sweep
+from twinloop.execute.power import Meter, PowerRecorder, find_meters
+from twinloop.execute.processes import Trees
+from twinloop.execute.recorded import as_trace
+from twinloop.execute.recorder import Recorder, checked_period
+from twinloop.execute.starting import Starter
+from twinloop.execute.watching import Watcher
+from twinloop.scenario import Scenario
+from twinloop.trace import Manifest, Trace
+from twinloop.trace.errors import InputError, TwinloopError
+
+
+class Interrupted(KeyboardInterrupt):
+    """The user ended a run; `trace` is what it did until then.
+
+    >>> Interrupted(Trace()).trace
+    <Trace of 0 tasks>
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__()
+        #: What the run did.
+        self.trace = trace
+
+
+def execute(
+    scenario: Scenario,
+    folder: str | Path | None = None,
+    *,
+    period: float = 1.0,
+    isolation: str = "auto",
+    task_limit: float | None = None,
+    grace: float = 2.0,
+    power: Iterable[Meter] | None = None,
+    overwrite: bool = False,
+    allow_code: bool = False,
+    passing_through: bool = False,
+    announce: Callable[[str], None] | None = None,
+    watcher: Watcher | None = None,
+) -> Trace:
+    """Run a scenario for real, on nodes laid onto this machine, and return what happened.
+
+    The commands of its tasks are run as this user, without a shell; the policy and the source that
+    would decide and submit in the simulator do so here.
+
+    Args:
+        scenario: What to run.
+        folder: Where to keep the run: the trace, and what tasks printed. Without one, the trace
+            alone is returned, and the rest is gone.
+        period: Time between two samples of what tasks use (s).
+        isolation: What keeps tasks to their nodes: `auto` (the best that this machine gives),
+            `cgroup2`, `cgroup1`, `affinity` or `none`.
+        task_limit: The most that any task may take (s); it is ended then, with its children.
+        grace: Time from the request to end until a task is killed (s).
+        power: Counters of power to read; by default those that this machine has.
+        overwrite: Whether a run that is in the folder may be replaced.
+        allow_code: Whether a policy named as `module:Class` may be imported and run.
+        passing_through: Whether tasks print to where this process does, and nothing is kept.
+        announce: Called with each thing that is worth saying, what will be run first of all.
+        watcher: Called from time to time with what the run looks like.
+
+    Raises:
+        Interrupted: The user ended the run; everything that it did is kept.
+
+    >>> from twinloop.scenario import Scenario
+    >>> scenario = Scenario(platform="1x1", policy="fcfs", workload={"tasks": [
+    ...     {"id": "hello", "command": ["true"], "run_time": 0.01}]})
+    >>> trace = execute(scenario)
+    >>> trace.tasks["status"].to_list(), trace.manifest.kind
+    (['completed'], 'recorded')
+    """
+    if not isinstance(scenario, Scenario):
+        kind = type(scenario).__name__
+        raise TwinloopError(f"execute wants a Scenario, not a {kind}: twinloop.load(...) reads one")
+    say = announce or (lambda text: None)
+    limits = _limits(task_limit, grace)
+    checked_period(period)
+    if folder is not None:
+        check(Path(folder), overwrite=overwrite)
+    machine = Machine.here()
+    given, assumed = expected(scenario.workload.resolve(scenario.seed))
+    compiled = Compiled(scenario, allow_code=allow_code, given=given)
+    with ExitStack() as stack:
+        where = Path(folder or stack.enter_context(tempfile.TemporaryDirectory())).absolute()
+        where = where if folder is not None else where / "run"
+        run = run_name()
+        commands = Commands(compiled, where / OUTPUT, run=run)
+        commands.check()
+        _announce(say, scenario, commands)
+        for left in sweep():
+            say(f"removed what a killed run left: {left}")
+        nodes = stack.enter_context(
+            LocalNodes.lay(_specs(compiled), run=run, isolation=isolation, machine=machine)
+        )
+        guard = Guard.start(run, nodes.groups)
+        stack.callback(guard.dismiss)
+        stack.callback(nodes.close)
+        for text in nodes.warnings:
+            say(f"weaker than asked for: {text}")
+        _prepare(scenario, commands, say)
+        rates = burn.environment_for(commands.templates())
+        commands.common |= rates
+        if nodes.isolation in ("affinity", "none"):
+            stack.callback(subreaper, subreaper(True))
+        facts = {
+            "mode": "real",
+            "time_scale": scenario.time_scale,
+            "machine": _machine(machine),
+            "nodes": nodes.facts(),
+            "burn": rates or None,
+            "run": {
+                "policy": compiled.policy.name,
+                "cores": compiled.machines.platform.total_cores,
+                "machines": compiled.machines.nodes.height,
+                "skipped": _skipped(compiled),
+            },
+        }
+        plan = _plan(compiled, machine, facts, period).noting(cleaned=[assumed])
+        kept = RunFolder.create(where, plan, overwrite=overwrite)
+        meters = PowerRecorder(find_meters() if power is None else list(power), period=period)
+        try:
+            loop, more = _run(
+                compiled, kept, nodes, commands, meters,
+                period=period, limits=limits, passing_through=passing_through, watcher=watcher,
+            )  # fmt: skip
+            more["run"] = facts["run"] | more["run"]
+            kept.journal.write(e="finish", t=more["run"]["wall_s"], facts=more)
+            trace = as_trace(plan, entries(where / "recording" / "journal.jsonl"))
+            kept.finish(trace)
+        except OSError as error:
+            raise unwritable(where, error) from error
+    if loop.interrupted:
+        raise Interrupted(trace)
+    return trace
+
+
+def _run(
+    compiled: Compiled,
+    kept: RunFolder,
+    nodes: LocalNodes,
+    commands: Commands,
+    meters: PowerRecorder,
+    *,
+    period: float,
+    limits: Limits,
+    passing_through: bool,
+    watcher: Watcher | None,
+) -> tuple[Loop, dict[str, Any]]:
+    """Run everything; the facts of the run."""
+    clock = RunClock()
+    kept.journal.write(e="begin", t=0.0, epoch_ms=clock.epoch_ms)
+    trees: Trees[tuple[int, int, int]] = Trees(nodes.run)
+    recorder = Recorder(clock, kept.journal, period=period, trees=trees)
+    starter = Starter(clock, nodes, commands, recorder, trees, passing_through=passing_through)
+    loop = Loop(
+        compiled, clock, kept.journal, starter, recorder, meters, limits=limits, watcher=watcher
+    )
+    before = time.process_time()
+    try:
+        loop.run()
+    finally:
+        starter.close()
+    wall = clock.now()
+    spent = time.process_time() - before
+    return loop, {
+        "latency": {"dispatch": loop.dispatch.facts(), "release": loop.release.facts()},
+        "recording": {
+            **recorder.facts(),
+            "clamped_starts": starter.clamped,
+            "executor_cpu_s": spent,
+            "executor_share_of_core": spent / wall if wall > 0 else None,
+        },
+        "power": meters.facts(),
+        "run": {"wall_s": wall, "interrupted": loop.interrupted},
+    }
+
+
+def _limits(task_limit: float | None, grace: float) -> Limits:
+    for field, value in (("task_limit", task_limit), ("grace", grace)):
+        if value is not None and not 0 <= value < float("inf"):
+            raise InputError(f"must be a time, not {value}", field=field)
+    return Limits(grace=grace) if task_limit is None else Limits(task_limit, grace)
+
+
+def _specs(compiled: Compiled) -> list[NodeSpec]:
+    nodes = compiled.machines.nodes
+    return [NodeSpec(*row) for row in nodes.select("node", "cores", "memory").iter_rows()]
+
+
+def _skipped(compiled: Compiled) -> int:
+    if compiled.trace is None:
+        return 0
+    return compiled.trace.tasks.height - len(compiled.arrays)
+
+
+def _announce(say: Callable[[str], None], scenario: Scenario, commands: Commands) -> None:
+    """Say what will be run, before anything is."""
+    for step in scenario.workload.prepare:
+        say(f"first: {shlex.join(step.command)}")
+    programs = commands.programs()
+    for command, tasks in programs.head(5).iter_rows():
+        say(f"will run {tasks} x {_short(command)}")
+    if programs.height > 5:
+        say(f"and {programs.height - 5} other commands")
+
+
+def _short(command: str) -> str:
+    """A command on one line."""
+    line = command.replace("\n", "\\n")
+    return line if len(line) <= 200 else f"{line[:200]}..."
+
+
+def _prepare(scenario: Scenario, commands: Commands, say: Callable[[str], None]) -> None:
+    """Run what makes the things that tasks need."""
+    folder = scenario.workload.folder or "."
+    for place, step in enumerate(scenario.workload.prepare):
+        if step.creates is not None and Path(step.creates).exists():
+            say(f"is there already: {step.creates}")
+            continue
+        field = f"workload.prepare[{place}]"
+        try:
+            done = subprocess.run(
+                step.command, cwd=folder, env=commands.common, stdin=subprocess.DEVNULL, check=False
+            )
+        except OSError as error:
+            raise InputError(f"cannot be run: {error}", field=field) from None
+        if done.returncode:
+            command = shlex.join(step.command)
+            raise InputError(f"ended with status {done.returncode}: {command}", field=field)
+        if step.creates is not None and not Path(step.creates).exists():
+            raise InputError(f"did not make {step.creates}", field=f"{field}.creates")
+
+
+def _machine(machine: Machine) -> dict[str, Any]:
+    return {
+        "cpus": list(machine.cpus),
+        "model": machine.model,
+        "mhz": machine.mhz,
+        "memory": machine.memory,
+        "kernel": system.release(),
+        "user": os.getuid(),
+    }
+
+
+def _plan(compiled: Compiled, machine: Machine, facts: dict[str, Any], period: float) -> Trace:
+    """What is to run, as a Trace in which nothing has happened yet."""
+    original = compiled.trace if compiled.trace is not None else compiled.workload.to_trace()
+    tasks = compiled.workload.to_trace().tasks
+    arrays = compiled.arrays
+    rejected = np.array(compiled.rejected, dtype=bool)
+    tasks = tasks.with_columns(
+        pl.Series("submit_recorded", arrays.submit),
+        pl.lit(None, dtype=pl.Float64).alias("submit"),
+        pl.Series("requested_cores", arrays.cores),
+        pl.Series("requested_time", compiled.requested).fill_nan(None),
+        pl.when(pl.Series(rejected)).then(pl.lit("rejected")).alias("status"),
+        pl.Series("deadline", arrays.deadline).replace(np.inf, None),
+    )
+    return Trace(
+        manifest=Manifest(
+            kind="recorded",
+            scenario=compiled.scenario.to_manifest(),
+            seed=compiled.scenario.seed,
+            sampling_period=period,
+            cleaned=(*original.manifest.cleaned, *compiled.cleaned),
+            facts=facts,
+        ),
+        tasks=tasks,
+        nodes=compiled.machines.nodes.with_columns(pl.col("mhz").fill_null(machine.mhz)),
+        files=original.files,
+        task_files=original.task_files,
+    )

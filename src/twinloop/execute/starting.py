@@ -1,0 +1,247 @@
+"""Starting the parts of tasks, and ending them for good."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from twinloop._core import spawn
+from twinloop.execute.clock import RunClock
+from twinloop.execute.commands import Commands, Launch
+from twinloop.execute.nodes import LocalNodes, Part
+from twinloop.execute.processes import Trees, start_ticks
+from twinloop.execute.recorder import Recorder
+
+#: How long a process that was killed is waited for (s); the kernel may be busy with its memory.
+_PATIENCE: Final = 10.0
+
+
+@dataclass(slots=True)
+class Process:
+    """The part of a task on one node, while it runs."""
+
+    task: int
+    attempt: int
+    machine: int
+    cores: float
+    pid: int
+    #: A file that can be read from when the process has ended.
+    handle: int
+    part: Part
+    start: float
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """Which execution it is."""
+        return self.task, self.attempt, self.machine
+
+
+@dataclass(slots=True)
+class Running:
+    """A task that has its machines."""
+
+    task: int
+    attempt: int
+    decided: float
+    processes: list[Process] = field(default_factory=list)
+    #: Exit codes of the parts that ended by themselves.
+    codes: list[int] = field(default_factory=list)
+    #: What becomes of it, where that is known before it ends; None: its exit codes say.
+    verdict: str | None = None
+    why: str | None = None
+
+
+class CannotStart(Exception):
+    """A part of a task could not be started.
+
+    >>> CannotStart("no such program", node_died=False).node_died
+    False
+    """
+
+    def __init__(self, why: str, *, node_died: bool) -> None:
+        super().__init__(why)
+        #: Whether that is so because the node is gone.
+        self.node_died = node_died
+
+
+class Starter:
+    """Starts processes on nodes and waits for them; keeps what they print."""
+
+    def __init__(
+        self,
+        clock: RunClock,
+        nodes: LocalNodes,
+        commands: Commands,
+        recorder: Recorder,
+        trees: Trees[tuple[int, int, int]],
+        *,
+        passing_through: bool,
+    ) -> None:
+        self._clock = clock
+        self._nodes = nodes
+        self._commands = commands
+        self._recorder = recorder
+        self._trees = trees
+        self._passing_through = passing_through
+        self._nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._mains: set[int] = set()
+        #: Parts whose groups are to be removed when there is time.
+        self._closing: list[Part] = []
+        #: How often the kernel's start time lay outside of what is possible.
+        self.clamped = 0
+
+    def start(
+        self, task: int, attempt: int, places: list[tuple[int, float]], names: list[str]
+    ) -> tuple[list[Process], list[dict[str, Any]]]:
+        """Start all parts of a task; what the journal is to say of each."""
+        started: list[Process] = []
+        entries = []
+        try:
+            for rank, (machine, cores) in enumerate(places):
+                launch = self._commands.launch(
+                    task, rank=rank, ranks=len(places), node=names[machine], cores=cores
+                )
+                process, entry = self._start(task, attempt, rank, machine, cores, launch)
+                started.append(process)
+                entries.append(entry)
+        except BaseException:
+            for process in started:
+                self.end(process, signal.SIGKILL)
+                self.reap(process)
+            raise
+        return started, entries
+
+    def _start(
+        self, task: int, attempt: int, rank: int, machine: int, cores: float, launch: Launch
+    ) -> tuple[Process, dict[str, Any]]:
+        try:
+            part = self._nodes.part(machine, f"{task}-{attempt}", cores, None)
+        except OSError as error:
+            raise CannotStart(str(error.strerror), node_died=not self._alive(machine)) from None
+        files = self._files(task, attempt, rank)
+        called = self._clock.now()
+        try:
+            pid, handle = spawn(
+                launch.program,
+                list(launch.argv),
+                [f"{name}={value}" for name, value in launch.environment.items()],
+                str(launch.folder),
+                stdin=files[0],
+                stdout=files[1],
+                stderr=files[2],
+                join=list(part.join),
+                cpus=list(part.cpus),
+            )
+        except OSError as error:
+            part.close()
+            why = f"{error.filename}: {error.strerror}"
+            raise CannotStart(why, node_died=not self._alive(machine)) from None
+        finally:
+            if not self._passing_through:
+                for file in files[1:]:
+                    os.close(file)
+        seen = self._clock.now()
+        self._mains.add(pid)
+        start, clamped = self._clock.started(start_ticks(pid), called, seen)
+        self.clamped += clamped
+        process = Process(task, attempt, machine, cores, pid, handle, part, start)
+        self._recorder.follow(process.key, part, pid)
+        entry = {"t": start, "task": task, "attempt": attempt, "machine": machine, "cores": cores}
+        return process, entry | {"pid": pid, "called": called, "seen": seen, "clamped": clamped}
+
+    def _alive(self, machine: int) -> bool:
+        return self._nodes.alive(machine)
+
+    def _files(self, task: int, attempt: int, rank: int) -> tuple[int, int, int]:
+        if self._passing_through:
+            return 0, 1, 2
+        folder = self._commands.output(task)
+        folder.mkdir(exist_ok=True)
+        again = f".{attempt}" if attempt else ""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        out = os.open(folder / f"{rank}{again}.out", flags, 0o644)
+        try:
+            return self._nothing, out, os.open(folder / f"{rank}{again}.err", flags, 0o644)
+        except OSError:
+            os.close(out)
+            raise
+
+    def end(self, process: Process, signal_: int) -> None:
+        """Send a signal to all processes of a part."""
+        if process.part.accounts:
+            process.part.kill(signal_)
+        else:
+            self._trees.kill(process.key, signal_)
+
+    def reap(self, process: Process) -> dict[str, Any]:
+        """Wait for a part that has ended or was killed; what the journal is to say of it.
+
+        Whatever it left behind is ended with it.
+        """
+        _, status, account = os.wait4(process.pid, 0)
+        now = self._clock.now()
+        self._mains.discard(process.pid)
+        os.close(process.handle)
+        left = self._end_rest(process)
+        closing = self._recorder.close(process.key, account, now)
+        self._closing.append(process.part)
+        task, attempt, machine = process.key
+        return {
+            "t": now,
+            "task": task,
+            "attempt": attempt,
+            "machine": machine,
+            "pid": process.pid,
+            "code": os.waitstatus_to_exitcode(status),
+            "left": left,
+            **closing,
+        }
+
+    def _end_rest(self, process: Process) -> int:
+        """End what outlived the first process of a part; how many there were."""
+        if not self._rest(process):
+            return 0
+        found: set[int] = set()
+        until = time.monotonic() + _PATIENCE
+        while (rest := self._rest(process)) and time.monotonic() < until:
+            found.update(rest)
+            self.end(process, signal.SIGKILL)
+            self.reap_orphans(found)
+            time.sleep(0.001)
+        return len(found)
+
+    def _rest(self, process: Process) -> list[int]:
+        return process.part.pids() if process.part.accounts else self._trees.pids(process.key)
+
+    def reap_orphans(self, pids: set[int] | None = None) -> None:
+        """Wait for orphans that have become children of this process: for no one else's."""
+        if pids is None:
+            pids = set()
+            with suppress(ChildProcessError):
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                pid = None if found is None else found.si_pid
+                if (
+                    pid is not None
+                    and pid not in self._mains
+                    and self._trees.owner(pid) is not None
+                ):
+                    pids = {pid}
+        for pid in pids:
+            with suppress(ChildProcessError):
+                done, _, account = os.wait4(pid, os.WNOHANG)
+                if done:
+                    self._recorder.reaped(pid, account)
+
+    def tidy(self) -> None:
+        """Remove the groups of parts that are over."""
+        while self._closing:
+            self._closing.pop().close()
+
+    def close(self) -> None:
+        """Give back what is still held."""
+        self.tidy()
+        os.close(self._nothing)

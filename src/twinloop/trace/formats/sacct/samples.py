@@ -1,0 +1,256 @@
+"""Samples of running jobs: what `sstat --parsable2` printed, again and again, with a time before.
+
+A line per job step that was running: when it was asked, the step, the mean CPU time and resident
+memory of the step's tasks, and how many tasks it has. The CPU time is that since the step began, so
+what was used between two samples is their difference; the steps of a job are added up. Source of
+the meanings: the manual page of sstat, slurm.schedmd.com/sstat.html.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from twinloop.trace.errors import FormatError, InputError
+from twinloop.trace.formats.clock import unix_us
+from twinloop.trace.formats.sacct import values
+from twinloop.trace.formats.tally import Tally
+from twinloop.trace.formats.text_rows import (
+    LATEST,
+    Check,
+    Sieve,
+    batches,
+    lines,
+    number,
+    number_check,
+    text_or_null,
+)
+from twinloop.trace.tables import empty
+
+#: What stands in a line where no header says it.
+FIELDS: Final[tuple[str, ...]] = ("Time", "JobID", "AveCPU", "AveRSS", "MaxRSS", "NTasks")
+_NEEDED: Final = ("JobID", "AveCPU", "NTasks")
+_SPELLING: Final = {name.lower(): name for name in FIELDS}
+#: sacct has whole seconds: a job may seem to have ended up to one before it did.
+_WHOLE: Final = 1.0
+
+
+def read_usage(
+    path: Path,
+    jobs: pl.DataFrame,
+    *,
+    epoch_ms: int,
+    zoned: bool,
+    utc_offset: float | None,
+    strict: bool,
+    tally: Tally,
+) -> pl.DataFrame:
+    """The usage of jobs between samples.
+
+    Args:
+        path: The samples, possibly compressed.
+        jobs: A row per record of a job: `job`, `raw` (its number), `attempt`, `Start` and `End` in
+            seconds since t = 0, `TotalCPU`, `cores`, `machine`.
+        epoch_ms: Unix time of t = 0.
+        zoned: Do the times of the jobs say their zone?
+        utc_offset: The zone of times that do not.
+        strict: Raise at the first line that cannot be read.
+        tally: Where to count.
+    """
+    if not path.is_file():
+        raise InputError("is no file" if path.exists() else "does not exist", file=path)
+    sieve = Sieve(path, tally, strict=strict)
+    names, rows = _rows(path, sieve)
+    places = {name: str(names.index(name)) for name in FIELDS if name in names}
+    frames = [_typed(batch, places, sieve, utc_offset) for batch in batches(rows, len(names))]
+    if not frames:
+        raise InputError("has no sample", file=path)
+    samples = pl.concat(frames)
+    _one_clock(path, samples, zoned, utc_offset)
+    for name in names:
+        if name not in places or name == "MaxRSS":
+            tally.note(
+                "ignored", f"values of the field {name} of {path.name}", count=samples.height
+            )
+    samples = samples.with_columns(t=pl.col("unix") - epoch_ms / 1000)
+    samples = _of_jobs(samples, jobs, path, tally)
+    windows = _windows(samples, path, tally)
+    usage = pl.concat([windows, _closing(windows, jobs, tally)], how="diagonal")
+    columns = [name for name in empty("usage").columns if name in usage.columns]
+    return usage.filter(~pl.col("down")).sort("job", "t").rename({"job": "task"}).select(columns)
+
+
+def _rows(path: Path, sieve: Sieve) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    numbered = ((line, text) for line, text in lines(path) if text.strip())
+    first = next(numbered, None)
+    if first is None:
+        raise InputError("is empty", file=path)
+    cells = [cell.strip() for cell in first[1].split("|")]
+    headed = "jobid" in (cell.lower() for cell in cells)
+    names = [_SPELLING.get(cell.lower(), cell) for cell in cells] if headed else list(FIELDS)
+    if headed:
+        names[0] = "Time"
+    missing = [name for name in _NEEDED if name not in names]
+    if missing or len(set(names)) < len(names) or len(names) != len(cells):
+        raise FormatError(
+            f"has {len(cells)} fields, and not a time and {', '.join(FIELDS[1:])}",
+            file=path,
+            line=first[0],
+            remedy="put a time and '|' before each line of: sstat --allsteps --parsable2 "
+            f"--noheader --format={','.join(FIELDS[1:])}",
+        )
+
+    def rows() -> Iterator[tuple[int, list[str]]]:
+        if not headed:
+            yield first[0], cells
+        for line, text in numbered:
+            found = text.split("|")
+            if not sieve.readable(line, text):
+                continue
+            if len(found) == len(names):
+                yield line, found
+            else:
+                problem = f"has {len(found)} fields, not {len(names)}"
+                sieve.reject(line, problem, what=f"lines that have not {len(names)} fields")
+
+    return names, rows()
+
+
+def _typed(
+    batch: pl.DataFrame, places: Mapping[str, str], sieve: Sieve, utc_offset: float | None
+) -> pl.DataFrame:
+    time, job, cpu, tasks = (places[name] for name in ("Time", "JobID", "AveCPU", "NTasks"))
+    texts = batch.select(text_or_null(time)).to_series()
+    dates = unix_us(texts, utc_offset=utc_offset or 0.0).alias("dates")
+    clock = pl.coalesce(number(time), pl.col("dates") / 1e6)
+    memory = values.memory(places["AveRSS"]) if "AveRSS" in places else pl.lit(None, pl.Float64)
+    told = values.zoned(time) | number(time).is_not_null()
+    batch = batch.with_columns(dates).with_columns(
+        unix=clock,
+        zoned=told,
+        raw=values.cell(job).str.extract(r"^([^.]+)"),
+        step=values.cell(job).str.extract(r"\.(.+)$").fill_null(""),
+        cpu=values.length(cpu) * number(tasks),
+        rss=memory * number(tasks),
+    )
+    bad_time = pl.col("unix").is_null() | ~(pl.col("unix").abs() <= LATEST)
+    checks = [
+        Check("time", "is no time", bad_time, time),
+        Check("JobID", "is empty", pl.col("raw").is_null(), job),
+        Check(
+            "AveCPU",
+            "is no length of time",
+            values.cell(cpu).is_not_null() & values.length(cpu).is_null(),
+            cpu,
+        ),
+        number_check(tasks, "NTasks"),
+    ]
+    if "AveRSS" in places:
+        rss = places["AveRSS"]
+        bad = values.cell(rss).is_not_null() & values.memory(rss).is_null()
+        checks.append(Check("AveRSS", "is no amount of memory", bad, rss))
+    return sieve.sift(batch, checks).select("line", "unix", "zoned", "raw", "step", "cpu", "rss")
+
+
+def _one_clock(path: Path, samples: pl.DataFrame, zoned: bool, utc_offset: float | None) -> None:
+    if utc_offset is not None or samples.is_empty():
+        return
+    other = samples.filter(pl.col("zoned") != zoned)
+    if other.height:
+        problem = (
+            "its time says no zone, but those of the jobs do"
+            if zoned
+            else "its time is that of the world, but those of the jobs say no zone"
+        )
+        raise InputError(
+            problem,
+            file=path,
+            line=other["line"][0],
+            remedy="say by how many hours the clock of the cluster is ahead of UTC: utc_offset=; "
+            "or run sacct with SLURM_TIME_FORMAT=%FT%T%z",
+        )
+
+
+def _of_jobs(samples: pl.DataFrame, jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
+    """The samples with their job, in the attempt that was running."""
+    absent = samples.filter(pl.col("cpu").is_null())
+    what = "samples without AveCPU or NTasks"
+    tally.note_lines("ignored", what, path.name, absent["line"])
+    samples = samples.filter(pl.col("cpu").is_not_null())
+    numbers = jobs.select("raw", "job").unique("raw", keep="first", maintain_order=True)
+    strange = samples.join(numbers, on="raw", how="anti", maintain_order="left")
+    what = "samples of jobs that are not in the log"
+    tally.note_lines("ignored", what, path.name, strange["line"])
+    attempts = jobs.select("job", "attempt", "machine", "Start", "End")
+    attempts = attempts.drop_nulls("Start").sort("Start")
+    found = (
+        samples.join(numbers, on="raw", maintain_order="left")
+        .sort("t", maintain_order=True)
+        .join_asof(
+            attempts,
+            left_on="t",
+            right_on="Start",
+            by="job",
+            check_sortedness=False,
+            coalesce=False,
+        )
+    )
+    end = pl.col("End").fill_null(float("inf"))
+    inside = (pl.col("t") > pl.col("Start")) & (pl.col("t") <= end + _WHOLE)
+    outside = found.filter(~inside.fill_null(False))
+    what = "samples outside the execution of their job"
+    tally.note_lines("ignored", what, path.name, outside["line"].sort())
+    found = found.filter(inside).with_columns(t=pl.min_horizontal("t", end))
+    return found.filter(pl.col("t") > pl.col("Start"))
+
+
+def _windows(samples: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
+    """What each job used between two samples, all its steps together."""
+    step, job = ["job", "attempt", "step"], ["job", "attempt"]
+    samples = samples.sort(*step, "t", "line")
+    again = samples.filter(pl.struct(*step, "t").is_last_distinct().not_())
+    what = "samples of a step with another of the same time after them"
+    tally.note_lines("removed", what, path.name, again["line"].sort())
+    samples = samples.unique([*step, "t"], keep="last", maintain_order=True)
+    used = pl.col("cpu") - pl.col("cpu").shift(1).over(step).fill_null(0.0)
+    samples = samples.with_columns(used=used)
+    down = samples.filter(pl.col("used") < 0)
+    what = "samples of a step whose CPU time has gone down: that window is left out"
+    tally.note_lines("noticed", what, path.name, down["line"].sort())
+    rss = pl.when(pl.col("rss").null_count() == 0).then(pl.col("rss").sum())
+    windows = (
+        samples.group_by(*job, "t", maintain_order=True)
+        .agg(
+            pl.col("Start", "machine").first(),
+            cpu=pl.col("used").sum(),
+            rss=rss,
+            down=(pl.col("used") < 0).any(),
+            line=pl.col("line").min(),
+        )
+        .sort(*job, "t")
+    )
+    before = pl.col("t").shift(1).over(job)
+    return windows.with_columns(dt=pl.col("t") - pl.coalesce(before, "Start"))
+
+
+def _closing(windows: pl.DataFrame, jobs: pl.DataFrame, tally: Tally) -> pl.DataFrame:
+    """From the last sample of a job to its end: what the accounting adds to the samples."""
+    sampled = windows.group_by("job").agg(
+        last=pl.col("t").max(), seen=pl.col("cpu").sum(), whole=~pl.col("down").any()
+    )
+    once = jobs.filter(pl.len().over("job") == 1).drop_nulls(["End", "TotalCPU"])
+    rest = once.join(sampled, on="job").filter("whole", pl.col("End") > pl.col("last"))
+    left, length = pl.col("TotalCPU") - pl.col("seen"), pl.col("End") - pl.col("last")
+    most = (pl.col("cores") * length).fill_null(float("inf"))
+    fits = (left >= 0) & (left <= most)
+    rest = rest.with_columns(t="End", cpu=left, dt=length, fits=fits)
+    what = "jobs whose samples do not go together with TotalCPU: their end has no usage"
+    odd = rest.filter(~pl.col("fits"))
+    tally.note("noticed", what, count=odd.height, examples=odd["job"].head(3))
+    rest = rest.filter("fits")
+    what = "usage from the last sample to the end of a job: what TotalCPU adds to the samples"
+    tally.note("assumed", what, count=rest.height, examples=rest["job"].head(3))
+    return rest.select("job", "machine", "t", "dt", "cpu", pl.lit(False).alias("down"))

@@ -1,0 +1,302 @@
+"""Laws of process trees: everybody is in them, no CPU time is lost or counted twice."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.execute.children import BURN, PATIENCE, TICK, Start, ended, python, start, until, waited
+from twinloop import _core
+from twinloop.execute.processes import Stat, Trees, start_ticks
+
+__all__ = ["start"]  # a fixture
+
+
+def test_a_name_may_hold_spaces_and_parentheses(start: Start, tmp_path: Path) -> None:
+    program = tmp_path / "a) R 1 (b"
+    shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
+    before = time.clock_gettime(time.CLOCK_BOOTTIME)
+    child = start(program, "60")
+    after = time.clock_gettime(time.CLOCK_BOOTTIME)
+    stat = Stat.of(child.pid)
+    assert stat is not None
+    assert (stat.parent, stat.session, stat.dead) == (os.getpid(), os.getsid(child.pid), False)
+    assert before - TICK <= start_ticks(child.pid) * TICK <= after + TICK
+
+
+def test_a_process_that_is_not_there_has_no_start() -> None:
+    child = subprocess.Popen(["true"])
+    child.wait(PATIENCE)
+    with pytest.raises(ProcessLookupError):
+        start_ticks(child.pid)
+
+
+def test_the_tree_of_a_shell_that_forks(start: Start, tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    burner = f"{sys.executable} -S -c '{BURN}\nburn(0.2); say(sys.argv[1])' {said}"
+    child = start("sh", "-c", f"{burner} & {burner} & wait; {burner}; exit 0")
+    trees: Trees[str] = Trees()
+    trees.add("shell", child.pid)
+    seen = [0.0]
+    sizes = set()
+    while not ended(child.pid):
+        seen.append(trees.scan()["shell"].cpu)
+        sizes.add(len(trees.pids("shell")))
+        time.sleep(0.01)
+    assert max(sizes) >= 3  # the shell and the two beside each other
+    exact = waited(child)
+    trees.scan()
+    assert seen == sorted(seen)
+    assert seen[-1] <= exact
+    assert trees.total("shell", exact) == exact
+    own = [float(line.split()[1]) for line in said.read_text().splitlines()]
+    assert len(own) == 3
+    assert exact >= sum(own)
+
+
+SHAPES = """
+import ast
+shape, log = ast.literal_eval(sys.argv[1]), sys.argv[2]
+def live(shape):
+    # (CPU seconds, whether it waits for its children, children)
+    seconds, waits, children = shape
+    begin = time.process_time()
+    if not waits:
+        import signal
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    made = []
+    for child in children:
+        pid = os.fork()
+        if pid == 0:
+            live(child)
+            os._exit(0)
+        made.append(pid)
+    while time.process_time() < seconds:
+        pass
+    say(log)
+    # All stay until they have been looked at with all they used.
+    while not os.path.exists(log + ".go"):
+        time.sleep(0.005)
+    if waits:
+        for pid in made:
+            os.waitpid(pid, 0)
+    else:
+        # Those whom nobody waits for go first.
+        for pid in made:
+            while os.path.exists(f"/proc/{pid}"):
+                time.sleep(0.005)
+        time.sleep(0.1)
+    say(log + ".end")
+live(shape)
+"""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_tick_of_a_tree_is_counted_once(start: Start, tmp_path: Path, seed: int) -> None:
+    """Each process says what it used itself; the tree has the sum, whoever waits for whom."""
+    draw = random.Random(seed)
+
+    def shape(depth: int) -> tuple[float, bool, list[object]]:
+        children = [shape(depth - 1) for _ in range(draw.randint(0 if depth < 3 else 2, 2))]
+        return (round(draw.uniform(0.02, 0.1), 3), draw.random() < 0.5, children if depth else [])
+
+    made = shape(3)
+    log = tmp_path / "log"
+    child = python(start, SHAPES, made, log)
+    trees: Trees[int] = Trees()
+    trees.add(1, child.pid)
+
+    def count(part: tuple[float, bool, list[object]]) -> int:
+        return 1 + sum(count(one) for one in part[2])  # type: ignore[arg-type]
+
+    processes = count(made)
+    until(lambda: log.exists() and len(log.read_text().splitlines()) == processes)
+    own = sum(float(line.split()[1]) for line in log.read_text().splitlines())
+    seen = [trees.scan()[1].cpu]
+    assert len(trees.pids(1)) == processes
+    (tmp_path / "log.go").touch()
+    while not ended(child.pid):
+        seen.append(trees.scan()[1].cpu)
+    exact = waited(child)
+    seen.append(trees.scan()[1].cpu)
+    total = trees.total(1, exact)
+    seen.append(total)
+    assert seen == sorted(seen)
+    assert trees.pids(1) == []
+    # Two floors to whole ticks for each process that nobody waited for, in what the kernel says.
+    assert total >= own - 2 * TICK * processes
+    # What they say at last lacks only their own end.
+    most = sum(float(line.split()[1]) for line in (tmp_path / "log.end").read_text().splitlines())
+    assert total <= most + 2 * TICK * processes
+    assert total >= exact
+
+
+DAEMON = """
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        burn(0.15)
+        say(sys.argv[1])
+        time.sleep(60)
+    os._exit(0)
+os.wait()
+time.sleep(float(sys.argv[2]))
+"""
+
+
+def only_line(path: Path) -> tuple[int, float]:
+    until(lambda: path.exists() and path.read_text().endswith("\n"))
+    pid, cpu = path.read_text().split()
+    return int(pid), float(cpu)
+
+
+def test_an_orphan_in_a_session_of_its_own_is_known_by_its_environment(
+    start: Start, tmp_path: Path
+) -> None:
+    marks = {"TWINLOOP_RUN": f"{os.getpid()}-x", "TWINLOOP_TASK": "a", "TWINLOOP_RANK": "0"}
+    trees: Trees[str] = Trees(marks["TWINLOOP_RUN"])
+    for key, task in (("this", "a"), ("other", "b")):
+        environment = {**os.environ, **marks, "TWINLOOP_TASK": task}
+        child = python(start, DAEMON, tmp_path / key, 0 if key == "this" else 60, env=environment)
+        trees.add(key, child.pid)
+        if key == "this":
+            orphan, used = only_line(tmp_path / key)
+            exact = waited(child)
+    assert orphan in trees.pids("this")
+    assert orphan not in trees.pids("other")
+    assert trees.total("this", exact) >= exact + used - 2 * TICK
+    assert trees.kill("this", signal.SIGKILL) == 1
+    until(lambda: ended(orphan))
+    other, _ = only_line(tmp_path / "other")
+    assert other in trees.pids("other")
+    trees.kill("other", signal.SIGKILL)
+    until(lambda: ended(other))
+
+
+def test_an_orphan_that_was_seen_before_stays_in_the_tree(start: Start, tmp_path: Path) -> None:
+    child = python(start, DAEMON.replace("os._exit(0)", "time.sleep(60)"), tmp_path / "o", 60)
+    trees: Trees[str] = Trees()
+    trees.add("daemon", child.pid)
+    orphan, used = only_line(tmp_path / "o")
+    family = trees.pids("daemon")
+    assert child.pid in family
+    assert orphan in family
+    between = next(pid for pid in family if pid not in (child.pid, orphan))
+    os.kill(between, signal.SIGKILL)
+    child.kill()
+    exact = waited(child)
+    until(lambda: trees.pids("daemon") == [orphan])
+    assert trees.total("daemon", exact) >= exact + used - 2 * TICK
+    # When it goes, and nobody says what it used in all, what it was seen with stays.
+    seen = trees.scan()["daemon"].cpu
+    assert trees.kill("daemon", signal.SIGKILL) == 1
+    until(lambda: ended(orphan))
+    assert trees.scan()["daemon"].cpu >= seen
+
+
+def test_an_orphan_of_the_session_is_in_the_tree(start: Start, tmp_path: Path) -> None:
+    code = DAEMON.replace("    os.setsid()\n", "")
+    child = python(start, code, tmp_path / "o", 0)
+    trees: Trees[str] = Trees()
+    trees.add("task", child.pid)
+    orphan, _ = only_line(tmp_path / "o")
+    waited(child)
+    assert trees.pids("task") == [orphan]
+    assert trees.owner(orphan) == "task"
+    assert trees.kill("task", signal.SIGKILL) == 1
+    until(lambda: trees.pids("task") == [])
+
+
+def test_an_orphan_that_we_wait_for_is_counted_to_the_microsecond(
+    start: Start, tmp_path: Path
+) -> None:
+    before = _core.subreaper(True)
+    try:
+        code = DAEMON.replace("    os.setsid()\n", "").replace("time.sleep(60)", "os._exit(0)")
+        child = python(start, code, tmp_path / "o", 0)
+        trees: Trees[str] = Trees()
+        trees.add("task", child.pid)
+        orphan, _ = only_line(tmp_path / "o")
+        exact = waited(child)
+        assert trees.owner(orphan) == "task"
+        _, _, usage = os.wait4(orphan, 0)
+        own = usage.ru_utime + usage.ru_stime
+        assert trees.reaped(orphan, own) == "task"
+        assert trees.reaped(orphan, own) is None
+        trees.scan()
+        assert trees.total("task", exact) == pytest.approx(exact + own, abs=1e-9)
+    finally:
+        _core.subreaper(before)
+
+
+def test_a_zombie_keeps_its_account_and_is_not_alive(start: Start) -> None:
+    child = python(start, "burn(0.1)")
+    trees: Trees[str] = Trees()
+    trees.add("task", child.pid)
+    until(lambda: ended(child.pid))
+    cpu = trees.scan()["task"].cpu
+    assert trees.pids("task") == []
+    assert trees.kill("task", signal.SIGKILL) == 0
+    assert trees.scan()["task"].rss == 0.0
+    assert cpu >= 0.1 - 2 * TICK
+    assert cpu <= waited(child)
+
+
+def test_a_number_that_is_used_again_is_another_process(start: Start) -> None:
+    last = Path("/proc/sys/kernel/ns_last_pid")
+    if not os.access(last, os.W_OK):
+        pytest.skip("only root can say which number the next process gets")
+    child = start("true")
+    trees: Trees[str] = Trees()
+    trees.add("task", child.pid)
+    begun = start_ticks(child.pid)
+    trees.scan()
+    waited(child)
+    until(lambda: time.clock_gettime(time.CLOCK_BOOTTIME) > (begun + 2) * TICK)
+    for _ in range(200):
+        last.write_text(str(child.pid - 1))
+        again = start("sleep", "60")
+        if again.pid == child.pid:
+            break
+        again.kill()
+        again.wait(PATIENCE)
+    else:
+        pytest.skip("somebody else always was faster")
+    cpu = trees.scan()["task"].cpu
+    assert trees.pids("task") == []
+    assert trees.kill("task", signal.SIGKILL) == 0
+    assert again.poll() is None
+    assert trees.scan()["task"].cpu == cpu
+
+
+def test_one_scan_serves_all_and_forgets_who_is_to_be_forgotten(start: Start) -> None:
+    trees: Trees[int] = Trees()
+    children = [start("sleep", "60") for _ in range(5)]
+    for number, child in enumerate(children):
+        trees.add(number, child.pid)
+    readings = trees.scan()
+    assert list(readings) == list(range(5))
+    assert all(reading.rss > 0 for reading in readings.values())
+    trees.forget(2)
+    trees.forget(2)
+    assert list(trees.scan()) == [0, 1, 3, 4]
+    assert trees.pids(2) == []
+    assert trees.owner(children[2].pid) is None
+    assert trees.owner(children[3].pid) == 3
+
+
+def test_a_process_can_be_added_that_a_scan_has_passed_over(start: Start, tmp_path: Path) -> None:
+    child = start("sh", "-c", f"sleep 60 & echo $! > {tmp_path / 'pid'}; wait")
+    until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+    trees: Trees[str] = Trees()
+    trees.scan()
+    trees.add("late", child.pid)
+    inner = int((tmp_path / "pid").read_text())
+    assert sorted(trees.pids("late")) == sorted([child.pid, inner])
+    trees.kill("late", signal.SIGKILL)
