@@ -24,6 +24,7 @@ TOPICS = (
     "filters",
     "surf",
     "compiled",
+    "recording",
 )
 
 

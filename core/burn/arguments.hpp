@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "rates.hpp"
@@ -21,8 +21,9 @@ struct Arguments {
     bool help = false;
     bool calibrate = false;
     std::vector<Kind> kinds;  // one, unless rates are asked for
-    std::optional<double> seconds;
-    std::optional<std::uint64_t> units;
+    bool timed = false;       // seconds count, else units
+    double seconds = 0.0;
+    std::uint64_t units = 0;
     std::uint64_t threads = 1;
     std::uint64_t seed = 0;
     Rates rates;

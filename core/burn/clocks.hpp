@@ -18,7 +18,9 @@ inline double wall_seconds() { return seconds(CLOCK_MONOTONIC); }
 
 // Waits until the wall clock shows this time; a signal does not shorten it.
 inline void wait_until(double wall) {
-    for (double left = wall - wall_seconds(); left > 0.0; left = wall - wall_seconds()) {
+    while (true) {
+        const double left = wall - wall_seconds();
+        if (left <= 0.0) return;
         const auto whole = static_cast<time_t>(left);
         const timespec pause{
             .tv_sec = whole,

@@ -6,11 +6,13 @@
 #include <exception>
 #include <latch>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "arguments.hpp"
 #include "clocks.hpp"
+#include "numbers.hpp"
 
 namespace twinloop::burn {
 
@@ -53,21 +55,21 @@ double rate_of(Kind kind, Rates& rates) {
 
 std::uint64_t units_for(double seconds, double rate) {
     const double units = std::nearbyint(seconds * rate);
-    if (units > 0x1p53) throw UsageError("so many seconds are more than 2^53 units");
+    if (units > most_units) throw UsageError("so many seconds are more than 2^53 units");
     return static_cast<std::uint64_t>(units);
 }
 
 // What each thread is to do, one after the other.
 std::vector<Part> parts_of(Arguments& asked) {
     const Kind kind = asked.kinds.front();
-    if (asked.units) return {{kind, *asked.units}};
+    if (!asked.timed) return {{kind, asked.units}};
     if (kind != Kind::mixed) {
-        return {{kind, units_for(*asked.seconds, rate_of(kind, asked.rates))}};
+        return {{kind, units_for(asked.seconds, rate_of(kind, asked.rates))}};
     }
     std::vector<Part> parts;
     for (const Phase& phase : mixed_phases) {
         const double rate = rate_of(phase.kind, asked.rates);
-        parts.push_back({phase.kind, units_for(*asked.seconds * phase.share, rate)});
+        parts.push_back({phase.kind, units_for(asked.seconds * phase.share, rate)});
     }
     return parts;
 }
@@ -96,12 +98,20 @@ void burn(const std::vector<Part>& parts, std::uint64_t seed, std::latch& all_th
 Outcome burn_on_threads(const std::vector<Part>& parts, const Arguments& asked) {
     std::vector<Outcome> outcomes(asked.threads);
     std::latch all_there(static_cast<std::ptrdiff_t>(asked.threads));
-    std::vector<std::jthread> threads;
-    for (std::uint64_t thread = 0; thread < asked.threads; ++thread) {
-        threads.emplace_back(burn, std::cref(parts), asked.seed + thread, std::ref(all_there),
-                             std::ref(outcomes[thread]));
+    std::vector<std::thread> threads;
+    threads.reserve(asked.threads);
+    try {
+        for (std::uint64_t thread = 0; thread < asked.threads; ++thread) {
+            threads.emplace_back(burn, std::cref(parts), asked.seed + thread, std::ref(all_there),
+                                 std::ref(outcomes[thread]));
+        }
+    } catch (const std::system_error& error) {
+        // Those that are there wait for the others for ever.
+        std::fprintf(stderr, "twinloop-burn: %zu threads, and no more: %s\n", threads.size(),
+                     error.what());
+        std::_Exit(EXIT_FAILURE);
     }
-    threads.clear();
+    for (std::thread& thread : threads) thread.join();
     Outcome all;
     for (const Outcome& one : outcomes) {
         if (one.problem) std::rethrow_exception(one.problem);
@@ -121,10 +131,11 @@ void print_rates(const Arguments& asked) {
     std::string text;
     for (const Kind kind : wanted) {
         if (rates.of(kind)) continue;
-        rates.set(kind, calibrated(kind));
+        const double rate = calibrated(kind);
+        rates.set(kind, rate);
         char pair[64];
         std::snprintf(pair, sizeof pair, "%s\"%s\": %.17g", text.empty() ? "" : ", ",
-                      std::string(name_of(kind)).c_str(), *rates.of(kind));
+                      std::string(name_of(kind)).c_str(), rate);
         text += pair;
     }
     std::printf("{%s}\n", text.c_str());

@@ -9,6 +9,9 @@
 
 namespace twinloop::burn {
 
+// The largest amount of work, to which a double counts exactly.
+inline constexpr double most_units = 0x1p53;
+
 // A finite number from 0 up.
 inline std::optional<double> number_of(const std::string& text) {
     if (text.empty() || text.find_first_not_of("0123456789.eE+-") != std::string::npos) return {};
@@ -21,7 +24,7 @@ inline std::optional<double> number_of(const std::string& text) {
 // A whole number from 0 up to 2^53, also written as 1e9.
 inline std::optional<std::uint64_t> count_of(const std::string& text) {
     const auto found = number_of(text);
-    if (!found || *found != std::floor(*found) || *found > 0x1p53) return {};
+    if (!found || *found != std::floor(*found) || *found > most_units) return {};
     return static_cast<std::uint64_t>(*found);
 }
 

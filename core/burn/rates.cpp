@@ -50,9 +50,11 @@ double calibrated(Kind kind) {
     };
     // The first runs also bring caches and pages into the state that they have later.
     std::uint64_t units = 1U << 16U;
-    double spent = cost(units);
-    for (; spent < short_run; spent = cost(units)) units *= 2;
-    double best = spent;
+    double best = cost(units);
+    while (best < short_run) {
+        units *= 2;
+        best = cost(units);
+    }
     for (int run = 0; run < repetitions; ++run) best = std::min(best, cost(units));
     return static_cast<double>(units) / best;
 }

@@ -222,7 +222,7 @@ def test_a_signal_ends_it_at_once(kind: str, number: signal.Signals, tmp_path: P
         ([], "give one kind of work"),
         (["cpu"], "give either --seconds or --work"),
         (["cpu", "--seconds", "1", "--work", "1"], "give either --seconds or --work"),
-        (["gpu", "--seconds", "1"], "'gpu' is no kind of work"),
+        (["gpu", "--seconds", "1"], "kind 'gpu': not one of cpu, memory"),
         (["cpu", "memory", "--work", "1"], "give one kind of work"),
         (["cpu", "--seconds"], "--seconds: a value is missing"),
         (["cpu", "--seconds", "-1"], "no number of seconds"),

@@ -173,6 +173,15 @@ def test_exit_codes(tmp_path: Path, text: str, code: int) -> None:
     assert read(log(tmp_path, {"ExitCode": text})).tasks["exit_code"][0] == code
 
 
+def test_a_job_that_never_started_has_no_exit_code(tmp_path: Path) -> None:
+    cancelled = {"JobID": "2", "State": "CANCELLED by 0", "Start": "None", "Elapsed": "00:00:00"}
+    trace = read(log(tmp_path, {}, cancelled))
+    assert trace.tasks["exit_code"].to_list() == [0, None]
+    assert trace.tasks["run_time"].to_list() == [3630.0, None]
+    few = read(log(tmp_path, {}, fields=("JobID", "Submit", "State", "ExitCode")))
+    assert few.tasks["exit_code"].to_list() == [0]
+
+
 @pytest.mark.parametrize(
     ("text", "size"),
     [

@@ -24,6 +24,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "sessions": {"tasks": 60, "users": 5},
     "arrays": {"tasks": 60, "mean_size": 4},
     "ffmpeg": {"bursts": 6, "size": 10},
+    "burn": {"bursts": 6, "size": 10},
 }
 BITS = {
     "poisson": "60db870632d6f488",
@@ -33,6 +34,7 @@ BITS = {
     "sessions": "7c9bb2f7bac95ede",
     "arrays": "87143621d24bd5c4",
     "ffmpeg": "448adc6b5dff6a39",
+    "burn": "0d03f52b6e952dcd",
 }
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "generators.md"
 
@@ -183,6 +185,14 @@ def test_lengths_do_not_move_arrivals() -> None:
         ("bursts", {"lengths": []}, "bursts.lengths"),
         ("bursts", {"bursts": 10**6, "size": 10**6}, "more than 100,000,000 tasks"),
         ("parallel-tasks", {"shortest": 9, "longest": 8}, "is longer than the longest"),
+        ("burn", {"shortest": 9, "longest": 8}, "is longer than the longest"),
+        ("burn", {"kinds": "gpu:1"}, "there is no kind 'gpu', only cpu, memory"),
+        ("burn", {"kinds": "cpu:1,cpu:2"}, "each once"),
+        ("burn", {"kinds": "cpu:0"}, "shares of kinds are positive"),
+        ("burn", {"kinds": "cpu:1:2"}, "kinds are written as kind:share"),
+        ("burn", {"kinds": 7}, "kinds are written as kind:share"),
+        ("burn", {"shape": "heap"}, "burn.shape: 'heap'"),
+        ("burn", {"bursts": 10**5, "size": 10**5}, "more than 1,000,000 tasks"),
         ("sessions", {"day_start": 18, "day_end": 8}, "ends (8.0) before it begins (18.0)"),
         ("sessions", {"night": 0, "days": 0.3}, "before the first working day begins"),
         ("lublin", {"classes": "none"}, "lublin.classes: 'none'"),
@@ -234,6 +244,8 @@ def test_text_from_a_command_line_is_understood(name: str) -> None:
             continue
         if said.name == "cores":
             words["cores"] = ",".join(f"{cores}:{weight}" for cores, weight in said.default)
+        elif said.name == "kinds" and name == "burn":
+            words["kinds"] = ",".join(f"{kind}:{share}" for kind, share in said.default)
         elif said.name == "kinds":
             words["kinds"] = ",".join(
                 f"{kind.name}:{kind.cores}:{kind.share}:{kind.pace}" for kind in said.default

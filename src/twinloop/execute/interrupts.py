@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import threading
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -14,8 +15,8 @@ _WANTED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Interrupts:
     """While it is open, requests to end are counted instead of being obeyed at once.
 
-    So nothing is cut in two: the loop sees them at a place where it knows what there is. Outside of
-    the main thread nothing is caught.
+    So nothing is cut in two: the loop sees them at a place where it knows what there is. What was
+    ignored before stays so, as `nohup` wants it. Outside of the main thread nothing is caught.
 
     >>> import os
     >>> with Interrupts() as interrupts:
@@ -30,18 +31,27 @@ class Interrupts:
         self._before: dict[signal.Signals, Any] = {}
         self._seen, self._told = socket.socketpair()
         self._woken = -1
+        self._is_woken = False
 
     def fileno(self) -> int:
         """A file that can be read from when there was one."""
         return self._seen.fileno()
+
+    def hear(self) -> None:
+        """Take note of what can be read; any signal that Python handles is told of there."""
+        with suppress(BlockingIOError):
+            while self._seen.recv(4096):
+                pass
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
             for end in (self._seen, self._told):
                 end.setblocking(False)
             self._woken = signal.set_wakeup_fd(self._told.fileno(), warn_on_full_buffer=False)
+            self._is_woken = True
             for wanted in _WANTED:
-                self._before[wanted] = signal.signal(wanted, self._count)
+                if signal.getsignal(wanted) is not signal.SIG_IGN:
+                    self._before[wanted] = signal.signal(wanted, self._count)
         return self
 
     def __exit__(
@@ -50,9 +60,9 @@ class Interrupts:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._before:
-            for wanted, handler in self._before.items():
-                signal.signal(wanted, handler)
+        for wanted, handler in self._before.items():
+            signal.signal(wanted, handler)
+        if self._is_woken:
             signal.set_wakeup_fd(self._woken)
         self._seen.close()
         self._told.close()

@@ -25,14 +25,24 @@ class Journal:
     def __init__(self, path: Path) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         self._file = os.open(path, flags, 0o644)
+        self._size = 0
         #: How many lines it has.
         self.lines = 0
 
     def write(self, **entry: Any) -> None:
-        """Add one entry. It is with the system when this returns, and outlives this process."""
+        """Add one entry. It is with the system when this returns, and outlives this process.
+
+        Where there is no room for all of it, nothing of it stays: what comes later can be read.
+        """
         line = json.dumps(entry, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
-        while line:
-            line = line[os.write(self._file, line) :]
+        size = self._size + len(line)
+        try:
+            while line:
+                line = line[os.write(self._file, line) :]
+        except OSError:
+            os.ftruncate(self._file, self._size)
+            raise
+        self._size = size
         self.lines += 1
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -187,24 +187,22 @@ class Trees(Generic[Key]):
 
     def scan(self) -> dict[Key, Reading]:
         """What every tree has used so far, and what it holds now."""
-        self._update()
+        self._update(self._members)
         self._discover()
         return {key: tree.reading() for key, tree in self._trees.items()}
 
     def pids(self, key: Key) -> list[int]:
         """The processes of a tree that live now."""
-        self.scan()
         return [member.stat.pid for member in self._alive(key)]
 
     def kill(self, key: Key, signal_: int) -> int:
         """Send a signal to every process of a tree; how many got it."""
-        self.scan()
         return sum(_signalled(member.stat, signal_) for member in self._alive(key))
 
     def owner(self, pid: int) -> Key | None:
         """The tree that a process belongs to, which may be a zombie; None: to none of them."""
         if pid not in self._members:
-            self.scan()
+            self._discover()
         member = self._members.get(pid)
         return None if member is None else member.tree.key
 
@@ -222,11 +220,19 @@ class Trees(Generic[Key]):
 
     def total(self, key: Key, waited: float) -> float:
         """CPU seconds of a tree whose first process was waited for, and used that many in all."""
-        return self._trees[key].reading(waited).cpu
+        tree = self._trees[key]
+        self._update(tree.members)
+        self._discover()
+        return tree.reading(waited).cpu
 
     def _alive(self, key: Key) -> list[_Member[Key]]:
+        """Who lives in a tree; the others are not looked at."""
         tree = self._trees.get(key)
-        return [one for one in tree.members.values() if not one.stat.dead] if tree else []
+        if tree is None:
+            return []
+        self._update(tree.members)
+        self._discover()
+        return [one for one in tree.members.values() if not one.stat.dead]
 
     def _join(self, tree: _Tree[Key], stat: Stat) -> _Member[Key]:
         member = _Member(tree, stat, stat.waited)
@@ -236,14 +242,16 @@ class Trees(Generic[Key]):
     def _leave(self, member: _Member[Key]) -> None:
         del member.tree.members[member.stat.pid], self._members[member.stat.pid]
 
-    def _update(self) -> None:
-        """Read again who is known to belong to a tree."""
+    def _update(self, members: Mapping[int, _Member[Key]]) -> None:
+        """Read again who is known to belong to a tree, or to any."""
         vanished: dict[int, _Member[Key]] = {}
-        for pid, member in list(self._members.items()):
+        for pid, member in list(members.items()):
             stat = Stat.of(pid)
             if stat is None or stat.start != member.stat.start:
                 vanished[pid] = member
                 self._leave(member)
+                if stat is not None:  # somebody else has its number now, and is yet to be seen
+                    self._known = {one for one in self._known if one[0] != str(pid)}
             else:
                 member.stat = stat
         for member in reversed(vanished.values()):  # children first

@@ -165,7 +165,6 @@ class Recorder:
                 cpu = cpu if reading is None else reading.cpu
                 peak = one.part.peak()
             else:
-                self._trees.scan()
                 cpu = self._trees.total(key, cpu)
                 self._trees.forget(key)
             if peak is None:

@@ -21,6 +21,7 @@ from twinloop.scenario.prices import Prices
 from twinloop.trace import Manifest
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import sha256
+from twinloop.trace.folder import MANIFEST
 from twinloop.trace.trace import counted
 from twinloop.workload.source import SESSIONS, SourceDescription
 
@@ -150,7 +151,9 @@ class Scenario(Description):
     def _files(self) -> Iterator[Path]:
         if self.workload.path is not None:
             path = Path(self.workload.path)
-            if path.is_dir():
+            if (path / MANIFEST).is_file():
+                yield path / MANIFEST  # which has the hashes of the rest
+            elif path.is_dir():
                 yield from sorted(file for file in path.rglob("*") if file.is_file())
             else:
                 yield path

@@ -17,6 +17,7 @@ from twinloop.workload.clocks import Clocks
 from twinloop.workload.demand import SAME, Demand, windowed
 from twinloop.workload.fragments import Floats, Fragments, rows_of
 from twinloop.workload.notes import note
+from twinloop.workload.supply import lifted
 from twinloop.workload.workload import Missing, Workload
 
 #: A demand that exceeds a whole number of cores by less than this is that number: windows of
@@ -46,7 +47,7 @@ def replayed(trace: Trace, *, missing: Missing, reference_mhz: float | None) -> 
         fragments = Fragments.of([], [], [])
     else:
         notes += demand.cleaned
-        tasks, fragments, more = _varying(tasks, demand, missing)
+        tasks, fragments, more = _varying(trace, tasks, demand, missing)
         notes += more
     tasks, estimates = _requested(tasks, fragments)
     tasks, more = _parents(tasks)
@@ -182,13 +183,15 @@ def _end_to_end(usage: pl.DataFrame, notes: tuple[Cleaning, ...]) -> Demand:
 
 
 def _varying(
-    tasks: pl.DataFrame, demand: Demand, missing: Missing
+    trace: Trace, tasks: pl.DataFrame, demand: Demand, missing: Missing
 ) -> tuple[pl.DataFrame, Fragments, tuple[Cleaning, ...]]:
     """Tasks with the demand of their samples, and something for those without any."""
     fragments = demand.fragments
     count = tasks.height
     length = _spread(count, fragments, fragments.length())
     notes = [] if missing == "leave" else [_disagreement(tasks, length)]
+    fragments, supply = lifted(trace, tasks, fragments)
+    notes.append(supply)
     without = pl.Series(np.isnan(length))
     if missing == "synthetic":
         unknown = without & tasks["run_time"].is_null()

@@ -72,7 +72,7 @@ class Burn(Requests):
     >>> trace.tasks["kind"].value_counts(sort=True).rows()
     [('cpu', 75), ('cache', 25)]
     >>> trace.tasks["command"][0].to_list()[:2]
-    ['twinloop-burn', 'cpu']
+    ['twinloop-burn', 'cache']
     """
 
     name: ClassVar[str] = "burn"

@@ -251,6 +251,7 @@ def _tasks(jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
     first = jobs.group_by("job", maintain_order=True).agg(first_submit=pl.col("Submit").min())
     last = last.join(first, on="job", how="left", maintain_order="left")
     ended = pl.col("State").is_in(list(values.ENDED))
+    started = pl.col("Start").is_not_null() | (pl.col("Start").count() == 0)
     span = pl.coalesce("Elapsed", pl.col("End") - pl.col("Start"))
     nodes, cores = pl.coalesce("ReqNodes", "NNodes"), pl.coalesce("ReqCPUS", "AllocCPUS", "NCPUS")
     per = values.memory_per("ReqMem")
@@ -280,7 +281,8 @@ def _tasks(jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
         cpu_time=pl.when(ended).then(pl.col("TotalCPU")),
         memory_used=pl.col("rss"),
         status=pl.col("State").replace_strict(values.ENDED, default=None, return_dtype=pl.String),
-        exit_code=pl.when(ended).then(pl.col("ExitCode")),
+        # A job that was cancelled before it started is said to have ended with 0.
+        exit_code=pl.when(ended & started).then(pl.col("ExitCode")),
         line=pl.col("line"),
     )
 

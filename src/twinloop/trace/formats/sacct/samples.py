@@ -28,7 +28,7 @@ from twinloop.trace.formats.text_rows import (
     number_check,
     text_or_null,
 )
-from twinloop.trace.tables import empty
+from twinloop.trace.tables import TABLES
 
 #: What stands in a line where no header says it.
 FIELDS: Final[tuple[str, ...]] = ("Time", "JobID", "AveCPU", "AveRSS", "MaxRSS", "NTasks")
@@ -79,8 +79,8 @@ def read_usage(
     samples = _of_jobs(samples, jobs, path, tally)
     windows = _windows(samples, path, tally)
     usage = pl.concat([windows, _closing(windows, jobs, tally)], how="diagonal")
-    columns = [name for name in empty("usage").columns if name in usage.columns]
-    return usage.filter(~pl.col("down")).sort("job", "t").rename({"job": "task"}).select(columns)
+    usage = usage.filter(~pl.col("down")).sort("job", "t").rename({"job": "task"})
+    return usage.select(name for name in TABLES["usage"] if name in usage.columns)
 
 
 def _rows(path: Path, sieve: Sieve) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
