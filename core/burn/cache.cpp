@@ -1,7 +1,6 @@
 // A walk over cache lines in an order that nothing can foresee: each line says which one is next.
 // Whoever shares the core with it, or its cache, makes it wait for lines that it had before. A unit
 // is one line.
-#include <cstdlib>
 #include <utility>
 
 #include "caches.hpp"
@@ -19,9 +18,7 @@ struct alignas(64) Line {
 
 std::size_t lines() {
     const std::size_t cache = cache_bytes(2);
-    std::size_t b = cache > 0 ? cache : std::size_t{512} << 10U;
-    if (const char* t = std::getenv("BURN_KB")) b = std::strtoul(t, nullptr, 10) << 10U;
-    return b / sizeof(Line);
+    return (cache > 0 ? cache : std::size_t{512} << 10U) / sizeof(Line);
 }
 
 class Cache final : public Work {

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import resource
 import signal
 import struct
 import subprocess
@@ -149,19 +150,35 @@ def test_seconds_are_cpu_seconds_at_the_rates_of_this_machine() -> None:
     assert done["cpu_s"] <= 2 * done["wall_s"] + TICK
 
 
-@pytest.mark.parametrize("kind", ["cpu", "memory", "stream", "cache"])
-def test_what_it_says_it_used_is_what_the_kernel_counts(kind: str) -> None:
-    """But for what starting and ending a process takes."""
-    process = subprocess.Popen([program(), kind, "--work", "10000000"], stdout=subprocess.PIPE)
+def accounted(*words: str) -> tuple[dict[str, Any], resource.struct_rusage]:
+    """What it prints, and what the kernel says of it."""
+    process = subprocess.Popen([program(), *words], stdout=subprocess.PIPE)
     assert process.stdout is not None
-    said = json.loads(process.stdout.read())["cpu_s"]
+    said = json.loads(process.stdout.read())
     process.stdout.close()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    counted = usage.ru_utime + usage.ru_stime
     assert process.returncode == 0
-    assert said <= counted + TICK
-    assert counted <= 1.5 * said + 0.2
+    return said, usage
+
+
+@pytest.mark.parametrize("kind", ["cpu", "memory", "stream", "cache"])
+def test_what_it_says_it_used_is_what_the_kernel_counts(kind: str) -> None:
+    """But for what starting and ending a process takes."""
+    said, usage = accounted(kind, "--work", "10000000")
+    counted = usage.ru_utime + usage.ru_stime
+    assert said["cpu_s"] <= counted + TICK
+    assert counted <= 1.5 * said["cpu_s"] + 0.2
+
+
+def test_values_are_stored_or_not() -> None:
+    """Nine million values are more than the 64 MiB that are filled again and again."""
+    mebibyte = 2**20 if sys.platform == "darwin" else 2**10
+    peaks = {
+        kind: accounted(kind, "--work", "9000000")[1].ru_maxrss / mebibyte
+        for kind in ("cpu", "memory")
+    }
+    assert 64 <= peaks["memory"] - peaks["cpu"] + 1 < 80
 
 
 def test_rates_come_from_the_command_then_the_variable_then_a_measurement() -> None:

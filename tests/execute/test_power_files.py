@@ -273,6 +273,14 @@ def test_power_is_put_on_the_clock_of_the_run(file: Path, trace: Trace) -> None:
     assert check(powered).ok
 
 
+def test_a_step_lies_where_the_clocks_say(file: Path, trace: Trace) -> None:
+    """10 W until T0 + 10, then 100 W; t = 0 is at T0 + 0.25, so the step is at 9.75 s."""
+    file.write_text(f"time,watts\n{T0},10\n{T0 + 10},10\n{T0 + 20},100\n")
+    power = with_power(trace, read_power(file)).power
+    seconds = dict(power.select("t", "watts").rows())
+    assert [seconds[t] for t in (9.0, 10.0, 11.0)] == pytest.approx([10, 0.75 * 10 + 25, 100])
+
+
 def test_what_is_not_covered_is_said(file: Path, trace: Trace) -> None:
     file.write_text("time,watts,node\n" + "".join(f"{t},60,n9\n" for t in range(20, 61, 10)))
     powered = with_power(trace, read_power(file))

@@ -137,6 +137,34 @@ def test_every_tick_of_a_tree_is_counted_once(start: Start, tmp_path: Path, seed
     assert total >= exact
 
 
+def only_line(path: Path) -> tuple[int, float]:
+    until(lambda: path.exists() and path.read_text().endswith("\n"))
+    pid, cpu = path.read_text().split()
+    return int(pid), float(cpu)
+
+
+def test_a_child_that_nobody_waits_for_stays_counted_when_its_parent_goes_on(
+    start: Start, tmp_path: Path
+) -> None:
+    code = (
+        "import signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "if os.fork() == 0:\n burn(0.3); say(sys.argv[1]); time.sleep(60)\n"
+        "os.read(0, 1); burn(0.3); say(sys.argv[2]); time.sleep(60)"
+    )
+    parent = python(start, code, tmp_path / "child", tmp_path / "parent", stdin=subprocess.PIPE)
+    assert parent.stdin is not None
+    trees: Trees[str] = Trees()
+    trees.add("task", parent.pid)
+    child, first = only_line(tmp_path / "child")
+    trees.scan()
+    os.kill(child, signal.SIGKILL)
+    until(lambda: Stat.of(child) is None)
+    parent.stdin.write(b"x")
+    parent.stdin.close()
+    _, second = only_line(tmp_path / "parent")
+    assert trees.scan()["task"].cpu >= first + second - 4 * TICK
+
+
 DAEMON = """
 if os.fork() == 0:
     os.setsid()
@@ -150,21 +178,15 @@ time.sleep(float(sys.argv[2]))
 """
 
 
-def only_line(path: Path) -> tuple[int, float]:
-    until(lambda: path.exists() and path.read_text().endswith("\n"))
-    pid, cpu = path.read_text().split()
-    return int(pid), float(cpu)
-
-
 def test_an_orphan_in_a_session_of_its_own_is_known_by_its_environment(
     start: Start, tmp_path: Path
 ) -> None:
-    marks = {"TWINLOOP_RUN": f"{os.getpid()}-x", "TWINLOOP_TASK": "a", "TWINLOOP_RANK": "0"}
+    marks = {"TWINLOOP_RUN": f"{os.getpid()}-x", "TWINLOOP_RANK": "0"}
     trees: Trees[str] = Trees(marks["TWINLOOP_RUN"])
     for key, task in (("this", "a"), ("other", "b")):
         environment = {**os.environ, **marks, "TWINLOOP_TASK": task}
         child = python(start, DAEMON, tmp_path / key, 0 if key == "this" else 60, env=environment)
-        trees.add(key, child.pid)
+        trees.add(key, child.pid, (task, "0"))
         if key == "this":
             orphan, used = only_line(tmp_path / key)
             exact = waited(child)

@@ -41,12 +41,12 @@ class Launch(NamedTuple):
     folder: Path
 
     @property
-    def program(self) -> str:
-        """The file to execute; what cannot be found stays as it is named."""
+    def program(self) -> str | None:
+        """The file to execute; None: a name alone, and nothing of that name on the PATH."""
         name = self.argv[0]
         if "/" in name:
             return str(self.folder / name)
-        return shutil.which(name, path=self.environment.get("PATH")) or name
+        return shutil.which(name, path=self.environment.get("PATH"))
 
 
 class Commands:
@@ -66,7 +66,8 @@ class Commands:
             pl.Series("requested_time", compiled.requested).fill_nan(None),
         )
         self._rows = self._tasks.to_dicts()
-        self._output = output
+        #: Where the folders of tasks are.
+        self.outputs = output
         #: Variables that every task sees.
         self.common = {**os.environ, "PATH": _path(), "TWINLOOP_RUN": run}
 
@@ -99,7 +100,7 @@ class Commands:
 
     def output(self, task: int) -> Path:
         """The folder of what a task prints, and of what it may leave."""
-        return self._output / file_name(self._rows[task]["id"])
+        return self.outputs / file_name(self._rows[task]["id"])
 
     def launch(self, task: int, *, rank: int, ranks: int, node: str, cores: float) -> Launch:
         """What is run for the part of a task on one node."""

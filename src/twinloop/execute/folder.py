@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -63,7 +64,7 @@ class RunFolder:
         self.journal.close()
         complete(trace.tables, trace.manifest, self.path)
         shutil.rmtree(self.path / RECORDING, ignore_errors=True)
-        if not any(self.output.iterdir()):
+        with suppress(OSError):  # it holds something, or a task has taken it away
             self.output.rmdir()
 
 

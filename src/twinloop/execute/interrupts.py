@@ -30,8 +30,7 @@ class Interrupts:
         self.count = 0
         self._before: dict[signal.Signals, Any] = {}
         self._seen, self._told = socket.socketpair()
-        self._woken = -1
-        self._is_woken = False
+        self._woken: int | None = None
 
     def fileno(self) -> int:
         """A file that can be read from when there was one."""
@@ -48,7 +47,6 @@ class Interrupts:
             for end in (self._seen, self._told):
                 end.setblocking(False)
             self._woken = signal.set_wakeup_fd(self._told.fileno(), warn_on_full_buffer=False)
-            self._is_woken = True
             for wanted in _WANTED:
                 if signal.getsignal(wanted) is not signal.SIG_IGN:
                     self._before[wanted] = signal.signal(wanted, self._count)
@@ -62,7 +60,7 @@ class Interrupts:
     ) -> None:
         for wanted, handler in self._before.items():
             signal.signal(wanted, handler)
-        if self._is_woken:
+        if self._woken is not None:
             signal.set_wakeup_fd(self._woken)
         self._seen.close()
         self._told.close()

@@ -7,6 +7,7 @@ import math
 import select
 import signal
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -140,7 +141,9 @@ class Loop:
             now + _LONGEST,
         )
         for handle, _ in self._poll.poll(max(0.0, due - now)):
-            if handle != interrupts.fileno():
+            if handle == interrupts.fileno():
+                interrupts.hear()
+            else:
                 self._ended(self._handles[handle])
 
     # --- the policy ------------------------------------------------------------------------------
@@ -316,14 +319,16 @@ class Loop:
         asked = interrupts.count
         until = self._clock.now() + self._limits.grace
         while self._running and interrupts.count == asked and (now := self._clock.now()) < until:
-            for handle, _ in self._poll.poll(min(0.05, until - now)):
-                if handle != interrupts.fileno():
-                    process = self._handles[handle]
-                    running = self._running[process.task]
-                    self._reap(running, process, None)
-                    if not running.processes:
-                        del self._running[running.task]
-                        self._end_here(running.task)
+            for handle, _ in self._poll.poll(until - now):
+                if handle == interrupts.fileno():
+                    interrupts.hear()
+                    continue
+                process = self._handles[handle]
+                running = self._running[process.task]
+                self._reap(running, process, None)
+                if not running.processes:
+                    del self._running[running.task]
+                    self._end_here(running.task)
         for running in list(self._running.values()):
             self._stop_now(running, "cancelled")
             self._end_here(running.task)
@@ -343,8 +348,11 @@ class Loop:
         for running in self._running.values():
             for process in running.processes:
                 self._starter.end(process, signal.SIGKILL)
-        for running in list(self._running.values()):
-            self._stop_now(running, "killed")
+        for running in self._running.values():
+            while running.processes:
+                with suppress(OSError):  # no room to write it down may be why we are here
+                    self._reap(running, running.processes[0], "killed")
+        self._running.clear()
 
     # --- nodes -----------------------------------------------------------------------------------
 

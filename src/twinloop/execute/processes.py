@@ -13,9 +13,13 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 #: More than the longest /proc/<pid>/stat.
 _LINE: Final = 2048
+#: More than most environments; what is behind it is not looked at.
+_ENVIRONMENT: Final = 1 << 20
 _DEAD: Final = (b"Z", b"X", b"x")
 
 Key = TypeVar("Key", bound=Hashable)
+#: The `TWINLOOP_TASK` of a tree, and its `TWINLOOP_RANK`; None: any.
+Mark = tuple[str, str | None]
 
 
 class Reading(NamedTuple):
@@ -111,7 +115,7 @@ class _Tree(Generic[Key]):
     key: Key
     root: _Member[Key] | None = None
     #: What its processes have in their environment, so that they are known without their parents.
-    mark: tuple[bytes, ...] | None = None
+    mark: Mark | None = None
     members: dict[int, _Member[Key]] = field(default_factory=dict)
     #: CPU seconds of processes that went, apart from the first, and that nobody in it waited for.
     gone: float = 0.0
@@ -154,11 +158,19 @@ class Trees(Generic[Key]):
         self._members: dict[int, _Member[Key]] = {}
         self._known: set[tuple[str, int]] = set()
         #: Who orphans of the trees may be given to: those who stand above them.
-        self._above = {1, os.getpid()}
+        self._above = {1}
+        self._rise(os.getpid())
 
-    def add(self, key: Key, pid: int) -> None:
-        """Follow the tree of a process, which is there or has not been waited for."""
-        self._trees[key] = tree = _Tree(key)
+    def add(self, key: Key, pid: int, mark: Mark | None = None) -> None:
+        """Follow the tree of a process, which is there or has not been waited for.
+
+        Args:
+            key: What to call the tree.
+            pid: Its first process.
+            mark: What it has in its environment, if it does. It cannot be read from there now: a
+                process that has just been started may not have it yet.
+        """
+        self._trees[key] = tree = _Tree(key, mark=mark)
         stat = Stat.of(pid)
         if stat is None:
             return
@@ -167,11 +179,7 @@ class Trees(Generic[Key]):
         tree.root = self._join(tree, stat)
         if stat.session == pid:
             self._sessions[pid] = tree
-        tree.mark = self._mark(pid)
-        above: Stat | None = stat
-        while above is not None and above.parent and above.parent not in self._above:
-            self._above.add(above.parent)
-            above = Stat.of(above.parent)
+        self._rise(stat.parent)
         if any(name == str(pid) for name, _ in self._known):
             self._known.clear()  # it was a stranger until now, and so were its children
 
@@ -309,31 +317,42 @@ class Trees(Generic[Key]):
         return tree if stat.start >= tree.root.stat.start else None
 
     def _by_mark(self, stat: Stat) -> _Tree[Key] | None:
-        mark = self._mark(stat.pid) if self._run is not None else None
-        of_mark = [
-            tree
+        mark = self._mark(stat.pid)
+        if mark is None:
+            return None
+        task, rank = mark
+        begun = [
+            (tree.root.stat.start, tree)
             for tree in self._trees.values()
-            if mark is not None
-            and tree.mark == mark
-            and tree.root is not None
+            if tree.root is not None
+            and tree.mark in ((task, rank), (task, None))
             and tree.root.stat.start <= stat.start
         ]
         # Of several attempts at one task, the last that had begun.
-        return max(of_mark, key=lambda tree: tree.root.stat.start if tree.root else 0, default=None)
+        return max(begun, key=lambda one: one[0])[1] if begun else None
 
-    def _mark(self, pid: int) -> tuple[bytes, ...] | None:
+    def _mark(self, pid: int) -> Mark | None:
+        """What a process has in its environment, if it is of this run."""
         if self._run is None:
             return None
         try:
-            words = _content(f"/proc/{pid}/environ", 1 << 20).split(b"\0")
+            words = _content(f"/proc/{pid}/environ", _ENVIRONMENT).split(b"\0")
         except OSError:
             return None
         if self._run not in words:
             return None
-        return tuple(
-            next((word for word in words if word.startswith(name)), b"")
+        task, rank = (
+            next((os.fsdecode(word[len(name) :]) for word in words if word.startswith(name)), "")
             for name in (b"TWINLOOP_TASK=", b"TWINLOOP_RANK=")
         )
+        return task, rank
+
+    def _rise(self, pid: int) -> None:
+        """Take note of everybody from a process up."""
+        while pid and pid not in self._above:
+            self._above.add(pid)
+            stat = Stat.of(pid)
+            pid = 0 if stat is None else stat.parent
 
 
 def _content(path: str, size: int = _LINE) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -54,9 +54,9 @@ def as_trace(plan: Trace, journal: Iterable[dict[str, Any]]) -> Trace:
         Readings.recorded((entry["t"], entry["rows"]) for entry in found["power"])
     )
     facts = dict(plan.manifest.facts)
-    facts["run"] = facts.get("run", {}) | {"events": len(log), "wall_s": last}
     facts |= finish["facts"] if finish is not None else {}
-    facts["run"] = facts["run"] | {"complete": finish is not None}
+    facts["run"] = {"wall_s": last} | facts.get("run", {})
+    facts["run"] |= {"events": len(log), "complete": finish is not None}
     epoch = found["begin"][0]["epoch_ms"] if found["begin"] else None
     return plan.replace(
         tasks=tasks,
@@ -127,7 +127,7 @@ def _tasks(
         last.group_by("task", maintain_order=True)
         .agg(
             (pl.max("end") - pl.min("start")).alias("run_time"),
-            pl.sum("peak").alias("memory_used"),
+            _total("peak").alias("memory_used"),
             # The code that says most: of a part that failed, if one did.
             pl.col("code").sort_by(pl.col("code") != 0, descending=True).first().alias("exit_code"),
             pl.first("pid"),
@@ -136,10 +136,9 @@ def _tasks(
     )
     status = {e["task"]: e["status"] for e in found["over"]}
     if cut:
-        lost = set(parts.filter(pl.col("reason") == "lost")["task"])
-        for task in range(plan.tasks.height):
-            planned = plan.tasks["status"][task]
-            status.setdefault(task, planned or ("lost" if task in lost else "cancelled"))
+        status = _where_cut(found, last) | status
+        for task, planned in enumerate(plan.tasks["status"]):
+            status.setdefault(task, planned or "cancelled")
     rows = pl.int_range(pl.len(), dtype=pl.Int64).alias("task")
     events = {
         name: _at(found[entry], plan.tasks.height)
@@ -162,15 +161,25 @@ def _tasks(
     )
 
 
+def _where_cut(found: dict[str, Entries], last: pl.DataFrame) -> dict[int, str]:
+    """What is known of tasks that had their machines when the record breaks off."""
+    had = Counter(entry["task"] for entry in found["place"])
+    had.subtract(entry["task"] for entry in (*found["failed"], *found["preempt"]))
+    completed = last.group_by("task").agg((pl.col("reason") == "completed").all())
+    ended = dict(completed.iter_rows())
+    return {task: "completed" if ended.get(task) else "lost" for task in +had}
+
+
 def _counts(parts: pl.DataFrame) -> pl.DataFrame:
     """What tasks used and what was counted of them, over all their parts and attempts."""
-
-    def total(name: str) -> pl.Expr:
-        return pl.when(pl.col(name).is_not_null().any()).then(pl.sum(name)).alias(name)
-
     return parts.group_by("task").agg(
-        total("cpu").alias("cpu_time"), *(total(name) for name in COUNTED)
+        _total("cpu").alias("cpu_time"), *(_total(name) for name in COUNTED)
     )
+
+
+def _total(name: str) -> pl.Expr:
+    """A sum; null where nothing is known."""
+    return pl.when(pl.col(name).is_not_null().any()).then(pl.sum(name)).alias(name)
 
 
 def _at(events: Entries, count: int) -> pl.Series:

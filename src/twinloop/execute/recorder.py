@@ -104,7 +104,13 @@ class Recorder:
         self._counted: set[str] = set()
 
     def follow(
-        self, key: Execution, part: Accounted, pid: int | None, *, fresh: bool = True
+        self,
+        key: Execution,
+        part: Accounted,
+        pid: int | None,
+        *,
+        rank: int | None = None,
+        fresh: bool = True,
     ) -> None:
         """Sample an execution from now on.
 
@@ -112,6 +118,7 @@ class Recorder:
             key: The execution.
             part: Where it runs.
             pid: Its first process; a part that accounts can do without.
+            rank: Which part of its task it is, by which its orphans are told from those of others.
             fresh: Whether it has just been started. Of one that was there before, the processor
                 has counted only a part, so that its counters are left out.
         """
@@ -119,7 +126,7 @@ class Recorder:
             counters = _core.open_counters(pid) if fresh and pid is not None else []
             self._counted.update(name for name, _ in counters)
             if not part.accounts and pid is not None:
-                self._trees.add(key, pid)
+                self._trees.add(key, pid, (str(key[0]), None if rank is None else str(rank)))
             if not self._followed:
                 self._since = self._clock.now()
                 self.due = self._after(self._since)

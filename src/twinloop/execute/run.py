@@ -23,6 +23,7 @@ from twinloop.execute.clock import RunClock
 from twinloop.execute.commands import Commands
 from twinloop.execute.expected import expected
 from twinloop.execute.folder import OUTPUT, RunFolder, check, unwritable
+from twinloop.execute.guard import end, of_run
 from twinloop.execute.journal import entries
 from twinloop.execute.loop import Limits, Loop
 from twinloop.execute.machine import Machine
@@ -122,6 +123,7 @@ def execute(
         )
         guard = Guard.start(run, nodes.groups)
         stack.callback(guard.dismiss)
+        stack.callback(end, lambda: of_run(run))  # whoever left its group, or was never in one
         stack.callback(nodes.close)
         for text in nodes.warnings:
             say(f"weaker than asked for: {text}")
@@ -224,7 +226,7 @@ def _skipped(compiled: Compiled) -> int:
 def _announce(say: Callable[[str], None], scenario: Scenario, commands: Commands) -> None:
     """Say what will be run, before anything is."""
     for step in scenario.workload.prepare:
-        say(f"first: {shlex.join(step.command)}")
+        say(f"first: {_short(shlex.join(step.command))}")
     programs = commands.programs()
     for command, tasks in programs.head(5).iter_rows():
         say(f"will run {tasks} x {_short(command)}")
@@ -233,8 +235,10 @@ def _announce(say: Callable[[str], None], scenario: Scenario, commands: Commands
 
 
 def _short(command: str) -> str:
-    """A command on one line."""
-    line = command.replace("\n", "\\n")
+    """A command on one line, with nothing in it that could tell a terminal to hide it."""
+    line = "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in command
+    )
     return line if len(line) <= 200 else f"{line[:200]}..."
 
 
@@ -248,7 +252,12 @@ def _prepare(scenario: Scenario, commands: Commands, say: Callable[[str], None])
         field = f"workload.prepare[{place}]"
         try:
             done = subprocess.run(
-                step.command, cwd=folder, env=commands.common, stdin=subprocess.DEVNULL, check=False
+                step.command,
+                cwd=folder,
+                env=commands.common,
+                stdin=subprocess.DEVNULL,
+                stdout=2,  # the other one is for results
+                check=False,
             )
         except OSError as error:
             raise InputError(f"cannot be run: {error}", field=field) from None

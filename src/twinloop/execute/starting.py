@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
@@ -18,6 +19,10 @@ from twinloop.execute.recorder import Recorder
 
 #: How long a process that was killed is waited for (s); the kernel may be busy with its memory.
 _PATIENCE: Final = 10.0
+#: What is wrong with the disk, not with one task.
+_NO_DISK: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+#: A folder that is no link to another one.
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(slots=True)
@@ -88,6 +93,7 @@ class Starter:
         self._trees = trees
         self._passing_through = passing_through
         self._nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._outputs = os.open(commands.outputs, _FOLDER)
         self._mains: set[int] = set()
         #: Parts whose groups are to be removed when there is time.
         self._closing: list[Part] = []
@@ -122,11 +128,18 @@ class Starter:
             part = self._nodes.part(machine, f"{task}-{attempt}", cores, None)
         except OSError as error:
             raise CannotStart(str(error.strerror), node_died=not self._alive(machine)) from None
-        files = self._files(task, attempt, rank)
+        try:
+            program = launch.program
+            if program is None:
+                raise CannotStart(f"{launch.argv[0]}: no such program", node_died=False)
+            files = self._files(task, attempt, rank)
+        except CannotStart:
+            part.close()
+            raise
         called = self._clock.now()
         try:
             pid, handle = spawn(
-                launch.program,
+                program,
                 list(launch.argv),
                 [f"{name}={value}" for name, value in launch.environment.items()],
                 str(launch.folder),
@@ -159,16 +172,26 @@ class Starter:
     def _files(self, task: int, attempt: int, rank: int) -> tuple[int, int, int]:
         if self._passing_through:
             return 0, 1, 2
-        folder = self._commands.output(task)
-        folder.mkdir(exist_ok=True)
+        name = self._commands.output(task).name
         again = f".{attempt}" if attempt else ""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        out = os.open(folder / f"{rank}{again}.out", flags, 0o644)
+        files: list[int] = []
         try:
-            return self._nothing, out, os.open(folder / f"{rank}{again}.err", flags, 0o644)
-        except OSError:
-            os.close(out)
-            raise
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=self._outputs)
+            folder = os.open(name, _FOLDER, dir_fd=self._outputs)
+            try:
+                for kind in ("out", "err"):
+                    files.append(_new_file(f"{rank}{again}.{kind}", folder))
+            finally:
+                os.close(folder)
+        except OSError as error:
+            for file in files:
+                os.close(file)
+            if error.errno in _NO_DISK:
+                raise
+            why = f"what it prints cannot be kept: {error.filename}: {error.strerror}"
+            raise CannotStart(why, node_died=False) from None
+        return self._nothing, files[0], files[1]
 
     def end(self, process: Process, signal_: int) -> None:
         """Send a signal to all processes of a part."""
@@ -176,6 +199,10 @@ class Starter:
             process.part.kill(signal_)
         else:
             self._trees.kill(process.key, signal_)
+        if signal_ == signal.SIGKILL:
+            # It may have left its group; nobody is to wait for one whom nothing reaches.
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(process.handle, signal_)
 
     def reap(self, process: Process) -> dict[str, Any]:
         """Wait for a part that has ended or was killed; what the journal is to say of it.
@@ -185,8 +212,8 @@ class Starter:
         _, status, account = os.wait4(process.pid, 0)
         now = self._clock.now()
         self._mains.discard(process.pid)
-        os.close(process.handle)
         left = self._end_rest(process)
+        os.close(process.handle)
         closing = self._recorder.close(process.key, account, now)
         self._closing.append(process.part)
         task, attempt, machine = process.key
@@ -245,3 +272,14 @@ class Starter:
         """Give back what is still held."""
         self.tidy()
         os.close(self._nothing)
+        os.close(self._outputs)
+
+
+def _new_file(name: str, folder: int) -> int:
+    """A file that was not there; what another task may have laid there, such as a link, goes."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        return os.open(name, flags, 0o644, dir_fd=folder)
+    except FileExistsError:
+        os.unlink(name, dir_fd=folder)
+        return os.open(name, flags, 0o644, dir_fd=folder)

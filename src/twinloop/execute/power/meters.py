@@ -90,7 +90,7 @@ def find_meters(root: Path = POWERCAP, *, node: str | None = None) -> list[Meter
         if (zone / _ENERGY).exists():
             meters.setdefault(name, _meter(zone, node, name))
         for part in _parts(root, zone):
-            if _text(part / _NAME) in ("dram", "core") and (part / _ENERGY).exists():
+            if _text(part / _NAME) == "dram" and (part / _ENERGY).exists():
                 source = f"{name}/dram"
                 meters.setdefault(source, _meter(part, node, source))
     return list((found or whole).values())

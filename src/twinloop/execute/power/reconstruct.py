@@ -1,10 +1,12 @@
-"""From readings to the power table: T2's reconstruction.
+"""From readings to the power table.
 
 A counter that is updated every few seconds and read every second seems to show no power, and then
 a peak. What is known is the mean power between two of its *updates*, and it is filled in for all
 the time between them. Each window of the table is a second of the run (shorter at the ends of what
 is known) and holds the mean power in it, so that the energy of the table is exactly what the
 counters counted. The power of a node is the sum over its counters, the total that over the nodes.
+Source of the method: Xie, "From Reality to Simulation: A Trace-Driven Closed-Loop Evaluation
+Methodology for Cloud Datacenters" (master thesis, UvA and VU Amsterdam), section 4.4.2.
 """
 
 from __future__ import annotations
