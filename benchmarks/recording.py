@@ -143,7 +143,10 @@ def unrecorded(command: list[str], count: int) -> tuple[float, float]:
     began, children = [], []
     for _ in range(count):
         began.append(perf_counter())
-        children.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))
+        # In sessions of their own, as those that are recorded: the kernel shares by session.
+        children.append(
+            subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+        )
     walls, cpu = [], 0.0
     left = {child.pid: start for child, start in zip(children, began, strict=True)}
     while left:

@@ -19,8 +19,9 @@ namespace {
     const std::string subject = what == "program"  ? start.program
                                 : what == "folder" ? start.folder
                                                    : what;
-    const nb::object made = nb::module_::import_("builtins")
-                                .attr("OSError")(error.number, std::strerror(error.number), subject);
+    const nb::object made =
+        nb::module_::import_("builtins")
+            .attr("OSError")(error.number, std::strerror(error.number), subject);
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(made.ptr())), made.ptr());
     throw nb::python_error();
 }

@@ -470,8 +470,9 @@ void Run::end_execution(Live& live, std::uint32_t slot, Status status) {
     const std::span<const Part> parts = desk_.parts(live.task);
     account(live, slot, parts);
     log_execution(live, status == Status::killed ? Reason::killed : Reason::completed, parts);
-    conclude(live.task, status, now_);
-    if (values_.release_latency > 0) {
+    const bool later = values_.release_latency > 0;
+    conclude(live.task, status, now_, !later);
+    if (later) {
         live.stage = Stage::releasing;
         desk_.set_ending(live.task);
         schedule(slot, now_ + values_.release_latency);
@@ -501,8 +502,10 @@ void Run::account(Live& live, std::uint32_t slot, std::span<const Part> parts) {
 
 void Run::release(std::uint32_t slot) {
     const TaskId task = lives_[slot].task;
+    const bool unsaid = lives_[slot].stage == Stage::releasing;
     free_slot(slot);
     desk_.end(task);
+    if (unsaid && outcomes_[task].status == Status::completed) free_children(task);
 }
 
 void Run::free_slot(std::uint32_t slot) {
@@ -605,7 +608,18 @@ void Run::interrupt(TaskId task, Reason reason, Interrupted then, std::span<cons
     free_slot(slot);
 }
 
-void Run::conclude(TaskId task, Status status, double at) {
+// Those that waited for a task which has completed wait for one less.
+void Run::free_children(TaskId task) {
+    const Problem& all = *problem_;
+    for (std::uint32_t i = all.child_offsets[task]; i < all.child_offsets[task + 1]; ++i) {
+        const TaskId child = all.children[i];
+        if (outcomes_[child].status != Status::none) continue;
+        if (--missing_parents_[child] == 0 && !std::isnan(outcomes_[child].submit))
+            make_ready(child);
+    }
+}
+
+void Run::conclude(TaskId task, Status status, double at, bool seen) {
     const Problem& all = *problem_;
     // Those that can never run follow, and those that wait for them: a list, for chains are long.
     std::vector<std::pair<TaskId, Status>> more;
@@ -618,15 +632,15 @@ void Run::conclude(TaskId task, Status status, double at) {
                 outcome.end = at;
             --open_;
             source_.ended(all, task, at);
-            const Status theirs = status == Status::rejected ? Status::rejected : Status::failed;
-            for (std::uint32_t i = all.child_offsets[task]; i < all.child_offsets[task + 1]; ++i) {
-                const TaskId child = all.children[i];
-                if (outcomes_[child].status != Status::none) continue;
-                if (status != Status::completed) {
-                    more.emplace_back(child, theirs);
-                } else if (--missing_parents_[child] == 0 && !std::isnan(outcomes_[child].submit)) {
-                    make_ready(child);
-                }
+            if (status == Status::completed) {
+                if (seen) free_children(task);
+            } else {
+                const Status theirs =
+                    status == Status::rejected ? Status::rejected : Status::failed;
+                for (std::uint32_t i = all.child_offsets[task]; i < all.child_offsets[task + 1];
+                     ++i)
+                    if (outcomes_[all.children[i]].status == Status::none)
+                        more.emplace_back(all.children[i], theirs);
             }
         }
         if (more.empty()) return;

@@ -192,7 +192,9 @@ class Run {
     void release(std::uint32_t slot);
     void free_slot(std::uint32_t slot);
     void interrupt(TaskId task, Reason reason, Interrupted then, std::span<const Part> parts);
-    void conclude(TaskId task, Status status, double at);
+    // `seen`: the scheduler knows it at once, not when it sees the machines free.
+    void conclude(TaskId task, Status status, double at, bool seen = true);
+    void free_children(TaskId task);
     [[nodiscard]] double effort(const Live& live, std::uint32_t slot) const;
     [[nodiscard]] double without_checkpoints(double length) const;
     [[nodiscard]] double passed(const Live& live) const;

@@ -1,10 +1,14 @@
 """Children for tests: programs that burn CPU time and say how much, and that never stay behind."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,25 +34,39 @@ Start = Callable[..., subprocess.Popen[bytes]]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts programs that lead sessions of their own; none of these outlives the test."""
+    """Starts programs that lead sessions of their own; nothing of these outlives the test."""
     children: list[subprocess.Popen[bytes]] = []
+    mark = f"{os.getpid()}-{time.time_ns()}"
 
-    def started(*command: object, **options: object) -> subprocess.Popen[bytes]:
+    def started(*command: object, **options: Any) -> subprocess.Popen[bytes]:
         options.setdefault("start_new_session", True)
-        child = subprocess.Popen([str(word) for word in command], **options)  # type: ignore[call-overload]
+        options["env"] = {**options.get("env", os.environ), "TEST_MARK": mark}
+        child = subprocess.Popen([str(word) for word in command], **options)
         children.append(child)
         return child
 
     yield started
+    for pid in marked(mark):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     for child in children:
         if child.returncode is None:
             child.kill()
             child.wait(PATIENCE)
+    until(lambda: not marked(mark))
 
 
-def python(
-    start: Start, code: str, *arguments: object, **options: object
-) -> subprocess.Popen[bytes]:
+def marked(mark: str) -> list[int]:
+    """Who lives with this mark in the environment, whoever its parent is."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"TEST_MARK={mark}".encode() in (place / "environ").read_bytes().split(b"\0"):
+                found.append(int(place.name))
+    return found
+
+
+def python(start: Start, code: str, *arguments: object, **options: Any) -> subprocess.Popen[bytes]:
     return start(sys.executable, "-S", "-c", BURN + code, *arguments, **options)
 
 

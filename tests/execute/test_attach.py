@@ -191,7 +191,7 @@ def test_a_killed_recorder_leaves_what_it_had(start: Start, tmp_path: Path) -> N
     recorder.kill()
     recorder.wait(PATIENCE)
     trace = tl.read(tmp_path / "run")
-    assert trace.tasks["status"].to_list() == ["lost"]
+    assert trace.placements["reason"].to_list() == ["lost"]
     assert trace.usage.height >= 2
     assert trace.manifest.epoch_ms is not None
 

@@ -166,6 +166,8 @@ def test_a_child_that_nobody_waits_for_stays_counted_when_its_parent_goes_on(
 
 
 DAEMON = """
+while len(sys.argv) > 3 and not os.path.exists(sys.argv[3]):
+    time.sleep(0.005)
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
@@ -181,24 +183,23 @@ time.sleep(float(sys.argv[2]))
 def test_an_orphan_in_a_session_of_its_own_is_known_by_its_environment(
     start: Start, tmp_path: Path
 ) -> None:
-    marks = {"TWINLOOP_RUN": f"{os.getpid()}-x", "TWINLOOP_RANK": "0"}
-    trees: Trees[str] = Trees(marks["TWINLOOP_RUN"])
-    for key, task in (("this", "a"), ("other", "b")):
-        environment = {**os.environ, **marks, "TWINLOOP_TASK": task}
-        child = python(start, DAEMON, tmp_path / key, 0 if key == "this" else 60, env=environment)
-        trees.add(key, child.pid, (task, "0"))
-        if key == "this":
-            orphan, used = only_line(tmp_path / key)
-            exact = waited(child)
-    assert orphan in trees.pids("this")
-    assert orphan not in trees.pids("other")
-    assert trees.total("this", exact) >= exact + used - 2 * TICK
-    assert trees.kill("this", signal.SIGKILL) == 1
-    until(lambda: ended(orphan))
-    other, _ = only_line(tmp_path / "other")
-    assert other in trees.pids("other")
-    trees.kill("other", signal.SIGKILL)
-    until(lambda: ended(other))
+    run, go = f"{os.getpid()}-x", tmp_path / "go"
+    trees: Trees[str] = Trees(run)
+    children = {}
+    for task, rank in (("a", "0"), ("a", "1"), ("b", "0")):
+        name = task + rank
+        marks = {"TWINLOOP_RUN": run, "TWINLOOP_TASK": task, "TWINLOOP_RANK": rank}
+        children[name] = python(start, DAEMON, tmp_path / name, 0, go, env={**os.environ, **marks})
+        trees.add(name, children[name].pid, (task, rank))
+    go.touch()
+    for name, child in children.items():
+        orphan, used = only_line(tmp_path / name)
+        exact = waited(child)
+        assert trees.pids(name) == [orphan]
+        assert trees.total(name, exact) >= exact + used - 2 * TICK
+    for name in children:
+        assert trees.kill(name, signal.SIGKILL) == 1
+        until(lambda name=name: trees.pids(name) == [])
 
 
 def test_an_orphan_that_was_seen_before_stays_in_the_tree(start: Start, tmp_path: Path) -> None:

@@ -23,8 +23,10 @@ from twinloop.cli.reading import (
     FormatName,
     InputPath,
     ReferenceMhz,
+    SstatFile,
     Strict,
     Units,
+    UtcOffset,
     read_trace,
 )
 from twinloop.trace import check as check_quality
@@ -41,6 +43,8 @@ def check(
     column: Columns = None,
     unit: Units = None,
     reference_mhz: ReferenceMhz = None,
+    sstat: SstatFile = None,
+    utc_offset: UtcOffset = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the audit here, as Markdown.")
     ] = None,
@@ -60,7 +64,7 @@ def check(
     with speaking(json):
         if output is not None:
             refuse_existing(output, overwrite, path)
-        trace = read_trace(path, format, strict, column, unit, reference_mhz)
+        trace = read_trace(path, format, strict, column, unit, reference_mhz, sstat, utc_offset)
         with working("checking"):
             audit = check_quality(trace)
         if output is not None:

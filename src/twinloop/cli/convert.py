@@ -23,8 +23,10 @@ from twinloop.cli.reading import (
     FormatName,
     InputPath,
     ReferenceMhz,
+    SstatFile,
     Strict,
     Units,
+    UtcOffset,
     read_trace,
 )
 from twinloop.platform.address import nearest
@@ -56,6 +58,8 @@ def convert(
     column: Columns = None,
     unit: Units = None,
     reference_mhz: ReferenceMhz = None,
+    sstat: SstatFile = None,
+    utc_offset: UtcOffset = None,
     merge: Annotated[
         list[Path] | None, typer.Option(help="Another log to merge in; can be given again.")
     ] = None,
@@ -104,7 +108,7 @@ def convert(
     """
     with speaking(json):
         refuse_existing(output, overwrite, source, *(merge or ()))
-        trace = read_trace(source, format, strict, column, unit, reference_mhz)
+        trace = read_trace(source, format, strict, column, unit, reference_mhz, sstat, utc_offset)
         if merge:
             others = [
                 read_trace(path, None, strict, column, unit, reference_mhz, beside=True)

@@ -26,8 +26,10 @@ from twinloop.cli.reading import (
     FormatName,
     InputPath,
     ReferenceMhz,
+    SstatFile,
     Strict,
     Units,
+    UtcOffset,
     read_trace,
 )
 from twinloop.report import load_chart, load_figure, words
@@ -44,6 +46,8 @@ def inspect(
     column: Columns = None,
     unit: Units = None,
     reference_mhz: ReferenceMhz = None,
+    sstat: SstatFile = None,
+    utc_offset: UtcOffset = None,
     picture: Annotated[
         Path | None,
         typer.Option(help="Write the load over time as a page to look at: load.html."),
@@ -64,7 +68,7 @@ def inspect(
     with speaking(json):
         if picture is not None:
             refuse_existing(picture, overwrite, path)
-        trace = read_trace(path, format, strict, column, unit, reference_mhz)
+        trace = read_trace(path, format, strict, column, unit, reference_mhz, sstat, utc_offset)
         with working("looking"):
             summary, audit = Summary.of(trace), check(trace)
         if picture is not None:

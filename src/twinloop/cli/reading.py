@@ -56,6 +56,16 @@ ReferenceMhz = Annotated[
         "in the topology beside the log, else what most tasks ask for per core.",
     ),
 ]
+SstatFile = Annotated[
+    Path | None,
+    typer.Option("--sstat", help="For sacct: samples of the jobs, as sstat printed them."),
+]
+UtcOffset = Annotated[
+    float | None,
+    typer.Option(
+        "--utc-offset", help="For sacct: hours that the clock of the cluster is ahead of UTC."
+    ),
+]
 
 
 def read_trace(
@@ -65,6 +75,8 @@ def read_trace(
     columns: list[str] | None = None,
     units: list[str] | None = None,
     reference_mhz: float | None = None,
+    sstat: Path | None = None,
+    utc_offset: float | None = None,
     *,
     beside: bool = False,
 ) -> Trace:
@@ -78,10 +90,14 @@ def read_trace(
         ("--column", "csv", "columns", pairs(columns, "--column")),
         ("--unit", "csv", "units", pairs(units, "--unit")),
         ("--reference-mhz", "opendc", "reference_mhz", reference_mhz),
+        ("--sstat", "sacct", "sstat", sstat),
+        ("--utc-offset", "sacct", "utc_offset", utc_offset),
     ):
-        if value and name == form:
+        if value in (None, {}):
+            continue
+        if name == form:
             options[key] = value
-        elif value and not beside:
+        elif not beside:
             raise InputError(f"is in the format {name}; {option} is for {form}", file=path)
     with working(f"reading {path}"):
         return read(path, name, strict=strict, **options)

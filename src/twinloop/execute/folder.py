@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import polars as pl
+
 from twinloop.execute.journal import Journal
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
@@ -51,8 +53,11 @@ class RunFolder:
             (path / OUTPUT).mkdir()
             plan.save(path / RECORDING / "plan")
             return cls(path, Journal(path / RECORDING / "journal.jsonl"))
-        except OSError as error:
-            raise unwritable(path, error) from None
+        except (OSError, InputError, pl.exceptions.PolarsError) as error:
+            shutil.rmtree(path, ignore_errors=True)
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"cannot be written: {_why(error)}", file=path) from None
 
     @property
     def output(self) -> Path:
@@ -62,7 +67,10 @@ class RunFolder:
     def finish(self, trace: Trace) -> None:
         """Write the Trace. The folder is a trace folder when its manifest appears, last of all."""
         self.journal.close()
-        complete(trace.tables, trace.manifest, self.path)
+        try:
+            complete(trace.tables, trace.manifest, self.path)
+        except pl.exceptions.PolarsError as error:
+            raise unwritable(self.path, error) from None
         shutil.rmtree(self.path / RECORDING, ignore_errors=True)
         with suppress(OSError):  # it holds something, or a task has taken it away
             self.output.rmdir()
@@ -88,14 +96,20 @@ def check(path: Path, *, overwrite: bool) -> None:
         raise InputError("is there already", file=path, remedy="--overwrite replaces it")
 
 
-def unwritable(path: Path, error: OSError) -> InputError:
+def unwritable(path: Path, error: Exception) -> InputError:
     """What to say if a run cannot be kept.
 
     >>> print(unwritable(Path("run"), OSError(28, "No space left on device")))
     run: cannot be written: No space left on device (what was recorded so far is kept there)
     """
     return InputError(
-        f"cannot be written: {error.strerror or error}",
+        f"cannot be written: {_why(error)}",
         file=path,
         remedy="what was recorded so far is kept there",
     )
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, pl.exceptions.PolarsError):  # it hides what the system said
+        return f"the disk may be full ({error})"
+    return getattr(error, "strerror", None) or str(error)

@@ -193,7 +193,7 @@ class Loop:
             self._journal.write(e="start", **entry)
             self._handles[process.handle] = process
             self._poll.register(process.handle, select.EPOLLIN)
-        start = max(process.start for process in processes)
+        start = min(process.start for process in processes)
         self.dispatch.add(start - decided)
         limit = self._limits.task
         if self._compiled.scenario.model.kill_at_requested_time:

@@ -20,6 +20,7 @@ from twinloop.trace.files import appearing
 from twinloop.workload.generate.ffmpeg import (
     LENGTHS,
     PATTERNS,
+    RATE,
     SOURCE_HEIGHT,
     TRANSCODINGS,
     FFmpeg,
@@ -27,7 +28,6 @@ from twinloop.workload.generate.ffmpeg import (
     video_name,
 )
 
-RATE: Final = 30
 #: Bits per second of a video of 1080 lines.
 BITS: Final = 8_000_000
 #: Pixels of a plasma in each direction that get one colour, then smoothed: the sines of every
@@ -115,7 +115,7 @@ def _arguments(pattern: str, length: float, height: int) -> list[str]:
     bits = round(BITS * (height / SOURCE_HEIGHT) ** 2)
     return [
         *("-nostdin", "-loglevel", "error", "-f", "lavfi", "-i", sources(height)[pattern]),
-        *("-frames:v", str(max(1, round(length * RATE))), "-pix_fmt", "yuv420p"),
+        *("-frames:v", str(round(length * RATE)), "-pix_fmt", "yuv420p"),
         # What x264 makes depends on the number of its threads.
         *("-c:v", "libx264", "-preset", "veryfast", "-b:v", str(bits), "-threads", "2"),
         *("-fflags", "+bitexact", "-flags:v", "+bitexact", "-map_metadata", "-1"),

@@ -119,7 +119,9 @@ class Model(Description):
         0.0, description="time from a decision to the start of the task (s)"
     )
     release_latency: Seconds = Field(
-        0.0, description="time from the end of a task until its cores are seen as free (s)"
+        0.0,
+        description="time from the end of a task until its cores are seen as free, and those that "
+        "depend on it as ready (s)",
     )
     decision_interval: Seconds = Field(
         0.0, description="the policy decides at multiples of it; 0: whenever something happens (s)"

@@ -11,7 +11,7 @@ import polars as pl
 from pydantic import BeforeValidator, Field, model_validator
 
 from twinloop.trace import Cleaning, Trace
-from twinloop.workload.generate.description import MOST_TASKS, parameter
+from twinloop.workload.generate.description import parameter
 from twinloop.workload.generate.draws import Integers
 from twinloop.workload.generate.elementary import Floats
 from twinloop.workload.generate.requests import Requests
@@ -23,6 +23,10 @@ LENGTHS: Final = (30.0, 60.0, 120.0, 180.0)
 #: Lines of a source video, and of the smaller of the two that are made from it.
 SOURCE_HEIGHT: Final = 1080
 _SMALL: Final = 480
+#: Pictures per second.
+RATE: Final = 30
+#: More tasks than this nobody runs for real.
+_MOST: Final = 1_000_000
 #: CPU seconds that a transcoding takes before its first frame.
 _START: Final = 0.2
 
@@ -96,8 +100,8 @@ class FFmpeg(Requests):
     name: ClassVar[str] = "ffmpeg"
     title: ClassVar[str] = "bursts of video transcodings to be run for real, with FFmpeg"
 
-    bursts: int = parameter(10, "number of bursts", ge=1, le=MOST_TASKS)
-    size: int = parameter(10, "tasks in a burst", ge=1, le=MOST_TASKS)
+    bursts: int = parameter(10, "number of bursts", ge=1, le=_MOST)
+    size: int = parameter(10, "tasks in a burst", ge=1, le=_MOST)
     period: float = parameter(300.0, "time between two bursts", unit="s", gt=0.0, le=1e9)
     interval: float = parameter(1.0, "time between two tasks of a burst", unit="s", ge=0.0, le=1e9)
     lengths: Annotated[
@@ -128,8 +132,10 @@ class FFmpeg(Requests):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.bursts * self.size > MOST_TASKS:
-            raise ValueError(f"bursts x size is more than {MOST_TASKS:,} tasks")
+        if self.bursts * self.size > _MOST:
+            raise ValueError(f"bursts x size is more than {_MOST:,} tasks")
+        if min(self.scaled_lengths) * RATE < 1.0:
+            raise ValueError(f"a video is shorter than a picture, of which {RATE} make a second")
         names = {video_name("", length) for length in self.scaled_lengths}
         if len(names) < len(self.lengths):
             raise ValueError("two lengths of videos are the same to a millisecond")
@@ -160,7 +166,7 @@ class FFmpeg(Requests):
             return trace
         note = Cleaning(
             kind="noticed",
-            what=f"tasks with {self.most_cores} cores at most, of which their type has more",
+            what=f"tasks with fewer cores than their type has: at most {self.most_cores}",
             count=len(capped),
             examples=tuple(capped[:3]),
         )

@@ -1,0 +1,371 @@
+"""Laws of violent ends: no process, group or task is lost, and what was recorded can be read."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import twinloop as tl
+from tests.execute.children import BURN, ended, until
+from tests.execute.runs import (
+    BOTH,
+    STUBBORN,
+    Launch,
+    Run,
+    guards,
+    launch,
+    left,
+    scenario,
+    statuses,
+    task,
+    twinloop,
+)
+from twinloop.execute import execute
+
+__all__ = ["launch"]  # a fixture
+
+#: One task that is over at once, two that hold all cores for good, two that never come to run.
+FIVE = scenario(
+    task("done", "true"),
+    task("stubborn", *STUBBORN),
+    task("plain", "sh", "-c", "echo there; exec sleep 300"),
+    task("waits", "sleep", 300),
+    task("child", "true", parents=["plain"]),
+)
+CUT = {
+    "done": "completed",
+    "stubborn": "lost",
+    "plain": "lost",
+    "waits": "cancelled",
+    "child": "cancelled",
+}
+INTERRUPTED = {name: status.replace("lost", "cancelled") for name, status in CUT.items()}
+
+
+def begun(launch: Launch, *words: object, given: tl.Scenario = FIVE, **options: object) -> Run:
+    """A run whose tasks are there."""
+    run = launch(given, *words, **options)
+    run.until_there("stubborn", "plain")
+    return run
+
+
+def is_readable(folder: Path, expected: dict[str, str]) -> tl.Trace:
+    trace = tl.read(folder)
+    assert statuses(trace) == expected
+    assert tl.check(trace).errors == ()
+    shown = twinloop("inspect", folder).stdout
+    assert f"{len(expected)} tasks" in shown
+    return trace
+
+
+# --- the executing process ------------------------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("group", [False, True], ids=["process", "group"])
+def test_a_killed_run_leaves_nothing_but_its_record(
+    launch: Launch, isolation: str, group: bool
+) -> None:
+    run = begun(launch, "--isolation", isolation)
+    running = [run.main("stubborn"), run.main("plain")]
+    (os.killpg if group else os.kill)(run.pid, signal.SIGKILL)
+    run.ends(-signal.SIGKILL)
+    assert all(map(ended, running))
+    assert not (run.folder / "manifest.json").exists()
+    trace = is_readable(run.folder, CUT)
+    placements = dict(trace.placements.select("task", "reason").iter_rows())
+    assert placements == {name: status for name, status in CUT.items() if status != "cancelled"}
+    assert trace.manifest.facts["run"]["complete"] is False
+    counted = {note.what: note.count for note in trace.manifest.cleaned}
+    assert sorted(counted.values()) == [2, 2]
+    # A run that was cut short is no trace that may be overwritten by mistake.
+    assert "is there already" in launch(FIVE, folder=run.folder).ends(2)[1]
+
+
+@BOTH
+def test_the_next_run_removes_what_neither_run_nor_guard_could(
+    launch: Launch, isolation: str
+) -> None:
+    run = begun(launch, "--isolation", isolation)
+    for guard in guards(run.pid):
+        os.kill(guard, signal.SIGKILL)
+    run.kill()
+    run.process.communicate()
+    launch(scenario(task("a", "true")), "--isolation", isolation).ends(0)
+    assert left(run.pid) == []
+    is_readable(run.folder, CUT)
+
+
+# --- the user -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("isolation", "number", "group"),
+    [
+        ("auto", signal.SIGINT, True),
+        ("affinity", signal.SIGINT, True),
+        ("auto", signal.SIGTERM, False),
+        ("auto", signal.SIGHUP, False),
+    ],
+)
+def test_an_interrupted_run_is_kept_whole(
+    launch: Launch, isolation: str, number: int, group: bool
+) -> None:
+    run = begun(launch, "--isolation", isolation, "--grace", "100ms")
+    (os.killpg if group else os.kill)(run.pid, number)
+    _, errors = run.ends(130)
+    assert "interrupted" in errors
+    assert "Traceback" not in errors
+    assert not (run.folder / "recording").exists()
+    trace = is_readable(run.folder, INTERRUPTED)
+    assert trace.manifest.facts["run"]["interrupted"] is True
+    codes = dict(trace.tasks.select("id", "exit_code").iter_rows())
+    # One did as it was asked, the other had to be killed.
+    assert codes["plain"] == -signal.SIGTERM
+    assert codes["stubborn"] == -signal.SIGKILL
+    assert codes["waits"] is None
+
+
+def test_who_interrupts_twice_does_not_wait(launch: Launch) -> None:
+    asked = 'trap "echo asked" TERM; echo there; while :; do sleep 0.05; done'
+    given = scenario(task("stubborn", "sh", "-c", asked), task("plain", *STUBBORN))
+    run = begun(launch, "--grace", "1h", given=given)
+    run.kill(signal.SIGINT)
+    output = run.folder / "output" / "stubborn" / "0.out"
+    run.until(lambda: "asked" in output.read_text())
+    run.kill(signal.SIGINT)
+    run.ends(130)
+    is_readable(run.folder, {"stubborn": "cancelled", "plain": "cancelled"})
+
+
+def test_what_the_user_wants_ignored_is_ignored(launch: Launch) -> None:
+    given = scenario(task("a", "sh", "-c", "echo there; sleep 0.3"))
+    run = launch(given, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    run.until_there("a")
+    run.kill(signal.SIGHUP)
+    run.ends(0)
+    is_readable(run.folder, {"a": "completed"})
+
+
+@pytest.mark.parametrize("group", [False, True], ids=["process", "group"])
+def test_an_interrupted_preparation_leaves_nothing(
+    launch: Launch, tmp_path: Path, group: bool
+) -> None:
+    step = {"command": [*STUBBORN[:2], f"{STUBBORN[2]}".replace("echo", f"touch {tmp_path}/here;")]}
+    run = launch(scenario(task("a", "true"), workload={"prepare": [step]}))
+    run.until((tmp_path / "here").exists)
+    (os.killpg if group else os.kill)(run.pid, signal.SIGINT)
+    _, errors = run.ends(130)
+    assert "Traceback" not in errors
+    assert not run.folder.exists()
+
+
+def test_a_signal_at_any_time_leaves_nothing(launch: Launch) -> None:
+    runs = [launch(FIVE, "--grace", "100ms") for _ in range(4)]
+    numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGINT]
+    # As soon as it is up, when it has made a folder, when it has begun to write, and at a task.
+    signs = [
+        lambda run: guards(run.pid),
+        lambda run: run.folder.exists(),
+        lambda run: run.journal("begin"),
+        lambda run: run.journal("start"),
+    ]
+    for run, number, sign in zip(runs, numbers, signs, strict=True):
+        run.until(lambda run=run, sign=sign: sign(run))
+        run.kill(number)
+    for run in runs:
+        run.process.communicate(timeout=60)
+        until(lambda run=run: not left(run.pid))
+        if (run.folder / "recording" / "journal.jsonl").exists():
+            assert set(statuses(tl.read(run.folder))) == set(CUT)
+
+
+# --- tasks ----------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_a_task_that_is_killed_is_said_to_be(launch: Launch, isolation: str) -> None:
+    given = scenario(
+        task("stubborn", *STUBBORN),
+        task("plain", "sh", "-c", "echo there"),
+        task("child", "true", parents=["stubborn"]),
+        task("other", "true"),
+    )
+    run = begun(launch, "--isolation", isolation, given=given)
+    os.kill(run.main("stubborn"), signal.SIGKILL)
+    run.ends(0)
+    expected = {
+        "stubborn": "killed",
+        "plain": "completed",
+        "child": "failed",
+        "other": "completed",
+    }
+    trace = is_readable(run.folder, expected)
+    assert trace.tasks["exit_code"].to_list() == [-signal.SIGKILL, 0, None, 0]
+
+
+#: Burns CPU time in a child, which nobody waits for, and leaves it behind.
+LEAVES = """
+import os, sys
+if os.fork() == 0:
+    if sys.argv[1] == "daemon":
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+    burn(0.2)
+    os.close(pipe[1])
+    time.sleep(300)
+os.close(pipe[1])
+os.read(pipe[0], 1)
+"""
+
+
+@BOTH
+@pytest.mark.parametrize("how", ["child", "daemon"])
+def test_what_a_task_leaves_is_ended_and_counted(tmp_path: Path, isolation: str, how: str) -> None:
+    code = f"{BURN}\nimport os\npipe = os.pipe()\n{LEAVES}"
+    trace = execute(
+        scenario(task("leaves", sys.executable, "-S", "-c", _escaped(code), how)),
+        isolation=isolation,
+    )
+    assert left(os.getpid()) == []
+    assert statuses(trace) == {"leaves": "completed"}
+    (note,) = trace.manifest.cleaned
+    assert (note.count, note.examples) == (1, ("leaves",))
+    assert trace.tasks["cpu_time"][0] >= 0.2
+    assert trace.usage["cpu"].sum() == pytest.approx(trace.tasks["cpu_time"][0])
+
+
+@BOTH
+@pytest.mark.parametrize("how", ["limit", "requested"])
+def test_a_task_that_will_not_end_is_killed_with_its_children(
+    tmp_path: Path, isolation: str, how: str
+) -> None:
+    given = scenario(
+        task("stubborn", *STUBBORN, requested_time=0.3),
+        task("quick", "true", requested_time=60),
+        model={"kill_at_requested_time": how == "requested"},
+    )
+    limit = 0.3 if how == "limit" else None
+    trace = execute(given, tmp_path / "run", task_limit=limit, grace=0.1, isolation=isolation)
+    assert left(os.getpid()) == []
+    assert statuses(trace) == {"stubborn": "killed", "quick": "completed"}
+    assert trace.tasks["exit_code"][0] == -signal.SIGKILL
+    # It had its time, and the time to end that it was given.
+    assert trace.tasks["run_time"][0] >= 0.3 + 0.1
+
+
+BOMB = """
+import os, time
+for _ in range(200):
+    if os.fork() == 0:
+        time.sleep(300)
+        os._exit(0)
+"""
+
+
+@BOTH
+@pytest.mark.parametrize("ends", [True, False], ids=["ends", "goes-on"])
+def test_a_bomb_of_forks_is_cleared_away(tmp_path: Path, isolation: str, ends: bool) -> None:
+    code = BOMB + ("" if ends else "print('there', flush=True)\ntime.sleep(300)")
+    trace = execute(
+        scenario(task("bomb", sys.executable, "-S", "-c", code), task("after", "true")),
+        tmp_path / "run",
+        isolation=isolation,
+        task_limit=30 if ends else 0.5,
+        grace=0.1,
+    )
+    assert left(os.getpid()) == []
+    assert statuses(trace) == {"bomb": "completed" if ends else "killed", "after": "completed"}
+
+
+@BOTH
+def test_many_short_tasks_are_all_there(isolation: str) -> None:
+    count = 200
+    trace = execute(
+        scenario(*(task(f"{number}", "true") for number in range(count))), isolation=isolation
+    )
+    assert left(os.getpid()) == []
+    assert list(statuses(trace).values()) == ["completed"] * count
+    assert trace.placements.height == count
+    assert tl.check(trace).errors == ()
+    _one_at_a_time(trace)
+
+
+def _one_at_a_time(trace: tl.Trace) -> None:
+    """No two tasks hold the core of a node together."""
+    for _, rows in trace.placements.sort("start").group_by("machine"):
+        assert (rows["start"][1:] >= rows["end"][:-1]).all()
+
+
+# --- the disk -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    there = tmp_path / "disk"
+    there.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(there)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"a small disk needs the right to mount one: {done.stderr.strip()}")
+    yield there
+    subprocess.run(["umount", "--lazy", str(there)], check=True)
+
+
+def test_a_full_disk_ends_the_run_and_keeps_what_was_recorded(
+    launch: Launch, small_disk: Path
+) -> None:
+    given = scenario(
+        task("done", "true"),
+        task("stubborn", *STUBBORN),
+        task("fills", "dd", "if=/dev/zero", f"of={small_disk}/much", "bs=4k"),
+        *(task(f"{number}", "true") for number in range(50)),
+    )
+    run = launch(given, folder=small_disk / "run")
+    _, errors = run.ends(2)
+    assert "cannot be written: No space left on device" in errors
+    assert "Traceback" not in errors
+    trace = tl.read(run.folder)
+    found = statuses(trace)
+    assert len(found) == 53
+    assert found["done"] == "completed"
+    assert found["stubborn"] == "lost"
+    assert found["49"] == "cancelled"
+    assert set(found.values()) <= {"completed", "failed", "lost", "cancelled"}
+    twinloop("inspect", run.folder)
+
+
+def test_a_disk_that_is_full_from_the_beginning_is_said(launch: Launch, small_disk: Path) -> None:
+    with (small_disk / "much").open("wb") as stream, pytest.raises(OSError, match="No space"):
+        while True:
+            os.write(stream.fileno(), bytes(4096))
+    run = launch(FIVE, folder=small_disk / "run")
+    assert "cannot be written: No space left on device" in run.ends(2)[1]
+
+
+def test_a_file_that_may_not_grow_ends_the_run(launch: Launch) -> None:
+    most = 30_000
+    given = scenario(
+        task("stubborn", *STUBBORN), *(task(f"{number}", "true") for number in range(200))
+    )
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))  # noqa: E731
+    run = launch(given, preexec_fn=limit)
+    _, errors = run.ends(2)
+    assert "cannot be written: File too large" in errors
+    assert (run.folder / "recording" / "journal.jsonl").read_bytes().endswith(b"\n")
+    found = statuses(tl.read(run.folder))
+    assert len(found) == 201
+    assert found["stubborn"] == "lost"
+    assert found["0"] == "completed"
+    assert found["199"] == "cancelled"
+
+
+def _escaped(code: str) -> str:
+    """Python as an argument: its braces are no names of columns."""
+    return code.replace("{", "{{").replace("}", "}}")
