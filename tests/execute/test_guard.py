@@ -67,7 +67,7 @@ class Run:
 
     def kill(self, how: Callable[[int, int], None] = os.kill) -> None:
         how(self.process.pid, signal.SIGKILL)
-        self.process.wait(20)
+        self.process.wait(60)
 
     def traces(self) -> list[str]:
         groups = [
@@ -80,7 +80,7 @@ class Run:
 
     def close(self) -> None:
         self.process.kill()
-        self.process.wait(20)
+        self.process.wait(60)
         for stream in (self.process.stdin, self.process.stdout):
             assert stream
             stream.close()
@@ -95,7 +95,7 @@ def is_gone(pid: int) -> bool:
 
 
 def soon(condition: Callable[[], bool]) -> bool:
-    until = time.monotonic() + 20.0
+    until = time.monotonic() + 60.0
     while not condition():
         if time.monotonic() > until:
             return False
@@ -144,7 +144,7 @@ def test_a_run_that_ends_well_dismisses_its_guard(start: Callable[..., Run]) -> 
     assert run.process.stdin
     run.process.stdin.write("\n")
     run.process.stdin.flush()
-    assert run.process.wait(20) == 0
+    assert run.process.wait(60) == 0
     assert is_gone(run.guard)
     sweep()  # without a group nobody but the death of their parent and this ends the children
     assert soon(lambda: run.traces() == [])

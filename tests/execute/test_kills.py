@@ -5,13 +5,16 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import twinloop as tl
-from tests.execute.children import BURN, ended, until
+from tests.cli.test_commands import run as twinloop
+from tests.execute.children import BURN, PATIENCE, ended, until
 from tests.execute.runs import (
     BOTH,
     STUBBORN,
@@ -23,9 +26,9 @@ from tests.execute.runs import (
     scenario,
     statuses,
     task,
-    twinloop,
 )
 from twinloop.execute import execute
+from twinloop.trace.errors import InputError
 
 __all__ = ["launch"]  # a fixture
 
@@ -58,22 +61,22 @@ def is_readable(folder: Path, expected: dict[str, str]) -> tl.Trace:
     trace = tl.read(folder)
     assert statuses(trace) == expected
     assert tl.check(trace).errors == ()
-    shown = twinloop("inspect", folder).stdout
-    assert f"{len(expected)} tasks" in shown
+    assert f"{len(expected)} task" in twinloop("inspect", folder).stdout
     return trace
 
 
 # --- the executing process ------------------------------------------------------------------------
 
 
-@BOTH
-@pytest.mark.parametrize("group", [False, True], ids=["process", "group"])
+@pytest.mark.parametrize(
+    ("isolation", "kill"), [("auto", os.kill), ("affinity", os.kill), ("auto", os.killpg)]
+)
 def test_a_killed_run_leaves_nothing_but_its_record(
-    launch: Launch, isolation: str, group: bool
+    launch: Launch, isolation: str, kill: Callable[[int, int], None]
 ) -> None:
     run = begun(launch, "--isolation", isolation)
     running = [run.main("stubborn"), run.main("plain")]
-    (os.killpg if group else os.kill)(run.pid, signal.SIGKILL)
+    kill(run.pid, signal.SIGKILL)
     run.ends(-signal.SIGKILL)
     assert all(map(ended, running))
     assert not (run.folder / "manifest.json").exists()
@@ -84,7 +87,8 @@ def test_a_killed_run_leaves_nothing_but_its_record(
     counted = {note.what: note.count for note in trace.manifest.cleaned}
     assert sorted(counted.values()) == [2, 2]
     # A run that was cut short is no trace that may be overwritten by mistake.
-    assert "is there already" in launch(FIVE, folder=run.folder).ends(2)[1]
+    with pytest.raises(InputError, match="is there already"):
+        execute(FIVE, run.folder)
 
 
 @BOTH
@@ -96,7 +100,7 @@ def test_the_next_run_removes_what_neither_run_nor_guard_could(
         os.kill(guard, signal.SIGKILL)
     run.kill()
     run.process.communicate()
-    launch(scenario(task("a", "true")), "--isolation", isolation).ends(0)
+    execute(scenario(task("a", "true")), isolation=isolation)
     assert left(run.pid) == []
     is_readable(run.folder, CUT)
 
@@ -105,19 +109,18 @@ def test_the_next_run_removes_what_neither_run_nor_guard_could(
 
 
 @pytest.mark.parametrize(
-    ("isolation", "number", "group"),
+    ("isolation", "kill", "number"),
     [
-        ("auto", signal.SIGINT, True),
-        ("affinity", signal.SIGINT, True),
-        ("auto", signal.SIGTERM, False),
-        ("auto", signal.SIGHUP, False),
+        ("auto", os.killpg, signal.SIGINT),  # as a terminal does
+        ("affinity", os.kill, signal.SIGINT),
+        ("auto", os.kill, signal.SIGTERM),
     ],
 )
 def test_an_interrupted_run_is_kept_whole(
-    launch: Launch, isolation: str, number: int, group: bool
+    launch: Launch, isolation: str, kill: Callable[[int, int], None], number: int
 ) -> None:
     run = begun(launch, "--isolation", isolation, "--grace", "100ms")
-    (os.killpg if group else os.kill)(run.pid, number)
+    kill(run.pid, number)
     _, errors = run.ends(130)
     assert "interrupted" in errors
     assert "Traceback" not in errors
@@ -166,20 +169,18 @@ def test_an_interrupted_preparation_leaves_nothing(
 
 
 def test_a_signal_at_any_time_leaves_nothing(launch: Launch) -> None:
-    runs = [launch(FIVE, "--grace", "100ms") for _ in range(4)]
-    numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGINT]
-    # As soon as it is up, when it has made a folder, when it has begun to write, and at a task.
-    signs = [
-        lambda run: guards(run.pid),
-        lambda run: run.folder.exists(),
-        lambda run: run.journal("begin"),
-        lambda run: run.journal("start"),
-    ]
-    for run, number, sign in zip(runs, numbers, signs, strict=True):
-        run.until(lambda run=run, sign=sign: sign(run))
+    # When it is about to begin, when it has a folder, and when it has begun to write.
+    signs: dict[Callable[[Run], object], int] = {
+        lambda run: guards(run.pid): signal.SIGTERM,
+        lambda run: run.folder.exists(): signal.SIGINT,
+        lambda run: run.journal("begin"): signal.SIGKILL,
+    }
+    runs = [launch(FIVE, "--grace", "100ms") for _ in signs]
+    for run, (sign, number) in zip(runs, signs.items(), strict=True):
+        run.until(partial(sign, run))
         run.kill(number)
     for run in runs:
-        run.process.communicate(timeout=60)
+        run.process.communicate(timeout=PATIENCE)
         until(lambda run=run: not left(run.pid))
         if (run.folder / "recording" / "journal.jsonl").exists():
             assert set(statuses(tl.read(run.folder))) == set(CUT)
@@ -189,23 +190,20 @@ def test_a_signal_at_any_time_leaves_nothing(launch: Launch) -> None:
 
 
 @BOTH
-def test_a_task_that_is_killed_is_said_to_be(launch: Launch, isolation: str) -> None:
+def test_a_task_that_is_killed_is_said_to_be(tmp_path: Path, isolation: str) -> None:
+    file = tmp_path / "pid"
+    script = f'trap "" TERM; sleep 300 & setsid sleep 300 & echo $$ > {file}; wait'
+    kills = f"until test -s {file}; do sleep 0.01; done; kill -9 $(cat {file})"
     given = scenario(
-        task("stubborn", *STUBBORN),
-        task("plain", "sh", "-c", "echo there"),
-        task("child", "true", parents=["stubborn"]),
+        task("victim", "sh", "-c", script),
+        task("kills", "sh", "-c", kills),
+        task("child", "true", parents=["victim"]),
         task("other", "true"),
     )
-    run = begun(launch, "--isolation", isolation, given=given)
-    os.kill(run.main("stubborn"), signal.SIGKILL)
-    run.ends(0)
-    expected = {
-        "stubborn": "killed",
-        "plain": "completed",
-        "child": "failed",
-        "other": "completed",
-    }
-    trace = is_readable(run.folder, expected)
+    trace = execute(given, tmp_path / "run", isolation=isolation)
+    assert left(os.getpid()) == []
+    expected = {"victim": "killed", "kills": "completed", "child": "failed", "other": "completed"}
+    is_readable(tmp_path / "run", expected)
     assert trace.tasks["exit_code"].to_list() == [-signal.SIGKILL, 0, None, 0]
 
 
@@ -341,29 +339,38 @@ def test_a_full_disk_ends_the_run_and_keeps_what_was_recorded(
     twinloop("inspect", run.folder)
 
 
-def test_a_disk_that_is_full_from_the_beginning_is_said(launch: Launch, small_disk: Path) -> None:
-    with (small_disk / "much").open("wb") as stream, pytest.raises(OSError, match="No space"):
+def test_a_disk_that_is_full_from_the_beginning_is_said(small_disk: Path) -> None:
+    with (small_disk / "much").open("wb") as stream, suppress(OSError):
         while True:
             os.write(stream.fileno(), bytes(4096))
-    run = launch(FIVE, folder=small_disk / "run")
-    assert "cannot be written: No space left on device" in run.ends(2)[1]
+    with pytest.raises(InputError, match="cannot be written: "):
+        execute(FIVE, small_disk / "run")
+    assert left(os.getpid()) == []
+    assert not (small_disk / "run").exists()
 
 
-def test_a_file_that_may_not_grow_ends_the_run(launch: Launch) -> None:
-    most = 30_000
-    given = scenario(
-        task("stubborn", *STUBBORN), *(task(f"{number}", "true") for number in range(200))
+def test_a_file_that_may_not_grow_ends_the_run(launch: Launch, tmp_path: Path) -> None:
+    # The first of many tasks never ends, so that something runs when there is no more room.
+    script = f'mkdir "$1" || exit 0; {STUBBORN[2]}'
+    given = tl.Scenario(
+        platform="2x1",
+        policy="fifo",
+        time_scale=1e-6,
+        workload={
+            "generate": {"name": "poisson", "parameters": {"tasks": 200, "cores": "1:1"}},
+            "command": ["sh", "-c", script, "sh", f"{tmp_path}/first"],
+        },
     )
-    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))  # noqa: E731
-    run = launch(given, preexec_fn=limit)
+    most = 30_000
+    run = launch(given, preexec_fn=partial(resource.setrlimit, resource.RLIMIT_FSIZE, (most, most)))
     _, errors = run.ends(2)
     assert "cannot be written: File too large" in errors
     assert (run.folder / "recording" / "journal.jsonl").read_bytes().endswith(b"\n")
-    found = statuses(tl.read(run.folder))
-    assert len(found) == 201
-    assert found["stubborn"] == "lost"
-    assert found["0"] == "completed"
-    assert found["199"] == "cancelled"
+    found = list(statuses(tl.read(run.folder)).values())
+    assert len(found) == 200
+    assert found.count("lost") in (1, 2)
+    assert found.count("completed") >= 10
+    assert found[-1] == "cancelled"
 
 
 def _escaped(code: str) -> str:

@@ -106,7 +106,7 @@ class Child:
 
 def soon(condition: Callable[[], bool]) -> bool:
     """Whether something becomes true, on however busy a machine."""
-    until = time.monotonic() + 20.0
+    until = time.monotonic() + 60.0
     while not condition():
         if time.monotonic() > until:
             return False
@@ -274,7 +274,7 @@ def test_parts_that_compete_share_in_proportion_to_their_cores(isolation: str) -
         with Child(large, *busy), Child(small, *busy):
             assert soon(lambda: min(large.read()[0], small.read()[0]) > 0.05)
             before = large.read()[0], small.read()[0]
-            assert soon(lambda: large.read()[0] + small.read()[0] > sum(before) + 0.6)
+            assert soon(lambda: large.read()[0] + small.read()[0] > sum(before) + 0.4)
             used = large.read()[0] - before[0], small.read()[0] - before[1]
             large.kill(signal.SIGKILL)
             small.kill(signal.SIGKILL)

@@ -259,8 +259,11 @@ class Recorded:
         for moment, placed in self.moments.items():
             near = max((off.get(each, 0) for each in told if told[each] == moment), default=0)
             near = max(
-                off[each] for each in off
-                if each in told and abs(told[each] - moment) <= off[each] + near
+                (
+                    off[each] for each in off
+                    if each in told and abs(told[each] - moment) <= off[each] + near
+                ),
+                default=0,
             )  # fmt: skip
             for life in placed:
                 one, task = twin[life.task], life.task

@@ -14,6 +14,7 @@ from twinloop.cli import (
     generate,
     inspect,
     nodes,
+    record,
     simulate,
 )
 
@@ -25,7 +26,9 @@ app = typer.Typer(
         "own: `twinloop inspect log.swf` says what is in it, `twinloop check log.swf` whether it "
         "can be trusted, and `twinloop convert log.swf log.trace` brings it into another form. "
         "`twinloop simulate --workload log.swf --platform 128x1 --policy easy` says what would "
-        "happen, and `twinloop diff A B` how two runs differ.\n\n"
+        "happen, and `twinloop diff A B` how two runs differ. `twinloop execute scenario.yaml -o "
+        "DIR` runs a scenario for real on this machine, `twinloop simulate DIR` replays that, and "
+        "`twinloop record -o DIR -- CMD` records one command.\n\n"
         "Every command takes --json: one JSON object on stdout, nothing else."
     ),
     no_args_is_help=True,
@@ -40,6 +43,7 @@ app.add_typer(generate.app, name="generate")
 app.command("simulate")(simulate.simulate)
 app.command("nodes")(nodes.nodes)
 app.command("burn")(burn.burn)
+app.command("record", context_settings=record.SETTINGS)(record.record)
 app.command("execute")(execute.execute)
 app.command("diff")(diff.diff)
 

@@ -8,6 +8,7 @@
 <Trace of 1 task, ...>
 """
 
+from twinloop.execute.attach import attach
 from twinloop.execute.machine import Machine
 from twinloop.execute.recorder import Recorder
 from twinloop.execute.retell import Retold, retell
@@ -20,6 +21,7 @@ __all__ = [
     "Moment",
     "Recorder",
     "Retold",
+    "attach",
     "execute",
     "retell",
 ]

@@ -50,6 +50,9 @@ class RunFolder:
             if path.exists():
                 shutil.rmtree(path)
             (path / RECORDING).mkdir(parents=True)
+        except OSError as error:
+            raise InputError(f"cannot be written: {_why(error)}", file=path) from None
+        try:
             (path / OUTPUT).mkdir()
             plan.save(path / RECORDING / "plan")
             return cls(path, Journal(path / RECORDING / "journal.jsonl"))

@@ -50,9 +50,8 @@ def as_trace(plan: Trace, journal: Iterable[dict[str, Any]]) -> Trace:
     last = max((entry["t"] for entry in log), default=0.0)
     parts = _parts(plan, found["start"], found["end"], last, cut=finish is None)
     tasks = _tasks(plan, found, parts, cut=finish is None)
-    power, notes = rebuilt(
-        Readings.recorded((entry["t"], entry["rows"]) for entry in found["power"])
-    )
+    readings = Readings.recorded((entry["t"], entry["rows"]) for entry in found["power"])
+    power, notes = rebuilt(readings, 0.0, last)
     facts = dict(plan.manifest.facts)
     facts |= finish["facts"] if finish is not None else {}
     facts["run"] = {"wall_s": last} | facts.get("run", {})
@@ -165,9 +164,10 @@ def _where_cut(found: dict[str, Entries], last: pl.DataFrame) -> dict[int, str]:
     """What is known of tasks that had their machines when the record breaks off."""
     had = Counter(entry["task"] for entry in found["place"])
     had.subtract(entry["task"] for entry in (*found["failed"], *found["preempt"]))
+    running = last.filter(pl.col("reason") == "lost")["task"]
     completed = last.group_by("task").agg((pl.col("reason") == "completed").all())
     ended = dict(completed.iter_rows())
-    return {task: "completed" if ended.get(task) else "lost" for task in +had}
+    return {task: "completed" if ended.get(task) else "lost" for task in {*(+had), *running}}
 
 
 def _counts(parts: pl.DataFrame) -> pl.DataFrame:
@@ -197,7 +197,9 @@ def _usage(plan: Trace, passes: Entries, parts: pl.DataFrame) -> pl.DataFrame:
     samples = pl.DataFrame(rows, schema={"t": pl.Float64, **schema}, orient="row")
     known = samples.join(parts.select(*_PART, "start", "end", "cpu", "pid"), on=_PART, suffix="_")
     known = known.filter(
-        (pl.col("t") > pl.col("start")) & (pl.col("t") < pl.col("end").fill_null(np.inf))
+        (pl.col("t") > pl.col("start"))
+        # Where nobody saw the end, the last sample is the last that is known.
+        & ((pl.col("t") < pl.col("end")) | pl.col("cpu_").is_null())
     ).select(*_PART, "t", pl.min_horizontal("cpu", "cpu_").alias("cpu"), "rss", "start", "pid")
     closing = parts.filter(pl.col("cpu").is_not_null()).select(
         *_PART, t="end", cpu="cpu", rss=pl.lit(None, dtype=pl.Float64), start="start", pid="pid"

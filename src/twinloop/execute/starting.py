@@ -95,6 +95,8 @@ class Starter:
         self._nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._outputs = os.open(commands.outputs, _FOLDER)
         self._mains: set[int] = set()
+        #: Executions whose processes are looked for, because no group holds them.
+        self._walked: set[tuple[int, int, int]] = set()
         #: Parts whose groups are to be removed when there is time.
         self._closing: list[Part] = []
         #: How often the kernel's start time lay outside of what is possible.
@@ -162,7 +164,9 @@ class Starter:
         start, clamped = self._clock.started(start_ticks(pid), called, seen)
         self.clamped += clamped
         process = Process(task, attempt, machine, cores, pid, handle, part, start)
-        self._recorder.follow(process.key, part, pid)
+        self._recorder.follow(process.key, part, pid, rank=rank)
+        if not part.accounts:
+            self._walked.add(process.key)
         entry = {"t": start, "task": task, "attempt": attempt, "machine": machine, "cores": cores}
         return process, entry | {"pid": pid, "called": called, "seen": seen, "clamped": clamped}
 
@@ -214,6 +218,7 @@ class Starter:
         self._mains.discard(process.pid)
         left = self._end_rest(process)
         os.close(process.handle)
+        self._walked.discard(process.key)
         closing = self._recorder.close(process.key, account, now)
         self._closing.append(process.part)
         task, attempt, machine = process.key
@@ -230,34 +235,29 @@ class Starter:
 
     def _end_rest(self, process: Process) -> int:
         """End what outlived the first process of a part; how many there were."""
-        if not self._rest(process):
-            return 0
         found: set[int] = set()
         until = time.monotonic() + _PATIENCE
         while (rest := self._rest(process)) and time.monotonic() < until:
             found.update(rest)
             self.end(process, signal.SIGKILL)
-            self.reap_orphans(found)
             time.sleep(0.001)
+        if not process.part.accounts:
+            self._reap_dead(process.key)
         return len(found)
 
     def _rest(self, process: Process) -> list[int]:
         return process.part.pids() if process.part.accounts else self._trees.pids(process.key)
 
-    def reap_orphans(self, pids: set[int] | None = None) -> None:
-        """Wait for orphans that have become children of this process: for no one else's."""
-        if pids is None:
-            pids = set()
-            with suppress(ChildProcessError):
-                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-                pid = None if found is None else found.si_pid
-                if (
-                    pid is not None
-                    and pid not in self._mains
-                    and self._trees.owner(pid) is not None
-                ):
-                    pids = {pid}
-        for pid in pids:
+    def reap_orphans(self) -> None:
+        """Wait for orphans of tasks that have become children of this process, and have ended."""
+        for key in list(self._walked):
+            self._reap_dead(key)
+
+    def _reap_dead(self, key: tuple[int, int, int]) -> None:
+        for pid in self._trees.dead(key):
+            if pid in self._mains:
+                continue
+            # Most have a parent of their own that waits for them.
             with suppress(ChildProcessError):
                 done, _, account = os.wait4(pid, os.WNOHANG)
                 if done:
