@@ -97,6 +97,21 @@ def test_latencies_and_the_decision_interval():
     assert found["end"].tolist() == [3.75, 9.75]
 
 
+def test_a_child_is_ready_when_the_scheduler_knows_of_its_parent():
+    # The parent ends at 3. Its child is placed when that is seen, at 4, and its node is free then
+    # too, so the child gets it; a task that came meanwhile has had the other one since 3.5.
+    tasks = (
+        Task(0.0, run_time=3.0),
+        Task(0.0, run_time=2.0, parents=(0,)),
+        Task(3.5, run_time=1.0),
+    )
+    nodes = ({"name": "a", "cores": 1.0}, {"name": "b", "cores": 1.0})
+    found = tl.simulate(Case(nodes, tasks, model={"release_latency": 1.0}).scenario)
+    rows = found.placements.sort("task").select("machine", "start", "end").rows()
+    assert [row[1:] for row in rows] == [(0.0, 3.0), (4.0, 6.0), (3.5, 4.5)]
+    assert rows[0][0] == rows[1][0] != rows[2][0]
+
+
 def test_a_window_that_ends_between_two_decisions():
     # Closed from 2 to 3; asked at multiples of 2 only.
     case = Case(

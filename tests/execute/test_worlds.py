@@ -29,17 +29,36 @@ if len(os.sched_getaffinity(0)) < 2:
 
 
 def burning(**parameters: Any) -> dict[str, Any]:
-    given = {"shape": "bag", "shortest": 0.03, "longest": 0.17, **parameters}
+    """Tasks that ask for times that say nothing of how long they take."""
+    asked = {"usual_times": False, "overestimate": 1000.0}
+    given = {"shape": "bag", "shortest": 0.03, "longest": 0.17, **asked, **parameters}
     return {"generate": {"name": "burn", "parameters": given}}
 
 
-def task(name: str, nodes: int, seconds: float, planned: float, submit: float) -> dict[str, Any]:
-    """One process of known work on each of its nodes."""
+def work(name: str, seconds: float, **more: Any) -> dict[str, Any]:
     command = ["twinloop-burn", "cpu", "--seconds", str(seconds)]
-    times = {"run_time": seconds, "requested_time": planned, "submit": submit}
-    return {"id": name, "nodes": nodes, "cores": nodes, "command": command, **times}
+    return {"id": name, "command": command, "run_time": seconds, **more}
 
 
+def task(name: str, nodes: int, seconds: float, planned: float, submit: float) -> dict[str, Any]:
+    """One process on each of its nodes."""
+    sizes = {"nodes": nodes, "cores": nodes}
+    return work(name, seconds, requested_time=planned, submit=submit, **sizes)
+
+
+#: Whoever comes back together finds both nodes free.
+DAG = [
+    work("first", 0.05),
+    work("left", 0.08, parents=["first"]),
+    work("right", 0.15, parents=["first"]),
+    work("joined", 0.05, parents=["left", "right"]),
+    *(work(f"many{i}", 0.04 + 0.03 * i, parents=["joined"]) for i in range(5)),
+    work("some", 0.06, parents=["many1", "many3"]),
+    work("all", 0.05, parents=["some", "many0", "many2", "many4"]),
+    work("after", 0.03, parents=["all"]),
+    work("beside", 0.1, parents=["all"]),
+    work("end", 0.03, parents=["after"]),
+]
 #: The heads of two nodes and short ones that may pass them, by plans that are far from each other.
 EASY = [
     task("long", 1, 0.5, 100, 0.0),
@@ -59,12 +78,12 @@ SCENARIOS: dict[str, dict[str, Any]] = {
         "policy": {"name": "pack-ic", "options": {"overcommit": 2}},
         "workload": burning(tasks=14),
     },
-    "dag": {"policy": "fifo", "workload": burning(shape="dag", tasks=16, width=4)},
+    "dag": {"policy": "fifo", "workload": {"tasks": DAG}},
     "sessions": {
         "policy": "fifo",
         "source": "sessions:0.1",
         "workload": burning(
-            shape="sessions", tasks=15, size=2, users=3, think_time=0.2, interval=0.02
+            shape="sessions", tasks=15, size=2, users=3, think_time=0.15, interval=0.02
         ),
     },
 }
@@ -298,8 +317,7 @@ def test_a_policy_in_python_is_told_of_what_could_not_be_started() -> None:
 def test_two_on_one_core_take_twice_as_long_and_get_half_of_it_each() -> None:
     """Nobody can take what is not there: with equal shares, each waits while the other runs."""
     seconds = 0.4
-    command = ["twinloop-burn", "cpu", "--seconds", str(seconds)]
-    tasks = [{"id": name, "command": command, "run_time": seconds} for name in "ab"]
+    tasks = [work(name, seconds) for name in "ab"]
     scenario = tl.Scenario(
         platform="1x1",
         policy={"name": "pack-ic", "options": {"overcommit": 2}},

@@ -273,7 +273,7 @@ class Recorded:
                     return done
                 longer = abs((one.end - one.start) - (life.end - life.start))
                 own = self.releases.get(task, self.release)
-                off["end", task] = near + late + longer + max(own, self.release)
+                off["end", task] = near + late + longer + abs(own - self.release)
                 done += 1
         return done
 
