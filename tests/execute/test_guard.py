@@ -26,14 +26,14 @@ nodes = LocalNodes.lay([NodeSpec("a", 0.5, None)], run=run, isolation=isolation)
 guard = Guard.start(run, nodes.groups) if guarded else None
 if forks and os.fork() == 0:  # holds every file of the run open, and never looks at them
     os.setsid()
-    print(os.getpid(), flush=True)
+    os.write(1, f"{os.getpid()}\\n".encode())
     time.sleep(300)
 part = nodes.part(0, "task", 0.5, None)
 script = "trap '' TERM HUP; sleep 300 & a=$!; setsid sleep 300 & echo $$ $a $!; wait"
 null = os.open(os.devnull, os.O_RDWR)
 _core.spawn("/bin/sh", ["sh", "-c", script], ["PATH=" + os.environ["PATH"], "TWINLOOP_RUN=" + run],
             "/", stdin=null, stdout=1, stderr=2, join=list(part.join), cpus=list(part.cpus))
-print(run, guard.pid if guard else 0, flush=True)
+os.write(1, f"{run} {guard.pid if guard else 0}\\n".encode())
 if sys.stdin.readline():
     nodes.close()
     if guard:
@@ -51,14 +51,15 @@ class Run:
             text=True,
             start_new_session=True,
         )
-        self.guard = 0
+        self.name, self.guard = "never begun", 0
         self.bystander: list[int] = []
         self.task: list[int] = []
 
     def begin(self, forks: bool) -> None:
         assert self.process.stdout
         said = [self.process.stdout.readline().split() for _ in range(3 if forks else 2)]
-        (named,) = [line for line in said if guard.is_run(line[0])]
+        named = next((line for line in said if guard.is_run(line[0])), None)
+        assert named, said
         self.name, self.guard = named[0], int(named[1])
         others = [list(map(int, line)) for line in said if line is not named]
         self.bystander = [pid for line in others if len(line) == 1 for pid in line]

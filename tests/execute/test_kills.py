@@ -23,6 +23,7 @@ from tests.execute.runs import (
     guards,
     launch,
     left,
+    said,
     scenario,
     statuses,
     task,
@@ -159,7 +160,8 @@ def test_what_the_user_wants_ignored_is_ignored(launch: Launch) -> None:
 def test_an_interrupted_preparation_leaves_nothing(
     launch: Launch, tmp_path: Path, group: bool
 ) -> None:
-    step = {"command": [*STUBBORN[:2], f"{STUBBORN[2]}".replace("echo", f"touch {tmp_path}/here;")]}
+    script = STUBBORN[2].replace("echo there", f"touch {tmp_path}/here")
+    step = {"command": ["sh", "-c", script]}
     run = launch(scenario(task("a", "true"), workload={"prepare": [step]}))
     run.until((tmp_path / "here").exists)
     (os.killpg if group else os.kill)(run.pid, signal.SIGINT)
@@ -253,9 +255,14 @@ def test_a_task_that_will_not_end_is_killed_with_its_children(
     trace = execute(given, tmp_path / "run", task_limit=limit, grace=0.1, isolation=isolation)
     assert left(os.getpid()) == []
     assert statuses(trace) == {"stubborn": "killed", "quick": "completed"}
-    assert trace.tasks["exit_code"][0] == -signal.SIGKILL
-    # It had its time, and the time to end that it was given.
-    assert trace.tasks["run_time"][0] >= 0.3 + 0.1
+    code, length = trace.tasks.select("exit_code", "run_time").row(0)
+    if said(tmp_path / "run", "stubborn"):
+        # It had its time, and the time to end that it was given.
+        assert code == -signal.SIGKILL
+        assert length >= 0.3 + 0.1
+    else:  # on a very busy machine it was asked before it could be stubborn
+        assert code == -signal.SIGTERM
+        assert length >= 0.3
 
 
 BOMB = """

@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,12 +21,12 @@ from scipy.sparse.csgraph import maximum_flow
 from twinloop import _core
 from twinloop.execute import guard
 from twinloop.execute.machine import Hierarchy, Machine
-from twinloop.execute.nodes import LocalNodes, NodeSpec, Part, run_name, sweep
+from twinloop.execute.nodes import LocalNodes, NodeSpec, Part, cgroup2, run_name, sweep
 from twinloop.execute.nodes.cgroup1 import Tree1
-from twinloop.execute.nodes.cgroup2 import Base, find_base
+from twinloop.execute.nodes.cgroup2 import Base, Tree2, find_base
 from twinloop.execute.nodes.layout import cpus_of_nodes
 from twinloop.execute.nodes.shortfall import shortfalls
-from twinloop.execute.nodes.tree import Refused, bandwidth
+from twinloop.execute.nodes.tree import Limits, Refused, bandwidth
 from twinloop.trace import InputError
 
 TICK = 1 / os.sysconf("SC_CLK_TCK")
@@ -424,23 +425,13 @@ def test_a_controller_that_refuses_is_done_without_and_the_rest_stays() -> None:
 def test_an_ordinary_user_gets_what_he_may_have_and_hears_why_not_more() -> None:
     if os.getuid() != 0:
         pytest.skip("only root can become somebody else")
-    ear, mouth = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # newer Pythons do not like to fork beside threads
-        pid = os.fork()
-    if pid == 0:
-        try:
-            os.setgroups([])
-            os.setresgid(65534, 65534, 65534)
-            os.setresuid(65534, 65534, 65534)
-            with LocalNodes.lay([NodeSpec("a", 0.5, None)], run=run_name()) as nodes:
-                os.write(mouth, json.dumps(nodes.facts()).encode())
-        finally:
-            os._exit(0)
-    os.close(mouth)
-    with os.fdopen(ear) as said:
-        facts = json.loads(said.read())
-    assert os.waitpid(pid, 0)[1] == 0
+
+    def lay() -> dict[str, Any]:
+        become(65534)
+        with LocalNodes.lay([NodeSpec("a", 0.5, None)], run=run_name()) as nodes:
+            return nodes.facts()
+
+    facts = in_a_child(lay)
     assert facts["isolation"] == "affinity"
     assert any("Permission denied" in text or "written" in text for text in facts["warnings"])
 
@@ -479,6 +470,119 @@ def test_v2_takes_the_top_the_empty_group_above_or_its_own_if_it_is_alone(tmp_pa
     v2_group(own, "pids", procs=alone)
     with pytest.raises(Refused, match="no controller of use"):
         find_base(hierarchy._replace(mount=own))
+
+
+def test_v2_writes_limits_as_the_kernel_reads_them(tmp_path: Path) -> None:
+    (tmp_path / "memory.swap.max").write_text("max")
+    tree = Tree2(tmp_path, ["cpu", "cpuset", "memory"])
+    assert tree.limit(tmp_path, Limits((0, 3), quota=0.5, weight=2.0, memory=64 * MIB)) == {}
+    wrote = {
+        "cpu.max": "10000 20000",
+        "cpu.weight": "200",
+        "cpuset.cpus": "0,3",
+        "memory.max": "67108864",
+        "memory.swap.max": "0",
+    }
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == wrote
+    for file, text in (
+        ("cpu.stat", b"usage_usec 1500000\nuser_usec 1\n"),
+        ("memory.stat", b"anon 8192\nfile 99999\nkernel 7\nfile_mapped 4096\n"),
+        ("memory.events", b"low 0\noom 9\noom_kill 2\noom_group_kill 0\n"),
+        ("memory.peak", b"12288\n"),
+        ("cgroup.procs", b""),
+    ):
+        (tmp_path / file).write_bytes(text)
+    part = Part([(tree, tmp_path)], join=(), cpus=())
+    assert part.read() == (1.5, 12288.0)
+    assert (part.peak(), part.oom_kills) == (12288.0, 2)
+    for file in tmp_path.iterdir():
+        file.unlink()
+    part.close()
+    tree.close()
+
+
+@pytest.mark.parametrize("user", [0, 65534])
+def test_v2_moves_out_of_its_own_group_and_comes_back(
+    monkeypatch: pytest.MonkeyPatch, user: int
+) -> None:
+    """With whatever controller there is: the kernel makes the same rules for all."""
+    hierarchy = next((one for one in Machine.here().hierarchies if one.version == 2), None)
+    if os.getuid() != 0 or hierarchy is None:
+        pytest.skip("needs root and control groups of version 2")
+    mount = hierarchy.mount
+    domain = set((mount / "cgroup.controllers").read_text().split()) - {"cpu", "cpuset", "pids"}
+    if not domain or not os.access(mount, os.W_OK) or (mount / "cgroup.type").exists():
+        pytest.skip("no controller of version 2 in reach")
+    name = min(domain)
+    monkeypatch.setattr(cgroup2, "USED", (name,))
+    control = mount / "cgroup.subtree_control"
+    was_on = name in control.read_text().split()
+    own = mount / f"trial-{os.getpid()}-{user}"
+    own.mkdir()
+    try:
+        control.write_text(f"+{name}")
+        for file in (own, *(own / f"cgroup.{one}" for one in ("procs", "subtree_control"))):
+            os.chown(file, user, user)
+        said = in_a_child(lambda: live_in(own, user))
+        inside, facts, pids, after, below, enabled = said
+        assert inside.startswith(f"0::/{own.name}/{guard.GROUP}")
+        assert inside.endswith(f"/{guard.EXECUTING}")
+        assert (facts["isolation"], facts["controllers"]) == ("cgroup2", {name: "cgroup2"})
+        assert len(pids) == 1
+        assert (after, below, enabled) == (f"0::/{own.name}", [], [])
+    finally:
+        assert guard.remove(str(own))
+        if not was_on:
+            control.write_text(f"-{name}")
+
+
+def live_in(own: Path, user: int) -> list[Any]:
+    """What a process meets that lays its nodes alone in a group."""
+    (own / "cgroup.procs").write_text("0")
+    become(user)
+    with LocalNodes.lay([NodeSpec("a", 0.5, None)], isolation="cgroup2", run=run_name()) as nodes:
+        inside = own_v2_group()
+        part = nodes.part(0, "task", 0.5, None)
+        with Child(part, "/bin/sleep", "300") as child:
+            there = part.pids()
+            assert there == [child.pid]
+            part.kill(signal.SIGKILL)
+        facts = nodes.facts()
+    below = [path.name for path in own.iterdir() if path.is_dir()]
+    enabled = (own / "cgroup.subtree_control").read_text().split()
+    return [inside, facts, there, own_v2_group(), below, enabled]
+
+
+def own_v2_group() -> str:
+    lines = Path("/proc/self/cgroup").read_text().splitlines()
+    return next(line for line in lines if line.startswith("0::"))
+
+
+def become(user: int) -> None:
+    if user:
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+
+
+def in_a_child(body: Callable[[], Any]) -> Any:
+    """What a function says in a process of its own, as JSON."""
+    ear, mouth = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # newer Pythons do not like to fork beside threads
+        pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(mouth, json.dumps(body()).encode())
+        except BaseException as error:
+            os.write(mouth, json.dumps(repr(error)).encode())
+        finally:
+            os._exit(0)
+    os.close(mouth)
+    with os.fdopen(ear) as stream:
+        said = json.loads(stream.read())
+    os.waitpid(pid, 0)
+    return said
 
 
 def test_v1_refuses_where_nothing_can_be_made(tmp_path: Path) -> None:

@@ -158,6 +158,11 @@ def test_each_choice_is_the_same_where_the_ends_differ_by_more_than_the_latency(
                 gap = one.start + run.dispatch - (twin[before.task].end - run.release)
                 assert abs(gap - (life.start - before.end)) <= run.latency
     assert settled
+    usual = f"{run.dispatch / 1e6:.1f} + {run.release / 1e6:.1f}"
+    print(
+        f"{len(run.lives)} tasks, {settled} of {len(run.moments)} decisions beyond the latency of "
+        f"{run.latency / 1e6:.1f} ms (median {usual} ms)"
+    )
 
 
 def test_in_a_replay_tasks_start_as_soon_after_what_they_waited_for(run: Recorded) -> None:
@@ -165,13 +170,14 @@ def test_in_a_replay_tasks_start_as_soon_after_what_they_waited_for(run: Recorde
     twin = run.replay()
     assert set(twin.tasks["status"]) == {"completed"}
     ready = {name: ns(t) for name, t in twin.tasks.select("id", "ready").iter_rows()}
-    there = run.gaps(in_seconds(twin), ready)
+    usual = run.dispatch + run.release
+    there = run.gaps(in_seconds(twin), ready, dict.fromkeys(ready, usual - 1000))
     lives = run.lives.values()
     here = run.gaps(
         {life.task: Chosen(life.nodes, life.start, life.end) for life in lives},
         {life.task: life.offered for life in lives},
+        run.dispatches,
     )
-    usual = run.dispatch + run.release
     for name, gap in here.items():
         assert 0 <= gap <= run.latency
         assert run.dispatch - 1000 <= there[name] <= usual + 1000
@@ -186,7 +192,9 @@ def test_a_replay_goes_along_until_two_events_change_places(run: Recorded) -> No
         served, recorded = ran[life.task].end - ran[life.task].start, life.end - life.start
         # CPU time is counted in ticks: a task may seem to have used more than all of its core.
         assert abs(served - recorded) <= 0.01 * SECOND
-    assert run.followed(ran, ready) >= 1
+    along = run.followed(ran, ready)
+    assert along >= 1
+    print(f"{along} of {len(run.lives)} tasks until two events change places")
 
 
 @pytest.mark.parametrize("run", ["easy"], indirect=True)
@@ -219,7 +227,7 @@ def test_users_come_back_after_the_same_pause_in_both_worlds(run: Recorded) -> N
         submits = dict(trace.tasks.select("id", "submit").iter_rows())
         ends = {name: ran.end / SECOND for name, ran in in_seconds(trace).items()}
         for graph in graphs:
-            jobs = {number: names for number, names in graph.sessions.select("session", "jobs").rows()}
+            jobs = dict(graph.sessions.select("session", "jobs").iter_rows())
             due: dict[int, float] = {}
             for before, after, pause in graph.edges.drop_nulls("before").iter_rows():
                 came = max(ends[name] for name in jobs[before]) + pause
@@ -242,7 +250,8 @@ def test_a_real_run_and_a_simulated_one_are_the_same_kind_of_trace(
         assert getattr(real, table).schema == getattr(twin, table).schema
     assert real.tasks["id"].equals(twin.tasks["id"])
     assert real.tasks["status"].equals(twin.tasks["status"])
-    assert real.nodes.drop("mhz").equals(twin.nodes.drop("mhz"))
+    # Of these, a machine says what a platform may leave open.
+    assert real.nodes.drop("mhz", "memory").equals(twin.nodes.drop("mhz", "memory"))
     assert set(real.placements["reason"]) == set(twin.placements["reason"])
     for table in ("placements", "decisions"):
         assert not getattr(real, table).is_empty()

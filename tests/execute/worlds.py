@@ -170,10 +170,7 @@ class Recorded:
                     "parents": [] if free else row["parents"],
                 }
             )
-        kinds = {
-            **{"nodes": pl.Int64, "requested_time": pl.Float64},
-            "parents": pl.List(pl.String),
-        }
+        kinds = {"nodes": pl.Int64, "requested_time": pl.Float64, "parents": pl.List(pl.String)}
         workload = tl.Workload(tasks=pl.DataFrame(rows, schema_overrides=kinds))
         return self.scenario.replace(
             workload=workload, source="rigid", model=tl.Model(), time_scale=1.0
@@ -217,27 +214,24 @@ class Recorded:
         served = tl.replaying(self.trace.replace(usage=self.trace.usage.clear()))
         return tl.simulate(served.replace(model=served.model.replace(sharing="no-delay")))
 
-    def gaps(self, ran: dict[str, Chosen], ready: dict[str, int]) -> dict[str, int]:
+    def gaps(
+        self, ran: dict[str, Chosen], ready: dict[str, int], unseen: dict[str, int]
+    ) -> dict[str, int]:
         """How long each task still took to start when its nodes had become free and it was ready.
 
-        From the latest end on one of its nodes before its start, or from its readiness if that
-        came later.
+        From the latest end on one of its nodes, or from its readiness if that came later. Ends that
+        are no longer before its start than `unseen` came too late for the policy to see.
         """
-        return {
-            task: one.start
-            - max(
-                ready[task],
-                *(
-                    other.end
-                    for name, other in ran.items()
-                    if name != task
-                    and other.end <= one.start
-                    and set(other.nodes) & set(one.nodes)
-                ),
-                0,
+        found = {}
+        for task, one in ran.items():
+            ends = (
+                other.end
+                for name, other in ran.items()
+                if name != task and set(other.nodes) & set(one.nodes)
             )
-            for task, one in ran.items()
-        }
+            latest = max((end for end in ends if end <= one.start - unseen[task]), default=0)
+            found[task] = one.start - max(latest, ready[task])
+        return found
 
     def followed(self, twin: dict[str, Chosen], ready: dict[str, int]) -> int:
         """Go along the run and its replay together, until they part; how many tasks that are.
@@ -293,7 +287,8 @@ class Recorded:
 
         near = [each for each in told if each in off and told[each] <= moment + off[each]]
         return any(
-            (told[a] < told[b]) != (there(a) < there(b)) and abs(told[a] - told[b]) <= off[a] + off[b]
+            (told[a] < told[b]) != (there(a) < there(b))
+            and abs(told[a] - told[b]) <= off[a] + off[b]
             for a, b in itertools.permutations(near, 2)
         )
 

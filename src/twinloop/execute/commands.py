@@ -69,11 +69,17 @@ class Commands:
         #: Where the folders of tasks are.
         self.outputs = output
         #: Variables that every task sees.
-        self.common = {**os.environ, "PATH": _path(), "TWINLOOP_RUN": run}
+        self.common = {
+            **{name: value for name, value in os.environ.items() if _is_text(name + value)},
+            "PATH": _path(),
+            "TWINLOOP_RUN": run,
+        }
+        #: Variables of the user that tasks do not see: they are no UTF-8.
+        self.unseen = sorted(set(os.environ) - set(self.common))
 
     def check(self) -> None:
         """An error if a task has no command, or one that names what it does not have."""
-        silent = self._tasks["id"].filter(self._tasks["command"].is_null())
+        silent = self._tasks["id"].filter(self._tasks["command"].list.len().fill_null(0) == 0)
         if silent.len():
             raise InputError(
                 f"{silent.len()} of {self._tasks.height} tasks have no command, such as "
@@ -117,8 +123,11 @@ class Commands:
         environment = dict(self.common)
         for variable in row["environment"] or ():
             place = f"task {row['id']!r}: environment.{variable['name']}"
+            if not variable["name"] or set(variable["name"]) & {"=", "\0"}:
+                raise InputError("is no name of a variable", field=place)
             environment[variable["name"]] = filled(variable["value"], values, place)
         environment |= {
+            "TWINLOOP_RUN": self.common["TWINLOOP_RUN"],
             "TWINLOOP_TASK": str(task),
             "TWINLOOP_RANK": str(rank),
             "TWINLOOP_RANKS": str(ranks),
@@ -126,7 +135,8 @@ class Commands:
             "TWINLOOP_CORES": _text(cores),
             "TWINLOOP_OUTPUT": str(self.output(task)),
         }
-        return Launch(argv, environment, Path(row["folder"] or "").absolute())
+        folder = _whole(row["folder"] or "", f"task {row['id']!r}: folder")
+        return Launch(argv, environment, Path(folder).absolute())
 
 
 def filled(template: str, values: Mapping[str, Any], where: str) -> str:
@@ -164,7 +174,14 @@ def filled(template: str, values: Mapping[str, Any], where: str) -> str:
             np.format_float_positional(found, trim="-") if isinstance(found, float) else str(found)
         )
 
-    return _BRACES.sub(value, template)
+    return _whole(_BRACES.sub(value, template), where)
+
+
+def _whole(text: str, where: str) -> str:
+    if "\0" in text:
+        problem = f"{text!r} has a zero byte, where the system would end it"
+        raise InputError(problem, field=where)
+    return text
 
 
 def _text(value: Any) -> str:
@@ -183,6 +200,10 @@ def file_name(task: str) -> str:
     if len(name) > _LONGEST_NAME:
         name = f"{name[:_LONGEST_NAME]}~{hashlib.sha256(task.encode()).hexdigest()[:16]}"
     return name or "%"
+
+
+def _is_text(value: str) -> bool:
+    return not any("\ud800" <= each <= "\udfff" for each in value)
 
 
 def _path() -> str:

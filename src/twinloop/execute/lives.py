@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -44,11 +45,19 @@ class Lives:
         ]
         #: How many are not over.
         self.left = self.status.count(None)
+        #: How many ended, by status.
+        self.ended = Counter(status for status in self.status if status is not None)
 
     def submitted(self, task: int) -> bool:
         """A task was submitted; whether it is ready."""
         self._submitted[task] = True
         return self._missing[task] == 0 and self.status[task] is None
+
+    def end(self, task: int, status: str) -> None:
+        """A task is over, and nothing follows from that."""
+        self.status[task] = status
+        self.ended[status] += 1
+        self.left -= 1
 
     def concluded(self, task: int, status: str) -> Iterator[Change]:
         """A task is over; what follows from that."""
@@ -57,8 +66,7 @@ class Lives:
             task, status = ended.pop()
             if self.status[task] is not None:
                 continue
-            self.status[task] = status
-            self.left -= 1
+            self.end(task, status)
             if task != first:
                 yield Change(task, status)
             for child in self._children[task]:

@@ -116,12 +116,13 @@ class Loop:
         while self._changes and self._changes[0][0] <= now:
             self._change_node(*heapq.heappop(self._changes)[1:])
         self._end_late(now)
+        self._ask_if_due()
+        # What nobody waits for comes last.
         if self._recorder.due <= now:
             self._recorder.sample(now)
             self._starter.reap_orphans()
         if self._power.due <= now:
             self._journal.write(e="power", t=now, rows=self._power.sample(now))
-        self._ask_if_due()
         self._starter.tidy()
         if self._stuck():
             self._give_up()
@@ -131,6 +132,8 @@ class Loop:
         """Until something ends or is due."""
         now = self._clock.now()
         due = min(
+            # A decision that failed is a reason to ask again.
+            now if self._asked and self._ask_at == math.inf else math.inf,
             self._source.next_time,
             self._recorder.due,
             self._power.due,
@@ -269,7 +272,10 @@ class Loop:
         status = running.verdict or _status(running.codes)
         now = self._clock.now()
         self._dispatcher.end(running.task, now)
-        self._seen_free.append(ended)
+        if self._interval > 0:
+            self.release.add(now - ended)  # the rest is the interval
+        else:
+            self._seen_free.append(ended)
         self._over(running.task, status, now, running.why)
 
     def _over(self, task: int, status: str, now: float, why: str | None = None) -> None:
@@ -337,8 +343,7 @@ class Loop:
                 self._end_here(task)
 
     def _end_here(self, task: int) -> None:
-        self._lives.status[task] = "cancelled"
-        self._lives.left -= 1
+        self._lives.end(task, "cancelled")
         why = "the run was interrupted"
         now = self._clock.now()
         self._journal.write(e="over", t=now, task=task, status="cancelled", why=why)
@@ -437,9 +442,9 @@ class Loop:
         for running in self._running.values():
             for process in running.processes:
                 on[self._names[process.machine]].append(self._ids[running.task])
-        ended = Counter(status for status in self._lives.status if status is not None)
         nodes = {name: tuple(tasks) for name, tasks in on.items()}
-        self._watcher(Moment(now, len(self._ids), dict(ended), self._waiting, nodes))
+        ended = {status: count for status, count in self._lives.ended.items() if count}
+        self._watcher(Moment(now, len(self._ids), ended, self._waiting, nodes))
 
 
 def _status(codes: list[int]) -> str:

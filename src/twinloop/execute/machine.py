@@ -96,27 +96,23 @@ def hierarchies(mountinfo: str, membership: str) -> tuple[Hierarchy, ...]:
     ... )[0].own.as_posix()
     '/sys/fs/cgroup/user.slice/run-7.scope'
     """
-    groups = {}
+    groups: dict[str, str] = {}
     for line in membership.splitlines():
         _, controllers, path = line.split(":", 2)
         for controller in controllers.split(","):
             groups[controller] = path
     found: dict[tuple[str, ...], Hierarchy] = {}
     for root, mount, kind, options in _mounts(mountinfo):
-        if kind == "cgroup2":
-            controllers_here: tuple[str, ...] = ()
-            path = groups.get("")
-        else:
-            controllers_here = tuple(name for name in options.split(",") if groups.get(name))
-            path = groups[controllers_here[0]] if controllers_here else None
-        if path is None or path.startswith("/..") or controllers_here in found:
+        used = tuple(name for name in options.split(",") if name in groups)
+        version = 2 if kind == "cgroup2" else 1
+        # In /proc/PID/cgroup the hierarchy of version 2 is the one without a controller.
+        own = groups.get("") if version == 2 else groups[used[0]] if used else None
+        if own is None or own.startswith("/..") or used in found:
             continue
-        inside = os.path.relpath(path, root)
+        inside = os.path.relpath(own, root)
         if not inside.startswith(".."):
-            version = 2 if kind == "cgroup2" else 1
-            found[controllers_here] = Hierarchy(
-                version, controllers_here, Path(mount), Path(os.path.normpath(f"{mount}/{inside}"))
-            )
+            group = Path(os.path.normpath(f"{mount}/{inside}"))
+            found[used] = Hierarchy(version, used, Path(mount), group)
     return tuple(found.values())
 
 

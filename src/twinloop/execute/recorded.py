@@ -192,9 +192,9 @@ def _at(events: Entries, count: int) -> pl.Series:
 
 def _usage(plan: Trace, passes: Entries, parts: pl.DataFrame) -> pl.DataFrame:
     """What was used between two samples, the last one being of the end."""
-    schema = dict.fromkeys(_PART, pl.Int64) | {"cpu": pl.Float64, "rss": pl.Float64}
-    rows = [(entry["t"], *row) for entry in passes for row in entry["rows"]]
-    samples = pl.DataFrame(rows, schema={"t": pl.Float64, **schema}, orient="row")
+    schema = dict.fromkeys(_PART, pl.Int64) | dict.fromkeys(("cpu", "rss", "t"), pl.Float64)
+    rows = [row for entry in passes for row in entry["rows"]]
+    samples = pl.DataFrame(rows, schema=schema, orient="row")
     known = samples.join(parts.select(*_PART, "start", "end", "cpu", "pid"), on=_PART, suffix="_")
     known = known.filter(
         (pl.col("t") > pl.col("start"))

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -37,6 +37,10 @@ from twinloop.execute.watching import Watcher
 from twinloop.scenario import Scenario
 from twinloop.trace import Manifest, Trace
 from twinloop.trace.errors import InputError, TwinloopError
+
+#: A wait without an end is not interrupted by Ctrl-C once Polars has put its own handler in place
+#: (it restarts system calls); one with an end looks up from time to time (s).
+_FOREVER: Final = 1e9
 
 
 class Interrupted(KeyboardInterrupt):
@@ -116,6 +120,8 @@ def execute(
         commands = Commands(compiled, where / OUTPUT, run=run)
         commands.check()
         _announce(say, scenario, commands)
+        for name in commands.unseen:
+            say(f"tasks do not see the variable {_short(name)}: it is no UTF-8")
         for left in sweep():
             say(f"removed what a killed run left: {left}")
         nodes = stack.enter_context(
@@ -231,7 +237,9 @@ def _announce(say: Callable[[str], None], scenario: Scenario, commands: Commands
     for command, tasks in programs.head(5).iter_rows():
         say(f"will run {tasks} x {_short(command)}")
     if programs.height > 5:
-        say(f"and {programs.height - 5} other commands")
+        others = sorted({shlex.split(command)[0] for command in programs["command"][5:]})
+        named = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
+        say(f"and {programs.height - 5} other commands, of {_short(named)}")
 
 
 def _short(command: str) -> str:
@@ -257,6 +265,7 @@ def _prepare(scenario: Scenario, commands: Commands, say: Callable[[str], None])
                 env=commands.common,
                 stdin=subprocess.DEVNULL,
                 stdout=2,  # the other one is for results
+                timeout=_FOREVER,
                 check=False,
             )
         except OSError as error:
