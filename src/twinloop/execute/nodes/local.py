@@ -28,7 +28,7 @@ class _Node(NamedTuple):
     cpus: tuple[int, ...]
     groups: list[tuple[Tree, Path]]
     entries: list[int]
-    """Open `cgroup.procs` files of the groups that its parts share."""
+    """Open entries of the groups that its parts share."""
 
 
 class LocalNodes:
@@ -210,7 +210,7 @@ class LocalNodes:
                     return tree, refused
                 node.groups.append((tree, path))
                 if not tree.holds_parts():
-                    entry = os.open(path / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+                    entry = os.open(path / tree.entry, os.O_WRONLY | os.O_CLOEXEC)
                     node.entries.append(entry)
         return None
 

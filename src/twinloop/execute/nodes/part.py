@@ -23,7 +23,7 @@ class Part:
 
     Args:
         groups: Its groups, one for each tree that it has one in.
-        join: Open `cgroup.procs` files of groups that it shares with others.
+        join: Open entries of groups that it shares with others.
         cpus: The CPUs it has to restrict itself to, where no group does.
 
     >>> part = Part([], join=(), cpus=(0,))
@@ -43,7 +43,7 @@ class Part:
         #: CPUs that its processes have to restrict themselves to; empty where a group does that.
         self.cpus = cpus
         try:
-            entries = [self._open(path / "cgroup.procs", os.O_WRONLY) for _, path in self._groups]
+            entries = [self._open(path / tree.entry, os.O_WRONLY) for tree, path in self._groups]
             self._usage = self._meter(lambda tree, path: tree.usage(path))
             self._resident = self._meter(lambda tree, path: tree.resident(path))
         except OSError:

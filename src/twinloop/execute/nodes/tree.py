@@ -51,6 +51,8 @@ class Tree(ABC):
     """
 
     version: ClassVar[int]
+    #: The file of a group that a process writes `0` into, to enter it.
+    entry: ClassVar[str] = "cgroup.procs"
 
     def __init__(self, top: Path, controllers: Iterable[str]) -> None:
         self.top = top
