@@ -15,6 +15,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+import twinloop as tl
 from twinloop.platform import DescriptionError, Platform
 from twinloop.policy import POLICIES, Policy, View, policy
 from twinloop.scenario import MODEL_VALUES, Contention, Model, Scenario
@@ -25,6 +26,7 @@ from twinloop.workload.generate import generate
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 HEAD = "platform: 2x8@2400MHz\nworkload: log.swf\npolicy: easy\n"
+TASKS = "platform: 2x8@2400MHz\npolicy: easy\nworkload:\n  tasks:\n"
 SIMPLE = Scenario.from_text(HEAD)
 
 
@@ -160,7 +162,12 @@ CHANGES: dict[str, st.SearchStrategy[Any]] = {
         {"sessions": st.fixed_dictionaries(
             {"by": st.sampled_from(["arrival", "last", "max"]), "threshold": st.floats(0, 1e6)})}),
     "workload": st.just("folder/log.swf.gz") | st.just({"path": "x", "format": "swf"})
-    | st.just({"generate": {"name": "bursts", "parameters": {"size": 3}}}),
+    | st.just({"generate": {"name": "bursts", "parameters": {"size": 3}}})
+    | st.just({"path": "x", "command": ["echo", "{id}"], "environment": {"A": "1"}, "folder": "y"})
+    | st.just({"tasks": [{"id": "a", "run_time": "1min"}, {"id": "b", "parents": ["a"], "cores": 2,
+                          "command": ["true"], "memory": "1GiB"}],
+               "prepare": [{"command": ["tar", "xf", "z"], "creates": "z"}]}),
+    "time_scale": st.floats(0.01, 100),
     "failures": st.sampled_from(
         [None, {"trace": "down.csv"}, {"mtbf": "30d", "mttr": 3600, "then": "lost"},
          {"mtbf": 9e5, "mttr": 1, "distribution": "weibull", "shape": 0.7, "then": "resume",
@@ -358,6 +365,27 @@ def test_short_forms_are_written_short() -> None:
             "'GHzz' is no unit of frequency",
         ),
         (
+            TASKS + "  - {id: a, command: echo hello}\n",
+            5,
+            "workload.tasks[0].command",
+            "must be a list of a program and its arguments, not a text",
+        ),
+        (TASKS + "  - {id: a, command: []}\n", 5, "workload.tasks[0].command", "no program"),
+        (
+            TASKS + "  - {id: a, environment: {A=B: 1}}\n",
+            5,
+            "workload.tasks[0].environment",
+            "is no name of a variable",
+        ),
+        (TASKS + "  - {id: a}\n  - {id: a}\n", 6, "workload.tasks[1].id", "another task"),
+        (
+            TASKS + "  - {id: first}\n  - {id: b, parents: [frist]}\n",
+            6,
+            "workload.tasks[1].parents[0]",
+            "did you mean 'first'?",
+        ),
+        (HEAD + "time_scale: 0\n", 4, "time_scale", "must be positive"),
+        (
             HEAD + "model:\n  overrides: {'..': 3}\n",
             5,
             'model.overrides[".."]',
@@ -373,6 +401,32 @@ def test_each_kind_of_problem_is_told_with_its_place(
     (problem,) = caught.value.problems
     assert (problem.file, problem.line, problem.field) == ("s.yaml", line, field)
     assert said in str(problem)
+
+
+def test_tasks_that_are_written_down_are_the_workload() -> None:
+    scenario = Scenario.from_text(
+        TASKS
+        + "  - {id: a, run_time: 2s, cores: 3, submit: 1min}\n"
+        + "  - {id: b, run_time: 1s, command: [own, 1], parents: [a]}\n"
+        + "  command: [shared, '{id}']\n  environment: {N: 2}\n"
+    )
+    tasks = scenario.workload.resolve().tasks
+    assert tasks.select("id", "submit", "cores", "work").rows() == [
+        ("a", 60.0, 3.0, 6.0),
+        ("b", 0.0, 1.0, 1.0),
+    ]
+    assert tasks["command"].to_list() == [["shared", "{id}"], ["own", "1"]]
+    assert tasks["environment"].to_list() == [[{"name": "N", "value": "2"}]] * 2
+    assert tasks["parents"].to_list() == [[], ["a"]]
+    assert tl.simulate(scenario).placements["start"].to_list() == [60.0, 62.0]
+
+
+def test_paths_of_commands_are_relative_to_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(HEAD.replace("log.swf", "{path: log.swf, folder: here}"))
+    found = Scenario.load(path).workload.folder
+    assert found is not None
+    assert Path(found) == tmp_path / "here"
 
 
 def test_a_problem_in_a_referenced_platform_is_told_with_the_place_there(tmp_path: Path) -> None:

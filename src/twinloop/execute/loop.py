@@ -192,10 +192,11 @@ class Loop:
         self._waiting -= 1
         running = Running(task, attempt, decided, processes)
         self._running[task] = running
-        for process, entry in zip(processes, entries, strict=True):
-            self._journal.write(e="start", **entry)
+        for process in processes:
             self._handles[process.handle] = process
             self._poll.register(process.handle, select.EPOLLIN)
+        for entry in entries:
+            self._journal.write(e="start", **entry)
         start = min(process.start for process in processes)
         self.dispatch.add(start - decided)
         limit = self._limits.task
@@ -354,9 +355,9 @@ class Loop:
             for process in running.processes:
                 self._starter.end(process, signal.SIGKILL)
         for running in self._running.values():
-            while running.processes:
+            for process in list(running.processes):
                 with suppress(OSError):  # no room to write it down may be why we are here
-                    self._reap(running, running.processes[0], "killed")
+                    self._reap(running, process, "killed")
         self._running.clear()
 
     # --- nodes -----------------------------------------------------------------------------------

@@ -157,17 +157,35 @@ class WorkloadDescription(Description):
             findings.add((), "has neither a path nor a generator")
         for name in given[1:]:
             findings.add((name,), f"cannot stand beside '{given[0]}'", "keep one of them")
+        self._check_tasks(findings)
         if self.path is None:
             for field in (name for name in ("format", "options") if getattr(self, name)):
                 findings.add((field,), "says how to read a path, and there is none")
         findings.check()
         return self
 
+    def _check_tasks(self, findings: Findings) -> None:
+        """Tasks written down have names of their own, and wait for tasks that are there."""
+        names = {task.id for task in self.tasks}
+        seen: set[str] = set()
+        for place, task in enumerate(self.tasks):
+            if task.id in seen:
+                findings.add(("tasks", place, "id"), f"another task is called '{task.id}'")
+            seen.add(task.id)
+            for number, parent in enumerate(task.parents):
+                if parent not in names:
+                    remedy = address.nearest(parent, sorted(names))
+                    where = ("tasks", place, "parents", number)
+                    findings.add(where, f"'{parent}' is no task", remedy)
+
     @model_serializer(mode="wrap")
     def _short_form(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
         values = handler(self)
         if self.object is not None:
-            return {"object": self.held, **{k: v for k, v in values.items() if k in _STARTING}}
+            return {
+                "object": self.held,
+                **{k: v for k, v in values.items() if v and k in _STARTING},
+            }
         short = isinstance(info.context, Writing) and list(values) == ["path"]
         return values["path"] if short else values
 
