@@ -299,10 +299,10 @@ def test_many_short_tasks_are_all_there(isolation: str) -> None:
     assert list(statuses(trace).values()) == ["completed"] * count
     assert trace.placements.height == count
     assert tl.check(trace).errors == ()
-    _one_at_a_time(trace)
+    one_at_a_time(trace)
 
 
-def _one_at_a_time(trace: tl.Trace) -> None:
+def one_at_a_time(trace: tl.Trace) -> None:
     """No two tasks hold the core of a node together."""
     for _, rows in trace.placements.sort("start").group_by("machine"):
         assert (rows["start"][1:] >= rows["end"][:-1]).all()

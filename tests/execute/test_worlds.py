@@ -304,7 +304,9 @@ def test_a_policy_in_python_decides_alike_in_both_worlds() -> None:
     twin = chosen(tl.simulate(run.until()))
     for life in run.lives.values():
         assert (twin[life.task].nodes, twin[life.task].start) == (life.nodes, life.decided)
-    assert run.lives["t0"].nodes == ("C01-H01-002",)
+    # Both nodes are free then, however many have come by that time.
+    first = next(iter(run.moments.values()))
+    assert ("C01-H01-002",) in {life.nodes for life in first}
 
 
 def test_a_policy_in_python_is_told_of_what_could_not_be_started() -> None:

@@ -51,7 +51,7 @@ class Lives:
     def submitted(self, task: int) -> bool:
         """A task was submitted; whether it is ready."""
         self._submitted[task] = True
-        return self._missing[task] == 0 and self.status[task] is None
+        return self._is_free(task)
 
     def end(self, task: int, status: str) -> None:
         """A task is over, and nothing follows from that."""
@@ -73,5 +73,9 @@ class Lives:
                 self._missing[child] -= 1
                 if status != "completed":
                     ended.append((child, "failed"))
-                elif self._missing[child] == 0 and self._submitted[child]:
+                elif self._submitted[child] and self._is_free(child):
                     yield Change(child, None)
+
+    def _is_free(self, task: int) -> bool:
+        """Whether all that it waits for has completed; one that failed has taken it along."""
+        return self._missing[task] == 0 and self.status[task] is None

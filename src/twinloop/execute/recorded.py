@@ -26,6 +26,9 @@ SAID: Final = (
     *("place", "preempt", "kill", "set-state on", "set-state off", "reserve"),
 )
 
+#: In which the kernel counts CPU time of processes (s).
+_TICK: Final = 0.01
+
 _PART: Final = ("task", "attempt", "machine")
 
 
@@ -52,6 +55,7 @@ def as_trace(plan: Trace, journal: Iterable[dict[str, Any]]) -> Trace:
     tasks = _tasks(plan, found, parts, cut=finish is None)
     readings = Readings.recorded((entry["t"], entry["rows"]) for entry in found["power"])
     power, notes = rebuilt(readings, 0.0, last)
+    usage, repaired = _usage(plan, found["use"], parts)
     facts = dict(plan.manifest.facts)
     facts |= finish["facts"] if finish is not None else {}
     facts["run"] = {"wall_s": last} | facts.get("run", {})
@@ -60,11 +64,11 @@ def as_trace(plan: Trace, journal: Iterable[dict[str, Any]]) -> Trace:
     return plan.replace(
         tasks=tasks,
         placements=_placements(plan, parts),
-        usage=_usage(plan, found["use"], parts),
+        usage=usage,
         decisions=_decisions(plan, log),
         node_states=_states(plan, found),
         power=power,
-    ).noting(cleaned=(*notes, *_notes(plan, found, tasks)), facts=facts, epoch_ms=epoch)
+    ).noting(cleaned=(*notes, repaired, *_notes(plan, found, tasks)), facts=facts, epoch_ms=epoch)
 
 
 def _parts(plan: Trace, starts: Entries, ends: Entries, last: float, *, cut: bool) -> pl.DataFrame:
@@ -148,7 +152,9 @@ def _tasks(
         plan.tasks.drop(new)
         .with_columns(
             rows,
-            pl.Series("submit", events["submit"]),
+            # Who was never submitted, because nothing could run it or the run was over before, has
+            # the time at which it was to be.
+            pl.coalesce(events["submit"], "submit_recorded").alias("submit"),
             pl.Series("ready", events["ready"]),
             pl.coalesce(
                 pl.Series([status.get(t) for t in range(plan.tasks.height)], dtype=pl.String),
@@ -190,32 +196,64 @@ def _at(events: Entries, count: int) -> pl.Series:
     return pl.Series(times).fill_nan(None)
 
 
-def _usage(plan: Trace, passes: Entries, parts: pl.DataFrame) -> pl.DataFrame:
+def _usage(plan: Trace, passes: Entries, parts: pl.DataFrame) -> tuple[pl.DataFrame, Cleaning]:
     """What was used between two samples, the last one being of the end."""
     schema = dict.fromkeys(_PART, pl.Int64) | dict.fromkeys(("cpu", "rss", "t"), pl.Float64)
     rows = [row for entry in passes for row in entry["rows"]]
     samples = pl.DataFrame(rows, schema=schema, orient="row")
     known = samples.join(parts.select(*_PART, "start", "end", "cpu", "pid"), on=_PART, suffix="_")
+    # One just after the start or before the end says nothing that the next one does not: what is
+    # read is cumulative. Where nobody saw the end, the last sample is the last that is known.
     known = known.filter(
-        (pl.col("t") > pl.col("start"))
-        # Where nobody saw the end, the last sample is the last that is known.
-        & ((pl.col("t") < pl.col("end")) | pl.col("cpu_").is_null())
+        (pl.col("t") > pl.col("start") + _TICK)
+        & ((pl.col("t") < pl.col("end") - _TICK) | pl.col("cpu_").is_null())
     ).select(*_PART, "t", pl.min_horizontal("cpu", "cpu_").alias("cpu"), "rss", "start", "pid")
     closing = parts.filter(pl.col("cpu").is_not_null()).select(
         *_PART, t="end", cpu="cpu", rss=pl.lit(None, dtype=pl.Float64), start="start", pid="pid"
     )
     both = pl.concat([known, closing]).sort(*_PART, "t", maintain_order=True)
+    both, repaired = _possible(plan, both)
     whose = pl.struct(_PART)
     used = both.with_columns(
         dt=pl.col("t") - pl.col("t").shift(1).over(whose).fill_null(pl.col("start")),
         cpu=pl.col("cpu") - pl.col("cpu").shift(1).over(whose).fill_null(0.0),
         rss=pl.col("rss").forward_fill().over(whose).fill_null(0.0),
     )
-    return used.select(
+    frame = used.select(
         pl.Series("task", plan.tasks["id"].gather(used["task"])),
         pl.Series("machine", plan.nodes["node"].gather(used["machine"])),
         *("pid", "t", "dt", "cpu", "rss"),
     )
+    return frame, repaired
+
+
+def _possible(plan: Trace, samples: pl.DataFrame) -> tuple[pl.DataFrame, Cleaning]:
+    """Cumulative CPU times that can be: between two samples there is no more than the CPUs give.
+
+    A counter that is read late, or that counts in ticks and rounds down, says too much or too
+    little of a moment. What cannot have been used before it was used after it, and the other way
+    round. The last value of each is what it is, and so is the sum.
+    """
+    cpus = plan.manifest.facts.get("machine", {}).get("cpus", ())
+    held = plan.manifest.facts.get("nodes", {}).get("isolation") not in (None, "none", "affinity")
+    most = plan.nodes["cores"] if held else plan.nodes["cores"].ceil().clip(max(1, len(cpus)))
+    whose = pl.struct(_PART)
+    room = pl.Series("room", most.gather(samples["machine"])) * (samples["t"] - samples["start"])
+    spare = pl.col("cpu") - pl.col("room")
+    last = pl.col("t") == pl.col("t").max().over(whose)
+    found = (
+        samples.with_columns(room, read=pl.col("cpu"))
+        .with_columns(
+            cpu=pl.when(last)
+            .then("cpu")
+            .otherwise(pl.min_horizontal(spare, 0.0).cum_min().over(whose) + pl.col("room"))
+        )
+        .with_columns(cpu=spare.cum_max(reverse=True).over(whose) + pl.col("room"))
+        .with_columns(cpu=pl.when(last).then("read").otherwise("cpu"))
+    )
+    moved = (found["cpu"] - found["read"]).abs() > 1e-9
+    what = "samples read late or in ticks: CPU time that cannot have been, moved to the next window"
+    return found.drop("room", "read"), note("repaired", what, count=int(moved.sum()))
 
 
 def _decisions(plan: Trace, log: Entries) -> pl.DataFrame:
@@ -261,6 +299,8 @@ def _notes(plan: Trace, found: dict[str, Entries], tasks: pl.DataFrame) -> tuple
     left = [ids[e["task"]] for e in found["end"] if e["left"]]
     lost = tasks["id"].filter(tasks["status"] == "lost")
     cancelled = tasks["id"].filter(tasks["status"] == "cancelled")
+    rejected = set(tasks["id"].filter(tasks["status"] == "rejected"))
+    absent = set(ids) - {ids[e["task"]] for e in found["submit"]} - rejected
     counted = [
         *(
             note("noticed", f"tasks that could not be started: {why}", pl.Series(names))
@@ -273,6 +313,11 @@ def _notes(plan: Trace, found: dict[str, Entries], tasks: pl.DataFrame) -> tuple
         ),
         note("noticed", "tasks that ran when the record breaks off or their node died", lost),
         note("noticed", "tasks that the end of the run came before", cancelled),
+        note(
+            "assumed",
+            "times of submission of tasks that never were submitted: as planned",
+            ids.filter(ids.is_in(list(absent))),
+        ),
         *(
             note("noticed", e["text"], count=e.get("count", 1))
             for e in found["note"]

@@ -16,9 +16,9 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from twinloop._core import subreaper
 from twinloop.engine import Compiled
 from twinloop.execute import burn
+from twinloop.execute.adopting import adopting
 from twinloop.execute.clock import RunClock
 from twinloop.execute.commands import Commands
 from twinloop.execute.expected import expected
@@ -137,7 +137,7 @@ def execute(
         rates = burn.environment_for(commands.templates())
         commands.common |= rates
         if nodes.isolation in ("affinity", "none"):
-            stack.callback(subreaper, subreaper(True))
+            stack.enter_context(adopting())
         facts = {
             "mode": "real",
             "time_scale": scenario.time_scale,
@@ -312,7 +312,10 @@ def _plan(compiled: Compiled, machine: Machine, facts: dict[str, Any], period: f
             facts=facts,
         ),
         tasks=tasks,
-        nodes=compiled.machines.nodes.with_columns(pl.col("mhz").fill_null(machine.mhz)),
+        # A node that says nothing of its clock or its memory has those of the machine.
+        nodes=compiled.machines.nodes.with_columns(
+            pl.col("mhz").fill_null(machine.mhz), pl.col("memory").fill_null(float(machine.memory))
+        ),
         files=original.files,
         task_files=original.task_files,
     )

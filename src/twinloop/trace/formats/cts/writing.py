@@ -133,10 +133,13 @@ def _samples(usage: pl.DataFrame, tasks: pl.DataFrame, epoch: int, tally: Tally)
         pids = tasks.select(task="id", of_task="pid")
         usage = usage.join(pids, on="task", how="left", maintain_order="left")
         usage = usage.with_columns(pid=pl.coalesce("pid", "of_task"))
+    # Both ends are rounded, not the length: so windows that meet still do.
+    begin = milliseconds(usage["t"] - usage["dt"], "begins of samples", tally, zero=epoch)
+    end = milliseconds(usage["t"], "ends of samples", tally, zero=epoch)
     return usage.select(
-        milliseconds(usage["t"], "ends of samples", tally, zero=epoch).alias("ts_ms"),
+        end.alias("ts_ms"),
         "pid",
-        milliseconds(usage["dt"], "lengths of samples", tally).alias("dt_ms"),
+        (end - begin).alias("dt_ms"),
         milliseconds(usage["cpu"], "CPU times of samples", tally).alias("cpu_ms"),
         whole_units(usage["rss"], KB, "resident sizes", tally).alias("rss_kb"),
         pl.col("machine").alias("node_id"),

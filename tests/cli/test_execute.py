@@ -1,0 +1,203 @@
+"""`twinloop execute` as a user meets it."""
+
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import twinloop as tl
+from tests.cli.test_commands import answer, run
+from tests.execute.children import PATIENCE
+from tests.execute.runs import EXECUTE, left, said, scenario, statuses, task
+
+#: What the description of the command promises beside what `twinloop simulate` has.
+OWN = {
+    *("isolation", "warnings", "dispatch_latency_s", "release_latency_s", "recording_share"),
+    "interrupted",
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    given = scenario(
+        task("a", "echo", "hello"),
+        task("b", "sh", "-c", "echo noise >&2; exit 3"),
+        task("c", "true", parents=["b"]),
+        workload={"prepare": [{"command": ["echo", "prepared"]}]},
+    )
+    return given.save(tmp_path / "scenario.yaml")
+
+
+def executed(*words: object, ends_with: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [*EXECUTE, *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == ends_with, done.stdout + done.stderr
+    return done
+
+
+def test_json_is_one_object_and_nothing_else(file: Path, tmp_path: Path) -> None:
+    done = executed(file, "-o", tmp_path / "run", "--json")
+    document = json.loads(done.stdout)
+    simulated = answer("simulate", file)
+    assert set(document) == set(simulated) | OWN
+    counts = ("tasks", "completed", "failed", "killed", "rejected", "skipped")
+    assert [document[name] for name in counts] == [3, 1, 2, 0, 0, 0]
+    assert document["policy"] == "fifo"
+    assert document["output"] == str(tmp_path / "run")
+    assert document["events"] > 0
+    assert document["total_s"] == document["wall_s"] > 0
+    assert document["interrupted"] is False
+    assert document["isolation"] in ("cgroup2", "cgroup1", "affinity")
+    assert document["dispatch_latency_s"] >= 0
+    # Nothing of what was run gets in between.
+    assert "prepared" in done.stderr
+    assert "noise" not in done.stderr.splitlines()
+    assert said(tmp_path / "run", "a") == "hello\n"
+    assert said(tmp_path / "run", "b", kind="err") == "noise\n"
+
+
+def test_without_a_terminal_there_are_plain_lines(file: Path, tmp_path: Path) -> None:
+    done = executed(file, "-o", tmp_path / "run", "--isolation", "affinity")
+    lines = done.stderr.splitlines()
+    # What will be run is said before anything is.
+    assert lines[:4] == [
+        "first: echo prepared",
+        "will run 1 x echo hello",
+        "will run 1 x sh -c 'echo noise >&2; exit 3'",
+        "will run 1 x true",
+    ]
+    assert lines.index("prepared") > 3
+    assert any(line.startswith("weaker than asked for: CPUs are kept apart") for line in lines)
+    assert any("3 of 3 tasks over (1 completed, 2 failed)" in line for line in lines)
+    assert lines[-1] == f"wrote {tmp_path / 'run'}"
+    assert "\x1b" not in done.stdout + done.stderr
+    assert "kept apart by affinity" in done.stdout
+    assert "dispatch latency" in done.stdout
+    assert statuses(tl.read(tmp_path / "run")) == {"a": "completed", "b": "failed", "c": "failed"}
+
+
+def test_a_terminal_shows_the_run_as_it_goes_on(tmp_path: Path) -> None:
+    given = scenario(
+        *(task(name, "sleep", 0.5) for name in ("[red]", "\u202eb", "c")), platform="2x1"
+    )
+    file = given.save(tmp_path / "scenario.yaml")
+    master, slave = pty.openpty()
+    child = subprocess.Popen(
+        [*EXECUTE, str(file), "-o", str(tmp_path / "run")],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"},
+        start_new_session=True,
+    )
+    os.close(slave)
+    shown = b""
+    until = time.monotonic() + PATIENCE
+    try:
+        while time.monotonic() < until:
+            if select.select([master], [], [], 0.1)[0]:
+                try:
+                    shown += os.read(master, 65536)
+                except OSError:  # it has ended
+                    break
+        assert child.wait(PATIENCE) == 0, shown.decode(errors="replace")
+    finally:
+        child.kill()
+        child.wait()
+        os.close(master)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
+    assert "0 of 3 tasks over" in text
+    assert "[red]" in text
+    assert "Traceback" not in text
+    assert f"wrote {tmp_path}" in text.replace("\r\n", "")
+    assert left(child.pid) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ([], "nobody said where to keep the run"),
+        (["-o", "RUN", "--interval", "soon"], "soon"),
+        (["-o", "RUN", "--interval", "1ms"], "0.001 s is too short"),
+        (["-o", "RUN", "--isolation", "jail"], "jail"),
+        (["-o", "RUN", "--task-limit", "-1s"], "task_limit"),
+        (["-o", "RUN", "--power", "much"], "'much' is not known"),
+        (["-o", "RUN", "--policy", "no-such"], "no-such"),
+        (["-o", "RUN", "--platform", "1x1000"], "asks for 1000 cores, and this machine has"),
+        (["-o", "RUN", "--time-scale", "0"], "time_scale"),
+    ],
+)
+def test_what_cannot_be_is_an_error_and_nothing_is_run(
+    file: Path, tmp_path: Path, words: list[str], problem: str
+) -> None:
+    place = tmp_path / "run"
+    given = [str(place) if word == "RUN" else word for word in words]
+    refused = run("execute", file, *given, ends_with=2)
+    assert problem in refused.stderr
+    assert "Traceback" not in refused.output
+    error: Any = answer("execute", file, *given, ends_with=2)["error"]
+    assert problem in error["message"]
+    assert not place.exists()
+
+
+def test_a_run_that_is_there_is_not_replaced_by_mistake(file: Path, tmp_path: Path) -> None:
+    run("execute", file, "-o", tmp_path / "run")
+    assert (
+        "--overwrite replaces it"
+        in run("execute", file, "-o", tmp_path / "run", ends_with=2).stderr
+    )
+    run("execute", file, "-o", tmp_path / "run", "--overwrite", "--seed", 7)
+    assert tl.read(tmp_path / "run").manifest.seed == 7
+
+
+def test_parts_of_a_scenario_can_be_given_as_options(file: Path, tmp_path: Path) -> None:
+    document = answer(
+        *("execute", file, "-o", tmp_path / "run", "--platform", "1x1", "--policy", "fcfs"),
+        *("--set", "model.kill_at_requested_time=true", "--power", "none"),
+        *("--picture", tmp_path / "run.html", "--interval", "50ms"),
+    )
+    assert document["policy"] == "fcfs"
+    assert (tmp_path / "run.html").read_text().lower().startswith("<!doctype html")
+    trace = tl.read(tmp_path / "run")
+    assert trace.nodes.height == 1
+    assert trace.manifest.sampling_period == 0.05
+    assert trace.manifest.scenario["model"]["kill_at_requested_time"] is True
+
+
+def test_a_recorded_run_passes_the_gate_and_is_replayed(tmp_path: Path) -> None:
+    given = scenario(*(task(f"{n}", "sleep", 0.05, submit=0.02 * n) for n in range(6)))
+    file = given.save(tmp_path / "scenario.yaml")
+    run("execute", file, "-o", tmp_path / "run")
+    run("check", tmp_path / "run")
+    replayed = answer("simulate", tmp_path / "run")
+    assert replayed["completed"] == 6
+    assert "6 tasks" in run("inspect", tmp_path / "run").stdout
+
+
+def test_code_runs_only_with_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "mine_to_run.py").write_text(
+        f"open({str(tmp_path / 'imported')!r}, 'w').close()\n"
+        "from twinloop.policy import Policy\n"
+        "class Mine(Policy): pass\n"
+    )
+    words = ["execute", file, "-o", tmp_path / "run", "--policy", "mine_to_run:Mine"]
+    assert "--allow-code" in run(*words, ends_with=2).stderr
+    assert not (tmp_path / "imported").exists()
+    assert not (tmp_path / "run").exists()
