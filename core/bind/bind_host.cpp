@@ -26,16 +26,27 @@ namespace {
     throw nb::python_error();
 }
 
-std::pair<int, int> spawn_process(const std::string& program,
-                                  const std::vector<std::string>& arguments,
-                                  const std::vector<std::string>& environment,
-                                  const std::string& folder, int input, int output, int errors,
-                                  const std::vector<int>& join, const std::vector<int>& cpus) {
-    const Start start{program, arguments, environment, folder, input, output, errors, join, cpus};
-    for (const std::vector<std::string>* texts : {&arguments, &environment})
-        for (const std::string& text : *texts)
-            if (text.find('\0') != std::string::npos)
-                throw nb::value_error("a text for a program cannot hold a zero byte");
+// What the system takes are bytes: names of files need not be text.
+std::vector<std::string> texts(const std::vector<nb::bytes>& given) {
+    std::vector<std::string> found;
+    found.reserve(given.size());
+    for (const nb::bytes& text : given) {
+        found.emplace_back(text.c_str(), text.size());
+        if (found.back().find('\0') != std::string::npos)
+            throw nb::value_error("a text for a program cannot hold a zero byte");
+    }
+    return found;
+}
+
+std::pair<int, int> spawn_process(const nb::bytes& program, const std::vector<nb::bytes>& arguments,
+                                  const std::vector<nb::bytes>& environment,
+                                  const nb::bytes& folder, int input, int output, int errors,
+                                  const std::vector<int>& join, const std::vector<int>& cpus,
+                                  std::uint64_t files) {
+    const std::vector<std::string> paths = texts({program, folder});
+    const Start start{
+        paths[0], texts(arguments), texts(environment), paths[1], input, output, errors, join, cpus,
+        files};
     try {
         const nb::gil_scoped_release released;
         const Started made = spawn(start);
@@ -50,7 +61,7 @@ std::pair<int, int> spawn_process(const std::string& program,
 void bind_host(nb::module_& module) {
     module.def("spawn", &spawn_process, nb::arg("program"), nb::arg("argv"), nb::arg("environment"),
                nb::arg("folder"), nb::kw_only(), nb::arg("stdin"), nb::arg("stdout"),
-               nb::arg("stderr"), nb::arg("join"), nb::arg("cpus"),
+               nb::arg("stderr"), nb::arg("join"), nb::arg("cpus"), nb::arg("files") = 0,
                "Start a program: the number of its process, and a file that can be read from when "
                "it has ended. It joins control groups and CPUs before its first instruction, leads "
                "a session of its own, and dies with the thread that started it.");

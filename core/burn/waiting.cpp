@@ -34,7 +34,12 @@ class Scratch {
   public:
     Scratch() {
         const char* folder = std::getenv("TMPDIR");
-        std::string path = folder != nullptr && *folder != '\0' ? folder : ".";
+        std::string path = folder != nullptr && *folder != '\0' ? folder : "/tmp";
+#ifdef O_TMPFILE
+        file_ = open(path.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+        if (file_ >= 0) return;
+#endif
+        // Not every file system can do without a name.
         path += "/twinloop-burn-XXXXXX";
         file_ = mkstemp(path.data());
         if (file_ < 0) refuse(path);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,8 +39,10 @@ struct Child {
         : start(wanted), arguments(pointers(wanted.arguments)),
           environment(pointers(wanted.environment)), parent(::getpid()) {
         CPU_ZERO(&cpus);
-        for (const int cpu : wanted.cpus)
-            if (cpu >= 0 && cpu < CPU_SETSIZE) CPU_SET(static_cast<std::size_t>(cpu), &cpus);
+        for (const int cpu : wanted.cpus) {
+            if (cpu < 0 || cpu >= CPU_SETSIZE) throw StartError{EINVAL, "affinity"};
+            CPU_SET(static_cast<std::size_t>(cpu), &cpus);
+        }
     }
 
     [[noreturn]] void fail(const char* what) {
@@ -77,6 +80,13 @@ struct Child {
         for (const int file : kept) ::close(file);
     }
 
+    void limit_files() const {
+        rlimit limit{};
+        if (start.files == 0 || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+        limit.rlim_cur = start.files;
+        ::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+
     [[noreturn]] void run() {
         ::setsid();
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -85,6 +95,7 @@ struct Child {
         if (!start.cpus.empty() && ::sched_setaffinity(0, sizeof cpus, &cpus) != 0)
             fail("affinity");
         take_files();
+        limit_files();
         if (::chdir(start.folder.c_str()) != 0) fail("folder");
         reset_signals();
         ::execve(start.program.c_str(), arguments.data(), environment.data());

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct Start {
     int errors = -1;
     std::vector<int> groups;  // open files that take the number of a process into a control group
     std::vector<int> cpus;    // empty: those of the caller
+    std::uint64_t files = 0;  // how many it may have open; 0: as many as the caller
 };
 
 struct Started {

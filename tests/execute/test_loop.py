@@ -18,6 +18,7 @@ import twinloop as tl
 from tests.execute.runs import BOTH, left, said, scenario, statuses, task
 from twinloop.execute import Interrupted, execute
 from twinloop.execute.machine import Machine
+from twinloop.execute.processes import Stat
 from twinloop.trace.errors import InputError
 
 
@@ -30,12 +31,10 @@ def _leaves_nothing() -> Iterator[None]:
     assert (_children(), _files()) == before
 
 
-def _children() -> set[str]:
-    return {
-        pid
-        for thread in Path("/proc/self/task").iterdir()
-        for pid in (thread / "children").read_text().split()
-    }
+def _children() -> set[int]:
+    own = os.getpid()
+    found = (Stat.of(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return {stat.pid for stat in found if stat is not None and stat.parent == own}
 
 
 def _files() -> int:
@@ -334,6 +333,15 @@ def test_what_tasks_need_is_made_once(tmp_path: Path) -> None:
         assert statuses(trace) == {"a": "completed"}
         assert said(tmp_path / place, "a") == "made\n"
         assert (f"is there already: {made}" in words) is (place == "second")
+
+
+@BOTH
+def test_what_a_preparation_leaves_running_ends_with_the_run(
+    tmp_path: Path, isolation: str
+) -> None:
+    step = {"command": ["sh", "-c", "setsid sleep 300 & sleep 300 &"]}
+    given = scenario(task("a", "true"), workload={"prepare": [step]})
+    assert statuses(execute(given, isolation=isolation)) == {"a": "completed"}
 
 
 @pytest.mark.parametrize(

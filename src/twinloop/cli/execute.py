@@ -138,12 +138,12 @@ def execute(
                 )
         except Interrupted as ended:
             trace, interrupted = ended.trace, True
-        err.print(escape(f"wrote {output}"))
+        err.print(escape(f"wrote {output}"), soft_wrap=True)
         with working("counting"):
             found, trace = figures_of(made, trace, 0.0)
         if picture is not None:
             run_page(trace, picture)
-            err.print(escape(f"wrote {picture}"))
+            err.print(escape(f"wrote {picture}"), soft_wrap=True)
         if json:
             wall = trace.manifest.facts["run"]["wall_s"]
             print_json(document(trace, found, output, wall) | _measured(trace))

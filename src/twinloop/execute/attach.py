@@ -170,6 +170,8 @@ class _Following:
                     if handle in files:
                         events.unregister(handle)
                         self._close(files[handle])
+                    else:
+                        interrupts.hear()
                 self._sample()
         for task in list(self._open):
             self._say(f"{self._names[task]}: was still running when the recording ended")

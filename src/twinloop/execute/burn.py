@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -76,11 +76,13 @@ def rates(kinds: Iterable[str] = ("cpu", "memory", "stream", "cache")) -> dict[s
     return {kind: float(rate) for kind, rate in json.loads(done.stdout).items()}
 
 
-def environment_for(commands: Iterable[Sequence[str]]) -> dict[str, str]:
+def environment_for(
+    commands: Iterable[Sequence[str]], say: Callable[[str], None] = lambda text: None
+) -> dict[str, str]:
     """The variable that these commands need so that each does not have to measure its own rate.
 
     Empty where none of them runs `twinloop-burn` for a number of seconds. A rate that stands in
-    the variable already is kept; the others are measured now.
+    the variable already is kept; the others are measured now, and `say` is told before.
 
     >>> environment_for([["sleep", "1"], ["twinloop-burn", "cpu", "--work", "1000"]])
     {}
@@ -92,6 +94,8 @@ def environment_for(commands: Iterable[Sequence[str]]) -> dict[str, str]:
         return {}
     said = os.environ.get(RATES, "")
     known = {pair.partition("=")[0] for pair in said.split(",")}
+    if needed - known:
+        say(f"first: {PROGRAM} --calibrate {' '.join(sorted(needed - known))}")
     measured = rates(needed - known)
     pairs = [f"{kind}={rate!r}" for kind, rate in measured.items()]
     return {RATES: ",".join([*([said] if said else []), *pairs])}

@@ -46,7 +46,10 @@ class Launch(NamedTuple):
         name = self.argv[0]
         if "/" in name:
             return str(self.folder / name)
-        return shutil.which(name, path=self.environment.get("PATH"))
+        # An entry that is relative means the folder of the task, not that of this process.
+        entries = self.environment.get("PATH", os.defpath).split(os.pathsep)
+        path = os.pathsep.join(str(self.folder / entry) for entry in entries)
+        return shutil.which(name, path=path)
 
 
 class Commands:
@@ -69,13 +72,7 @@ class Commands:
         #: Where the folders of tasks are.
         self.outputs = output
         #: Variables that every task sees.
-        self.common = {
-            **{name: value for name, value in os.environ.items() if _is_text(name + value)},
-            "PATH": _path(),
-            "TWINLOOP_RUN": run,
-        }
-        #: Variables of the user that tasks do not see: they are no UTF-8.
-        self.unseen = sorted(set(os.environ) - set(self.common))
+        self.common = {**os.environ, "PATH": _path(), "TWINLOOP_RUN": run}
 
     def check(self) -> None:
         """An error if a task has no command, or one that names what it does not have."""
@@ -200,10 +197,6 @@ def file_name(task: str) -> str:
     if len(name) > _LONGEST_NAME:
         name = f"{name[:_LONGEST_NAME]}~{hashlib.sha256(task.encode()).hexdigest()[:16]}"
     return name or "%"
-
-
-def _is_text(value: str) -> bool:
-    return not any("\ud800" <= each <= "\udfff" for each in value)
 
 
 def _path() -> str:

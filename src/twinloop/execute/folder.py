@@ -46,9 +46,9 @@ class RunFolder:
         """Make the folder for a run of this plan. A run that is there is replaced if asked."""
         path = path.absolute()
         check(path, overwrite=overwrite)
+        was_there = path.exists()
         try:
-            if path.exists():
-                shutil.rmtree(path)
+            _clear(path)
             (path / RECORDING).mkdir(parents=True)
         except OSError as error:
             raise InputError(f"cannot be written: {_why(error)}", file=path) from None
@@ -57,7 +57,9 @@ class RunFolder:
             plan.save(path / RECORDING / "plan")
             return cls(path, Journal(path / RECORDING / "journal.jsonl"))
         except (OSError, InputError, pl.exceptions.PolarsError) as error:
-            shutil.rmtree(path, ignore_errors=True)
+            _clear(path)
+            if not was_there:
+                path.rmdir()
             if isinstance(error, InputError):
                 raise
             raise InputError(f"cannot be written: {_why(error)}", file=path) from None
@@ -87,16 +89,32 @@ def check(path: Path, *, overwrite: bool) -> None:
     twinloop.trace.errors.InputError: /proc: is there and is no run, so it is not replaced
     (choose another name, or remove it yourself)
     """
-    if not path.exists():
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
-    if not path.is_dir() or not {each.name for each in path.iterdir()} <= _OWN:
+    if not _is_run(path):
         raise InputError(
             "is there and is no run, so it is not replaced",
             file=path,
             remedy="choose another name, or remove it yourself",
         )
-    if not overwrite and any(path.iterdir()):
+    if not overwrite:
         raise InputError("is there already", file=path, remedy="--overwrite replaces it")
+
+
+def _is_run(path: Path) -> bool:
+    """Whether a folder holds a run, finished or not, and nothing else."""
+    if not path.is_dir() or not {each.name for each in path.iterdir()} <= _OWN:
+        return False
+    return (path / MANIFEST).is_file() or (path / RECORDING / "plan" / MANIFEST).is_file()
+
+
+def _clear(path: Path) -> None:
+    """Empty a folder of a run; the folder itself may be where somebody stands."""
+    for name in _OWN if path.exists() else ():
+        if (path / name).is_dir() and not (path / name).is_symlink():
+            shutil.rmtree(path / name)
+        else:
+            (path / name).unlink(missing_ok=True)
 
 
 def unwritable(path: Path, error: Exception) -> InputError:

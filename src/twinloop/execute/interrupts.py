@@ -50,6 +50,9 @@ class Interrupts:
             for wanted in _WANTED:
                 if signal.getsignal(wanted) is not signal.SIG_IGN:
                     self._before[wanted] = signal.signal(wanted, self._count)
+            # Where it is ignored, nobody can wait for a child.
+            if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+                self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         return self
 
     def __exit__(

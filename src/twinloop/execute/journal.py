@@ -12,6 +12,10 @@ from pathlib import Path
 from typing import Any
 
 
+class JournalError(OSError):
+    """The journal could not be written: nobody would know what happened from here on."""
+
+
 class Journal:
     """A file that only grows, one JSON object per line.
 

@@ -18,6 +18,7 @@ from twinloop.execute.interrupts import Interrupts
 from twinloop.execute.journal import Journal
 from twinloop.execute.latency import Latencies
 from twinloop.execute.lives import Lives
+from twinloop.execute.outages import Outage, Outages
 from twinloop.execute.power import PowerRecorder
 from twinloop.execute.recorder import Recorder
 from twinloop.execute.starting import CannotStart, Process, Running, Starter
@@ -25,6 +26,8 @@ from twinloop.execute.watching import Moment, Watcher
 
 #: How often whoever watches is told (s).
 _PACE: Final = 0.2
+#: Why a task ended whose node had too little memory for it.
+OUT_OF_MEMORY: Final = "it used more memory than its node has"
 #: A wait is never longer than this (s): the system takes no more.
 _LONGEST: Final = 3600.0
 
@@ -73,16 +76,19 @@ class Loop:
         self._poll = select.epoll()
         #: Times at which tasks are asked to end, and killed: (time, task, attempt, signal).
         self._ends: list[tuple[float, int, int, int]] = []
-        #: Times at which nodes go and come: (time, machine, state or None).
-        self._changes = self._node_changes(0.0)
+        self._outages = Outages(compiled)
         self._closed: set[int] = set()
         self._asked = False
         self._ask_at = math.inf
         self._seen_free: list[float] = []
         self._told = -math.inf
-        self._waiting = 0
         self._interval = compiled.scenario.model.decision_interval
+        #: When it had started the last task, and could turn to the next.
+        self._free_again = -math.inf
+        #: From decisions to starts, and that without the starts of others that came before.
         self.dispatch = Latencies()
+        self.start = Latencies()
+        #: From ends until the policy has seen the cores free.
         self.release = Latencies()
         #: Whether the user ended it.
         self.interrupted = False
@@ -113,8 +119,8 @@ class Loop:
         if self._source.next_time <= now:
             for task in self._source.due(now):
                 self._submit(task, now)
-        while self._changes and self._changes[0][0] <= now:
-            self._change_node(*heapq.heappop(self._changes)[1:])
+        for outage in self._outages.until(now):
+            self._change_node(outage)
         self._end_late(now)
         self._ask_if_due()
         # What nobody waits for comes last.
@@ -139,7 +145,7 @@ class Loop:
             self._power.due,
             self._dispatcher.wake_time,
             self._ask_at,
-            self._changes[0][0] if self._changes else math.inf,
+            self._outages.due,
             self._ends[0][0] if self._ends else math.inf,
             now + _LONGEST,
         )
@@ -186,10 +192,9 @@ class Loop:
         try:
             processes, entries = self._starter.start(task, attempt, places, self._names)
         except CannotStart as error:
-            self._refuse(task, [machine for machine, _ in places], error)
+            self._refuse(task, error)
             return
         self._attempts[task] += 1
-        self._waiting -= 1
         running = Running(task, attempt, decided, processes)
         self._running[task] = running
         for process in processes:
@@ -199,26 +204,26 @@ class Loop:
             self._journal.write(e="start", **entry)
         start = min(process.start for process in processes)
         self.dispatch.add(start - decided)
+        self.start.add(start - max(decided, self._free_again))
+        self._free_again = self._clock.now()
         limit = self._limits.task
         if self._compiled.scenario.model.kill_at_requested_time:
             limit = min(limit, _known(self._compiled.requested[task]))
         if limit < math.inf:
             heapq.heappush(self._ends, (start + limit, task, attempt, signal.SIGTERM))
 
-    def _refuse(self, task: int, machines: list[int], error: CannotStart) -> None:
+    def _refuse(self, task: int, error: CannotStart) -> None:
         """A task could not be started: the policy is told, and it waits or is over."""
         now = self._clock.now()
         why = str(error)
-        self._journal.write(e="failed", t=now, task=task, why=why, final=not error.node_died)
+        self._journal.write(e="failed", t=now, task=task, why=why, final=error.dead is None)
         self._dispatcher.failed(task, now, why)
         self._asked = True
-        if not error.node_died:
-            self._dispatcher.withdraw(task, now)
-            self._waiting -= 1
-            self._over(task, "failed", now)
+        if error.dead is not None:
+            self._close(error.dead, "down", f"its groups are gone: {why}")
             return
-        for machine in machines:
-            self._close(machine, "down", f"its groups are gone: {why}")
+        self._dispatcher.withdraw(task, now)
+        self._over(task, "failed", now)
 
     def _take_off(self, task: int, kind: str, now: float) -> None:
         """The policy wants a task off its machines, or wants it never to run."""
@@ -227,12 +232,8 @@ class Loop:
         reason = "preempted" if kind == "preempt" else "killed"
         if running is not None:
             self._stop_now(running, reason)
-        if kind == "preempt":
-            self._waiting += 1
-            return
-        if running is None:
-            self._waiting -= 1
-        self._over(task, "killed", now)
+        if kind == "kill":
+            self._over(task, "killed", now)
 
     # --- tasks -----------------------------------------------------------------------------------
 
@@ -247,7 +248,6 @@ class Loop:
         now = self._clock.now()
         self._journal.write(e="ready", t=now, task=task)
         self._dispatcher.submit(task, now)
-        self._waiting += 1
         self._asked = True
 
     def _ended(self, process: Process) -> None:
@@ -255,6 +255,8 @@ class Loop:
         running = self._running[process.task]
         entry = self._reap(running, process, None)
         running.codes.append(entry["code"])
+        if entry["oom"]:
+            running.why = OUT_OF_MEMORY
         if not running.processes:
             self._finished(running, entry["t"])
 
@@ -362,33 +364,21 @@ class Loop:
 
     # --- nodes -----------------------------------------------------------------------------------
 
-    def _node_changes(self, after: float) -> list[tuple[float, int, str | None]]:
-        """When nodes go and come from then on, as failures and maintenance say."""
-        place = {name: number for number, name in enumerate(self._compiled.names.machines)}
-        changes: list[tuple[float, int, str | None]] = []
-        for node, start, end, state in self._compiled.downs.iter_rows():
-            changes.append((start, place[node], state))
-            if end is not None:
-                changes.append((end, place[node], None))
-        changes = [change for change in changes if change[0] >= after]
-        heapq.heapify(changes)
-        return changes
-
-    def _change_node(self, machine: int, state: str | None) -> None:
+    def _change_node(self, outage: Outage) -> None:
         now = self._clock.now()
-        if state is None:
-            self._closed.discard(machine)
-            self._journal.write(e="open", t=now, machine=machine)
-            self._dispatcher.set_open(machine, True, now)
-            self._asked = True
-        else:
-            self._close(machine, state, "so the scenario says")
-        if not self._changes and self._compiled.outran(now):
-            self._changes = [change for change in self._node_changes(now) if change[0] > now]
-            heapq.heapify(self._changes)
+        if outage.state is not None:
+            self._close(outage.machine, outage.state, None)
+            return
+        self._closed.discard(outage.machine)
+        self._journal.write(e="open", t=now, machine=outage.machine)
+        self._dispatcher.set_open(outage.machine, True, now)
+        self._asked = True
 
-    def _close(self, machine: int, state: str, why: str) -> None:
-        """A node is there no more; what ran on it is as the scenario says of failures."""
+    def _close(self, machine: int, state: str, why: str | None) -> None:
+        """A node is there no more; what ran on it is as the scenario says of failures.
+
+        `why`: what happened to it, where that is nothing that the scenario says.
+        """
         if machine in self._closed:
             return
         now = self._clock.now()
@@ -409,7 +399,6 @@ class Loop:
             said = f"the node {self._names[machine]} is gone"
             self._journal.write(e="failed", t=now, task=running.task, why=said, final=False)
             self._dispatcher.failed(running.task, now, said)
-            self._waiting += 1
             self._asked = True
 
     # --- when nothing can happen any more --------------------------------------------------------
@@ -419,8 +408,10 @@ class Loop:
         return (
             not self._running
             and not self._asked
-            and not self._changes
-            and math.inf == min(self._source.next_time, self._dispatcher.wake_time, self._ask_at)
+            and math.inf
+            == min(
+                self._source.next_time, self._dispatcher.wake_time, self._ask_at, self._outages.due
+            )
             and bool(self._lives.left)
         )
 
@@ -445,7 +436,8 @@ class Loop:
                 on[self._names[process.machine]].append(self._ids[running.task])
         nodes = {name: tuple(tasks) for name, tasks in on.items()}
         ended = {status: count for status, count in self._lives.ended.items() if count}
-        self._watcher(Moment(now, len(self._ids), ended, self._waiting, nodes))
+        waiting = len(self._dispatcher.view.waiting) if self._lives.left else 0
+        self._watcher(Moment(now, len(self._ids), ended, waiting, nodes))
 
 
 def _status(codes: list[int]) -> str:

@@ -203,12 +203,9 @@ class Trees(Generic[Key]):
         """The processes of a tree that live now."""
         return [member.stat.pid for member in self._alive(key)]
 
-    def dead(self, key: Key) -> list[int]:
-        """The processes of a tree that have ended and that nobody has waited for."""
-        self._alive(key)
-        tree = self._trees.get(key)
-        members = () if tree is None else tree.members.values()
-        return [member.stat.pid for member in members if member.stat.dead]
+    def dead(self) -> list[int]:
+        """Those that had ended when they were last looked at, and that nobody has waited for."""
+        return [pid for pid, member in self._members.items() if member.stat.dead]
 
     def kill(self, key: Key, signal_: int) -> int:
         """Send a signal to every process of a tree; how many got it."""

@@ -132,7 +132,9 @@ def _tasks(
             (pl.max("end") - pl.min("start")).alias("run_time"),
             _total("peak").alias("memory_used"),
             # The code that says most: of a part that failed, if one did.
-            pl.col("code").sort_by(pl.col("code") != 0, descending=True).first().alias("exit_code"),
+            pl.coalesce(
+                pl.col("code").filter(pl.col("code") != 0).first(), pl.col("code").max()
+            ).alias("exit_code"),
             pl.first("pid"),
         )
         .join(_counts(parts), on="task", how="left", maintain_order="left")
@@ -208,8 +210,19 @@ def _usage(plan: Trace, passes: Entries, parts: pl.DataFrame) -> tuple[pl.DataFr
         (pl.col("t") > pl.col("start") + _TICK)
         & ((pl.col("t") < pl.col("end") - _TICK) | pl.col("cpu_").is_null())
     ).select(*_PART, "t", pl.min_horizontal("cpu", "cpu_").alias("cpu"), "rss", "start", "pid")
-    closing = parts.filter(pl.col("cpu").is_not_null()).select(
-        *_PART, t="end", cpu="cpu", rss=pl.lit(None, dtype=pl.Float64), start="start", pid="pid"
+    # What a task held when it ended is not known: the sample before, or else the most it ever had.
+    seen = known.select(_PART).unique().with_columns(seen=pl.lit(value=True))
+    closing = (
+        parts.filter(pl.col("cpu").is_not_null())
+        .join(seen, on=_PART, how="left", maintain_order="left")
+        .select(
+            *_PART,
+            t="end",
+            cpu="cpu",
+            rss=pl.when(pl.col("seen").is_null()).then("peak"),
+            start="start",
+            pid="pid",
+        )
     )
     both = pl.concat([known, closing]).sort(*_PART, "t", maintain_order=True)
     both, repaired = _possible(plan, both)
@@ -217,7 +230,7 @@ def _usage(plan: Trace, passes: Entries, parts: pl.DataFrame) -> tuple[pl.DataFr
     used = both.with_columns(
         dt=pl.col("t") - pl.col("t").shift(1).over(whose).fill_null(pl.col("start")),
         cpu=pl.col("cpu") - pl.col("cpu").shift(1).over(whose).fill_null(0.0),
-        rss=pl.col("rss").forward_fill().over(whose).fill_null(0.0),
+        rss=pl.col("rss").forward_fill().over(whose),
     )
     frame = used.select(
         pl.Series("task", plan.tasks["id"].gather(used["task"])),
@@ -266,7 +279,8 @@ def _decisions(plan: Trace, log: Entries) -> pl.DataFrame:
         subject = None if entry.get("task") is None else tasks[entry["task"]]
         targets = entry.get("on") or [[entry.get("machine"), None]]
         for machine, _ in targets:
-            target = None if machine is None else nodes[machine]
+            target = entry.get("why") if machine is None else nodes[machine]
+            target = target if entry["e"] != "over" else entry["status"]
             rows.append((entry["t"], policy, entry["e"], subject, target))
     names = ("t", "policy", "kind", "subject", "target")
     schema = dict.fromkeys(names, pl.String) | {"t": pl.Float64}
@@ -305,6 +319,19 @@ def _notes(plan: Trace, found: dict[str, Entries], tasks: pl.DataFrame) -> tuple
         *(
             note("noticed", f"tasks that could not be started: {why}", pl.Series(names))
             for why, names in reasons.items()
+        ),
+        *(
+            note(
+                "noticed",
+                f"nodes that died: {why}",
+                pl.Series([plan.nodes["node"][e["machine"]] for e in found["close"] if e["why"] == why]),
+            )
+            for why in dict.fromkeys(e["why"] for e in found["close"] if e["why"])
+        ),
+        note(
+            "noticed",
+            "tasks that were killed because their node had too little memory",
+            pl.Series([ids[e["task"]] for e in found["end"] if e.get("oom")], dtype=pl.String),
         ),
         note(
             "noticed",

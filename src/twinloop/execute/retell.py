@@ -62,7 +62,7 @@ def retell(trace: Trace, compiled: Compiled) -> Retold:
         elif kind == "ready" and task is not None:
             desk.submit(task, t)
         elif kind == "failed" and task is not None:
-            desk.failed(task, t)
+            desk.failed(task, t, target[0] or "")
             placed.discard(task)
         elif kind == "over" and task is not None:
             if task in placed:

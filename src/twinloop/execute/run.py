@@ -24,7 +24,7 @@ from twinloop.execute.commands import Commands
 from twinloop.execute.expected import expected
 from twinloop.execute.folder import OUTPUT, RunFolder, check, unwritable
 from twinloop.execute.guard import end, of_run
-from twinloop.execute.journal import entries
+from twinloop.execute.journal import JournalError, entries
 from twinloop.execute.loop import Limits, Loop
 from twinloop.execute.machine import Machine
 from twinloop.execute.nodes import Guard, LocalNodes, NodeSpec, run_name, sweep
@@ -32,7 +32,7 @@ from twinloop.execute.power import Meter, PowerRecorder, find_meters
 from twinloop.execute.processes import Trees
 from twinloop.execute.recorded import as_trace
 from twinloop.execute.recorder import Recorder, checked_period
-from twinloop.execute.starting import Starter
+from twinloop.execute.starting import NO_DISK, Starter
 from twinloop.execute.watching import Watcher
 from twinloop.scenario import Scenario
 from twinloop.trace import Manifest, Trace
@@ -120,8 +120,6 @@ def execute(
         commands = Commands(compiled, where / OUTPUT, run=run)
         commands.check()
         _announce(say, scenario, commands)
-        for name in commands.unseen:
-            say(f"tasks do not see the variable {_short(name)}: it is no UTF-8")
         for left in sweep():
             say(f"removed what a killed run left: {left}")
         nodes = stack.enter_context(
@@ -134,7 +132,7 @@ def execute(
         for text in nodes.warnings:
             say(f"weaker than asked for: {text}")
         _prepare(scenario, commands, say)
-        rates = burn.environment_for(commands.templates())
+        rates = burn.environment_for(commands.templates(), say)
         commands.common |= rates
         if nodes.isolation in ("affinity", "none"):
             stack.enter_context(adopting())
@@ -153,6 +151,7 @@ def execute(
         }
         plan = _plan(compiled, machine, facts, period).noting(cleaned=[assumed])
         kept = RunFolder.create(where, plan, overwrite=overwrite)
+        stack.callback(kept.journal.close)
         meters = PowerRecorder(find_meters() if power is None else list(power), period=period)
         try:
             loop, more = _run(
@@ -164,7 +163,9 @@ def execute(
             trace = as_trace(plan, entries(where / "recording" / "journal.jsonl"))
             kept.finish(trace)
         except OSError as error:
-            raise unwritable(where, error) from error
+            if isinstance(error, JournalError) or error.errno in NO_DISK:
+                raise unwritable(where, error) from error
+            raise TwinloopError(f"the run could not go on: {error}") from error
     if loop.interrupted:
         raise Interrupted(trace)
     return trace
@@ -199,7 +200,11 @@ def _run(
     wall = clock.now()
     spent = time.process_time() - before
     return loop, {
-        "latency": {"dispatch": loop.dispatch.facts(), "release": loop.release.facts()},
+        "latency": {
+            "dispatch": loop.dispatch.facts(),
+            "start": loop.start.facts(),
+            "release": loop.release.facts(),
+        },
         "recording": {
             **recorder.facts(),
             "clamped_starts": starter.clamped,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import signal
 import time
 from contextlib import suppress
@@ -16,11 +17,14 @@ from twinloop.execute.commands import Commands, Launch
 from twinloop.execute.nodes import LocalNodes, Part
 from twinloop.execute.processes import Trees, start_ticks
 from twinloop.execute.recorder import Recorder
+from twinloop.trace.errors import InputError
 
 #: How long a process that was killed is waited for (s); the kernel may be busy with its memory.
 _PATIENCE: Final = 10.0
 #: What is wrong with the disk, not with one task.
-_NO_DISK: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+NO_DISK: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+#: Errors that say that this process, or the machine, has no files left to open.
+_FILES_OUT: Final = (errno.EMFILE, errno.ENFILE)
 #: A folder that is no link to another one.
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -63,14 +67,14 @@ class Running:
 class CannotStart(Exception):
     """A part of a task could not be started.
 
-    >>> CannotStart("no such program", node_died=False).node_died
-    False
+    >>> CannotStart("no such program").dead is None
+    True
     """
 
-    def __init__(self, why: str, *, node_died: bool) -> None:
+    def __init__(self, why: str, *, dead: int | None = None) -> None:
         super().__init__(why)
-        #: Whether that is so because the node is gone.
-        self.node_died = node_died
+        #: The node that is gone, if that is why.
+        self.dead = dead
 
 
 class Starter:
@@ -94,9 +98,10 @@ class Starter:
         self._passing_through = passing_through
         self._nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._outputs = os.open(commands.outputs, _FOLDER)
+        # Each running part takes some files; tasks themselves get as many as the user has.
+        self._files_before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         self._mains: set[int] = set()
-        #: Executions whose processes are looked for, because no group holds them.
-        self._walked: set[tuple[int, int, int]] = set()
         #: Parts whose groups are to be removed when there is time.
         self._closing: list[Part] = []
         #: How often the kernel's start time lay outside of what is possible.
@@ -129,11 +134,13 @@ class Starter:
         try:
             part = self._nodes.part(machine, f"{task}-{attempt}", cores, None)
         except OSError as error:
-            raise CannotStart(str(error.strerror), node_died=not self._alive(machine)) from None
+            if error.errno in _FILES_OUT:
+                raise _too_many() from None
+            raise CannotStart(str(error.strerror), dead=self._dead(machine)) from None
         try:
             program = launch.program
             if program is None:
-                raise CannotStart(f"{launch.argv[0]}: no such program", node_died=False)
+                raise CannotStart(f"{launch.argv[0]}: no such program")
             files = self._files(task, attempt, rank)
         except CannotStart:
             part.close()
@@ -141,20 +148,24 @@ class Starter:
         called = self._clock.now()
         try:
             pid, handle = spawn(
-                program,
-                list(launch.argv),
-                [f"{name}={value}" for name, value in launch.environment.items()],
-                str(launch.folder),
+                os.fsencode(program),
+                [os.fsencode(argument) for argument in launch.argv],
+                [os.fsencode(f"{name}={value}") for name, value in launch.environment.items()],
+                os.fsencode(launch.folder),
                 stdin=files[0],
                 stdout=files[1],
                 stderr=files[2],
                 join=list(part.join),
                 cpus=list(part.cpus),
+                files=self._files_before,
             )
+            part.entered()
         except OSError as error:
             part.close()
+            if error.errno in _FILES_OUT:
+                raise _too_many() from None
             why = f"{error.filename}: {error.strerror}"
-            raise CannotStart(why, node_died=not self._alive(machine)) from None
+            raise CannotStart(why, dead=self._dead(machine)) from None
         finally:
             if not self._passing_through:
                 for file in files[1:]:
@@ -165,13 +176,12 @@ class Starter:
         self.clamped += clamped
         process = Process(task, attempt, machine, cores, pid, handle, part, start)
         self._recorder.follow(process.key, part, pid, rank=rank)
-        if not part.accounts:
-            self._walked.add(process.key)
         entry = {"t": start, "task": task, "attempt": attempt, "machine": machine, "cores": cores}
         return process, entry | {"pid": pid, "called": called, "seen": seen, "clamped": clamped}
 
-    def _alive(self, machine: int) -> bool:
-        return self._nodes.alive(machine)
+    def _dead(self, machine: int) -> int | None:
+        """The node, if it is gone."""
+        return None if self._nodes.alive(machine) else machine
 
     def _files(self, task: int, attempt: int, rank: int) -> tuple[int, int, int]:
         if self._passing_through:
@@ -191,10 +201,12 @@ class Starter:
         except OSError as error:
             for file in files:
                 os.close(file)
-            if error.errno in _NO_DISK:
+            if error.errno in NO_DISK:
                 raise
+            if error.errno in _FILES_OUT:
+                raise _too_many() from None
             why = f"what it prints cannot be kept: {error.filename}: {error.strerror}"
-            raise CannotStart(why, node_died=False) from None
+            raise CannotStart(why) from None
         return self._nothing, files[0], files[1]
 
     def end(self, process: Process, signal_: int) -> None:
@@ -218,7 +230,6 @@ class Starter:
         self._mains.discard(process.pid)
         left = self._end_rest(process)
         os.close(process.handle)
-        self._walked.discard(process.key)
         closing = self._recorder.close(process.key, account, now)
         self._closing.append(process.part)
         task, attempt, machine = process.key
@@ -230,6 +241,7 @@ class Starter:
             "pid": process.pid,
             "code": os.waitstatus_to_exitcode(status),
             "left": left,
+            "oom": process.part.oom_kills,
             **closing,
         }
 
@@ -242,7 +254,7 @@ class Starter:
             self.end(process, signal.SIGKILL)
             time.sleep(0.001)
         if not process.part.accounts:
-            self._reap_dead(process.key)
+            self.reap_orphans()
         return len(found)
 
     def _rest(self, process: Process) -> list[int]:
@@ -250,11 +262,7 @@ class Starter:
 
     def reap_orphans(self) -> None:
         """Wait for orphans of tasks that have become children of this process, and have ended."""
-        for key in list(self._walked):
-            self._reap_dead(key)
-
-    def _reap_dead(self, key: tuple[int, int, int]) -> None:
-        for pid in self._trees.dead(key):
+        for pid in self._trees.dead():
             if pid in self._mains:
                 continue
             # Most have a parent of their own that waits for them.
@@ -271,8 +279,19 @@ class Starter:
     def close(self) -> None:
         """Give back what is still held."""
         self.tidy()
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self._files_before, most))
         os.close(self._nothing)
         os.close(self._outputs)
+
+
+def _too_many() -> InputError:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return InputError(
+        f"more tasks run at once than {most:,} open files allow",
+        field="platform",
+        remedy="raise the hard limit (ulimit -Hn), or run fewer at a time",
+    )
 
 
 def _new_file(name: str, folder: int) -> int:

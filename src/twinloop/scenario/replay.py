@@ -59,11 +59,11 @@ def measured(trace: Trace, model: Model | None = None) -> Model:
     """
     model = Model() if model is None else model
     said = trace.manifest.facts.get("latency", {})
-    found = {
-        f"{name}_latency": values["p50_s"]
-        for name, values in said.items()
-        if values.get("p50_s") is not None
-    }
+    # Of the time from a decision to a start, what is due to the other starts of the same decision
+    # is left out: it comes with large decisions, not with every task.
+    medians = {"dispatch_latency": "start", "release_latency": "release"}
+    found = {name: said.get(of, {}).get("p50_s") for name, of in medians.items()}
+    found = {name: seconds for name, seconds in found.items() if seconds is not None}
     return model.replace(**found) if found else model
 
 

@@ -154,9 +154,11 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
     "decisions": {
         "t": seconds("when it was taken"),
         "policy": text("who took it"),
-        "kind": text("place, reserve, preempt, kill, set-state..."),
+        "kind": text(
+            "place, reserve, preempt, kill, set-state...; of real runs also what was told"
+        ),
         "subject": text("what it is about: a task or a machine"),
-        "target": text("what was chosen: a machine, a state"),
+        "target": text("what was chosen: a machine, a state; of what was told, how or why"),
     },
     "files": {
         "file": text("name of the file, unique"),

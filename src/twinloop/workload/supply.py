@@ -12,10 +12,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from twinloop.trace.manifest import Cleaning
 from twinloop.trace.trace import Trace
-from twinloop.workload.fragments import Floats, Fragments, rows_of
+from twinloop.workload.fragments import Floats, Fragments, Rows, rows_of
 from twinloop.workload.notes import note
 
 #: A node that uses this share of its cores is busy: samples are not sharp at their ends.
@@ -87,13 +88,17 @@ def lifted(trace: Trace, tasks: pl.DataFrame, fragments: Fragments) -> tuple[Fra
     cores = (tasks["cores"] * tasks["speed"].fill_null(1.0)).fill_null(np.nan).to_numpy()
     begin = _begins(tasks["start"].fill_null(np.nan).to_numpy(), fragments)
     changed = np.zeros(len(durations), dtype=bool)
-    for name, size in crowded:
-        there = placements.filter(pl.col("machine") == name)
+    by_node = placements.partition_by("machine", as_dict=True)
+    usage = trace.usage.filter(pl.col("dt") > 0).drop_nulls(["machine", "t", "cpu"])
+    used_by = usage.partition_by("machine", as_dict=True)
+    numbers = rows_of(pl.Series([name for name, _ in crowded]), machine)
+    mine_by = _grouped(numbers[each], durations > 0, len(crowded))
+    for (name, size), mine in zip(crowded, mine_by, strict=True):
+        there = by_node[name,]
         placed = _Total.of(*(there[column].to_numpy() for column in ("start", "end", "cores")))
-        mine = (machine == name).fill_null(value=False).to_numpy()[each] & (durations > 0)
         a, b = begin[mine], begin[mine] + durations[mine]
         asked = placed.mean(a, b)
-        used = _used(trace.usage, name).mean(a, b)
+        used = _used(used_by.get((name,))).mean(a, b)
         wanted = cores[each][mine]
         fair = wanted * size / np.maximum(asked, size)
         short = (
@@ -102,7 +107,7 @@ def lifted(trace: Trace, tasks: pl.DataFrame, fragments: Fragments) -> tuple[Fra
             & (rates[mine] >= NEARLY_FAIR * fair)
             & (rates[mine] < wanted)
         )
-        changed[np.flatnonzero(mine)[short]] = True
+        changed[mine[short]] = True
     wanted = cores[each][changed]
     durations[changed] *= rates[changed] / wanted
     rates[changed] = wanted
@@ -125,12 +130,19 @@ def _oversubscribed(trace: Trace, placements: pl.DataFrame) -> list[tuple[str, f
     return found.filter(pl.col("most") > pl.col("cores") * (1 + 1e-9)).select(nodes.columns).rows()
 
 
-def _used(usage: pl.DataFrame, node: str) -> _Total:
+def _grouped(numbers: Rows, wanted: NDArray[np.bool_], count: int) -> list[Rows]:
+    """The places of each number from 0 on, where wanted."""
+    places = np.flatnonzero(wanted & (numbers >= 0))
+    order = places[np.argsort(numbers[places], kind="stable")]
+    bounds = np.searchsorted(numbers[order], np.arange(count + 1))
+    return [order[bounds[i] : bounds[i + 1]] for i in range(count)]
+
+
+def _used(samples: pl.DataFrame | None) -> _Total:
     """What was used of a node."""
-    there = usage.filter((pl.col("machine") == node) & (pl.col("dt") > 0)).drop_nulls(["t", "cpu"])
-    t, dt, cpu = (there[column].to_numpy() for column in ("t", "dt", "cpu"))
-    if not len(t):
+    if samples is None:
         return _Total(np.zeros(1), np.zeros(1))
+    t, dt, cpu = (samples[column].to_numpy() for column in ("t", "dt", "cpu"))
     return _Total.of(t - dt, t, cpu / dt)
 
 

@@ -37,22 +37,32 @@ class Part:
         self._groups = list(groups)
         self._paths = [str(path) for _, path in groups]
         self._fds: list[int] = []
+        self._entries: list[int] = []
         self._is_closed = False
         self._oom_kills = 0
         self._peak: float | None = None
         #: CPUs that its processes have to restrict themselves to; empty where a group does that.
         self.cpus = cpus
         try:
-            entries = [self._open(path / tree.entry, os.O_WRONLY) for tree, path in self._groups]
+            self._entries = [
+                self._open(path / tree.entry, os.O_WRONLY) for tree, path in self._groups
+            ]
             self._usage = self._meter(lambda tree, path: tree.usage(path))
             self._resident = self._meter(lambda tree, path: tree.resident(path))
         except OSError:
             self._close_files()
             raise
         #: Open files that its processes write `0` into, to enter.
-        self.join = (*entries, *join)
+        self.join = (*self._entries, *join)
         #: Whether a group counts what it uses, so that `read` can say it.
         self.accounts = self._usage is not None
+
+    def entered(self) -> None:
+        """Its first process is in it: nobody needs the way in any more."""
+        for entry in self._entries:
+            os.close(entry)
+            self._fds.remove(entry)
+        self._entries, self.join = [], ()
 
     def read(self) -> tuple[float, float]:
         """The CPU time used so far (s), and the memory in use now (bytes).

@@ -1,0 +1,62 @@
+"""When nodes go and come, as failures and maintenance of a scenario say."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from twinloop.engine import Compiled
+
+
+class Outage(NamedTuple):
+    """A node goes, or comes back."""
+
+    t: float
+    machine: int
+    #: What it is from then on; None: it is there again.
+    state: str | None
+
+
+class Outages:
+    """The outages of a run, in the order in which they come.
+
+    >>> from twinloop.scenario import Scenario
+    >>> given = Scenario.from_text('''
+    ... platform: {clusters: [{hosts: [{cores: 1}]}], maintenance: [{start: 5, end: 8}]}
+    ... workload: {tasks: [{id: a, run_time: 1}]}
+    ... policy: fcfs
+    ... ''')
+    >>> outages = Outages(Compiled(given))
+    >>> outages.due, list(outages.until(9.0)), outages.due
+    (5.0, [Outage(t=5.0, machine=0, state='maintenance'), Outage(t=8.0, machine=0, state=None)], inf)
+    """
+
+    def __init__(self, compiled: Compiled) -> None:
+        self._compiled = compiled
+        self._left = self._after(-math.inf)
+
+    @property
+    def due(self) -> float:
+        """When the next one comes; infinite: there is none."""
+        return self._left[0].t if self._left else math.inf
+
+    def until(self, now: float) -> Iterator[Outage]:
+        """Those that have come."""
+        while self.due <= now:
+            yield heapq.heappop(self._left)
+        # Failures that are drawn at random are drawn for a while; if the run goes on, for longer.
+        if not self._left and self._compiled.outran(now):
+            self._left = self._after(now)
+
+    def _after(self, now: float) -> list[Outage]:
+        place = {name: number for number, name in enumerate(self._compiled.names.machines)}
+        found = []
+        for node, start, end, state in self._compiled.downs.iter_rows():
+            found.append(Outage(start, place[node], state))
+            if end is not None:
+                found.append(Outage(end, place[node], None))
+        left = [outage for outage in found if outage.t > now]
+        heapq.heapify(left)
+        return left
