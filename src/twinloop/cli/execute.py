@@ -21,6 +21,7 @@ from twinloop.cli.output import (
     speaking,
     working,
 )
+from twinloop.cli.recording import INTERRUPTED, Interval, Power, PowerOption, duration
 from twinloop.cli.scenario import (
     AllowCode,
     OptionOption,
@@ -37,13 +38,9 @@ from twinloop.cli.scenario import (
 from twinloop.cli.watching import watching
 from twinloop.execute import Interrupted
 from twinloop.execute import execute as run_scenario
-from twinloop.platform.quantities import DURATION
 from twinloop.report import run_page, words
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
-
-#: What a command ends with that the user interrupted.
-INTERRUPTED = 130
 
 
 def execute(
@@ -59,9 +56,7 @@ def execute(
     time_scale: TimeScaleOption = None,
     seed: SeedOption = None,
     set_: SetOption = None,
-    interval: Annotated[
-        str, typer.Option(help="Time between two samples of what tasks use: 1s, 50ms.")
-    ] = "1s",
+    interval: Interval = "1s",
     isolation: Annotated[
         str,
         typer.Option(
@@ -74,9 +69,7 @@ def execute(
     grace: Annotated[
         str, typer.Option(help="Time from the request to end until a task is killed.")
     ] = "2s",
-    power: Annotated[
-        str, typer.Option(help="auto: read the counters of power that there are; none: do not.")
-    ] = "auto",
+    power: PowerOption = Power.auto,
     picture: Annotated[
         Path | None, typer.Option(help="Write the run as a page to look at: run.html.")
     ] = None,
@@ -114,8 +107,6 @@ def execute(
         )
         if output is None:
             raise InputError("nobody said where to keep the run", remedy="-o runs/first")
-        if power not in ("auto", "none"):
-            raise InputError(f"'{power}' is not known", field="--power", remedy="auto or none")
         if picture is not None:
             refuse_existing(picture, overwrite)
         if allow_code and "" not in sys.path:
@@ -126,11 +117,11 @@ def execute(
                 trace = run_scenario(
                     made,
                     output,
-                    period=DURATION.read(interval),
+                    period=duration(interval, "--interval"),
                     isolation=isolation,
-                    task_limit=None if task_limit is None else DURATION.read(task_limit),
-                    grace=DURATION.read(grace),
-                    power=() if power == "none" else None,
+                    task_limit=None if task_limit is None else duration(task_limit, "--task-limit"),
+                    grace=duration(grace, "--grace"),
+                    power=() if power is Power.none else None,
                     overwrite=overwrite,
                     allow_code=allow_code,
                     announce=lambda text: err.print(text, markup=False, soft_wrap=True),

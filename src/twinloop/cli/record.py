@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -15,10 +14,10 @@ import typer
 from rich.markup import escape
 
 from twinloop.cli.output import Json, Overwrite, err, print_json, speaking
+from twinloop.cli.recording import INTERRUPTED, Interval, Power, PowerOption, duration
 from twinloop.execute.attach import attach
 from twinloop.execute.machine import Machine
 from twinloop.execute.run import Interrupted, execute
-from twinloop.platform.quantities import DURATION
 from twinloop.report import words
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
@@ -26,15 +25,8 @@ from twinloop.trace.errors import InputError
 
 #: How the command line of `record` is read: what follows the first word of CMD is CMD's.
 SETTINGS: Final = {"allow_interspersed_args": False}
-#: What shells say of a program that could not be started, and of one that Ctrl-C ended.
-NOT_STARTED, INTERRUPTED = 127, 130
-
-
-class Power(StrEnum):
-    """Whether counters of power are read."""
-
-    auto = "auto"
-    none = "none"
+#: What shells say of a program that could not be started.
+NOT_STARTED: Final = 127
 
 
 def record(
@@ -53,9 +45,7 @@ def record(
         str | None,
         typer.Option(help="Record this control group: its folder, or its place in the hierarchy."),
     ] = None,
-    interval: Annotated[
-        str, typer.Option(help="Time between two samples, at least 50ms.", metavar="TIME")
-    ] = "1s",
+    interval: Interval = "1s",
     for_: Annotated[
         str | None,
         typer.Option("--for", help="With --pid or --cgroup: stop after this time.", metavar="TIME"),
@@ -67,9 +57,7 @@ def record(
             "group, as in `twinloop execute`."
         ),
     ] = "none",
-    power: Annotated[
-        Power, typer.Option(help="Read the counters of power, where there are any.")
-    ] = Power.auto,
+    power: PowerOption = Power.auto,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -87,7 +75,7 @@ def record(
     4711 --for 10min`, `twinloop record -o runs/job --cgroup /system.slice/slurmstepd.scope/job_7`.
     """
     with speaking(json):
-        period = _duration(interval, "--interval")
+        period = duration(interval, "--interval")
         if bool(command) + bool(pid) + (cgroup is not None) != 1:
             raise InputError(
                 "one of a command, --pid and --cgroup is needed",
@@ -106,7 +94,7 @@ def record(
                 cgroup=cgroup,
                 folder=output,
                 period=period,
-                until=None if for_ is None else _duration(for_, "--for"),
+                until=None if for_ is None else duration(for_, "--for"),
                 power=power.value,
                 overwrite=overwrite,
             )
@@ -201,10 +189,3 @@ def _document(trace: Trace, output: Path) -> dict[str, Any]:
         "recording": trace.manifest.facts["recording"],
         "cleaned": [note.model_dump() for note in trace.manifest.cleaned],
     }
-
-
-def _duration(text: str, option: str) -> float:
-    try:
-        return DURATION.read(text)
-    except InputError as error:
-        raise InputError(f"{option} {error.problem}", remedy=error.remedy) from None

@@ -29,8 +29,8 @@ class Outages:
     ... policy: fcfs
     ... ''')
     >>> outages = Outages(Compiled(given))
-    >>> outages.due, list(outages.until(9.0)), outages.due
-    (5.0, [Outage(t=5.0, machine=0, state='maintenance'), Outage(t=8.0, machine=0, state=None)], inf)
+    >>> outages.due, [(outage.t, outage.state) for outage in outages.until(9.0)], outages.due
+    (5.0, [(5.0, 'maintenance'), (8.0, None)], inf)
     """
 
     def __init__(self, compiled: Compiled) -> None:

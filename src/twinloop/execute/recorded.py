@@ -320,13 +320,10 @@ def _notes(plan: Trace, found: dict[str, Entries], tasks: pl.DataFrame) -> tuple
             note("noticed", f"tasks that could not be started: {why}", pl.Series(names))
             for why, names in reasons.items()
         ),
-        *(
-            note(
-                "noticed",
-                f"nodes that died: {why}",
-                pl.Series([plan.nodes["node"][e["machine"]] for e in found["close"] if e["why"] == why]),
-            )
-            for why in dict.fromkeys(e["why"] for e in found["close"] if e["why"])
+        note(
+            "noticed",
+            "nodes that died, though the scenario does not say so",
+            plan.nodes["node"].gather([e["machine"] for e in found["close"] if e["why"]]),
         ),
         note(
             "noticed",

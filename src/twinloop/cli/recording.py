@@ -1,0 +1,44 @@
+"""The options of commands that run or record something real."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Final
+
+import typer
+
+from twinloop.platform.quantities import DURATION
+from twinloop.trace.errors import InputError
+
+#: What a command ends with that the user interrupted.
+INTERRUPTED: Final = 130
+
+
+class Power(StrEnum):
+    """Whether counters of power are read."""
+
+    auto = "auto"
+    none = "none"
+
+
+Interval = Annotated[
+    str, typer.Option(help="Time between two samples, at least 50ms.", metavar="TIME")
+]
+PowerOption = Annotated[
+    Power, typer.Option(help="Read the counters of power, where there are any.")
+]
+
+
+def duration(text: str, option: str) -> float:
+    """The time (s) that an option says.
+
+    >>> duration("1min30s", "--interval")
+    90.0
+    >>> duration("soon", "--interval")
+    Traceback (most recent call last):
+    twinloop.trace.errors.InputError: --interval must be a duration, not 'soon' ...
+    """
+    try:
+        return DURATION.read(text)
+    except InputError as error:
+        raise InputError(f"{option} {error.problem}", remedy=error.remedy) from None
