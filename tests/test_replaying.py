@@ -45,8 +45,8 @@ def test_a_trace_without_a_scenario_cannot_be_replayed() -> None:
         replaying(Trace())
 
 
-def test_the_medians_of_the_latencies_enter_the_model() -> None:
-    facts = {"latency": {"start": {"p50_s": 0.02, "max_s": 9.0}, "release": {"p50_s": None}}}
+def test_the_means_of_the_latencies_enter_the_model() -> None:
+    facts = {"latency": {"start": {"mean_s": 0.02, "max_s": 9.0}, "release": {"mean_s": None}}}
     model = measured(Trace().noting(facts=facts), tl.Model(release_latency=0.5))
     assert (model.dispatch_latency, model.release_latency) == (0.02, 0.5)
 

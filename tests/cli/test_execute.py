@@ -134,7 +134,6 @@ def test_a_terminal_shows_the_run_as_it_goes_on(tmp_path: Path) -> None:
         (["-o", "RUN", "--interval", "1ms"], "0.001 s is too short"),
         (["-o", "RUN", "--isolation", "jail"], "jail"),
         (["-o", "RUN", "--task-limit", "-1s"], "task_limit"),
-        (["-o", "RUN", "--power", "much"], "'much' is not known"),
         (["-o", "RUN", "--policy", "no-such"], "no-such"),
         (["-o", "RUN", "--platform", "1x1000"], "asks for 1000 cores, and this machine has"),
         (["-o", "RUN", "--time-scale", "0"], "time_scale"),

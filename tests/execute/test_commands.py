@@ -115,7 +115,7 @@ def test_what_no_task_has_is_an_error_that_says_where(word: str, problem: str, w
     more = {"environment": {"X": word}} if where != "command" else {}
     wrong = task("b", "p", *([word] if where == "command" else []), **more)
     with pytest.raises(InputError) as error:
-        commands(task("a", "p"), wrong).check()
+        commands(task("a", "p"), wrong).survey()
     assert error.value.field == f"task 'b': {where}"
     assert problem in str(error.value)
 
@@ -305,7 +305,7 @@ def test_what_no_program_can_be_given_is_an_error_before_anything_runs(
 ) -> None:
     row = {"id": "a", "command": ["touch", "{id}"], "environment": None, "folder": None, **wrong}
     with pytest.raises(InputError) as error:
-        Commands(Compiled(written([row])), Path("/out"), run="r").check()
+        Commands(Compiled(written([row])), Path("/out"), run="r").survey()
     assert error.value.field in {"workload.command"} | {
         f"task {row['id']!r}: {name}"
         for name in ("command", "folder", "environment.x", "environment.a=b", "environment.")

@@ -127,8 +127,10 @@ def test_a_record_is_readable_wherever_it_breaks_off(recording: Path) -> None:
                 assert status in expected, (lines, name)
         # No execution ends after the last line, and none is without an end.
         assert trace.placements["end"].null_count() == 0
-        last = max((entry["t"] for entry in log[:lines]), default=0.0)
+        last = max((entry["t"] for entry in log[: lines + 1]), default=0.0)
         assert all(end <= last for end in trace.placements["end"])
+        assert (trace.usage["cpu"] >= 0).all()
+        assert trace.usage.height == 0 or trace.usage["t"].max() <= last
         # Whoever runs there may not have been sampled since it was started.
         if lines % 8 == 0:
             unsampled = {"sampled", "samples-reach-ends"} if "lost" in known.values() else set()
@@ -185,8 +187,8 @@ def test_what_is_there_is_replaced_only_if_it_is_a_run_and_asked_for(tmp_path: P
     execute(second, folder, overwrite=True)
     assert statuses(tl.read(folder)) == {"b": "completed"}
     # Also one that was cut short.
-    (folder / "manifest.json").unlink()
-    (folder / "recording").mkdir()
+    shutil.rmtree(folder)
+    RunFolder.create(folder, tl.Trace()).journal.close()
     execute(first, folder, overwrite=True)
     assert statuses(tl.read(folder)) == {"a": "completed"}
     assert [path.name for path in (folder / "output").iterdir()] == ["a"]

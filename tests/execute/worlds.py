@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
 import polars as pl
 
 import twinloop as tl
 from twinloop.scenario import Scenario
+from twinloop.scenario.replay import measured
 from twinloop.trace import Trace
 
 SECOND = 1_000_000_000
@@ -117,12 +117,17 @@ class Recorded:
         return {x.task: x.seen - x.end for x in self.lives.values() if x.seen is not None}
 
     @cached_property
+    def model(self) -> tl.Model:
+        """The latencies that a replay has, which are medians."""
+        return measured(self.trace)
+
+    @cached_property
     def dispatch(self) -> int:
-        return int(np.median(list(self.dispatches.values())))
+        return ns(self.model.dispatch_latency)
 
     @cached_property
     def release(self) -> int:
-        return int(np.median(list(self.releases.values())))
+        return ns(self.model.release_latency)
 
     @cached_property
     def latency(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.markup import escape
@@ -41,6 +41,9 @@ from twinloop.execute import execute as run_scenario
 from twinloop.report import run_page, words
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
+
+#: What the command ends with if the run went on to its end, but not every task completed.
+INCOMPLETE: Final = 1
 
 
 def execute(
@@ -87,6 +90,8 @@ def execute(
     `isolation` (what kept tasks to their nodes), `warnings` (what was weaker than asked for),
     `dispatch_latency_s` and `release_latency_s` (medians), `recording_share` (of one core),
     `interrupted`.
+
+    Ends with 0 if every task completed, with 1 if one did not, with 130 if you interrupted it.
 
     Examples: `twinloop execute scenario.yaml -o runs/first`, then `twinloop check runs/first` and
     `twinloop simulate runs/first`, which replays it.
@@ -144,6 +149,8 @@ def execute(
     if interrupted:
         err.print("interrupted: what ran until then is kept")
         raise typer.Exit(INTERRUPTED)
+    if (trace.tasks["status"] != "completed").any():
+        raise typer.Exit(INCOMPLETE)
 
 
 def _measured(trace: Trace) -> dict[str, object]:

@@ -45,6 +45,10 @@ def record(
         str | None,
         typer.Option(help="Record this control group: its folder, or its place in the hierarchy."),
     ] = None,
+    cores: Annotated[
+        float | None,
+        typer.Option(help="Cores that the trace says the command asked for; by default all."),
+    ] = None,
     interval: Interval = "1s",
     for_: Annotated[
         str | None,
@@ -85,7 +89,9 @@ def record(
             if for_ is not None:
                 raise InputError("--for is for what runs already: a command ends by itself")
             with _to_stderr(json):
-                trace, status = _run(command, output, period, isolation, power, overwrite=overwrite)
+                trace, status = _run(
+                    command, output, period, isolation, power, cores=cores, overwrite=overwrite
+                )
         else:
             what = f"control group {cgroup}" if cgroup else f"{words.count(len(pid or ()), 'tree')}"
             err.print(escape(f"recording {what} of processes; Ctrl-C ends it, and saves it"))
@@ -112,20 +118,28 @@ def _run(
     isolation: str,
     power: Power,
     *,
+    cores: float | None,
     overwrite: bool,
 ) -> tuple[Trace, int]:
     """Run a command alone on this machine; what it did, and the status to end with."""
+    if not all(_is_text(word) for word in command):
+        raise InputError("a word of the command is no UTF-8: a trace cannot hold it")
+    there = Machine.here().cores
+    if cores is not None and not 0 < cores <= there:
+        raise InputError(f"must be more than 0 and at most {there:g}", field="--cores")
     task = {
         "id": Path(command[0]).name or command[0],
         # These are words, not templates.
         "command": [word.replace("{", "{{").replace("}", "}}") for word in command],
         "folder": str(Path.cwd()),
-        "cores": Machine.here().cores,
+        "cores": there if cores is None else cores,
         "user": getpass.getuser(),
     }
-    if "PATH" in os.environ:  # as the user has it, without the programs of Twinloop
+    if _is_text(
+        os.environ.get("PATH", "\udcff")
+    ):  # as the user has it, without the programs of Twinloop
         task["environment"] = {"PATH": os.environ["PATH"].replace("{", "{{").replace("}", "}}")}
-    scenario = Scenario(platform=f"1x{task['cores']:g}", workload={"tasks": [task]}, policy="fcfs")
+    scenario = Scenario(platform=f"1x{there:g}", workload={"tasks": [task]}, policy="fcfs")
     try:
         trace = execute(
             scenario,
@@ -143,6 +157,11 @@ def _run(
     if code is None:
         return trace, NOT_STARTED
     return trace, code if code >= 0 else 128 - code
+
+
+def _is_text(word: str) -> bool:
+    """Whether a word of the system is text, not just bytes."""
+    return not any("\udc80" <= each <= "\udcff" for each in word)
 
 
 @contextmanager

@@ -11,7 +11,6 @@ import yaml
 from twinloop.scenario import Scenario, load, replaying
 from twinloop.trace import Trace, read
 from twinloop.trace.errors import InputError
-from twinloop.trace.folder import MANIFEST
 
 ScenarioFile = Annotated[
     Path | None,
@@ -59,7 +58,15 @@ def scenario_of(
 ) -> Scenario:
     """The scenario of a file or of a run, or of parts alone, with these changes."""
     given = {name: value for name, value in parts.items() if value is not None}
-    base = None if path is None else _loaded(path)
+    base = None
+    if path is not None and path.is_dir():
+        trace: Trace = read(path)
+        if trace.manifest.scenario is None and {"platform", "policy"} <= set(given):
+            given.setdefault("workload", str(path))
+        else:
+            base = replaying(trace, path=str(path.absolute()))
+    elif path is not None:
+        base = load(path)
     if options:
         values = {name: yaml.safe_load(value) for name, value in options.items()}
         name = given.get("policy") or (base.policy.name if base is not None else None)
@@ -72,11 +79,3 @@ def scenario_of(
             raise InputError(f"a scenario file or --{name} is needed", remedy="see --help")
     nested = {name: given.pop(name) for name in list(given) if "." in name}
     return Scenario.from_dict(given).replace(**nested, **more)
-
-
-def _loaded(path: Path) -> Scenario:
-    """The scenario in a file; of the folder of a run, the one that replays it."""
-    if not (path / MANIFEST).is_file():
-        return load(path)
-    trace: Trace = read(path)
-    return replaying(trace, path=str(path.absolute()))

@@ -46,9 +46,19 @@ def as_trace(
         seed=compiled.scenario.seed,
         reference_mhz=compiled.workload.reference_mhz,
         cleaned=(*source.cleaned, *compiled.cleaned, *_unserved(compiled, ended)),
-        facts={"run": facts, "mode": "replay", "injected": list(compiled.workload.injected)},
+        facts={"run": facts, "mode": "replay", "injected": _injected(compiled)},
     )
     return Trace(manifest=manifest, **tables)
+
+
+def _injected(compiled: Compiled) -> list[str]:
+    """What of this run was taken from the one that it replays."""
+    found = list(compiled.workload.injected)
+    model = compiled.scenario.model
+    told = compiled.trace is not None and "latency" in compiled.trace.manifest.facts
+    if told and (model.dispatch_latency or model.release_latency):
+        found.append("latencies")
+    return found
 
 
 def _unserved(compiled: Compiled, ended: dict[str, Any]) -> tuple[Cleaning, ...]:

@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import sysconfig
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -52,6 +53,15 @@ class Launch(NamedTuple):
         return shutil.which(name, path=path)
 
 
+class Survey(NamedTuple):
+    """What will be run, before anything is."""
+
+    #: Commands and how many tasks run each, the most frequent first.
+    commands: list[tuple[str, int]]
+    #: Programs that are not there now; a task may still make them.
+    missing: list[str]
+
+
 class Commands:
     """The commands of all tasks of a scenario.
 
@@ -74,8 +84,8 @@ class Commands:
         #: Variables that every task sees.
         self.common = {**os.environ, "PATH": _path(), "TWINLOOP_RUN": run}
 
-    def check(self) -> None:
-        """An error if a task has no command, or one that names what it does not have."""
+    def survey(self) -> Survey:
+        """What will be run; an error if a task has no command, or one that cannot be."""
         silent = self._tasks["id"].filter(self._tasks["command"].list.len().fill_null(0) == 0)
         if silent.len():
             raise InputError(
@@ -84,18 +94,19 @@ class Commands:
                 field="workload.command",
                 remedy='say what to run, such as [twinloop-burn, cpu, --seconds, "{run_time}"]',
             )
+        commands: Counter[str] = Counter()
+        places: dict[tuple[str, Path, str | None], Launch] = {}
         for task in range(self._tasks.height):
-            self.launch(task, rank=0, ranks=1, node="", cores=1.0)
-
-    def programs(self) -> pl.DataFrame:
-        """The commands as they are written, the most frequent first: command, tasks."""
-        shown = [shlex.join(command) for command in self._tasks["command"].to_list()]
-        return (
-            pl.DataFrame({"command": shown}, schema={"command": pl.String})
-            .group_by("command", maintain_order=True)
-            .len("tasks")
-            .sort("tasks", descending=True, maintain_order=True)
-        )
+            launch = self.launch(task, rank=0, ranks=1, node="NODE", cores=1.0)
+            commands[shlex.join(launch.argv)] += 1
+            place = (launch.argv[0], launch.folder, launch.environment.get("PATH"))
+            places.setdefault(place, launch)
+        missing = {
+            name
+            for (name, _, _), launch in places.items()
+            if launch.program is None or not os.access(launch.program, os.X_OK)
+        }
+        return Survey(commands.most_common(), sorted(missing))
 
     def templates(self) -> list[list[str]]:
         """The commands of all tasks, before values are put in."""
@@ -126,6 +137,7 @@ class Commands:
         environment |= {
             "TWINLOOP_RUN": self.common["TWINLOOP_RUN"],
             "TWINLOOP_TASK": str(task),
+            "TWINLOOP_ID": str(row["id"]),
             "TWINLOOP_RANK": str(rank),
             "TWINLOOP_RANKS": str(ranks),
             "TWINLOOP_NODE": node,

@@ -43,9 +43,9 @@ class Journal:
         try:
             while line:
                 line = line[os.write(self._file, line) :]
-        except OSError:
+        except OSError as error:
             os.ftruncate(self._file, self._size)
-            raise
+            raise JournalError(error.errno, error.strerror) from None
         self._size = size
         self.lines += 1
 

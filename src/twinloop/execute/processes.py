@@ -17,6 +17,9 @@ _LINE: Final = 2048
 _ENVIRONMENT: Final = 1 << 20
 _DEAD: Final = (b"Z", b"X", b"x")
 
+#: First processes of the trees of all runs in this process, by number and start.
+_ROOTS: Final[set[tuple[int, int]]] = set()
+
 Key = TypeVar("Key", bound=Hashable)
 #: The `TWINLOOP_TASK` of a tree, and its `TWINLOOP_RANK`; None: any.
 Mark = tuple[str, str | None]
@@ -105,6 +108,8 @@ class _Member(Generic[Key]):
     before: int
     #: Ticks that its children had when they were last seen before they went.
     gone: int = 0
+    #: Whether it is in the tree only because it can be in no other: it may be none of ours.
+    claimed: bool = False
 
     def ticks(self) -> int:
         return self.stat.own + self.before + max(self.gone, self.stat.waited - self.before)
@@ -136,7 +141,8 @@ class Trees(Generic[Key]):
     A process belongs to a tree if its parent does, if it is in the session that the first process
     of the tree leads, or if it was seen there before, whoever its parent is now. One that was
     never seen with its parent is known by its environment, where that has the `TWINLOOP_RUN`,
-    `TWINLOOP_TASK` and `TWINLOOP_RANK` of the tree.
+    `TWINLOOP_TASK` and `TWINLOOP_RANK` of the tree. One that had ended by then has no environment:
+    if it has become a child of this process, it belongs to the only tree that is older than it.
 
     The CPU time of a tree is that of its processes and of all those that they waited for; what one
     that nobody waited for used after it was last seen is lost. It never decreases.
@@ -157,6 +163,10 @@ class Trees(Generic[Key]):
         #: then never counted twice because it was waited for in the middle of a pass.
         self._members: dict[int, _Member[Key]] = {}
         self._known: set[tuple[str, int]] = set()
+        self._judged: set[tuple[int, int]] = set()
+        #: How many orphans ended before they were seen, and may be of several trees: what they used
+        #: is counted nowhere.
+        self.unplaced = 0
         #: Who orphans of the trees may be given to: those who stand above them.
         self._above = {1}
         self._rise(os.getpid())
@@ -177,6 +187,7 @@ class Trees(Generic[Key]):
         if pid in self._members:
             self._leave(self._members[pid])
         tree.root = self._join(tree, stat)
+        _ROOTS.add((pid, stat.start))
         if stat.session == pid:
             self._sessions[pid] = tree
         self._rise(stat.parent)
@@ -190,6 +201,7 @@ class Trees(Generic[Key]):
             return
         for member in list(tree.members.values()):
             self._leave(member)
+        _ROOTS.discard((tree.root.stat.pid, tree.root.stat.start))
         if self._sessions.get(tree.root.stat.pid) is tree:
             del self._sessions[tree.root.stat.pid]
 
@@ -204,8 +216,14 @@ class Trees(Generic[Key]):
         return [member.stat.pid for member in self._alive(key)]
 
     def dead(self) -> list[int]:
-        """Those that had ended when they were last looked at, and that nobody has waited for."""
-        return [pid for pid, member in self._members.items() if member.stat.dead]
+        """Those that had ended when they were last looked at, and that nobody has waited for.
+
+        Without those that may be no orphans, but children that another part of this program has
+        started and is going to wait for.
+        """
+        return [
+            pid for pid, member in self._members.items() if member.stat.dead and not member.claimed
+        ]
 
     def kill(self, key: Key, signal_: int) -> int:
         """Send a signal to every process of a tree; how many got it."""
@@ -291,6 +309,27 @@ class Trees(Generic[Key]):
                 self._join(tree, stat)
         if any(tree is not None for _, tree in marked):
             self._settled(stat for stat in strangers if stat.pid not in self._members)
+        for stat in orphans:
+            if stat.dead and stat.parent == os.getpid() and stat.pid not in self._members:
+                self._claim(stat)
+
+    def _claim(self, stat: Stat) -> None:
+        """Take in an orphan that ended before it was seen, if it can be of one tree only."""
+        one = (stat.pid, stat.start)
+        # Trees of a run have left the session of this process, and nobody comes back to one.
+        strange = self._run is None or stat.session == os.getsid(0) or one in _ROOTS
+        begun = [
+            tree
+            for tree in self._trees.values()
+            if tree.root is not None and tree.root.stat.start <= stat.start
+        ]
+        if strange or not begun or one in self._judged:
+            return
+        self._judged.add(one)
+        if len(begun) == 1:
+            self._join(begun[0], stat).claimed = True
+        else:
+            self.unplaced += 1
 
     def _settled(self, found: Iterable[Stat]) -> list[Stat]:
         """Take in whom a tree is known to have; the others, when no more can be placed."""

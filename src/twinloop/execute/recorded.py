@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
+from signal import Signals
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +13,7 @@ import polars as pl
 
 from twinloop.execute.folder import RECORDING
 from twinloop.execute.journal import entries
+from twinloop.execute.loop import OUT_OF_MEMORY
 from twinloop.execute.power import Readings
 from twinloop.execute.power.reconstruct import rebuilt
 from twinloop.trace import Cleaning, Trace
@@ -30,6 +32,14 @@ SAID: Final = (
 _TICK: Final = 0.01
 
 _PART: Final = ("task", "attempt", "machine")
+
+#: What the journal says of why a task did not complete, as the manifest says it of several.
+_CAUSES: Final = {
+    OUT_OF_MEMORY: "tasks that were killed because their node had too little memory",
+    "it ran for longer than it may": "tasks that ran for longer than they may",
+    "a task that it waits for did not complete": "tasks that a parent's failure took along",
+    "nothing was left that could start it": "tasks that nothing was left to start",
+}
 
 
 def unfinished(path: Path) -> Trace:
@@ -50,12 +60,13 @@ def as_trace(plan: Trace, journal: Iterable[dict[str, Any]]) -> Trace:
     for entry in log:
         found.setdefault(entry["e"], []).append(entry)  # type: ignore[attr-defined]
     finish = found["finish"][-1] if found["finish"] else None
-    last = max((entry["t"] for entry in log), default=0.0)
-    parts = _parts(plan, found["start"], found["end"], last, cut=finish is None)
+    last = max((_latest(entry) for entry in log), default=0.0)
+    samples = _samples(found["use"])
+    parts = _parts(plan, found["start"], found["end"], samples, cut=finish is None)
     tasks = _tasks(plan, found, parts, cut=finish is None)
     readings = Readings.recorded((entry["t"], entry["rows"]) for entry in found["power"])
     power, notes = rebuilt(readings, 0.0, last)
-    usage, repaired = _usage(plan, found["use"], parts)
+    usage, repaired = _usage(plan, samples, parts)
     facts = dict(plan.manifest.facts)
     facts |= finish["facts"] if finish is not None else {}
     facts["run"] = {"wall_s": last} | facts.get("run", {})
@@ -71,7 +82,21 @@ def as_trace(plan: Trace, journal: Iterable[dict[str, Any]]) -> Trace:
     ).noting(cleaned=(*notes, repaired, *_notes(plan, found, tasks)), facts=facts, epoch_ms=epoch)
 
 
-def _parts(plan: Trace, starts: Entries, ends: Entries, last: float, *, cut: bool) -> pl.DataFrame:
+def _latest(entry: dict[str, Any]) -> float:
+    """The last moment that an entry tells of: samples are read one after the other."""
+    rows = entry["rows"] if entry["e"] == "use" else ()
+    return max([float(entry["t"]), *(float(row[-1]) for row in rows)])
+
+
+def _samples(passes: Entries) -> pl.DataFrame:
+    schema = dict.fromkeys(_PART, pl.Int64) | dict.fromkeys(("cpu", "rss", "t"), pl.Float64)
+    rows = [row for entry in passes for row in entry["rows"]]
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _parts(
+    plan: Trace, starts: Entries, ends: Entries, samples: pl.DataFrame, *, cut: bool
+) -> pl.DataFrame:
     """A row for each time that a part of a task ran, with what was measured of it."""
     began = pl.DataFrame(
         [[e[name] for name in (*_PART, "cores", "pid", "t")] for e in starts],
@@ -96,11 +121,13 @@ def _parts(plan: Trace, starts: Entries, ends: Entries, last: float, *, cut: boo
     )
     parts = began.join(over, on=_PART, how="left", maintain_order="left")
     if cut:
-        # Nobody saw the end of these: they were there when the record breaks off.
+        # Nobody saw the end of these: what is known of them ends where they were last seen.
         gone = pl.col("end").is_null()
-        parts = parts.with_columns(
+        seen = samples.group_by(_PART).agg(seen=pl.max("t"))
+        lately = pl.when(pl.col("seen") > pl.col("start") + _TICK).then("seen").otherwise("start")
+        parts = parts.join(seen, on=_PART, how="left", maintain_order="left").with_columns(
             reason=pl.when(gone).then(pl.lit("lost")).otherwise("reason"),
-            end=pl.col("end").fill_null(last),
+            end=pl.coalesce("end", lately),
         )
     names = plan.nodes["node"]
     return parts.sort(_PART).with_columns(
@@ -131,9 +158,11 @@ def _tasks(
         .agg(
             (pl.max("end") - pl.min("start")).alias("run_time"),
             _total("peak").alias("memory_used"),
-            # The code that says most: of a part that failed, if one did.
+            # The code that says most: of a part that was killed, else of one that failed.
             pl.coalesce(
-                pl.col("code").filter(pl.col("code") != 0).first(), pl.col("code").max()
+                pl.col("code").filter(pl.col("code") < 0).first(),
+                pl.col("code").filter(pl.col("code") != 0).first(),
+                pl.col("code").max(),
             ).alias("exit_code"),
             pl.first("pid"),
         )
@@ -198,11 +227,10 @@ def _at(events: Entries, count: int) -> pl.Series:
     return pl.Series(times).fill_nan(None)
 
 
-def _usage(plan: Trace, passes: Entries, parts: pl.DataFrame) -> tuple[pl.DataFrame, Cleaning]:
+def _usage(
+    plan: Trace, samples: pl.DataFrame, parts: pl.DataFrame
+) -> tuple[pl.DataFrame, Cleaning]:
     """What was used between two samples, the last one being of the end."""
-    schema = dict.fromkeys(_PART, pl.Int64) | dict.fromkeys(("cpu", "rss", "t"), pl.Float64)
-    rows = [row for entry in passes for row in entry["rows"]]
-    samples = pl.DataFrame(rows, schema=schema, orient="row")
     known = samples.join(parts.select(*_PART, "start", "end", "cpu", "pid"), on=_PART, suffix="_")
     # One just after the start or before the end says nothing that the next one does not: what is
     # read is cumulative. Where nobody saw the end, the last sample is the last that is known.
@@ -254,6 +282,7 @@ def _possible(plan: Trace, samples: pl.DataFrame) -> tuple[pl.DataFrame, Cleanin
     room = pl.Series("room", most.gather(samples["machine"])) * (samples["t"] - samples["start"])
     spare = pl.col("cpu") - pl.col("room")
     last = pl.col("t") == pl.col("t").max().over(whose)
+    digits = pl.max_horizontal(1e-9, 1e-15 * pl.col("room"))
     found = (
         samples.with_columns(room, read=pl.col("cpu"))
         .with_columns(
@@ -262,11 +291,18 @@ def _possible(plan: Trace, samples: pl.DataFrame) -> tuple[pl.DataFrame, Cleanin
             .otherwise(pl.min_horizontal(spare, 0.0).cum_min().over(whose) + pl.col("room"))
         )
         .with_columns(cpu=spare.cum_max(reverse=True).over(whose) + pl.col("room"))
-        .with_columns(cpu=pl.when(last).then("read").otherwise("cpu"))
+        # What differs in the last digits only is what was read, and nothing is ever given back.
+        .with_columns(moved=~last & ((pl.col("cpu") - pl.col("read")).abs() > digits))
+        .with_columns(cpu=pl.when("moved").then("cpu").otherwise("read"))
+        .with_columns(
+            cpu=pl.min_horizontal(
+                pl.col("cpu").cum_max().over(whose), pl.col("read").last().over(whose)
+            )
+        )
     )
-    moved = (found["cpu"] - found["read"]).abs() > 1e-9
     what = "samples read late or in ticks: CPU time that cannot have been, moved to the next window"
-    return found.drop("room", "read"), note("repaired", what, count=int(moved.sum()))
+    count = int(found["moved"].sum())
+    return found.drop("room", "read", "moved"), note("repaired", what, count=count)
 
 
 def _decisions(plan: Trace, log: Entries) -> pl.DataFrame:
@@ -325,11 +361,7 @@ def _notes(plan: Trace, found: dict[str, Entries], tasks: pl.DataFrame) -> tuple
             "nodes that died, though the scenario does not say so",
             plan.nodes["node"].gather([e["machine"] for e in found["close"] if e["why"]]),
         ),
-        note(
-            "noticed",
-            "tasks that were killed because their node had too little memory",
-            pl.Series([ids[e["task"]] for e in found["end"] if e.get("oom")], dtype=pl.String),
-        ),
+        *_causes(found, tasks, never),
         note(
             "noticed",
             "tasks that left processes behind when they ended: these were ended too",
@@ -348,3 +380,35 @@ def _notes(plan: Trace, found: dict[str, Entries], tasks: pl.DataFrame) -> tuple
         ),
     ]  # fmt: skip
     return tuple(each for each in counted if each.count)
+
+
+def _causes(
+    found: dict[str, Entries], tasks: pl.DataFrame, never: Container[int]
+) -> Iterator[Cleaning]:
+    """Why tasks that were started, or waited to be, did not complete: each has one cause."""
+    killed = {e["task"] for e in found["kill"]}
+    causes = defaultdict(list)
+    for task, over in sorted({e["task"]: e for e in found["over"]}.items()):
+        status, why, code = over["status"], over["why"], tasks["exit_code"][task]
+        if task in never or status in ("cancelled", "lost"):
+            continue  # told apart
+        if why is not None:
+            cause = _CAUSES.get(why, f"tasks that did not complete: {why}")
+        elif status == "completed":
+            continue
+        elif task in killed:
+            cause = "tasks that the policy killed"
+        elif code < 0:
+            cause = f"tasks that were ended by signal {_signal(-code)}"
+        else:
+            cause = f"tasks that ended with exit code {code}"
+        causes[cause].append(tasks["id"][task])
+    for cause, names in causes.items():
+        yield note("noticed", cause, pl.Series(names))
+
+
+def _signal(number: int) -> str:
+    try:
+        return Signals(number).name
+    except ValueError:  # one of those without a name
+        return str(number)

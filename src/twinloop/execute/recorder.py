@@ -212,6 +212,7 @@ class Recorder:
             "late_mean_s": self._late / self._passes if self._passes else 0.0,
             "late_max_s": self._latest,
             "unread": self._unread,
+            "orphans_unplaced": self._trees.unplaced,
             "cpu_s": self._spent,
             # Of less than a period, nothing can be said.
             "share_of_core": self._spent / watched if watched >= self.period else None,

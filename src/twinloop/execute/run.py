@@ -6,6 +6,7 @@ import os
 import platform as system
 import shlex
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
@@ -20,7 +21,7 @@ from twinloop.engine import Compiled
 from twinloop.execute import burn
 from twinloop.execute.adopting import adopting
 from twinloop.execute.clock import RunClock
-from twinloop.execute.commands import Commands
+from twinloop.execute.commands import Commands, Survey
 from twinloop.execute.expected import expected
 from twinloop.execute.folder import OUTPUT, RunFolder, check, unwritable
 from twinloop.execute.guard import end, of_run
@@ -37,10 +38,13 @@ from twinloop.execute.watching import Watcher
 from twinloop.scenario import Scenario
 from twinloop.trace import Manifest, Trace
 from twinloop.trace.errors import InputError, TwinloopError
+from twinloop.trace.trace import counted
 
 #: A wait without an end is not interrupted by Ctrl-C once Polars has put its own handler in place
 #: (it restarts system calls); one with an end looks up from time to time (s).
 _FOREVER: Final = 1e9
+#: Commands that are shown whole.
+_SHOWN: Final = 5
 
 
 class Interrupted(KeyboardInterrupt):
@@ -89,7 +93,8 @@ def execute(
         overwrite: Whether a run that is in the folder may be replaced.
         allow_code: Whether a policy named as `module:Class` may be imported and run.
         passing_through: Whether tasks print to where this process does, and nothing is kept.
-        announce: Called with each thing that is worth saying, what will be run first of all.
+        announce: Called with each thing that is worth saying, what will be run first of all;
+            without, it goes to stderr.
         watcher: Called from time to time with what the run looks like.
 
     Raises:
@@ -105,7 +110,7 @@ def execute(
     if not isinstance(scenario, Scenario):
         kind = type(scenario).__name__
         raise TwinloopError(f"execute wants a Scenario, not a {kind}: twinloop.load(...) reads one")
-    say = announce or (lambda text: None)
+    say = announce or _to_stderr
     limits = _limits(task_limit, grace)
     checked_period(period)
     if folder is not None:
@@ -118,8 +123,7 @@ def execute(
         where = where if folder is not None else where / "run"
         run = run_name()
         commands = Commands(compiled, where / OUTPUT, run=run)
-        commands.check()
-        _announce(say, scenario, commands)
+        _announce(say, scenario, commands.survey())
         for left in sweep():
             say(f"removed what a killed run left: {left}")
         nodes = stack.enter_context(
@@ -147,6 +151,8 @@ def execute(
                 "cores": compiled.machines.platform.total_cores,
                 "machines": compiled.machines.nodes.height,
                 "skipped": _skipped(compiled),
+                # Nobody requested a time for these: the policy planned with what was declared.
+                "planned_as_declared": int(np.isnan(compiled.requested).sum()),
             },
         }
         plan = _plan(compiled, machine, facts, period).noting(cleaned=[assumed])
@@ -234,17 +240,22 @@ def _skipped(compiled: Compiled) -> int:
     return compiled.trace.tasks.height - len(compiled.arrays)
 
 
-def _announce(say: Callable[[str], None], scenario: Scenario, commands: Commands) -> None:
+def _to_stderr(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _announce(say: Callable[[str], None], scenario: Scenario, survey: Survey) -> None:
     """Say what will be run, before anything is."""
     for step in scenario.workload.prepare:
         say(f"first: {_short(shlex.join(step.command))}")
-    programs = commands.programs()
-    for command, tasks in programs.head(5).iter_rows():
+    for command, tasks in survey.commands[:_SHOWN]:
         say(f"will run {tasks} x {_short(command)}")
-    if programs.height > 5:
-        others = sorted({shlex.split(command)[0] for command in programs["command"][5:]})
-        named = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
-        say(f"and {programs.height - 5} other commands, of {_short(named)}")
+    if rest := survey.commands[_SHOWN:]:
+        others = sorted({shlex.split(command)[0] for command, _ in rest})
+        named = ", ".join(others[:_SHOWN]) + (", ..." if len(others) > _SHOWN else "")
+        say(f"and {counted(len(rest), 'other command')}, of {_short(named)}")
+    for name in survey.missing:
+        say(f"cannot be found now: {_short(name)}")
 
 
 def _short(command: str) -> str:
@@ -293,6 +304,17 @@ def _machine(machine: Machine) -> dict[str, Any]:
     }
 
 
+def _planned(compiled: Compiled) -> Any:
+    """The times that the policy plans with: a replay is to plan with the same.
+
+    Where tasks are killed at the time that they requested, what nobody requested stays unknown.
+    """
+    if compiled.scenario.model.kill_at_requested_time:
+        return compiled.requested
+    asked = np.asarray(compiled.requested)
+    return np.where(np.isnan(asked), compiled.workload.durations(), asked)
+
+
 def _plan(compiled: Compiled, machine: Machine, facts: dict[str, Any], period: float) -> Trace:
     """What is to run, as a Trace in which nothing has happened yet."""
     original = compiled.trace if compiled.trace is not None else compiled.workload.to_trace()
@@ -303,7 +325,7 @@ def _plan(compiled: Compiled, machine: Machine, facts: dict[str, Any], period: f
         pl.Series("submit_recorded", arrays.submit),
         pl.lit(None, dtype=pl.Float64).alias("submit"),
         pl.Series("requested_cores", arrays.cores),
-        pl.Series("requested_time", compiled.requested).fill_nan(None),
+        pl.Series("requested_time", _planned(compiled)).fill_nan(None),
         pl.when(pl.Series(rejected)).then(pl.lit("rejected")).alias("status"),
         pl.Series("deadline", arrays.deadline).replace(np.inf, None),
     )

@@ -60,7 +60,9 @@ class Preparation(Description):
 
     command: Command = Field(description="program and arguments; no shell reads them")
     creates: FilePath | None = Field(
-        None, description="file or folder that it makes: where that is there, it is not run"
+        None,
+        description="file or folder that it makes, relative to the file of the scenario: where "
+        "that is there, it is not run",
     )
 
 
@@ -85,7 +87,9 @@ class TaskDescription(Description):
     requested_time: Seconds | None = Field(
         None, description="upper bound of the run time, as a scheduler is told (s)"
     )
+    name: Name | None = Field(None, description="program or application it runs, for the reader")
     user: Name | None = Field(None, description="who submits it")
+    group: Name | None = Field(None, description="the group of that user")
     queue: Name | None = Field(None, description="queue that it is submitted to")
     kind: Name | None = Field(None, description="contention kind")
     parents: tuple[Name, ...] = Field((), description="tasks that must end before it is ready")
@@ -97,7 +101,10 @@ def written(tasks: Sequence[TaskDescription]) -> Workload:
     >>> written([TaskDescription(id="a", cores=2, run_time=3)]).tasks["work"].to_list()
     [6.0]
     """
-    names = ("id", "submit", "cores", "nodes", "memory", "requested_time", "user", "queue", "kind")
+    names = (
+        *("id", "name", "user", "group", "queue", "kind"),
+        *("submit", "cores", "nodes", "memory", "requested_time"),
+    )
     columns: dict[str, list[Any]] = {
         name: [getattr(task, name) for task in tasks] for name in names
     }

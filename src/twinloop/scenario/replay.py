@@ -10,6 +10,7 @@ from twinloop.scenario.model import Model
 from twinloop.scenario.scenario import Scenario
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
+from twinloop.trace.trace import required
 from twinloop.workload import Workload
 
 
@@ -31,7 +32,7 @@ def replaying(trace: Trace, *, path: str | None = None) -> Scenario:
     >>> again.placements.equals(run.placements)
     True
     """
-    kept = Scenario.from_manifest(_held_apart(trace))
+    kept = Scenario.from_manifest(_held_apart(required(trace)))
     model = measured(trace, kept.model)
     changes: dict[str, Any] = {"model": model, "time_scale": 1.0}
     if kept.source.sessions is None:
@@ -52,7 +53,7 @@ def replaying(trace: Trace, *, path: str | None = None) -> Scenario:
 
 
 def measured(trace: Trace, model: Model | None = None) -> Model:
-    """The model with the latencies that a run measured, the median of each.
+    """The model with the latencies that a run measured, the mean of each: so the sums are right.
 
     >>> measured(Trace()).dispatch_latency
     0.0
@@ -61,8 +62,8 @@ def measured(trace: Trace, model: Model | None = None) -> Model:
     said = trace.manifest.facts.get("latency", {})
     # Of the time from a decision to a start, what is due to the other starts of the same decision
     # is left out: it comes with large decisions, not with every task.
-    medians = {"dispatch_latency": "start", "release_latency": "release"}
-    found = {name: said.get(of, {}).get("p50_s") for name, of in medians.items()}
+    means = {"dispatch_latency": "start", "release_latency": "release"}
+    found = {name: said.get(of, {}).get("mean_s") for name, of in means.items()}
     found = {name: seconds for name, seconds in found.items() if seconds is not None}
     return model.replace(**found) if found else model
 
@@ -103,6 +104,6 @@ def _held_apart(trace: Trace) -> dict[str, Any]:
         raise InputError(
             "keeps no scenario in its manifest, so nobody knows what to replay it on",
             field="scenario",
-            remedy="give platform and policy yourself",
+            remedy="give platform and policy yourself, as --platform and --policy",
         )
     return {**kept, "workload": trace}

@@ -132,7 +132,8 @@ def _demand_is_known(tasks: pl.DataFrame) -> None:
                 f"is not known for {int(unknown.sum())} tasks, such as "
                 f"{tasks['id'].filter(unknown)[0]!r}, so they cannot be run",
                 field=field,
-                remedy="make the workload with missing='synthetic' or missing='drop'"
+                remedy="say how long they take (run_time), or make the workload with "
+                "missing='synthetic' or missing='drop'"
                 if field != "cores"
                 else "say how many cores they take",
             )

@@ -64,7 +64,7 @@ def replayed(trace: Trace, *, missing: Missing, reference_mhz: float | None) -> 
         task_files=trace.task_files.join(tasks, left_on="task", right_on="id", how="semi"),
         reference_mhz=clocks.reference,
         epoch_ms=trace.manifest.epoch_ms,
-        cleaned=tuple(n for n in (*notes, estimates, *more) if n.count),
+        cleaned=tuple(n for n in (*notes, estimates, *more, _cut_short(trace, tasks)) if n.count),
         injected=tuple(name for name, used in truth.items() if used),
     )
 
@@ -270,6 +270,18 @@ def _requested(tasks: pl.DataFrame, fragments: Fragments) -> tuple[pl.DataFrame,
         pl.coalesce("requested_time", length, "run_time").alias("requested_time")
     )
     return tasks, note("assumed", NO_ESTIMATE, count=int(unknown.sum()))
+
+
+def _cut_short(trace: Trace, tasks: pl.DataFrame) -> Cleaning:
+    """In a run that was recorded, a task that did not complete may have had more to do."""
+    ended = trace.tasks.filter(
+        pl.lit(trace.manifest.kind == "recorded")
+        & pl.col("status").is_in(("failed", "killed", "cancelled", "lost"))
+    )
+    ran = tasks.filter(pl.col("run_time").is_not_null())
+    names = ran.join(ended, on="id", how="semi", maintain_order="left")["id"]
+    what = "tasks that did not complete: they are replayed for as long as they ran"
+    return note("noticed", what, names)
 
 
 def _parents(tasks: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:

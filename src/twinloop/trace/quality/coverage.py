@@ -17,9 +17,15 @@ from twinloop.trace.quality.rule import TICK, Broken, rows_where, rule
 def _watched(facts: Facts) -> tuple[pl.DataFrame, float]:
     """Every executed task with the range of its samples, and the longest that may be missing.
 
-    There are none where no usage was recorded.
+    There are none where no usage was recorded. An execution of no length has nothing to sample: it
+    makes no task longer.
     """
-    spans, period = facts.spans, facts.period
+    lasting = facts.placements.filter(pl.col("start") < pl.col("end"))
+    longest = lasting.group_by("task_row").agg(first=pl.min("start"), last=pl.max("end"))
+    spans = facts.spans.join(longest, on="task_row", how="left", maintain_order="left").select(
+        "task_row", start=pl.coalesce("first", "start"), end=pl.coalesce("last", "end")
+    )
+    period = facts.period
     if period is None or not facts.table("usage").height:
         spans, period = spans.clear(), 0.0
     tasks = spans.join(facts.sampled, on="task_row", how="left").rename({"task_row": "row"})
@@ -103,6 +109,11 @@ def _unwatched(facts: Facts) -> pl.DataFrame:
 def usage_of_every_task(facts: Facts) -> Iterator[Broken]:
     """Where usage is all that is known, every task has some."""
     tasks = _unwatched(facts)
+    if facts.placements.height:
+        # Whoever failed there without an execution never began.
+        failed = pl.col("status").is_in(("failed", "killed")).fill_null(value=False)
+        unknown = pl.col("run_time").is_null() & pl.col("total").is_null()
+        tasks = tasks.filter(~(failed & unknown))
     if tasks.height:
         rows = rows_where(tasks, pl.col("total").is_null()).select("row")
         yield Broken("tasks", tasks.height, rows, "task '{id}' has no usage")
