@@ -25,7 +25,7 @@ PY_DIRS    := $(wildcard conftest.py src tests verify benchmarks examples docs/e
 help: ## say what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.package ## make up a log, check it, simulate it under three policies, compare
+demo: $(VENV)/.package ## make up a log, simulate it under three policies, run some work for real
 	@$(PY) examples/demo.py --folder build/demo
 
 # A page of the documentation is one story: its examples stay together on one worker.

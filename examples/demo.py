@@ -1,9 +1,11 @@
-"""From nothing to an answer: make up a log, check it, simulate it under three policies, compare.
+"""From nothing to an answer: make up a log, check it, simulate it under three policies, compare;
+then run a few seconds of real work on this machine, and hold the simulator against that.
 
-What a user would type is printed, and then run; the comparison is made in Python.
+What a user would type is printed, and then run; the comparisons are made in Python.
 """
 
 import argparse
+import sys
 from contextlib import chdir
 from pathlib import Path
 
@@ -53,6 +55,22 @@ def compare(scenario: tl.Scenario) -> None:
     console.print(table)
 
 
+def real() -> None:
+    """A dozen real tasks on this machine, and the same in the simulator."""
+    kept = {"bursts": 2, "size": 6, "period": 4, "shortest": 0.3, "longest": 0.9}
+    short = {f"workload.generate.parameters.{name}": value for name, value in kept.items()}
+    tl.load(HERE / "execute.yaml").replace(**{**short, "platform": "1x1"}).save("real.yaml")
+    step("twinloop execute real.yaml -o runs/real --overwrite")
+    step("twinloop check runs/real")
+    trace = tl.read("runs/real")
+    replay = tl.simulate(tl.replaying(trace))
+    console.print("\n[bold]The same in the simulator, with the work and latencies of the run[/]\n")
+    for name, run in (("real", trace), ("replayed", replay)):
+        found = metrics.figures(run).to_dict()
+        makespan, wait = (duration(found[figure]) for figure in ("makespan_s", "wait_mean_s"))
+        console.print(f"  {name:10} makespan {makespan:>8}, mean wait {wait:>8}")
+
+
 def pictures(folder: Path) -> None:
     """The pictures of the documentation: a day on four nodes, and the sessions of a user."""
     nodes = {"cores": 8, "names": ["node 1", "node 2", "node 3", "node 4"]}
@@ -84,6 +102,8 @@ def main() -> None:
         scenario.save("scenario.yaml")
         step("twinloop simulate scenario.yaml -o runs/week --picture run.html --overwrite")
         compare(scenario)
+        if sys.platform == "linux":
+            real()
     console.print("\n[bold]Go on[/]  (`. .venv/bin/activate` puts `twinloop` on the path)\n")
     console.print(f"  open {wanted.folder}/run.html in a browser")
     console.print(f"  twinloop diff {wanted.folder}/runs/fcfs {wanted.folder}/runs/easy")

@@ -42,6 +42,7 @@ class Cache final : public Work {
     std::uint64_t checksum() const override {
         return static_cast<std::uint64_t>(here_ - &lines_[0]);
     }
+    std::uint64_t round() const override { return lines_.size(); }
 
   private:
     Pages<Line> lines_{lines()};

@@ -40,12 +40,23 @@ struct Part {
     std::uint64_t units;
 };
 
+double measured(Kind kind) {
+    const Calibration found = calibrated(kind);
+    if (!found.agreed) {
+        std::fprintf(stderr,
+                     "twinloop-burn: no two runs of %s came within %g %% of the best: others use "
+                     "the machine, and %.3g units per CPU second may be wrong\n",
+                     std::string(name_of(kind)).c_str(), agreement * 100.0, found.rate);
+    }
+    return found.rate;
+}
+
 double rate_of(Kind kind, Rates& rates) {
     if (kind == Kind::sleep) return sleep_rate;
     if (kind == Kind::io) return io_rate;
     if (const auto known = rates.of(kind)) return *known;
     const std::string name(name_of(kind));
-    const double found = calibrated(kind);
+    const double found = measured(kind);
     std::fprintf(stderr,
                  "twinloop-burn: no rate of %s was given, measured %s=%.17g units per CPU second\n",
                  name.c_str(), name.c_str(), found);
@@ -131,7 +142,7 @@ void print_rates(const Arguments& asked) {
     std::string text;
     for (const Kind kind : wanted) {
         if (rates.of(kind)) continue;
-        const double rate = calibrated(kind);
+        const double rate = measured(kind);
         rates.set(kind, rate);
         char pair[64];
         std::snprintf(pair, sizeof pair, "%s\"%s\": %.17g", text.empty() ? "" : ", ",

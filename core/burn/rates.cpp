@@ -1,6 +1,7 @@
 #include "rates.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "clocks.hpp"
 #include "numbers.hpp"
@@ -39,24 +40,36 @@ std::optional<std::string> Rates::read(std::string_view text) {
     return std::nullopt;
 }
 
-double calibrated(Kind kind) {
-    constexpr double short_run = 0.02;
-    constexpr int repetitions = 7;
+Calibration calibrated(Kind kind) {
+    // On a machine that others use, many short runs find an undisturbed moment sooner than a few
+    // long ones, but slow spells last longer than a run: they must not agree with each other.
+    constexpr double short_run = 0.005;
+    constexpr double least = 0.2;
+    constexpr double most = 1.5;
     const auto work = work_of(kind, 0);
     const auto cost = [&work](std::uint64_t units) {
         const double begin = thread_seconds();
         work->run(units);
         return thread_seconds() - begin;
     };
-    // The first runs also bring caches and pages into the state that they have later.
-    std::uint64_t units = 1U << 16U;
-    double best = cost(units);
-    while (best < short_run) {
-        units *= 2;
-        best = cost(units);
+    // Whole rounds are alike, once the first has brought pages and caches into the state that they
+    // have later.
+    std::uint64_t units = work->round();
+    work->run(units);
+    // Of two, because a disturbance can make the shortest run look long enough.
+    while (std::min(cost(units), cost(units)) < short_run) units *= 2;
+    double best = std::numeric_limits<double>::infinity();
+    double second = best;
+    double spent = 0.0;
+    bool agreed = false;
+    while (spent < least || (!agreed && spent < most)) {
+        const double found = cost(units);
+        second = std::min(second, std::max(best, found));
+        best = std::min(best, found);
+        spent += found;
+        agreed = second <= best * (1.0 + agreement);
     }
-    for (int run = 0; run < repetitions; ++run) best = std::min(best, cost(units));
-    return static_cast<double>(units) / best;
+    return {.rate = static_cast<double>(units) / best, .agreed = agreed};
 }
 
 }  // namespace twinloop::burn

@@ -29,7 +29,15 @@ class Rates {
     std::array<std::optional<double>, kind_names.size()> rates_;
 };
 
-// The best of a few short runs: what an undisturbed core does.
-double calibrated(Kind kind);
+// How far the best two runs of a calibration may be apart, as a share of the best.
+inline constexpr double agreement = 0.03;
+
+struct Calibration {
+    double rate;
+    bool agreed;  // whether a second run confirms the best one
+};
+
+// The best of many short runs: what an undisturbed core does.
+Calibration calibrated(Kind kind);
 
 }  // namespace twinloop::burn

@@ -85,6 +85,7 @@ class Memory final : public Recurrence {
             units -= steps;
         }
     }
+    std::uint64_t round() const override { return values_.size(); }
 
   private:
     // More than caches hold. The paper keeps every value, as many as fit in memory; here the same

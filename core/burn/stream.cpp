@@ -45,6 +45,7 @@ class Stream final : public Work {
     }
 
     std::uint64_t checksum() const override { return std::bit_cast<std::uint64_t>(sum_); }
+    std::uint64_t round() const override { return a_.size(); }
 
   private:
     Pages<double> a_{elements(), PageSize::large};

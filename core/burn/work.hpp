@@ -31,6 +31,8 @@ class Work {
     virtual void run(std::uint64_t units) = 0;
     // What came out of all units so far: nothing of them can be left out.
     virtual std::uint64_t checksum() const = 0;
+    // Units in which it goes once through all the memory that it has.
+    virtual std::uint64_t round() const { return 1; }
 };
 
 std::unique_ptr<Work> cpu_work(std::uint64_t seed);

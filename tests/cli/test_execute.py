@@ -49,7 +49,7 @@ def executed(*words: object, ends_with: int = 0) -> subprocess.CompletedProcess[
 
 
 def test_json_is_one_object_and_nothing_else(file: Path, tmp_path: Path) -> None:
-    done = executed(file, "-o", tmp_path / "run", "--json")
+    done = executed(file, "-o", tmp_path / "run", "--json", ends_with=1)
     document = json.loads(done.stdout)
     simulated = answer("simulate", file)
     assert set(document) == set(simulated) | OWN
@@ -70,7 +70,7 @@ def test_json_is_one_object_and_nothing_else(file: Path, tmp_path: Path) -> None
 
 
 def test_without_a_terminal_there_are_plain_lines(file: Path, tmp_path: Path) -> None:
-    done = executed(file, "-o", tmp_path / "run", "--isolation", "affinity")
+    done = executed(file, "-o", tmp_path / "run", "--isolation", "affinity", ends_with=1)
     lines = done.stderr.splitlines()
     # What will be run is said before anything is.
     assert lines[:4] == [
@@ -153,12 +153,10 @@ def test_what_cannot_be_is_an_error_and_nothing_is_run(
 
 
 def test_a_run_that_is_there_is_not_replaced_by_mistake(file: Path, tmp_path: Path) -> None:
-    run("execute", file, "-o", tmp_path / "run")
-    assert (
-        "--overwrite replaces it"
-        in run("execute", file, "-o", tmp_path / "run", ends_with=2).stderr
-    )
-    run("execute", file, "-o", tmp_path / "run", "--overwrite", "--seed", 7)
+    words = ("execute", file, "-o", tmp_path / "run")
+    run(*words, ends_with=1)
+    assert "--overwrite replaces it" in run(*words, ends_with=2).stderr
+    run(*words, "--overwrite", "--seed", 7, ends_with=1)
     assert tl.read(tmp_path / "run").manifest.seed == 7
 
 
@@ -167,6 +165,7 @@ def test_parts_of_a_scenario_can_be_given_as_options(file: Path, tmp_path: Path)
         *("execute", file, "-o", tmp_path / "run", "--platform", "1x1", "--policy", "fcfs"),
         *("--set", "model.kill_at_requested_time=true", "--power", "none"),
         *("--picture", tmp_path / "run.html", "--interval", "50ms"),
+        ends_with=1,
     )
     assert document["policy"] == "fcfs"
     assert (tmp_path / "run.html").read_text().lower().startswith("<!doctype html")

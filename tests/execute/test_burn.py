@@ -313,6 +313,33 @@ def test_rates_are_of_what_a_kind_consists_of(monkeypatch: pytest.MonkeyPatch) -
         rates(["cpu"])
 
 
+@pytest.mark.parametrize("kind", ["cpu", "memory"])
+def test_a_calibration_can_be_repeated(kind: str) -> None:
+    """Whoever shares the core halves its speed at most; memory that is new costs far more."""
+    found = [burnt("--calibrate", kind)[kind] for _ in range(2)]
+    assert max(found) < 2.5 * min(found)
+
+
+def test_storing_costs_little_more_than_calculating() -> None:
+    """The stores go on while the next step waits, once the memory is there."""
+    found = burnt("--calibrate", "cpu", "memory")
+    assert found["memory"] > found["cpu"] / 4
+
+
+def test_doubts_about_a_rate_are_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody can make a machine restless at will, so a script says what the program would."""
+    script = tmp_path / "twinloop-burn"
+    script.write_text("#!/bin/sh\necho 'no two runs' >&2\necho '{\"cpu\": 5}'\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(burn, "program", lambda: script)
+    monkeypatch.delenv(RATES, raising=False)
+    said: list[str] = []
+    assert rates(["cpu"], said.append) == {"cpu": 5.0}
+    assert said == ["no two runs"]
+    environment_for([["twinloop-burn", "cpu", "--seconds", "1"]], said.append)
+    assert said[1:] == ["first: twinloop-burn --calibrate cpu", "no two runs"]
+
+
 def test_a_run_measures_what_its_commands_need_and_keeps_what_was_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -251,6 +251,7 @@ def test_what_cannot_be_started_fails_with_its_children_and_is_said(tmp_path: Pa
         f"{start}/no/such/program: No such file or directory": ("nowhere",),
         f"{start}{plain}: Permission denied": ("plain",),
         f"{start}/no/such/folder: No such file or directory": ("folder",),
+        "tasks that a parent's failure took along": ("child", "grandchild"),
     }
     assert tl.check(trace).errors == ()
 

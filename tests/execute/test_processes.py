@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -256,6 +257,88 @@ def test_an_orphan_that_we_wait_for_is_counted_to_the_microsecond(
         assert trees.total("task", exact) == pytest.approx(exact + own, abs=1e-9)
     finally:
         _core.subreaper(before)
+
+
+@pytest.fixture
+def adopting() -> Iterator[None]:
+    """Orphans of what is started become children of this process."""
+    before = _core.subreaper(True)
+    yield
+    _core.subreaper(before)
+
+
+#: Forks twice; who is left ends, in a session of its own, before anybody looks.
+HASTY = """
+while not os.path.exists(sys.argv[2]):
+    time.sleep(0.005)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        burn(0.2)
+        say(sys.argv[1])
+    os._exit(0)
+os.wait()
+time.sleep(60)
+"""
+
+
+@pytest.mark.usefixtures("adopting")
+@pytest.mark.parametrize("others", [0, 1])
+def test_an_orphan_that_nobody_saw_alive_is_of_the_only_tree_that_can_have_it(
+    start: Start, tmp_path: Path, others: int
+) -> None:
+    said, go = tmp_path / "orphan", tmp_path / "go"
+    trees: Trees[str] = Trees("run")
+    child = python(start, HASTY, said, go)
+    trees.add("task", child.pid)
+    for number in range(others):
+        trees.add(f"other {number}", start("sleep", "60").pid)
+    before = trees.scan()["task"].cpu
+    go.touch()
+    orphan, used = only_line(said)
+    try:
+        until(lambda: ended(orphan))
+        # One that came later cannot have it.
+        begun = start_ticks(orphan)
+        until(lambda: time.clock_gettime(time.CLOCK_BOOTTIME) > (begun + 2) * TICK)
+        trees.add("later", start("sleep", "60").pid)
+        after = trees.scan()["task"].cpu
+        if others:
+            assert trees.unplaced == 1
+            assert trees.owner(orphan) is None
+        else:
+            assert trees.unplaced == 0
+            assert trees.owner(orphan) == "task"
+            assert after >= before + used - 4 * TICK
+            trees.forget("other 0")
+        # It is judged once, and left to whoever may have started it.
+        trees.scan()
+        assert trees.unplaced == others
+        assert orphan not in trees.dead()
+    finally:
+        os.wait4(orphan, 0)
+    assert trees.scan()["task"].cpu >= after
+    assert trees.owner(orphan) is None
+
+
+@pytest.mark.usefixtures("adopting")
+@pytest.mark.parametrize("how", ["child", "session", "run", "no run"])
+def test_children_of_this_process_that_are_no_orphans_are_in_no_tree(
+    start: Start, how: str
+) -> None:
+    trees: Trees[str] = Trees(None if how == "no run" else "run")
+    trees.add("task", start("sleep", "60").pid)
+    # Another child of this program, or the first process of another run of it.
+    other = python(start, "burn(0.05)", start_new_session=how != "child")
+    if how == "run":
+        another: Trees[str] = Trees("another")
+        another.add("task", other.pid)
+    until(lambda: ended(other.pid))
+    trees.scan()
+    # A child that leads a session looks like an orphan that does; it is not waited for at least.
+    assert trees.owner(other.pid) == ("task" if how == "session" else None)
+    assert trees.dead() == []
+    assert waited(other) >= 0.05 - TICK
 
 
 def test_a_zombie_keeps_its_account_and_is_not_alive(start: Start) -> None:

@@ -128,8 +128,9 @@ def test_the_latencies_in_the_manifest_are_those_of_the_tables(run: Recorded) ->
     assert max(first) / SECOND - 2e-9 <= said["start"]["max_s"] <= said["dispatch"]["max_s"]
     assert said["start"]["p50_s"] <= said["dispatch"]["p50_s"]
     assert run.model.values() == tl.replaying(run.trace).model.values()
-    assert run.model.dispatch_latency == said["start"]["p50_s"]
-    assert run.model.release_latency == said["release"]["p50_s"]
+    # The bounds of everything below: what a replay takes for all tasks is as large as for some.
+    assert 0 < run.dispatch <= max(run.dispatches.values())
+    assert min(run.releases.values()) <= run.release <= max(run.releases.values())
 
 
 def test_with_the_latencies_of_each_task_the_simulator_makes_every_choice_alike(
@@ -144,7 +145,7 @@ def test_with_the_latencies_of_each_task_the_simulator_makes_every_choice_alike(
 def test_each_choice_is_the_same_where_the_ends_differ_by_more_than_the_latency(
     run: Recorded,
 ) -> None:
-    """Each decision by itself: the simulator knows the run until then, and the median latencies.
+    """Each decision by itself: the simulator knows the run until then, and usual latencies.
 
     Where no two ends, and no end and readiness, lie within the latency of each other, it places
     the same tasks on the same nodes, at the same time within the latency, and as long after the
@@ -167,7 +168,7 @@ def test_each_choice_is_the_same_where_the_ends_differ_by_more_than_the_latency(
     usual = f"{run.dispatch / 1e6:.1f} + {run.release / 1e6:.1f}"
     print(
         f"{len(run.lives)} tasks, {settled} of {len(run.moments)} decisions beyond the latency of "
-        f"{run.latency / 1e6:.1f} ms (median {usual} ms)"
+        f"{run.latency / 1e6:.1f} ms (in the model {usual} ms)"
     )
 
 

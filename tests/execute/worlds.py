@@ -118,7 +118,7 @@ class Recorded:
 
     @cached_property
     def model(self) -> tl.Model:
-        """The latencies that a replay has, which are medians."""
+        """With the latencies of a replay: one for all tasks, out of those that were measured."""
         return measured(self.trace)
 
     @cached_property
@@ -148,9 +148,9 @@ class Recorded:
         """The scenario in which all that the policy had seen before that moment is as recorded.
 
         A task whose end it had seen holds its nodes from the decision to the moment at which its
-        end was seen: it has latencies of its own. All others take the median latencies and the
-        time that they took. Who had been offered before is offered when he was, and so are all who
-        wait for no other task; the rest become ready by themselves.
+        end was seen: it has latencies of its own. All others take the latencies of the model and
+        the time that they took. Who had been offered before is offered when he was, and so are all
+        who wait for no other task; the rest become ready by themselves.
 
         The simulator gets no latency beside: where tasks are `decided` is where they start.
         """
@@ -209,7 +209,7 @@ class Recorded:
     # --- the replay, which goes its own way ------------------------------------------------------
 
     def replay(self) -> Trace:
-        """The simulator with the recorded service times and the median latencies, times in seconds.
+        """The simulator with the recorded service times and the latencies of the model, in seconds.
 
         Where nodes are given away twice, what tasks used says what they got, and the simulator
         works out anew how they share: only the service times go in then, and they hold.
@@ -241,8 +241,8 @@ class Recorded:
     def followed(self, twin: dict[str, Chosen], ready: dict[str, int]) -> int:
         """Go along the run and its replay together, until they part; how many tasks that are.
 
-        Every latency that is not the median moves what follows in the replay, and so does a service
-        time that is not quite the recorded one. `off` is the most by which the end of each task, as
+        Every latency that is not the model's moves what follows in the replay, and so does a
+        service time that is not quite the recorded one. `off` is the most by which the end of each task, as
         the policy sees it, may be off for that. A start may be no further off than the end or the
         readiness that led to it, and the nodes must be the same. From the first task on for which
         that is not so, the two are not compared: but it may be so only because two ends, or an end
@@ -290,11 +290,11 @@ class Recorded:
             kind, task = each
             return ready[task] if kind == "ready" else twin[task].end + self.release
 
-        near = [each for each in told if each in off and told[each] <= moment + off[each]]
         return any(
             (told[a] < told[b]) != (there(a) < there(b))
             and abs(told[a] - told[b]) <= off[a] + off[b]
-            for a, b in itertools.permutations(near, 2)
+            and min(told[a], told[b]) <= moment
+            for a, b in itertools.permutations(told.keys() & off.keys(), 2)
         )
 
 

@@ -301,6 +301,26 @@ def test_order_allows_equal_times() -> None:
     assert check(trace)["lifecycle-order"].broken == 0
 
 
+def test_an_execution_of_no_length_needs_no_sample() -> None:
+    """Started again at 20 s, and nobody knows for how long."""
+    trace = add(recorded(), "placements", task="a", attempt=1, machine="n1", start=20.0, end=20.0)
+    assert check(trace)["samples-reach-ends"].broken == 0
+    trace = change(trace, "placements", 3, end=22.0)
+    assert check(trace)["samples-reach-ends"].broken == 1
+
+
+@pytest.mark.parametrize("status", ["failed", "killed", "cancelled", "rejected"])
+def test_a_task_that_never_began_has_no_usage(status: str) -> None:
+    never = add(recorded(), "tasks", id="d", submit=0.0, status=status)
+    assert count(never, "usage-of-every-task") == 0
+    # One that ran for a while has been left out by the recorder.
+    ran = add(recorded(), "tasks", id="d", submit=0.0, status="failed", run_time=3.0)
+    assert count(ran, "usage-of-every-task") == 1
+    # Where no execution is recorded at all, nobody knows that it never began.
+    silent = drop(change(fragments(), "tasks", 1, status="failed", run_time=None), "usage", 2)
+    assert count(silent, "usage-of-every-task") == 1
+
+
 def test_windows_may_overlap_by_a_millisecond() -> None:
     assert check(change(recorded(), "usage", 1, dt=1.001))["windows-disjoint"].broken == 0
 

@@ -58,6 +58,19 @@ def test_tasks_without_a_run_time_cannot_be_run_but_failed_and_empty_ones_can():
     assert (note.count, note.examples) == (2, ("1", "2"))
 
 
+@pytest.mark.parametrize("kind", ["recorded", None])
+def test_what_did_not_complete_in_a_recorded_run_is_said(kind):
+    ends = ["completed", "failed", "killed", "cancelled", "lost", None, "failed"]
+    trace = log(status=ends, run_time=[1.0] * 6 + [None])
+    if kind is not None:
+        trace = trace.noting(kind=kind)
+    workload = Workload.from_trace(trace)
+    assert workload.tasks["run_time"].to_list() == [1.0] * 6
+    what = "tasks that did not complete: they are replayed for as long as they ran"
+    found = [(n.count, n.examples) for n in workload.cleaned if n.what == what]
+    assert found == ([(4, ("2", "3", "4"))] if kind else [])
+
+
 def test_a_requested_time_stays_and_a_missing_one_is_the_run_time():
     workload = Workload.from_trace(log(requested_time=[100.0, None], run_time=[3.0, 4.0]))
     assert workload.tasks["requested_time"].to_list() == [100.0, 4.0]

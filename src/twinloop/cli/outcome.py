@@ -57,7 +57,8 @@ def show(trace: Trace, found: Figures) -> None:
     """Print what is worth knowing of a run."""
     run = trace.manifest.facts["run"]
     machines, cores = words.count(run["machines"], "machine"), words.number(run["cores"])
-    out.print(f"[bold]{escape(run['policy'])}[/] on {machines} with {cores} cores")
+    many = "core" if run["cores"] == 1 else "cores"
+    out.print(f"[bold]{escape(run['policy'])}[/] on {machines} with {cores} {many}")
     for name, said in key_figures(found):
         if name == "tasks" and run["skipped"]:
             said = f"{found.tasks + run['skipped']:,}, {run['skipped']:,} of which cannot be run"

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from rich.console import Group
 from rich.live import Live
 from rich.markup import escape
 from rich.progress_bar import ProgressBar
@@ -48,24 +47,33 @@ def said(moment: Moment) -> str:
     )
 
 
-def picture(moment: Moment) -> Group:
+def picture(moment: Moment) -> Table:
     """A moment as a terminal shows it: progress, and who runs where.
 
     >>> from rich.console import Console
-    >>> console = Console(width=60)
-    >>> console.print(picture(Moment(3.0, 10, {"completed": 4}, 2, {"n1": ("a", "b")})))
+    >>> moment = Moment(3.0, 10, {"completed": 4}, 2, {"n1": ("a", "b"), "n2": ()})
+    >>> with (console := Console(width=70, color_system=None)).capture() as shown:
+    ...     console.print(picture(moment))
+    >>> print("\\n".join(line.rstrip() for line in shown.get().splitlines()))
     3.0 s: 4 of 10 tasks over (4 completed), 2 running, 2 waiting
-    ...
+    ━━━━━━━━━━━━━━━━━━━━━━━━
     n1  a b
+    n2  -
     """
     nodes = Table.grid(padding=(0, 2))
+    nodes.add_column(no_wrap=True)
+    nodes.add_column(no_wrap=True)
     for name, tasks in list(moment.running.items())[:_NODES]:
         shown = " ".join(tasks[:_TASKS]) + (" ..." if len(tasks) > _TASKS else "")
         nodes.add_row(escape(name), Text(shown or "-", style="" if tasks else "dim"))
     if len(moment.running) > _NODES:
         nodes.add_row("...", f"and {len(moment.running) - _NODES} more nodes")
     bar = ProgressBar(total=max(1, moment.tasks), completed=moment.over, width=60)
-    return Group(Text(said(moment)), bar, nodes)
+    # A grid ends the line of each of its rows, which the bar alone does not.
+    whole = Table.grid()
+    for part in (Text(said(moment)), bar, nodes):
+        whole.add_row(part)
+    return whole
 
 
 def _lines() -> Watcher:

@@ -47,12 +47,16 @@ def program() -> Path:
     )
 
 
-def rates(kinds: Iterable[str] = ("cpu", "memory", "stream", "cache")) -> dict[str, float]:
+def rates(
+    kinds: Iterable[str] = ("cpu", "memory", "stream", "cache"),
+    say: Callable[[str], None] = lambda text: None,
+) -> dict[str, float]:
     """Units of work that a core does in a second of its time, measured now.
 
-    Of each kind the best of a few short runs is taken, by CPU time: others who use the machine
-    meanwhile do not make it seem slower, unless they take its caches. A kind that consists of
-    others gives theirs; one that only waits has no rate.
+    Of each kind the best of many short runs is taken, by CPU time: others who use the machine
+    meanwhile do not make it seem slower, unless they take its caches all the time. `say` is told
+    of a kind where no second run confirms the best one. A kind that consists of others gives
+    theirs; one that only waits has no rate.
 
     >>> sorted(rates(["mixed", "sleep"]))
     ['cpu', 'memory']
@@ -73,6 +77,8 @@ def rates(kinds: Iterable[str] = ("cpu", "memory", "stream", "cache")) -> dict[s
         said = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
         problem = f"the rates of {', '.join(wanted)} cannot be measured: {said.strip()}"
         raise InputError(problem) from None
+    for line in done.stderr.splitlines():
+        say(line)
     return {kind: float(rate) for kind, rate in json.loads(done.stdout).items()}
 
 
@@ -82,7 +88,8 @@ def environment_for(
     """The variable that these commands need so that each does not have to measure its own rate.
 
     Empty where none of them runs `twinloop-burn` for a number of seconds. A rate that stands in
-    the variable already is kept; the others are measured now, and `say` is told before.
+    the variable already is kept; the others are measured now, and `say` is told before, and of
+    doubts about them.
 
     >>> environment_for([["sleep", "1"], ["twinloop-burn", "cpu", "--work", "1000"]])
     {}
@@ -96,7 +103,7 @@ def environment_for(
     known = {pair.partition("=")[0] for pair in said.split(",")}
     if needed - known:
         say(f"first: {PROGRAM} --calibrate {' '.join(sorted(needed - known))}")
-    measured = rates(needed - known)
+    measured = rates(needed - known, say)
     pairs = [f"{kind}={rate!r}" for kind, rate in measured.items()]
     return {RATES: ",".join([*([said] if said else []), *pairs])}
 

@@ -1,0 +1,51 @@
+"""The picture of a run that goes on: every node is on a line of its own, however wide it is."""
+
+import pytest
+from rich.console import Console
+
+from twinloop.cli.watching import picture, said
+from twinloop.execute.watching import Moment
+
+
+def lines(moment: Moment, width: int, *, terminal: bool = True) -> list[str]:
+    """What is seen of a moment, without colours."""
+    console = Console(width=width, force_terminal=terminal, color_system=None, highlight=False)
+    with console.capture() as shown:
+        console.print(picture(moment))
+    found = shown.get().splitlines()
+    assert all(len(line) <= width for line in found)
+    return [line.rstrip() for line in found]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize("width", [40, 60, 90])
+@pytest.mark.parametrize("over", [0, 4, 9])
+def test_every_node_is_on_a_line_of_its_own(width: int, over: int, terminal: bool) -> None:
+    running: dict[str, tuple[str, ...]] = {"n1": ("a", "b"), "n2": (), "n[3]": ("[red]c",)}
+    moment = Moment(3.0, 9, {"completed": over}, 2, running)
+    found = lines(moment, width, terminal=terminal)
+    assert [line.split() for line in found[-3:]] == [
+        ["n1", "a", "b"],
+        ["n2", "-"],
+        ["n[3]", "[red]c"],
+    ]
+    *words, bar = found[:-3]
+    assert " ".join(line.strip() for line in words) == said(moment)
+    assert set(bar) <= set("━╸╺ ")
+    assert bar.count("━") == pytest.approx(min(width, 60) * over / 9, abs=1)
+
+
+@pytest.mark.parametrize("width", [40, 60, 90])
+def test_what_does_not_fit_is_cut_and_counted(width: int) -> None:
+    long = tuple(f"a-task-with-a-long-name-{number}" for number in range(20))
+    moment = Moment(3.0, 99, {}, 0, {f"node-{number}": long for number in range(20)})
+    found = lines(moment, width)[-17:]
+    assert [line.split()[0] for line in found] == [*(f"node-{n}" for n in range(16)), "..."]
+    assert found[-1].endswith("and 4 more nodes")
+    assert all("a-task-with-a-long-name-0" in line for line in found[:-1])
+    assert all(line.endswith(("...", "…")) for line in found[:-1])
+
+
+@pytest.mark.parametrize("width", [40, 60, 90])
+def test_a_run_without_tasks_or_nodes_has_a_picture(width: int) -> None:
+    assert lines(Moment(0.0, 0, {}, 0, {}), width)[0].startswith("0.0 s: 0 of 0 tasks over")
