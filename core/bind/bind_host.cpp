@@ -15,7 +15,7 @@ namespace {
 
 // As Python tells of what the system refused, with what it was about in place of a file name.
 [[noreturn]] void raise(const StartError& error, const Start& start) {
-    const std::string what = error.what;
+    const std::string what = error.step;
     const std::string subject = what == "program"  ? start.program
                                 : what == "folder" ? start.folder
                                                    : what;

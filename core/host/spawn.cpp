@@ -46,7 +46,8 @@ struct Child {
     }
 
     [[noreturn]] void fail(const char* what) {
-        failure = {errno, what};
+        failure.number = errno;
+        failure.step = what;
         ::_exit(127);
     }
 
@@ -70,7 +71,7 @@ struct Child {
         std::array<int, 3> kept{};
         // First out of the way: one of them may stand where another one goes.
         for (std::size_t i = 0; i < given.size(); ++i)
-            if ((kept[i] = ::fcntl(given[i], F_DUPFD, 3)) < 0) fail("files");
+            if (kept[i] = ::fcntl(given[i], F_DUPFD, 3); kept[i] < 0) fail("files");
         for (std::size_t i = 0; i < given.size(); ++i)
             if (::dup2(kept[i], static_cast<int>(i)) < 0) fail("files");
 #ifdef SYS_close_range
@@ -112,7 +113,7 @@ Started spawn(const Start& start) {
     sigset_t before;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    const pid_t process = ::vfork();  // NOLINT(clang-analyzer-security.insecureAPI.vfork)
+    const pid_t process = ::vfork();  // NOLINT(bugprone-unsafe-functions)
     if (process == 0) child.run();
     const int why = errno;
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -28,9 +29,13 @@ struct Started {
 };
 
 // A step that failed, as the system says it.
-struct StartError {
+struct StartError : std::exception {
+    StartError() = default;
+    StartError(int why, const char* where) : number(why), step(where) {}
+    [[nodiscard]] const char* what() const noexcept override { return step; }
+
     int number = 0;
-    const char* what = "";
+    const char* step = "";
 };
 
 // The process leads a session of its own, has no signal blocked or ignored, keeps no other file

@@ -47,5 +47,11 @@ def test_what_does_not_fit_is_cut_and_counted(width: int) -> None:
 
 
 @pytest.mark.parametrize("width", [40, 60, 90])
+def test_the_name_of_a_node_leaves_room_for_its_tasks(width: int) -> None:
+    found = lines(Moment(3.0, 9, {}, 0, {"n" * 100: ("a", "b"), "n2": ("c",)}), width)
+    assert [line.split()[1:] for line in found[-2:]] == [["a", "b"], ["c"]]
+
+
+@pytest.mark.parametrize("width", [40, 60, 90])
 def test_a_run_without_tasks_or_nodes_has_a_picture(width: int) -> None:
     assert lines(Moment(0.0, 0, {}, 0, {}), width)[0].startswith("0.0 s: 0 of 0 tasks over")

@@ -316,9 +316,9 @@ def test_a_run_time_that_nobody_said_is_assumed_and_counted() -> None:
     assert set(statuses(trace).values()) == {"completed"}
     (note,) = [note for note in trace.manifest.cleaned if note.kind == "assumed"]
     assert (note.count, note.examples) == (1, ("silent",))
-    # What the policy planned with is there, and so is for how many nobody requested it.
-    assert column(trace, "requested_time") == {"silent": 1.0, "asked": 3.0, "said": 0.1}
-    assert trace.manifest.facts["run"]["planned_as_declared"] == 2
+    assert column(trace, "requested_time") == {"silent": None, "asked": 3.0, "said": None}
+    # What the policy planned with instead.
+    assert column(trace, "planned_time") == {"silent": 1.0, "asked": None, "said": 0.1}
 
 
 # --- what is run before, and where ----------------------------------------------------------------

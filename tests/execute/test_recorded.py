@@ -80,12 +80,13 @@ def possible(account: Account) -> list[Fraction]:
     return used
 
 
-def planned(given_: list[Account]) -> Trace:
+HELD = {"nodes": {"isolation": "cgroup2"}}
+
+
+def planned(given_: list[Account], facts: dict[str, Any] = HELD) -> Trace:
     numbers = range(len(given_))
     return Trace(
-        manifest=Manifest(
-            kind="recorded", sampling_period=1.0, facts={"nodes": {"isolation": "cgroup2"}}
-        ),
+        manifest=Manifest(kind="recorded", sampling_period=1.0, facts=facts),
         tasks=pl.DataFrame({"id": [f"t{n}" for n in numbers], "requested_cores": 1.0}),
         nodes=pl.DataFrame(
             {"node": [f"n{n}" for n in numbers], "cores": [a.cores for a in given_]}
@@ -93,7 +94,7 @@ def planned(given_: list[Account]) -> Trace:
     )
 
 
-def traced(given_: list[Account]) -> Trace:
+def traced(given_: list[Account], facts: dict[str, Any] = HELD) -> Trace:
     numbers = range(len(given_))
     log = [
         {"e": "begin", "t": 0.0, "epoch_ms": 0},
@@ -102,7 +103,7 @@ def traced(given_: list[Account]) -> Trace:
     ]
     if all(account.closing is not None for account in given_):
         log.append({"e": "finish", "t": max(entry["t"] for entry in log), "facts": {}})
-    return as_trace(planned(given_), log)
+    return as_trace(planned(given_, facts), log)
 
 
 @given(st.lists(accounts(), min_size=1, max_size=3))
@@ -144,6 +145,16 @@ def test_a_reading_that_comes_late_is_moved_and_what_is_idle_stays_idle() -> Non
     usage = traced([account]).usage["cpu"].to_list()
     assert usage == pytest.approx([0.1, 0.4, 0.0, 0.0, 0.3])
     assert usage[2:4] == [0.0, 0.0]
+
+
+def test_a_part_that_nothing_holds_has_the_cores_of_its_node_unless_it_clearly_had_more() -> None:
+    """By hand: ticks that a counter lacked are no other core; two seconds in one are."""
+    rounded = Account(1.0, 0.0, [(1.0, 0.98)], (1.035, 1.03))
+    escaped = Account(1.0, 0.0, [(1.0, 0.0), (2.0, 2.0)], (3.0, 2.0))
+    facts = {"nodes": {"isolation": "affinity"}, "machine": {"cpus": [0, 1]}}
+    usage = traced([rounded, escaped], facts).usage
+    assert usage.filter(task="t0")["cpu"].to_list() == pytest.approx([0.995, 0.035])
+    assert usage.filter(task="t1")["cpu"].to_list() == [0.0, 2.0, 0.0]
 
 
 # --- a record that breaks off ---------------------------------------------------------------------

@@ -200,7 +200,6 @@ def test_a_replay_goes_along_until_two_events_change_places(run: Recorded) -> No
         # CPU time is counted in ticks: a task may seem to have used more than all of its core.
         assert abs(served - recorded) <= 0.01 * SECOND
     along = run.followed(ran, ready)
-    assert along >= 1
     print(f"{along} of {len(run.lives)} tasks until two events change places")
 
 

@@ -242,11 +242,12 @@ class Recorded:
         """Go along the run and its replay together, until they part; how many tasks that are.
 
         Every latency that is not the model's moves what follows in the replay, and so does a
-        service time that is not quite the recorded one. `off` is the most by which the end of each task, as
-        the policy sees it, may be off for that. A start may be no further off than the end or the
-        readiness that led to it, and the nodes must be the same. From the first task on for which
-        that is not so, the two are not compared: but it may be so only because two ends, or an end
-        and a readiness, came in another order, and no farther from each other than both may be off.
+        service time that is not quite the recorded one. `off` is the most by which the end of each
+        task, as the policy sees it, may be off for that. A start may be no further off than the end
+        or the readiness that led to it, and the nodes must be the same. From the first task on for
+        which that is not so, the two are not compared: but it may be so only because two ends, or
+        an end and a readiness, came in another order, and no farther from each other than both may
+        be off.
         """
         off: dict[tuple[str, str], int] = {}
         for life in self.lives.values():

@@ -21,6 +21,8 @@ _PACE: Final = 5.0
 #: Nodes and tasks that are shown by name at most.
 _NODES: Final = 16
 _TASKS: Final = 8
+#: The most that the name of a node takes from its tasks (characters).
+_NAME: Final = 24
 
 
 @contextmanager
@@ -60,9 +62,9 @@ def picture(moment: Moment) -> Table:
     n1  a b
     n2  -
     """
-    nodes = Table.grid(padding=(0, 2))
-    nodes.add_column(no_wrap=True)
-    nodes.add_column(no_wrap=True)
+    nodes = Table.grid(padding=(0, 2), expand=True)
+    nodes.add_column(no_wrap=True, max_width=_NAME)
+    nodes.add_column(no_wrap=True, ratio=1)
     for name, tasks in list(moment.running.items())[:_NODES]:
         shown = " ".join(tasks[:_TASKS]) + (" ..." if len(tasks) > _TASKS else "")
         nodes.add_row(escape(name), Text(shown or "-", style="" if tasks else "dim"))

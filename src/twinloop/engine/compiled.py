@@ -93,7 +93,8 @@ class Compiled:
             resources=arrays.resources,
         )
         told = tasks.columns(self.workload, arrays, platform, queues, kinds, clocks=clocks)
-        told["requested_time"] = self.requested = self._requested()
+        self.requested = self._requested("requested_time")
+        told["requested_time"] = self._planned()
         self.problem = Problem(
             self.machines.columns(arrays.resources, arrays.user.names, queues),
             told,
@@ -159,14 +160,22 @@ class Compiled:
         self._set_downs(2.0 * now)
         return True
 
-    def _requested(self) -> Any:
+    def _requested(self, column: str) -> Any:
         """The time that was requested for each task; NaN: nobody requested any."""
-        asked = self.workload.tasks["requested_time"]
-        if self.trace is not None:
-            said = self.trace.tasks["requested_time"]
-            known = rows_of(self.trace.tasks["id"], self.arrays.ids)
-            asked = said.gather(known)
-        return asked.fill_null(np.nan).to_numpy()
+        if self.trace is None:
+            return self.workload.tasks["requested_time"].fill_null(np.nan).to_numpy()
+        known = rows_of(self.trace.tasks["id"], self.arrays.ids)
+        return self.trace.tasks[column].gather(known).fill_null(np.nan).to_numpy()
+
+    def _planned(self) -> Any:
+        """The time to plan with for each task; NaN: how long it takes.
+
+        A replay plans with what was planned with, unless that would kill somebody.
+        """
+        if self.trace is None or self.scenario.model.kill_at_requested_time:
+            return self.requested
+        planned = self._requested("planned_time")
+        return np.where(np.isnan(self.requested), planned, self.requested)
 
     def _options(self, contention: dict[str, Any], native: Mapping[str, Any]) -> dict[str, Any]:
         model, failures = self.scenario.model, self.scenario.failures

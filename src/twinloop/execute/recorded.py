@@ -275,11 +275,8 @@ def _possible(plan: Trace, samples: pl.DataFrame) -> tuple[pl.DataFrame, Cleanin
     little of a moment. What cannot have been used before it was used after it, and the other way
     round. The last value of each is what it is, and so is the sum.
     """
-    cpus = plan.manifest.facts.get("machine", {}).get("cpus", ())
-    held = plan.manifest.facts.get("nodes", {}).get("isolation") not in (None, "none", "affinity")
-    most = plan.nodes["cores"] if held else plan.nodes["cores"].ceil().clip(max(1, len(cpus)))
     whose = pl.struct(_PART)
-    room = pl.Series("room", most.gather(samples["machine"])) * (samples["t"] - samples["start"])
+    room = _cores(plan, samples).alias("room") * (samples["t"] - samples["start"])
     spare = pl.col("cpu") - pl.col("room")
     last = pl.col("t") == pl.col("t").max().over(whose)
     digits = pl.max_horizontal(1e-9, 1e-15 * pl.col("room"))
@@ -303,6 +300,30 @@ def _possible(plan: Trace, samples: pl.DataFrame) -> tuple[pl.DataFrame, Cleanin
     what = "samples read late or in ticks: CPU time that cannot have been, moved to the next window"
     count = int(found["moved"].sum())
     return found.drop("room", "read", "moved"), note("repaired", what, count=count)
+
+
+def _cores(plan: Trace, samples: pl.DataFrame) -> pl.Series:
+    """As many cores as each part can have used: those of its node, where it is held to them.
+
+    Where it is not, those of the machine if it has clearly used more than its node has: by more
+    than a counter lacks that rounds down the time in user mode and that in the kernel to ticks.
+    """
+    facts = plan.manifest.facts
+    held = facts.get("nodes", {}).get("isolation") not in (None, "none", "affinity")
+    cores = plan.nodes["cores"].gather(samples["machine"])
+    if held:
+        return cores
+    whose = pl.struct(_PART)
+    cpu, t, start, own = pl.col("cpu"), pl.col("t"), pl.col("start"), pl.col("own")
+    used = cpu - cpu.shift(1).over(whose).fill_null(0.0)
+    length = t - t.shift(1).over(whose).fill_null(start)
+    beyond = used > own * length + 2 * _TICK
+    too_much = cpu.last().over(whose) > own * (t.last().over(whose) - start)
+    machine = max(1, len(facts.get("machine", {}).get("cpus", ())))
+    found = samples.with_columns(own=cores.ceil()).select(
+        cores=pl.when(beyond.any().over(whose) | too_much).then(own.clip(machine)).otherwise(own)
+    )
+    return found["cores"]
 
 
 def _decisions(plan: Trace, log: Entries) -> pl.DataFrame:

@@ -151,8 +151,6 @@ def execute(
                 "cores": compiled.machines.platform.total_cores,
                 "machines": compiled.machines.nodes.height,
                 "skipped": _skipped(compiled),
-                # Nobody requested a time for these: the policy planned with what was declared.
-                "planned_as_declared": int(np.isnan(compiled.requested).sum()),
             },
         }
         plan = _plan(compiled, machine, facts, period).noting(cleaned=[assumed])
@@ -304,17 +302,6 @@ def _machine(machine: Machine) -> dict[str, Any]:
     }
 
 
-def _planned(compiled: Compiled) -> Any:
-    """The times that the policy plans with: a replay is to plan with the same.
-
-    Where tasks are killed at the time that they requested, what nobody requested stays unknown.
-    """
-    if compiled.scenario.model.kill_at_requested_time:
-        return compiled.requested
-    asked = np.asarray(compiled.requested)
-    return np.where(np.isnan(asked), compiled.workload.durations(), asked)
-
-
 def _plan(compiled: Compiled, machine: Machine, facts: dict[str, Any], period: float) -> Trace:
     """What is to run, as a Trace in which nothing has happened yet."""
     original = compiled.trace if compiled.trace is not None else compiled.workload.to_trace()
@@ -325,7 +312,11 @@ def _plan(compiled: Compiled, machine: Machine, facts: dict[str, Any], period: f
         pl.Series("submit_recorded", arrays.submit),
         pl.lit(None, dtype=pl.Float64).alias("submit"),
         pl.Series("requested_cores", arrays.cores),
-        pl.Series("requested_time", _planned(compiled)).fill_nan(None),
+        pl.Series("requested_time", compiled.requested).fill_nan(None),
+        # Where nobody requested a time, the policy plans with what was declared.
+        pl.when(pl.Series(np.isnan(compiled.requested)))
+        .then(pl.Series(compiled.workload.durations()).fill_nan(None))
+        .alias("planned_time"),
         pl.when(pl.Series(rejected)).then(pl.lit("rejected")).alias("status"),
         pl.Series("deadline", arrays.deadline).replace(np.inf, None),
     )

@@ -47,7 +47,10 @@ def complete(tables: Mapping[str, pl.DataFrame], manifest: Manifest, path: Path)
         if frame.height:
             file = path / f"{name}.parquet"
             with writing(file) as stream:
-                frame.write_parquet(stream, compression="zstd")
+                try:
+                    frame.write_parquet(stream, compression="zstd")
+                except pl.exceptions.PolarsError as error:
+                    raise OSError(str(error)) from None
             written[file.name] = {"rows": frame.height, "sha256": sha256(file)}
     document = manifest.model_dump(mode="json") | {"tables": written}
     document["sha256"] = _own_hash(document)

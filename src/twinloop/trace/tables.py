@@ -94,6 +94,7 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
         "requested_nodes": Column(pl.Int64, "nodes", "nodes asked for; null: anywhere"),
         "requested_memory": _bytes("memory asked for, over all nodes"),
         "requested_time": seconds("upper bound of the run time that the user gave"),
+        "planned_time": seconds("run time that a scheduler planned with, where none was requested"),
         "requested_mhz": Column(pl.Float64, "MHz", "CPU capacity asked for, over all its cores"),
         "resources": Column(RESOURCES, "", "other resources asked for: gpu, licences..."),
         "run_time": seconds("how long it ran, where the record says so, also without its start"),
