@@ -7,9 +7,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+#: What was written down, in its order.
+Entries = Sequence[dict[str, Any]]
+
+#: What says which execution of which part of a task an entry is about.
+PART: Final = ("task", "attempt", "machine")
 
 
 class JournalError(OSError):
