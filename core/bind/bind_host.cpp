@@ -27,20 +27,26 @@ namespace {
 }
 
 // What the system takes are bytes: names of files need not be text.
-std::vector<std::string> texts(const std::vector<nb::bytes>& given) {
-    std::vector<std::string> found;
-    found.reserve(given.size());
-    for (const nb::bytes& text : given) {
-        found.emplace_back(text.c_str(), text.size());
-        if (found.back().find('\0') != std::string::npos)
-            throw nb::value_error("a text for a program cannot hold a zero byte");
-    }
+std::string text(const nb::object& given) {
+    const nb::object fsencode = nb::module_::import_("os").attr("fsencode");
+    const auto bytes = nb::cast<nb::bytes>(fsencode(given));
+    std::string found(bytes.c_str(), bytes.size());
+    if (found.find('\0') != std::string::npos)
+        throw nb::value_error("a text for a program cannot hold a zero byte");
     return found;
 }
 
-std::pair<int, int> spawn_process(const nb::bytes& program, const std::vector<nb::bytes>& arguments,
-                                  const std::vector<nb::bytes>& environment,
-                                  const nb::bytes& folder, int input, int output, int errors,
+std::vector<std::string> texts(const std::vector<nb::object>& given) {
+    std::vector<std::string> found;
+    found.reserve(given.size());
+    for (const nb::object& each : given) found.push_back(text(each));
+    return found;
+}
+
+std::pair<int, int> spawn_process(const nb::object& program,
+                                  const std::vector<nb::object>& arguments,
+                                  const std::vector<nb::object>& environment,
+                                  const nb::object& folder, int input, int output, int errors,
                                   const std::vector<int>& join, const std::vector<int>& cpus,
                                   std::uint64_t files) {
     const std::vector<std::string> paths = texts({program, folder});
@@ -59,12 +65,16 @@ std::pair<int, int> spawn_process(const nb::bytes& program, const std::vector<nb
 }  // namespace
 
 void bind_host(nb::module_& module) {
-    module.def("spawn", &spawn_process, nb::arg("program"), nb::arg("argv"), nb::arg("environment"),
-               nb::arg("folder"), nb::kw_only(), nb::arg("stdin"), nb::arg("stdout"),
-               nb::arg("stderr"), nb::arg("join"), nb::arg("cpus"), nb::arg("files") = 0,
-               "Start a program: the number of its process, and a file that can be read from when "
-               "it has ended. It joins control groups and CPUs before its first instruction, leads "
-               "a session of its own, and dies with the thread that started it.");
+    module.def(
+        "spawn", &spawn_process, nb::arg("program"), nb::arg("argv"), nb::arg("environment"),
+        nb::arg("folder"), nb::kw_only(), nb::arg("stdin"), nb::arg("stdout"), nb::arg("stderr"),
+        nb::arg("join"), nb::arg("cpus"), nb::arg("files") = 0,
+        nb::sig("def spawn(program: str | bytes, argv: list[str | bytes], environment: "
+                "list[str | bytes], folder: str | bytes, *, stdin: int, stdout: int, stderr: "
+                "int, join: list[int], cpus: list[int], files: int = 0) -> tuple[int, int]"),
+        "Start a program: the number of its process, and a file that can be read from when "
+        "it has ended. It joins control groups and CPUs before its first instruction, leads "
+        "a session of its own, and dies with the thread that started it.");
     module.def("subreaper", &set_subreaper, nb::arg("on"),
                "Whether orphans among its descendants become children of this process; returns "
                "what was before.");

@@ -912,7 +912,7 @@ KPI_NAMES: tuple[str, ...]
 
 def run_many(problem: Problem, policy: object, matrix: numpy.typing.NDArray[numpy.float64], *, threads: int, times: bool) -> tuple[numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.float64]]: ...
 
-def spawn(program: bytes, argv: Sequence[bytes], environment: Sequence[bytes], folder: bytes, *, stdin: int, stdout: int, stderr: int, join: Sequence[int], cpus: Sequence[int], files: int = 0) -> tuple[int, int]:
+def spawn(program: str | bytes, argv: list[str | bytes], environment: list[str | bytes], folder: str | bytes, *, stdin: int, stdout: int, stderr: int, join: list[int], cpus: list[int], files: int = 0) -> tuple[int, int]:
     """
     Start a program: the number of its process, and a file that can be read from when it has ended. It joins control groups and CPUs before its first instruction, leads a session of its own, and dies with the thread that started it.
     """

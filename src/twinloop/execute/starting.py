@@ -148,10 +148,10 @@ class Starter:
         called = self._clock.now()
         try:
             pid, handle = spawn(
-                os.fsencode(program),
-                [os.fsencode(argument) for argument in launch.argv],
-                [os.fsencode(f"{name}={value}") for name, value in launch.environment.items()],
-                os.fsencode(launch.folder),
+                program,
+                list(launch.argv),
+                [f"{name}={value}" for name, value in launch.environment.items()],
+                str(launch.folder),
                 stdin=files[0],
                 stdout=files[1],
                 stderr=files[2],
