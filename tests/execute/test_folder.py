@@ -22,7 +22,7 @@ VALUES = st.recursive(
     st.none()
     | st.booleans()
     | st.integers()
-    | st.floats(allow_nan=False)
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(codec="utf-8")),
     lambda inner: st.lists(inner, max_size=3),
     max_leaves=5,

@@ -12,7 +12,8 @@ from pathlib import Path
 import polars as pl
 import zstandard
 
-from twinloop.trace import Format, Trace, known_formats
+from twinloop.execute.folder import RunFolder
+from twinloop.trace import Format, Manifest, Trace, known_formats
 
 FORMATS = {form.name: form for form in known_formats()}
 ROWS = 12
@@ -129,12 +130,32 @@ def _opendc(path: Path) -> None:
     (path / "topology.json").write_text(json.dumps(topology))
 
 
+def _unfinished(path: Path) -> None:
+    names = [f"t{row}" for row in range(ROWS)]
+    plan = Trace(
+        manifest=Manifest(kind="recorded", facts={"run": {"policy": "fcfs"}}),
+        tasks=pl.DataFrame({"id": names, "requested_cores": [1.0] * ROWS}),
+        nodes=pl.DataFrame({"node": ["n1"], "cores": [4.0]}),
+    )
+    journal = RunFolder.create(path, plan).journal
+    journal.write(e="begin", t=0.0, epoch_ms=1_700_000_000_000)
+    for task in range(ROWS):
+        place = {"task": task, "attempt": 0, "machine": 0}
+        journal.write(e="submit", t=float(task), task=task)
+        journal.write(e="ready", t=float(task), task=task)
+        journal.write(e="place", t=float(task), task=task, on=[[0, 1.0]])
+        journal.write(e="start", t=float(task), cores=1.0, pid=100 + task, **place)
+        journal.write(e="use", t=task + 0.5, rows=[[task, 0, 0, 0.25, 4096.0, task + 0.5]])
+    journal.close()
+
+
 _BY_HAND: dict[str, tuple[str, Callable[[Path], None]]] = {
     "gwf": ("log.gwf", _gwf),
     "csv": ("log.csv", _csv),
     "sacct": ("log.txt", _sacct),
     "wfcommons": ("flow.json", _wfcommons),
     "opendc": ("workload", _opendc),
+    "unfinished": ("run", _unfinished),
 }
 #: Formats with a row per line, in one file.
 LINES = [name for name in ("swf", "gwf", "csv", "sacct") if name in FORMATS]

@@ -81,9 +81,13 @@ def entries(path: Path) -> Iterator[dict[str, Any]]:
     with path.open("rb") as lines:
         for line in lines:
             try:
-                entry = json.loads(line)
-            except ValueError:
+                entry = json.loads(line, parse_constant=_no_number)
+            except (ValueError, RecursionError):
                 return
             if not line.endswith(b"\n") or not isinstance(entry, dict):
                 return
             yield entry
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number that a journal has")

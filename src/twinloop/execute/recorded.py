@@ -17,6 +17,7 @@ from twinloop.execute.power import Readings
 from twinloop.execute.power.reconstruct import rebuilt
 from twinloop.execute.used import TICK, used
 from twinloop.trace import Trace
+from twinloop.trace.errors import DamagedTraceError
 from twinloop.trace.tables import COUNTED
 
 #: What the policy was told and what it decided, as the table of decisions calls it.
@@ -28,9 +29,14 @@ SAID: Final = (
 
 def unfinished(path: Path) -> Trace:
     """The Trace of a run that was cut short, as far as its journal goes."""
-    recording = path / RECORDING
-    plan = Trace.load(recording / "plan")
-    return as_trace(plan, entries(recording / "journal.jsonl"))
+    journal = path / RECORDING / "journal.jsonl"
+    plan = Trace.load(path / RECORDING / "plan")
+    try:
+        return as_trace(plan, entries(journal))
+    except (LookupError, TypeError, ValueError, AttributeError, pl.exceptions.PolarsError) as error:
+        raise DamagedTraceError(f"is no journal of this plan: {error!r}", file=journal) from None
+    except OSError as error:
+        raise DamagedTraceError(f"cannot be read: {error.strerror}", file=journal) from None
 
 
 def as_trace(plan: Trace, journal: Iterable[dict[str, Any]]) -> Trace:

@@ -18,7 +18,7 @@ import polars as pl
 import pydantic
 
 from twinloop.trace.errors import DamagedTraceError, InputError
-from twinloop.trace.files import appearing, sha256, writing
+from twinloop.trace.files import appearing, sha256
 from twinloop.trace.manifest import Manifest
 from twinloop.trace.tables import SCHEMA_VERSION, TABLES, conform
 
@@ -46,16 +46,18 @@ def complete(tables: Mapping[str, pl.DataFrame], manifest: Manifest, path: Path)
     for name, frame in tables.items():
         if frame.height:
             file = path / f"{name}.parquet"
-            with writing(file) as stream:
-                try:
-                    frame.write_parquet(stream, compression="zstd")
-                except pl.exceptions.PolarsError as error:
-                    raise OSError(str(error)) from None
+            unfinished = path / f".{file.name}"
+            try:
+                frame.write_parquet(unfinished, compression="zstd")
+            except pl.exceptions.PolarsError as error:
+                raise OSError(str(error)) from None
+            unfinished.replace(file)
             written[file.name] = {"rows": frame.height, "sha256": sha256(file)}
     document = manifest.model_dump(mode="json") | {"tables": written}
     document["sha256"] = _own_hash(document)
-    with writing(path / MANIFEST) as stream:
-        stream.write(f"{json.dumps(document, indent=2)}\n".encode())
+    unfinished = path / f".{MANIFEST}"
+    unfinished.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    unfinished.replace(path / MANIFEST)
 
 
 def load(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest]:

@@ -28,6 +28,9 @@ _HELD: Final = {
 }
 _EXIT_STATUS: Final = {"completed": 0, "failed": 1}
 
+#: Milliseconds that a whole number may be off, after all the sums it went through.
+WHOLE: Final = 1e-6
+
 
 def write(trace: Trace, path: Path, *, compression: str | None = None) -> Iterable[Cleaning]:
     """Write a folder in the Core Trace Schema; it appears whole or not at all.
@@ -133,13 +136,15 @@ def _samples(usage: pl.DataFrame, tasks: pl.DataFrame, epoch: int, tally: Tally)
         pids = tasks.select(task="id", of_task="pid")
         usage = usage.join(pids, on="task", how="left", maintain_order="left")
         usage = usage.with_columns(pid=pl.coalesce("pid", "of_task"))
-    # Both ends are rounded, not the length: so windows that meet still do.
-    begin = milliseconds(usage["t"] - usage["dt"], "begins of samples", tally, zero=epoch)
     end = milliseconds(usage["t"], "ends of samples", tally, zero=epoch)
+    length = milliseconds(usage["dt"], "lengths of samples", tally)
+    # Where a length has to be rounded, its two ends are: so windows that meet still do.
+    begin = milliseconds(usage["t"] - usage["dt"], "begins of samples", Tally(), zero=epoch)
+    rounded = (usage["dt"] * 1e3 - length).abs() > WHOLE
     return usage.select(
         end.alias("ts_ms"),
         "pid",
-        (end - begin).alias("dt_ms"),
+        pl.when(rounded).then(end - begin).otherwise(length).alias("dt_ms"),
         milliseconds(usage["cpu"], "CPU times of samples", tally).alias("cpu_ms"),
         whole_units(usage["rss"], KB, "resident sizes", tally).alias("rss_kb"),
         pl.col("machine").alias("node_id"),
