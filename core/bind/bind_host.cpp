@@ -27,21 +27,25 @@ namespace {
 }
 
 // What the system takes are bytes: names of files need not be text.
-std::string text(const nb::object& given) {
-    const nb::object fsencode = nb::module_::import_("os").attr("fsencode");
-    const auto bytes = nb::cast<nb::bytes>(fsencode(given));
-    std::string found(bytes.c_str(), bytes.size());
-    if (found.find('\0') != std::string::npos)
-        throw nb::value_error("a text for a program cannot hold a zero byte");
-    return found;
-}
+class Encoder {
+  public:
+    std::string operator()(const nb::object& given) const {
+        const auto bytes = nb::cast<nb::bytes>(fsencode_(given));
+        std::string found(bytes.c_str(), bytes.size());
+        if (found.find('\0') != std::string::npos)
+            throw nb::value_error("a text for a program cannot hold a zero byte");
+        return found;
+    }
+    std::vector<std::string> operator()(const std::vector<nb::object>& given) const {
+        std::vector<std::string> found;
+        found.reserve(given.size());
+        for (const nb::object& each : given) found.push_back((*this)(each));
+        return found;
+    }
 
-std::vector<std::string> texts(const std::vector<nb::object>& given) {
-    std::vector<std::string> found;
-    found.reserve(given.size());
-    for (const nb::object& each : given) found.push_back(text(each));
-    return found;
-}
+  private:
+    nb::object fsencode_ = nb::module_::import_("os").attr("fsencode");
+};
 
 std::pair<int, int> spawn_process(const nb::object& program,
                                   const std::vector<nb::object>& arguments,
@@ -49,10 +53,17 @@ std::pair<int, int> spawn_process(const nb::object& program,
                                   const nb::object& folder, int input, int output, int errors,
                                   const std::vector<int>& join, const std::vector<int>& cpus,
                                   std::uint64_t files) {
-    const std::vector<std::string> paths = texts({program, folder});
-    const Start start{
-        paths[0], texts(arguments), texts(environment), paths[1], input, output, errors, join, cpus,
-        files};
+    const Encoder text;
+    const Start start{text(program),
+                      text(arguments),
+                      text(environment),
+                      text(folder),
+                      input,
+                      output,
+                      errors,
+                      join,
+                      cpus,
+                      files};
     try {
         const nb::gil_scoped_release released;
         const Started made = spawn(start);

@@ -10,16 +10,22 @@ from typing import Final
 import polars as pl
 
 from twinloop.execute.journal import Entries
-from twinloop.execute.loop import OUT_OF_MEMORY
 from twinloop.trace import Cleaning, Trace
 from twinloop.workload.notes import note
 
-#: What the journal says of why a task did not complete, as the manifest says it of several.
+#: What the journal says of why a task did not complete.
+OUT_OF_MEMORY: Final = "it used more memory than its node has"
+TOO_LONG: Final = "it ran for longer than it may"
+PARENT_FAILED: Final = "a task that it waits for did not complete"
+NOTHING_LEFT: Final = "nothing was left that could start it"
+INTERRUPTED: Final = "the run was interrupted"
+
+#: The same as the manifest says it of several.
 _CAUSES: Final = {
     OUT_OF_MEMORY: "tasks that were killed because their node had too little memory",
-    "it ran for longer than it may": "tasks that ran for longer than they may",
-    "a task that it waits for did not complete": "tasks that a parent's failure took along",
-    "nothing was left that could start it": "tasks that nothing was left to start",
+    TOO_LONG: "tasks that ran for longer than they may",
+    PARENT_FAILED: "tasks that a parent's failure took along",
+    NOTHING_LEFT: "tasks that nothing was left to start",
 }
 
 

@@ -17,6 +17,8 @@ from twinloop.trace.tables import TABLES
 
 #: What a run keeps until it is over.
 RECORDING: Final = "recording"
+PLAN: Final = f"{RECORDING}/plan"
+JOURNAL: Final = f"{RECORDING}/journal.jsonl"
 OUTPUT: Final = "output"
 
 _OWN: Final = {RECORDING, OUTPUT, MANIFEST, *(f"{name}.parquet" for name in TABLES)}
@@ -54,8 +56,8 @@ class RunFolder:
             raise InputError(f"cannot be written: {_why(error)}", file=path) from None
         try:
             (path / OUTPUT).mkdir()
-            plan.save(path / RECORDING / "plan")
-            return cls(path, Journal(path / RECORDING / "journal.jsonl"))
+            plan.save(path / PLAN)
+            return cls(path, Journal(path / JOURNAL))
         except (OSError, InputError, pl.exceptions.PolarsError) as error:
             _clear(path)
             if not was_there:
@@ -105,7 +107,7 @@ def _is_run(path: Path) -> bool:
     """Whether a folder holds a run, finished or not, and nothing else."""
     if not path.is_dir() or not {each.name for each in path.iterdir()} <= _OWN:
         return False
-    return (path / MANIFEST).is_file() or (path / RECORDING / "plan" / MANIFEST).is_file()
+    return (path / MANIFEST).is_file() or (path / PLAN / MANIFEST).is_file()
 
 
 def _clear(path: Path) -> None:

@@ -6,7 +6,6 @@ import signal
 import socket
 import threading
 from contextlib import suppress
-from types import TracebackType
 from typing import Any
 
 _WANTED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -55,12 +54,7 @@ class Interrupts:
                 self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for wanted, handler in self._before.items():
             signal.signal(wanted, handler)
         if self._woken is not None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from twinloop.engine import Compiled
 from twinloop.engine.blame import blaming
+from twinloop.execute import causes
 from twinloop.execute.clock import RunClock
 from twinloop.execute.interrupts import Interrupts
 from twinloop.execute.journal import Journal
@@ -26,8 +27,6 @@ from twinloop.execute.watching import Moment, Watcher
 
 #: How often whoever watches is told (s).
 _PACE: Final = 0.2
-#: Why a task ended whose node had too little memory for it.
-OUT_OF_MEMORY: Final = "it used more memory than its node has"
 #: A wait is never longer than this (s): the system takes no more.
 _LONGEST: Final = 3600.0
 
@@ -195,7 +194,7 @@ class Loop:
             self._refuse(task, error)
             return
         self._attempts[task] += 1
-        running = Running(task, attempt, decided, processes)
+        running = Running(task, attempt, processes)
         self._running[task] = running
         for process in processes:
             self._handles[process.handle] = process
@@ -256,7 +255,7 @@ class Loop:
         entry = self._reap(running, process, None)
         running.codes.append(entry["code"])
         if entry["oom"]:
-            running.why = OUT_OF_MEMORY
+            running.why = causes.OUT_OF_MEMORY
         if not running.processes:
             self._finished(running, entry["t"])
 
@@ -289,8 +288,8 @@ class Loop:
             if change.status is None:
                 self._ready(change.task)
             else:
-                why = "a task that it waits for did not complete"
-                self._journal.write(e="over", t=now, task=change.task, status="failed", why=why)
+                entry = {"task": change.task, "status": "failed", "why": causes.PARENT_FAILED}
+                self._journal.write(e="over", t=now, **entry)
                 self._source.ended(change.task, now)
         self._source.ended(task, now)
 
@@ -303,7 +302,7 @@ class Loop:
             running = self._running.get(task)
             if running is None or running.attempt != attempt:
                 continue
-            running.verdict, running.why = "killed", "it ran for longer than it may"
+            running.verdict, running.why = "killed", causes.TOO_LONG
             self._signal(running, wanted)
 
     def _signal(self, running: Running, wanted: int) -> None:
@@ -323,7 +322,7 @@ class Loop:
     def _cancel(self, interrupts: Interrupts) -> None:
         """The user wants no more: tasks are asked to end, then killed; nothing new begins."""
         for running in self._running.values():
-            running.verdict, running.why = "cancelled", "the run was interrupted"
+            running.verdict, running.why = "cancelled", causes.INTERRUPTED
             self._signal(running, signal.SIGTERM)
         asked = interrupts.count
         until = self._clock.now() + self._limits.grace
@@ -347,8 +346,7 @@ class Loop:
 
     def _end_here(self, task: int) -> None:
         self._lives.end(task, "cancelled")
-        why = "the run was interrupted"
-        now = self._clock.now()
+        now, why = self._clock.now(), causes.INTERRUPTED
         self._journal.write(e="over", t=now, task=task, status="cancelled", why=why)
 
     def _kill_all(self) -> None:
@@ -417,10 +415,9 @@ class Loop:
 
     def _give_up(self) -> None:
         now = self._clock.now()
-        why = "nothing was left that could start it"
         for task, status in enumerate(self._lives.status):
             if status is None:
-                self._over(task, "failed", now, why)
+                self._over(task, "failed", now, causes.NOTHING_LEFT)
         self._asked = False
 
     # --- whoever watches -------------------------------------------------------------------------

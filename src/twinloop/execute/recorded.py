@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from twinloop.execute import causes
-from twinloop.execute.folder import RECORDING
+from twinloop.execute.folder import JOURNAL, PLAN
 from twinloop.execute.journal import PART, Entries, entries
 from twinloop.execute.power import Readings
 from twinloop.execute.power.reconstruct import rebuilt
@@ -29,8 +29,8 @@ SAID: Final = (
 
 def unfinished(path: Path) -> Trace:
     """The Trace of a run that was cut short, as far as its journal goes."""
-    journal = path / RECORDING / "journal.jsonl"
-    plan = Trace.load(path / RECORDING / "plan")
+    journal = path / JOURNAL
+    plan = Trace.load(path / PLAN)
     try:
         return as_trace(plan, entries(journal))
     except (LookupError, TypeError, ValueError, AttributeError, pl.exceptions.PolarsError) as error:
@@ -121,10 +121,10 @@ def _parts(
             reason=pl.when(gone).then(pl.lit("lost")).otherwise("reason"),
             end=pl.coalesce("end", lately),
         )
-    names = plan.nodes["node"]
-    return parts.sort(PART).with_columns(
-        pl.Series("id", plan.tasks["id"].gather(parts.sort(PART)["task"])),
-        pl.Series("node", names.gather(parts.sort(PART)["machine"])),
+    parts = parts.sort(PART)
+    return parts.with_columns(
+        plan.tasks["id"].gather(parts["task"]),
+        plan.nodes["node"].gather(parts["machine"]),
     )
 
 
@@ -166,10 +166,6 @@ def _tasks(
         for task, planned in enumerate(plan.tasks["status"]):
             status.setdefault(task, planned or "cancelled")
     rows = pl.int_range(pl.len(), dtype=pl.Int64).alias("task")
-    events = {
-        name: _at(found[entry], plan.tasks.height)
-        for name, entry in (("submit", "submit"), ("ready", "ready"))
-    }
     new = ("run_time", "memory_used", "exit_code", "pid", "cpu_time", *COUNTED)
     return (
         plan.tasks.drop(new)
@@ -177,8 +173,8 @@ def _tasks(
             rows,
             # Who was never submitted, because nothing could run it or the run was over before, has
             # the time at which it was to be.
-            pl.coalesce(events["submit"], "submit_recorded").alias("submit"),
-            pl.Series("ready", events["ready"]),
+            pl.coalesce(_at(found["submit"], plan.tasks.height), "submit_recorded").alias("submit"),
+            _at(found["ready"], plan.tasks.height).alias("ready"),
             pl.coalesce(
                 pl.Series([status.get(t) for t in range(plan.tasks.height)], dtype=pl.String),
                 "status",

@@ -23,7 +23,7 @@ from twinloop.execute.adopting import adopting
 from twinloop.execute.clock import RunClock
 from twinloop.execute.commands import Commands, Survey
 from twinloop.execute.expected import expected
-from twinloop.execute.folder import OUTPUT, RunFolder, check, unwritable
+from twinloop.execute.folder import JOURNAL, OUTPUT, RunFolder, check, unwritable
 from twinloop.execute.guard import end, of_run
 from twinloop.execute.journal import JournalError, entries
 from twinloop.execute.loop import Limits, Loop
@@ -164,7 +164,7 @@ def execute(
             )  # fmt: skip
             more["run"] = facts["run"] | more["run"]
             kept.journal.write(e="finish", t=more["run"]["wall_s"], facts=more)
-            trace = as_trace(plan, entries(where / "recording" / "journal.jsonl"))
+            trace = as_trace(plan, entries(where / JOURNAL))
             kept.finish(trace)
         except OSError as error:
             if isinstance(error, JournalError) or error.errno in NO_DISK:
@@ -304,11 +304,11 @@ def _machine(machine: Machine) -> dict[str, Any]:
 
 def _plan(compiled: Compiled, machine: Machine, facts: dict[str, Any], period: float) -> Trace:
     """What is to run, as a Trace in which nothing has happened yet."""
-    original = compiled.trace if compiled.trace is not None else compiled.workload.to_trace()
-    tasks = compiled.workload.to_trace().tasks
+    declared = compiled.workload.to_trace()
+    original = declared if compiled.trace is None else compiled.trace
     arrays = compiled.arrays
     rejected = np.array(compiled.rejected, dtype=bool)
-    tasks = tasks.with_columns(
+    tasks = declared.tasks.with_columns(
         pl.Series("submit_recorded", arrays.submit),
         pl.lit(None, dtype=pl.Float64).alias("submit"),
         pl.Series("requested_cores", arrays.cores),

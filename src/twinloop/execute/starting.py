@@ -36,7 +36,6 @@ class Process:
     task: int
     attempt: int
     machine: int
-    cores: float
     pid: int
     #: A file that can be read from when the process has ended.
     handle: int
@@ -55,7 +54,6 @@ class Running:
 
     task: int
     attempt: int
-    decided: float
     processes: list[Process] = field(default_factory=list)
     #: Exit codes of the parts that ended by themselves.
     codes: list[int] = field(default_factory=list)
@@ -174,7 +172,7 @@ class Starter:
         self._mains.add(pid)
         start, clamped = self._clock.started(start_ticks(pid), called, seen)
         self.clamped += clamped
-        process = Process(task, attempt, machine, cores, pid, handle, part, start)
+        process = Process(task, attempt, machine, pid, handle, part, start)
         self._recorder.follow(process.key, part, pid, rank=rank)
         entry = {"t": start, "task": task, "attempt": attempt, "machine": machine, "cores": cores}
         return process, entry | {"pid": pid, "called": called, "seen": seen, "clamped": clamped}

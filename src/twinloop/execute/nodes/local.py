@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, NamedTuple
 
 from twinloop.execute.guard import end, groups_within, is_run, members, remove, start_ticks
@@ -182,12 +181,7 @@ class LocalNodes:
     def __enter__(self) -> LocalNodes:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _lay_all(
