@@ -11,12 +11,14 @@ from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
 ROOT = Path(__file__).resolve().parent
 
-# No deadline: a test checks a law, and a busy machine breaks none.
-settings.register_profile("default", deadline=None, print_blob=True)
+# No deadline: a test checks a law, and a busy machine breaks none. The same examples every time:
+# what is found by chance belongs to `make verify`, where somebody is looking.
+settings.register_profile("default", deadline=None, print_blob=True, derandomize=True)
 settings.register_profile(
     "thorough",
     parent=settings.get_profile("default"),
     max_examples=1000,
+    derandomize=False,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("TWINLOOP_HYPOTHESIS_PROFILE", "default"))

@@ -191,4 +191,5 @@ def test_the_account_is_that_of_getrusage_to_the_tick(isolation: str, tmp_path: 
     assert trace.tasks["status"].to_list() == ["completed"]
     used = float((tmp_path / "run" / "output" / "a" / "0.out").read_text())
     assert used >= 0.25
-    assert trace.tasks["cpu_time"][0] == pytest.approx(used, abs=TICK)
+    # The kernel's own work on its end is charged to the process after it has said what it used.
+    assert used - TICK <= trace.tasks["cpu_time"][0] <= used + 5 * TICK

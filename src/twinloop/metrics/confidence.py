@@ -156,7 +156,7 @@ def _known(values: Sequence[float] | npt.NDArray[np.float64]) -> Floats:
 def _student(values: Floats, level: float) -> tuple[float, float]:
     """The mean, and half the width of its interval."""
     # SciPy takes a moment to load, and nothing else here needs it.
-    from scipy.special import stdtrit  # type: ignore[import-untyped]
+    from scipy.special import stdtrit
 
     if not 0 < level < 1:
         raise InputError(f"{level} is no level", field="level", remedy="between 0 and 1: 0.95")

@@ -1,0 +1,1 @@
+"""Calibration: parameters, losses, optimisers, and what the data can tell."""

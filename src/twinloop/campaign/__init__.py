@@ -1,0 +1,1 @@
+"""Many runs at once: threads, processes, Dask; bounded, in order, resumable."""

@@ -1,0 +1,1 @@
+"""How far a twin can be trusted: aligned metrics, criteria, verdicts."""
