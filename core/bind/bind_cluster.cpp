@@ -4,14 +4,9 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <cmath>
-#include <exception>
 #include <map>
-#include <mutex>
 #include <string>
-#include <thread>
 
 #include "bind/arrays.hpp"
 #include "bind/event.hpp"
@@ -73,7 +68,21 @@ ContentionRule contention_from(const nb::dict& rule) {
     made.inflations = nb::cast<std::vector<double>>(rule["inflations"]);
     made.pressures = nb::cast<std::vector<double>>(rule["pressures"]);
     made.sensitivities = nb::cast<std::vector<double>>(rule["sensitivities"]);
+    made.within_core = nb::cast<bool>(rule["within_core"]);
     return made;
+}
+
+FurtherValue further_from(nb::handle told) {
+    using What = FurtherValue::What;
+    static const std::map<std::string, What> known = {{"service_factor", What::service_factor},
+                                                      {"slope", What::slope},
+                                                      {"inflation", What::inflation},
+                                                      {"pressure", What::pressure},
+                                                      {"sensitivity", What::sensitivity},
+                                                      {"idle", What::idle},
+                                                      {"max", What::max},
+                                                      {"parameter", What::parameter}};
+    return {known.at(nb::cast<std::string>(told[0])), nb::cast<std::size_t>(told[1])};
 }
 
 Interrupted interrupted_from(nb::handle text) {
@@ -146,7 +155,11 @@ void read_tasks(Problem& all, const nb::dict& from) {
 }
 
 void read_options(Problem& all, const nb::dict& from) {
-    all.contention = contention_from(nb::cast<nb::dict>(from["contention"]));
+    all.contention = std::make_shared<const ContentionRule>(
+        contention_from(nb::cast<nb::dict>(from["contention"])));
+    all.service_factors = nb::cast<std::vector<double>>(from["service_factors"]);
+    for (const nb::handle each : nb::cast<nb::list>(from["further"]))
+        all.further.push_back(further_from(each));
     all.fixed_demand = nb::cast<bool>(from["fixed_demand"]);
     all.no_delay = nb::cast<bool>(from["no_delay"]);
     all.kill = nb::cast<bool>(from["kill"]);
@@ -191,10 +204,10 @@ nb::object impossible(const ProblemHandle& self, nb::handle policy, double capac
     return as_array(std::move(mask));
 }
 
-Values values_from(const Column<double>& values) {
-    if (values.shape(0) != 7) throw nb::value_error("a run takes seven values of a model");
-    const double* v = values.data();
-    return {v[0], v[1], v[2], v[3], v[4], v[5], v[6]};
+Values values_from(const Problem& all, const Column<double>& values) {
+    if (!all.takes(values.shape(0)))
+        throw nb::value_error("a run takes the values of a model that the scenario offers");
+    return all.values({values.data(), values.shape(0)});
 }
 
 struct RunHandle {
@@ -305,6 +318,28 @@ nb::dict states(const RunHandle& self) {
     return columns;
 }
 
+nb::dict usage(const RunHandle& self) {
+    const auto rows = self.run->usage();
+    std::vector<std::uint32_t> task, machine, windows;
+    std::vector<double> start, end, cpu;
+    for (const UsageLog::Row& row : rows) {
+        task.push_back(row.task);
+        machine.push_back(row.machine);
+        windows.push_back(static_cast<std::uint32_t>(row.cpu.size()));
+        start.push_back(row.start);
+        end.push_back(row.end);
+        cpu.insert(cpu.end(), row.cpu.begin(), row.cpu.end());
+    }
+    nb::dict columns;
+    columns["task"] = as_array(std::move(task));
+    columns["machine"] = as_array(std::move(machine));
+    columns["windows"] = as_array(std::move(windows));
+    columns["start"] = as_array(std::move(start));
+    columns["end"] = as_array(std::move(end));
+    columns["cpu"] = as_array(std::move(cpu));
+    return columns;
+}
+
 nb::dict kpi_dict(const RunHandle& self) {
     const auto values = kpis(*self.run);
     nb::dict figures;
@@ -335,18 +370,18 @@ void bind_run(nb::module_& module) {
             "__init__",
             [](RunHandle* self, const ProblemHandle& problem, nb::handle policy,
                const Column<double>& values, bool placements, bool use, bool decisions,
-               std::uint64_t seed) {
+               double usage_step, std::uint64_t seed) {
                 auto made = policy_from(policy, problem.names, nullptr, seed);
                 Policy& kept = *made;
-                auto run =
-                    std::make_unique<Run>(problem.problem, values_from(values), std::move(made),
-                                          Recording{placements, use, decisions});
+                auto run = std::make_unique<Run>(
+                    problem.problem, values_from(*problem.problem, values), std::move(made),
+                    Recording{placements, use, decisions, false, usage_step});
                 attach(kept, run->desk());
                 new (self) RunHandle{std::move(run), problem.names};
             },
             nb::arg("problem"), nb::arg("policy"), nb::arg("values"), nb::kw_only(),
             nb::arg("placements") = false, nb::arg("use") = false, nb::arg("decisions") = false,
-            nb::arg("seed") = 0)
+            nb::arg("usage_step") = never, nb::arg("seed") = 0)
         .def_prop_ro("now", [](const RunHandle& self) { return self.run->now(); })
         .def_prop_ro("begin", [](const RunHandle& self) { return self.run->begin(); })
         .def_prop_ro("events", [](const RunHandle& self) { return self.run->events(); })
@@ -374,6 +409,8 @@ void bind_run(nb::module_& module) {
              nb::sig("def decisions(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("states", &states,
              nb::sig("def states(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+        .def("usage", &usage,
+             nb::sig("def usage(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("kpis", &kpi_dict, nb::sig("def kpis(self) -> dict[str, float]"))
         .def(
             "energy",
@@ -396,6 +433,10 @@ void bind_run(nb::module_& module) {
         .def(
             "windows",
             [](const RunHandle& self, double step) { return window_count(*self.run, step); },
+            nb::arg("step"))
+        .def(
+            "loads",
+            [](const RunHandle& self, double step) { return LoadProfile(*self.run, step); },
             nb::arg("step"))
         .def(
             "progress",
@@ -627,77 +668,6 @@ void bind_source(nb::module_& module) {
             nb::arg("task"), nb::arg("now"), "The task is over, whatever became of it.");
 }
 
-// One run for each row of the matrix, on several threads; the order of the rows decides nothing.
-nb::object run_many(
-    const ProblemHandle& problem, nb::handle policy,
-    const nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>& matrix,
-    unsigned threads, bool times) {
-    const std::size_t rows = matrix.shape(0);
-    if (matrix.shape(1) != 7) throw nb::value_error("a row has seven values of a model");
-    const auto prototype = policy_from(policy, problem.names, nullptr, 0);
-    if (prototype->foreign())
-        throw nb::type_error("a policy in Python cannot run on native threads");
-    const std::size_t tasks = problem.problem->size();
-    std::vector<double> figures(rows * kpi_names.size());
-    std::vector<double> starts(times ? rows * tasks : 0);
-    std::vector<double> ends(times ? rows * tasks : 0);
-    std::exception_ptr failure;
-    bool interrupted = false;
-    {
-        const nb::gil_scoped_release released;
-        std::atomic<std::size_t> next{0};
-        std::mutex guard;
-        const auto work = [&] {
-            try {
-                for (std::size_t row = next++; row < rows; row = next++) {
-                    const double* v = matrix.data() + row * 7;
-                    Run run(problem.problem, {v[0], v[1], v[2], v[3], v[4], v[5], v[6]},
-                            prototype->clone(), {});
-                    while (run.step()) {
-                    }
-                    const auto found = kpis(run);
-                    std::ranges::copy(
-                        found, figures.begin() + static_cast<std::ptrdiff_t>(row * found.size()));
-                    if (!times) continue;
-                    for (std::size_t t = 0; t < tasks; ++t) {
-                        starts[row * tasks + t] = run.outcomes()[t].start;
-                        ends[row * tasks + t] = run.outcomes()[t].end;
-                    }
-                }
-            } catch (...) {
-                const std::scoped_lock lock(guard);
-                failure = std::current_exception();
-                next = rows;
-            }
-        };
-        std::atomic<std::size_t> at_work{0};
-        std::vector<std::jthread> pool;
-        const std::size_t wanted = std::min<std::size_t>(std::max(1U, threads), rows);
-        for (std::size_t i = 0; i < wanted; ++i) {
-            ++at_work;
-            pool.emplace_back([&] {
-                work();
-                --at_work;
-            });
-        }
-        // This one looks out for Ctrl-C meanwhile; runs that have begun are finished.
-        for (std::chrono::microseconds pause(20); at_work > 0;
-             pause =
-                 std::min<std::chrono::microseconds>(2 * pause, std::chrono::milliseconds(20))) {
-            std::this_thread::sleep_for(pause);
-            const nb::gil_scoped_acquire held;
-            if (PyErr_CheckSignals() == 0) continue;
-            next = rows;
-            interrupted = true;
-            break;
-        }
-    }
-    if (interrupted) throw nb::python_error();
-    if (failure) std::rethrow_exception(failure);
-    return nb::make_tuple(as_array(std::move(figures)), as_array(std::move(starts)),
-                          as_array(std::move(ends)));
-}
-
 }  // namespace
 
 void bind_cluster(nb::module_& module) {
@@ -732,16 +702,6 @@ void bind_cluster(nb::module_& module) {
     bind_run(module);
     bind_dispatcher(module);
     bind_source(module);
-    nb::list names;
-    for (const std::string_view each : kpi_names) names.append(nb::str(each.data(), each.size()));
-    module.attr("KPI_NAMES") = nb::tuple(names);
-    module.def("run_many", &run_many, nb::arg("problem"), nb::arg("policy"), nb::arg("matrix"),
-               nb::kw_only(), nb::arg("threads"), nb::arg("times"),
-               nb::sig("def run_many(problem: Problem, policy: object, matrix: "
-                       "numpy.typing.NDArray[numpy.float64], *, threads: int, times: bool) -> "
-                       "tuple[numpy.typing.NDArray[numpy.float64], "
-                       "numpy.typing.NDArray[numpy.float64], "
-                       "numpy.typing.NDArray[numpy.float64]]"));
 }
 
 }  // namespace twinloop::bind

@@ -237,6 +237,7 @@ void bind_observers(nb::module_& module);
 void bind_columns(nb::module_& module);
 void bind_io(nb::module_& module);
 void bind_policies(nb::module_& module);
+void bind_many(nb::module_& module);
 void bind_cluster(nb::module_& module);
 void bind_host(nb::module_& module);
 

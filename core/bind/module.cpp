@@ -46,6 +46,7 @@ NB_MODULE(_core, module) {
     twinloop::bind::bind_columns(module);
     twinloop::bind::bind_io(module);
     twinloop::bind::bind_policies(module);
+    twinloop::bind::bind_many(module);
     twinloop::bind::bind_cluster(module);
 #ifdef __linux__
     twinloop::bind::bind_host(module);

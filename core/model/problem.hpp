@@ -22,6 +22,7 @@ struct ContentionRule {
     std::vector<double> inflations;
     std::vector<double> pressures;  // by kind of task
     std::vector<double> sensitivities;
+    bool within_core = false;  // who presses: those that share a core, not all on the machine
 };
 
 // The values of a Model that one run may differ in from another.
@@ -33,6 +34,26 @@ struct Values {
     double dispatch_latency = 0.0;
     double release_latency = 0.0;
     double decision_interval = 0.0;
+    std::vector<double> service_factors;  // by kind of task
+    std::shared_ptr<const ContentionRule> contention;
+    std::shared_ptr<const PowerModel> power;  // of every machine; none: as the problem says
+};
+
+// How many of them every scenario has. What a scenario has beyond these follows in the row.
+inline constexpr std::size_t model_values = 7;
+struct FurtherValue {
+    enum class What : std::uint8_t {
+        service_factor,
+        slope,
+        inflation,
+        pressure,
+        sensitivity,
+        idle,
+        max,
+        parameter
+    };
+    What what = What::slope;
+    std::size_t index = 0;  // the kind of task, or the point of the table
 };
 
 enum class Interrupted : std::uint8_t { restart, resume, lost };
@@ -86,7 +107,9 @@ struct Problem {
     std::vector<std::uint32_t> parents;  // how many each one has
 
     SessionColumns sessions;
-    ContentionRule contention;
+    std::vector<double> service_factors;  // by kind of task
+    std::shared_ptr<const ContentionRule> contention = std::make_shared<ContentionRule>();
+    std::vector<FurtherValue> further;
     bool fixed_demand = false;
     bool no_delay = false;
     bool kill = false;
@@ -100,6 +123,11 @@ struct Problem {
     [[nodiscard]] std::size_t size() const { return requests.size(); }
     // Fills in what follows from the rest.
     void complete();
+    // Whether a row may have so many values: those of every scenario, or the further ones as well.
+    [[nodiscard]] bool takes(std::size_t values) const {
+        return values == model_values || values == model_values + further.size();
+    }
+    [[nodiscard]] Values values(std::span<const double> row) const;
     [[nodiscard]] double length_of(TaskId task) const;
     // The desk of a policy at these machines, with so many times their cores, and all tasks;
     // `plan(task)` is the time that it is told of each.

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <utility>
 
 namespace twinloop {
 namespace {
@@ -41,19 +42,24 @@ Run::Run(std::shared_ptr<const Problem> problem, const Values& values,
     meters_.resize(problem_->machines.size());
     for (MachineId m = 0; m < meters_.size(); ++m) {
         Meter& meter = meters_[m];
-        if (problem_->metered()) meter.power = &problem_->powers[problem_->power_of[m]];
         meter.capacity =
             problem_->machines[m].cores * problem_->machines[m].speed * values_.speed_factor;
         meter.since = begin_;
         note_use(m);
     }
+    set_power();
+    if (recording_.machines) last_machines_.assign(problem_->size(), no_machine);
+    const bool counted = recording_.usage_step < never;
+    if (counted) usage_.emplace(recording_.usage_step);
     if (may_share() && problem_->no_delay) {
         loses_ = true;
+        if (counted) missed_.assign(meters_.size(), {{begin_, 0.0}});
     } else if (may_share()) {
         std::vector<double> capacities;
         capacities.reserve(meters_.size());
         for (const Meter& meter : meters_) capacities.push_back(meter.capacity);
-        sharing_.emplace(*problem_, capacities, begin_, problem_->metered() || recording_.use);
+        const bool listed = problem_->metered() || counted;
+        sharing_.emplace(values_.contention, capacities, begin_, listed || recording_.use, listed);
     }
     for (TaskId task = 0; task < problem_->size(); ++task)
         // One whose parent was rejected is over already.
@@ -74,9 +80,10 @@ Run::Run(const Run& other)
       transitions_(other.transitions_), meters_(other.meters_), down_(other.down_),
       next_down_(other.next_down_), ups_(other.ups_), sharing_(other.sharing_),
       placements_(other.placements_), use_(other.use_), resizes_(other.resizes_),
-      decisions_(other.decisions_), states_(other.states_), stuck_(other.stuck_),
-      in_vain_(other.in_vain_), last_events_(other.last_events_), occupied_(other.occupied_),
-      open_(other.open_), slowest_(other.slowest_), loses_(other.loses_) {
+      decisions_(other.decisions_), states_(other.states_), last_machines_(other.last_machines_),
+      usage_(other.usage_), missed_(other.missed_), stuck_(other.stuck_), in_vain_(other.in_vain_),
+      last_events_(other.last_events_), occupied_(other.occupied_), open_(other.open_),
+      slowest_(other.slowest_), loses_(other.loses_) {
     desk_.set_policy(policy_.get());
 }
 
@@ -95,14 +102,14 @@ double Run::plan(TaskId task) const {
     const double around = values_.dispatch_latency + values_.release_latency;
     if (problem_->kill && !std::isnan(asked)) return asked + around;
     const double stretch = problem_->fixed_demand ? 1.0 : slowest_ / problem_->speed[task];
-    const double run = problem_->length[task] * (values_.service_factor / stretch);
+    const double run = problem_->length[task] * (service_factor(task) / stretch);
     const double whole = run + checkpoints(run) + values_.startup_overhead;
     return (asked > whole ? asked : whole) + around;
 }
 
 bool Run::may_share() const {
     const Problem& all = *problem_;
-    if (all.contention.kind != ContentionRule::Kind::none || policy_->overcommits() ||
+    if (all.contention->kind != ContentionRule::Kind::none || policy_->overcommits() ||
         values_.effective_capacity > 1)
         return true;
     double fewest = never;
@@ -184,7 +191,7 @@ bool Run::step() {
         });
     if (desk_.wake_time() <= now_ || window_ends) asked_ = true;
     if (asked_ || decide_at_ <= now_) decide();
-    if (sharing_) sharing_->update(meters_, now_, [&](MachineId machine) { note_use(machine); });
+    if (sharing_) update_sharing();
     return true;
 }
 
@@ -313,6 +320,10 @@ void Run::begin_execution(Live& live, std::uint32_t slot) {
     if (outcome.attempts == 0) outcome.start = now_;
     outcome.last_start = now_;
     ++outcome.attempts;
+    const std::span<const Part> parts = desk_.parts(live.task);
+    if (recording_.machines && !parts.empty())
+        last_machines_[live.task] = std::ranges::min(parts, {}, &Part::machine).machine;
+    if (usage_) live.usage = usage_->open(live.task, parts, now_);
     const double asked = problem_->requests[live.task].time;
     const double spent = spent_.empty() ? 0.0 : spent_[live.task];
     if (problem_->kill && !std::isnan(asked)) live.stop = now_ + std::max(0.0, asked - spent);
@@ -338,7 +349,7 @@ void Run::begin_work(Live& live, std::uint32_t slot) {
     }
     live.speed = speed;
     live.stretch = all.fixed_demand ? 1.0 : speed / all.speed[task];
-    live.factor = values_.service_factor / live.stretch;
+    live.factor = service_factor(task) / live.stretch;
     double from = saved_.empty() ? 0.0 : saved_[task];
     live.from = from;
     live.fragment = 0;
@@ -489,13 +500,11 @@ void Run::account(Live& live, std::uint32_t slot, std::span<const Part> parts) {
     outcome.done += work;
     if (sharing_) {
         if (!live.idle) sharing_->stop(slot);
-        sharing_->update(meters_, now_, [&](MachineId machine) { note_use(machine); });
+        update_sharing();
         outcome.energy += sharing_->take_energy(slot);
         outcome.used += sharing_->take_used(slot) / live.speed;
     } else {
-        const double spent = effort(live, slot);
-        const double saving = (spent - without_checkpoints(spent)) * live.rate_here;
-        outcome.used += (work + saving) / live.speed;
+        outcome.used += (work + writing(live, slot) * live.rate_here) / live.speed;
         set_rate(live, 0.0, parts);
     }
 }
@@ -523,14 +532,22 @@ double Run::effort(const Live& live, std::uint32_t slot) const {
     return before * live.factor + here;
 }
 
-// What is left of so many seconds when those that went into checkpoints are taken away. (Where
-// demand varies, these come at the end.)
+// What is left of so many seconds when those that went into checkpoints are taken away.
 double Run::without_checkpoints(double length) const {
     const double interval = problem_->checkpoint_interval;
     if (!(interval < never)) return length;
     const double cycle = interval + problem_->checkpoint_cost;
     const double written = std::floor(length / cycle);
     return written * interval + std::min(length - written * cycle, interval);
+}
+
+// Seconds that have gone into checkpoints. Where demand varies, these come at the end.
+double Run::writing(const Live& live, std::uint32_t slot) const {
+    if (!last_fragment(live)) return 0.0;
+    if (problem_->varies(live.task))
+        return std::max(0.0, now_ - live.begun - (live.length - live.overhead));
+    const double spent = effort(live, slot);
+    return spent - without_checkpoints(spent);
 }
 
 // Seconds of the record that the task has got to.
@@ -575,7 +592,7 @@ double Run::work_between(TaskId task, double from, double to) const {
     if (!all.varies(task)) {
         const double whole = problem_->length[task];
         const double share = whole > 0 ? (to - from) / whole : 1.0;
-        return (share == 1.0 ? all.work[task] : all.work[task] * share) * values_.service_factor;
+        return (share == 1.0 ? all.work[task] : all.work[task] * share) * service_factor(task);
     }
     double at = 0.0;
     double work = 0.0;
@@ -585,7 +602,7 @@ double Run::work_between(TaskId task, double from, double to) const {
         if (covered > 0) work += covered * all.fragment_rate[i];
         at += length;
     }
-    return work * values_.service_factor;
+    return work * service_factor(task);
 }
 
 void Run::interrupt(TaskId task, Reason reason, Interrupted then, std::span<const Part> parts) {
@@ -718,14 +735,18 @@ void Run::set_off(MachineId machine, bool off, std::uint8_t kind) {
                 break;
             }
     }
-    meters_[machine].advance(now_);
+    advance_meter(machine);
     // Switched off and gone are two things: it draws power again when neither holds.
     meters_[machine].off = off || !desk_.space().open(machine);
     note_use(machine);
 }
 
 void Run::set_rate(Live& live, double rate, std::span<const Part> parts) {
-    if (!problem_->metered() && !recording_.use && !loses_) return;
+    if (usage_) note_drawn(live, parts);
+    if (!problem_->metered() && !recording_.use && !loses_) {
+        live.rate = rate;
+        return;
+    }
     const double cores = desk_.request(live.task).cores;
     double charged = 0.0;
     double mark = 0.0;
@@ -735,7 +756,7 @@ void Run::set_rate(Live& live, double rate, std::span<const Part> parts) {
         const double share = part.share_of(cores);
         for (MachineId m = part.machine; m < part.machine + part.count; ++m) {
             Meter& meter = meters_[m];
-            meter.advance(now_);
+            advance_meter(m);
             charged += live.rate * share * meter.charge;
             mark += rate * share * meter.charge;
             lost += live.rate * share * meter.missing;
@@ -753,6 +774,51 @@ void Run::set_rate(Live& live, double rate, std::span<const Part> parts) {
     live.mark = mark;
     live.lost_mark = lost_mark;
     live.rate = rate;
+}
+
+void Run::advance_meter(MachineId machine) {
+    Meter& meter = meters_[machine];
+    if (meter.advance(now_) && !missed_.empty()) missed_[machine].push_back({now_, meter.missing});
+}
+
+void Run::update_sharing() {
+    sharing_->update(
+        meters_, now_, [&](MachineId machine) { note_use(machine); },
+        [&](std::uint32_t slot, std::uint32_t place, double rate, double since) {
+            if (!usage_) return;
+            const Live& live = lives_[slot];
+            usage_->add(live.usage + place, rate / live.speed, since, now_);
+        });
+}
+
+// What the task has drawn since its rate last changed goes to its windows.
+void Run::note_drawn(Live& live, std::span<const Part> parts) {
+    const double since = std::exchange(live.since, now_);
+    if (live.rate == 0) return;
+    const double cores = desk_.request(live.task).cores;
+    std::size_t row = live.usage;
+    for (const Part& part : parts) {
+        const double rate = live.rate * part.share_of(cores) / live.speed;
+        for (MachineId m = part.machine; m < part.machine + part.count; ++m, ++row) {
+            if (missed_.empty()) {
+                usage_->add(row, rate, since, now_);
+                continue;
+            }
+            advance_meter(m);
+            const auto& points = missed_[m];
+            auto next = std::ranges::upper_bound(points, since, {}, &Missed::t);
+            for (; next != points.end(); ++next) {
+                const Missed& last = *std::prev(next);
+                const double given = 1 - (next->missing - last.missing) / (next->t - last.t);
+                usage_->add(row, rate * given, std::max(last.t, since), next->t);
+            }
+        }
+    }
+}
+
+void Run::set_power() {
+    if (!problem_->metered()) return;
+    for (MachineId m = 0; m < meters_.size(); ++m) meters_[m].power = &power_of(m);
 }
 
 void Run::note_use(MachineId machine) {
@@ -801,6 +867,7 @@ double Run::progress(TaskId task) const {
 
 void Run::log_execution(const Live& live, Reason reason, std::span<const Part> parts) {
     const Outcome& outcome = outcomes_[live.task];
+    if (usage_) usage_->close(live.usage, parts, now_);
     occupied_.add(desk_.request(live.task).cores * (now_ - outcome.last_start));
     if (!recording_.placements) return;
     for (const Part& part : parts) {
@@ -831,9 +898,7 @@ Problem& Run::own() {
     // Other runs may share the problem: this one goes on with a copy of its own.
     if (problem_.use_count() > 1) {
         problem_ = std::make_shared<Problem>(*problem_);
-        for (MachineId m = 0; m < meters_.size(); ++m)
-            if (problem_->metered()) meters_[m].power = &problem_->powers[problem_->power_of[m]];
-        if (sharing_) sharing_->set_problem(*problem_);
+        set_power();
     }
     return const_cast<Problem&>(*problem_);
 }
@@ -876,7 +941,7 @@ TaskId Run::inject(const Request& request, std::span<const double> amounts, doub
 void Run::set_cores(MachineId machine, double cores) {
     desk_.resize(machine, cores * values_.effective_capacity);
     Meter& meter = meters_[machine];
-    meter.advance(now_);
+    advance_meter(machine);
     meter.capacity = cores * problem_->machines[machine].speed * values_.speed_factor;
     if (sharing_) sharing_->set_capacity(machine, meter.capacity, now_);
     resizes_.push_back({use_.t.size(), machine, meter.capacity});
@@ -888,6 +953,7 @@ void Run::begin_at(double time) {
     now_ = begin_ = time;
     desk_.set_now(time);
     for (Meter& meter : meters_) meter.since = time;
+    for (auto& points : missed_) points = {{time, 0.0}};
     std::ranges::fill(use_.t, time);
     take_finished();
     const auto& downs = problem_->downs;
@@ -937,6 +1003,7 @@ void Run::adopt_running(TaskId task, std::span<const Part> parts, double done_sh
     Live& live = lives_[slot];
     const double asked = problem_->requests[task].time;
     if (problem_->kill && !std::isnan(asked)) live.stop = start + asked;
+    if (usage_) live.usage = usage_->open(task, parts, now_);
     begin_work(live, slot);
 }
 

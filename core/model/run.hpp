@@ -16,6 +16,7 @@
 #include "model/problem.hpp"
 #include "model/sharing.hpp"
 #include "model/source.hpp"
+#include "model/usage.hpp"
 
 namespace twinloop {
 
@@ -82,6 +83,8 @@ struct Recording {
     bool placements = false;
     bool use = false;
     bool decisions = false;
+    bool machines = false;      // where each task ran last
+    double usage_step = never;  // of the windows in which CPU time is counted; infinite: in none
 };
 
 class Run {
@@ -115,6 +118,14 @@ class Run {
     [[nodiscard]] std::span<const Resize> resizes() const { return resizes_; }
     [[nodiscard]] const DecisionLog& decisions() const { return decisions_; }
     [[nodiscard]] const StateLog& states() const { return states_; }
+    // The first of the machines that each task ran on last; no_machine: it never ran.
+    [[nodiscard]] std::span<const MachineId> last_machines() const { return last_machines_; }
+    [[nodiscard]] std::span<const UsageLog::Row> usage() const {
+        return usage_ ? usage_->rows() : std::span<const UsageLog::Row>();
+    }
+    [[nodiscard]] const PowerModel& power_of(MachineId machine) const {
+        return values_.power ? *values_.power : problem_->powers[problem_->power_of[machine]];
+    }
     // Core-seconds that executions which are over have had machines for.
     [[nodiscard]] double occupied() const { return occupied_.value(); }
     // Energy of a machine up to now (J).
@@ -164,12 +175,18 @@ class Run {
         double rate = 0.0;        // the same, as the meters of its machines know it
         double mark = 0.0;        // charge of its machines when this rate began
         double lost_mark = 0.0;   // and what they could not give
+        double since = 0.0;       // when this rate began
+        std::size_t usage = 0;    // place of its first part in the log of usage
     };
 
     void make_requests();
     [[nodiscard]] bool may_share() const;
     [[nodiscard]] bool too_large(TaskId task) const;
     [[nodiscard]] double plan(TaskId task) const;
+    // Times the work of a task.
+    [[nodiscard]] double service_factor(TaskId task) const {
+        return values_.service_factor * values_.service_factors[problem_->kind[task]];
+    }
     [[nodiscard]] double checkpoints(double length) const;
     Problem& own();
 
@@ -197,6 +214,7 @@ class Run {
     void free_children(TaskId task);
     [[nodiscard]] double effort(const Live& live, std::uint32_t slot) const;
     [[nodiscard]] double without_checkpoints(double length) const;
+    [[nodiscard]] double writing(const Live& live, std::uint32_t slot) const;
     [[nodiscard]] double passed(const Live& live) const;
     [[nodiscard]] double reached(const Live& live, std::uint32_t slot) const;
     [[nodiscard]] double kept(const Live& live, std::uint32_t slot, Interrupted then) const;
@@ -209,6 +227,10 @@ class Run {
     void set_off(MachineId machine, bool off, std::uint8_t kind);
     void set_rate(Live& live, double rate, std::span<const Part> parts);
     void note_use(MachineId machine);
+    void advance_meter(MachineId machine);
+    void update_sharing();
+    void note_drawn(Live& live, std::span<const Part> parts);
+    void set_power();
     void keep(TaskId task, double seconds);
     void log_execution(const Live& live, Reason reason, std::span<const Part> parts);
     void log_decision(const Desk::Decision& decision);
@@ -244,6 +266,15 @@ class Run {
     std::vector<Resize> resizes_;
     DecisionLog decisions_;
     StateLog states_;
+    std::vector<MachineId> last_machines_;
+    std::optional<UsageLog> usage_;
+    // By machine, where CPU time is counted and machines may not give what they are asked for:
+    // when its use changed, and the integral of the part that it had not given until then.
+    struct Missed {
+        double t = 0.0;
+        double missing = 0.0;
+    };
+    std::vector<std::vector<Missed>> missed_;
     std::vector<std::uint32_t> finished_;
     std::size_t stuck_ = 0;    // steps that time has stood still for
     std::size_t in_vain_ = 0;  // times that the policy was woken and did nothing

@@ -1,66 +1,107 @@
 #include "model/series.hpp"
 
-#include <algorithm>
 #include <cmath>
+#include <limits>
+
+#include "model/windows.hpp"
 
 namespace twinloop {
+namespace {
 
-std::size_t window_count(const Run& run, double step) {
-    const double length = run.now() - run.begin();
-    if (length <= 0) return 0;
-    const double count = std::ceil(length / step * (1 - 1e-12));
-    return static_cast<std::size_t>(std::max(1.0, count));
-}
-
-std::vector<double> power_series(const Run& run, double step, bool machines) {
-    const Problem& all = run.problem();
-    const std::size_t windows = window_count(run, step);
-    const double begin = run.begin();
-    const double end = run.now();
-    std::vector<double> joules(windows * (machines ? all.machines.size() : 1), 0.0);
+// Calls `each(machine, from, until, share of its capacity that is used)` for all periods in which
+// the use of a machine was constant; NaN: it was off. The last periods end with the run.
+template <class Each>
+void for_each_use(const Run& run, Each&& each) {
     struct Last {
         double t;
-        double watts;
+        double share;
     };
-    std::vector<Last> last(all.machines.size(), {begin, 0.0});
-    const auto spread = [&](std::size_t machine, double until) {
-        double from = last[machine].t;
-        const double watts = last[machine].watts;
-        double* const row = joules.data() + (machines ? machine * windows : 0);
-        auto window = static_cast<std::size_t>((from - begin) / step);
-        while (from < until) {
-            window = std::min(window, windows - 1);
-            const double edge =
-                window + 1 == windows ? until : begin + static_cast<double>(window + 1) * step;
-            const double to = std::min(until, edge);
-            if (to > from) row[window] += watts * (to - from);
-            from = std::max(from, to);
-            ++window;
-        }
-    };
-    const UseLog& use = run.use();
+    const Problem& all = run.problem();
+    constexpr double off = std::numeric_limits<double>::quiet_NaN();
+    std::vector<Last> last(all.machines.size(), {run.begin(), off});
     std::vector<double> capacities;
     capacities.reserve(all.machines.size());
-    for (const MachineSpec& each : all.machines)
-        capacities.push_back(each.cores * each.speed * run.values().speed_factor);
+    for (const MachineSpec& machine : all.machines)
+        capacities.push_back(machine.cores * machine.speed * run.values().speed_factor);
+    const UseLog& use = run.use();
     std::span<const Resize> resizes = run.resizes();
     for (std::size_t i = 0; i < use.t.size(); ++i) {
         const std::size_t machine = use.machine[i];
-        if (use.t[i] > last[machine].t) spread(machine, use.t[i]);
+        if (use.t[i] > last[machine].t)
+            each(machine, last[machine].t, use.t[i], last[machine].share);
         for (; !resizes.empty() && resizes.front().place <= i; resizes = resizes.subspan(1))
             capacities[resizes.front().machine] = resizes.front().capacity;
-        const bool off = std::isnan(use.used[i]);
-        const double share = capacities[machine] > 0 ? use.used[i] / capacities[machine] : 0.0;
-        const PowerModel& model = all.powers[all.power_of[machine]];
-        last[machine] = {use.t[i], off ? 0.0 : model.at(share)};
+        const bool some = std::isnan(use.used[i]) || capacities[machine] > 0;
+        last[machine] = {use.t[i], some ? use.used[i] / capacities[machine] : 0.0};
     }
-    for (std::size_t machine = 0; machine < last.size(); ++machine) spread(machine, end);
-    for (std::size_t i = 0; i < joules.size(); ++i) {
-        const std::size_t window = i % windows;
-        const double from = begin + static_cast<double>(window) * step;
-        joules[i] /= window + 1 == windows ? end - from : step;
-    }
+    for (std::size_t machine = 0; machine < last.size(); ++machine)
+        each(machine, last[machine].t, run.now(), last[machine].share);
+}
+
+// The length of each window.
+std::vector<double> lengths(const Run& run, double step) {
+    std::vector<double> found(window_count(run, step), step);
+    if (!found.empty())
+        found.back() = run.now() - (run.begin() + static_cast<double>(found.size() - 1) * step);
+    return found;
+}
+
+}  // namespace
+
+std::size_t window_count(const Run& run, double step) {
+    return windows_in(run.now() - run.begin(), step);
+}
+
+std::vector<double> power_series(const Run& run, double step, bool machines) {
+    const std::vector<double> length = lengths(run, step);
+    const std::size_t windows = length.size();
+    std::vector<double> joules(windows * (machines ? run.problem().machines.size() : 1), 0.0);
+    for_each_use(run, [&](std::size_t machine, double from, double until, double share) {
+        const double watts =
+            std::isnan(share) ? 0.0 : run.power_of(static_cast<MachineId>(machine)).at(share);
+        double* const row = joules.data() + (machines ? machine * windows : 0);
+        spread(run.begin(), step, windows - 1, from, until,
+               [&](std::size_t window, double seconds) { row[window] += watts * seconds; });
+    });
+    for (std::size_t i = 0; i < joules.size(); ++i) joules[i] /= length[i % windows];
     return joules;
+}
+
+LoadProfile::LoadProfile(const Run& run, double step)
+    : lengths_(lengths(run, step)), on_(lengths_.size(), 0.0), offsets_(lengths_.size() + 1, 0) {
+    // Twice over the same periods: first to know how many there are in each window.
+    const std::size_t last = windows() - 1;
+    const auto used = [&](auto&& each) {
+        for_each_use(run, [&](std::size_t, double from, double until, double share) {
+            if (std::isnan(share)) return;
+            spread(run.begin(), step, last, from, until,
+                   [&](std::size_t window, double seconds) { each(window, share, seconds); });
+        });
+    };
+    used([&](std::size_t window, double share, double seconds) {
+        on_[window] += seconds;
+        if (share > 0) ++offsets_[window + 1];
+    });
+    for (std::size_t window = 0; window < windows(); ++window)
+        offsets_[window + 1] += offsets_[window];
+    shares_.resize(offsets_.back());
+    seconds_.resize(offsets_.back());
+    std::vector<std::size_t> next(offsets_.begin(), offsets_.end() - 1);
+    used([&](std::size_t window, double share, double seconds) {
+        if (!(share > 0)) return;
+        shares_[next[window]] = share;
+        seconds_[next[window]++] = seconds;
+    });
+}
+
+void LoadProfile::watts(const PowerModel& model, std::span<double> means) const {
+    const double idle = model.at(0.0);
+    for (std::size_t window = 0; window < windows(); ++window) {
+        double joules = idle * on_[window];
+        for (std::size_t i = offsets_[window]; i < offsets_[window + 1]; ++i)
+            joules += (model.at(shares_[i]) - idle) * seconds_[i];
+        means[window] = joules / lengths_[window];
+    }
 }
 
 }  // namespace twinloop

@@ -10,13 +10,20 @@ class Sharing::Crowding final : public Efficiency {
     Crowding(const Sharing& owner, MachineId machine) : owner_(owner), machine_(machine) {}
 
     void evaluate(std::span<KindPresence> present) const override {
-        const ContentionRule& rule = owner_.problem_->contention;
+        const ContentionRule& rule = *owner_.rule_;
         if (rule.kind == ContentionRule::Kind::kinds) {
             double pressure = 0.0;
-            for (const KindPresence& each : present)
+            double running = 0.0;
+            for (const KindPresence& each : present) {
                 pressure += each.running * rule.pressures[each.kind];
+                running += each.running;
+            }
+            // How many of the others one has beside oneself: all, or on average on its core.
+            double met = 1.0;
+            if (rule.within_core && running > 1)
+                met = std::max(0.0, owner_.load(machine_) - 1.0) / (running - 1.0);
             for (KindPresence& each : present) {
-                const double others = std::max(0.0, pressure - rule.pressures[each.kind]);
+                const double others = std::max(0.0, pressure - rule.pressures[each.kind]) * met;
                 each.efficiency = 1.0 / (1.0 + rule.sensitivities[each.kind] * others);
             }
             return;
@@ -42,25 +49,26 @@ class Sharing::Crowding final : public Efficiency {
     MachineId machine_;
 };
 
-Sharing::Sharing(const Problem& problem, std::span<const double> capacities, double now,
-                 bool metered)
-    : problem_(&problem), kernel_(now), capacities_(capacities.begin(), capacities.end()),
-      asked_(capacities.size()), draws_(capacities.size()), metered_(metered),
+Sharing::Sharing(std::shared_ptr<const ContentionRule> rule, std::span<const double> capacities,
+                 double now, bool metered, bool listed)
+    : rule_(std::move(rule)), kernel_(now), capacities_(capacities.begin(), capacities.end()),
+      asked_(capacities.size()), draws_(capacities.size()), metered_(metered), listed_(listed),
       changed_(capacities.size(), 0) {
     for (const double capacity : capacities_) kernel_.add_resource(capacity);
     make_rules();
 }
 
 Sharing::Sharing(const Sharing& other)
-    : problem_(other.problem_), kernel_(other.kernel_), capacities_(other.capacities_),
+    : rule_(other.rule_), kernel_(other.kernel_), capacities_(other.capacities_),
       asked_(other.asked_), draws_(other.draws_), tasks_(other.tasks_), metered_(other.metered_),
-      dirty_(other.dirty_), changed_(other.changed_), done_slots_(other.done_slots_) {
+      listed_(other.listed_), dirty_(other.dirty_), changed_(other.changed_),
+      done_slots_(other.done_slots_) {
     make_rules();
 }
 
 void Sharing::make_rules() {
     kernel_.set_client(this);
-    if (problem_->contention.kind == ContentionRule::Kind::none) return;
+    if (rule_->kind == ContentionRule::Kind::none) return;
     for (MachineId m = 0; m < capacities_.size(); ++m)
         kernel_.set_efficiency(m, std::make_shared<Crowding>(*this, m));
 }
@@ -86,8 +94,15 @@ void Sharing::start(std::uint32_t slot, std::span<const Part> parts, double core
             const ResourceId route[] = {m};
             const ActivityId activity = kernel_.start(spec, route);
             task.shares.push_back({m, activity, spec.limit});
-            if (problem_->metered())
-                draws_[m].push_back({slot, activity, spec.limit, spec.weight, 0.0, never});
+            if (listed_) {
+                Draw draw;
+                draw.slot = slot;
+                draw.place = task.left;
+                draw.activity = activity;
+                draw.limit = spec.limit;
+                draw.weight = spec.weight;
+                draws_[m].push_back(draw);
+            }
             ++task.left;
             touch(m);
         }
@@ -133,7 +148,7 @@ void Sharing::touch(MachineId machine) {
 
 // Each is charged its part of the power since its rate last changed, at the rate it had. The level
 // is asked for once: to find it, the kernel looks at all who share the machine.
-void Sharing::charge(MachineId machine, double charge) {
+void Sharing::charge(MachineId machine, double charge, double now) {
     std::vector<Draw>& draws = draws_[machine];
     for (const Draw& draw : draws)
         if (draw.mark != never) tasks_[draw.slot].energy += draw.rate * (charge - draw.mark);
@@ -141,6 +156,7 @@ void Sharing::charge(MachineId machine, double charge) {
     const double level = kernel_.level(static_cast<ResourceId>(machine));
     for (Draw& draw : draws) {
         draw.rate = std::min(draw.limit, draw.weight * level);
+        draw.since = now;
         draw.mark = charge;
     }
 }

@@ -15,15 +15,16 @@ namespace twinloop {
 
 class Sharing final : public Client {
   public:
-    // `metered`: somebody wants to know what machines are used for. Otherwise nobody is told.
-    Sharing(const Problem& problem, std::span<const double> capacities, double now, bool metered);
+    // `metered`: somebody wants to know what machines are used for; `listed`: by whom. Otherwise
+    // nobody is told.
+    Sharing(std::shared_ptr<const ContentionRule> rule, std::span<const double> capacities,
+            double now, bool metered, bool listed);
     Sharing(const Sharing& other);
     Sharing(Sharing&&) = delete;
     Sharing& operator=(const Sharing&) = delete;
     Sharing& operator=(Sharing&&) = delete;
     ~Sharing() override = default;
 
-    void set_problem(const Problem& problem) { problem_ = &problem; }
     // `slot` names the task. The work and the limit of a part follow its share of the cores.
     void start(std::uint32_t slot, std::span<const Part> parts, double cores, double work,
                double limit, Kind kind);
@@ -33,14 +34,19 @@ class Sharing final : public Client {
     [[nodiscard]] double next_time() { return kernel_.next_time(); }
     // All that is due; the slots whose parts have all ended are added to `finished`.
     void advance(double now, std::vector<std::uint32_t>& finished);
-    // Brings the meters of the machines whose use has changed up to now, and says which.
-    template <class Note>
-    void update(std::vector<Meter>& meters, double now, Note&& note) {
+    // Brings the meters of the machines whose use has changed up to now, and says which; before,
+    // what each part there has drawn since when: `drew(slot, place among its parts, rate, since)`.
+    template <class Note, class Drew>
+    void update(std::vector<Meter>& meters, double now, Note&& note, Drew&& drew) {
         for (const MachineId machine : dirty_) {
             changed_[machine] = 0;
             Meter& meter = meters[machine];
             meter.advance(now);
-            if (problem_->metered()) charge(machine, meter.charge);
+            if (listed_) {
+                for (const Draw& draw : draws_[machine])
+                    if (draw.mark != never) drew(draw.slot, draw.place, draw.rate, draw.since);
+                charge(machine, meter.charge, now);
+            }
             meter.used.clear();
             meter.used.add(kernel_.rate(static_cast<ResourceId>(machine)));
             note(machine);
@@ -76,13 +82,15 @@ class Sharing final : public Client {
         ActivityId activity;
         double limit = 0.0;
     };
-    // What a machine with a power model charges for such a part.
+    // What such a part draws, and is charged for if its machine has a power model.
     struct Draw {
         std::uint32_t slot = 0;
+        std::uint32_t place = 0;  // among the parts of the task
         ActivityId activity;
         double limit = 0.0;
         double weight = 1.0;
         double rate = 0.0;
+        double since = 0.0;
         double mark = never;  // of the meter's charge
     };
     struct Task {
@@ -95,19 +103,20 @@ class Sharing final : public Client {
     class Crowding;
 
     void make_rules();
-    void charge(MachineId machine, double charge);
+    void charge(MachineId machine, double charge, double now);
     void touch(MachineId machine);
     [[nodiscard]] double load(MachineId machine) const {
         return asked_[machine].value() / capacities_[machine];
     }
 
-    const Problem* problem_;
+    std::shared_ptr<const ContentionRule> rule_;
     Simulation kernel_;
     std::vector<double> capacities_;
     std::vector<Sum> asked_;                // the limits of all that is on a machine
     std::vector<std::vector<Draw>> draws_;  // by machine, until those that are over are charged
     std::vector<Task> tasks_;
     bool metered_;
+    bool listed_;
     std::vector<MachineId> dirty_;       // whose use has changed
     std::vector<std::uint8_t> changed_;  // by machine: is it among these?
     std::vector<std::uint32_t> done_slots_;

@@ -767,6 +767,18 @@ class View:
     def placement(self, task: int) -> list[tuple[int, float]]:
         """The machines of a running task and its cores there."""
 
+KPI_NAMES: tuple[str, ...]
+
+def run_many(problem: Problem, policy: object, matrix: numpy.typing.NDArray[numpy.float64], *, threads: int, figures: bool, columns: list[str]) -> tuple[numpy.typing.NDArray[numpy.float64], list[numpy.typing.NDArray[numpy.float64]]]: ...
+
+class LoadProfile:
+    """How much machines were used in each window of a run."""
+
+    @property
+    def windows(self) -> int: ...
+
+    def watts(self, problem: Problem, matrix: numpy.typing.NDArray[numpy.float64], *, threads: int) -> numpy.typing.NDArray[numpy.float64]: ...
+
 class Problem:
     """A compiled scenario; see `twinloop.engine.compiled`."""
 
@@ -783,7 +795,7 @@ class Problem:
 class ClusterRun:
     """One run of a compiled scenario; see `twinloop.engine.Simulation`."""
 
-    def __init__(self, problem: Problem, policy: object, values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], *, placements: bool = False, use: bool = False, decisions: bool = False, seed: int = 0) -> None: ...
+    def __init__(self, problem: Problem, policy: object, values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], *, placements: bool = False, use: bool = False, decisions: bool = False, usage_step: float = float('inf'), seed: int = 0) -> None: ...
 
     @property
     def now(self) -> float: ...
@@ -822,6 +834,8 @@ class ClusterRun:
 
     def states(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
 
+    def usage(self) -> dict[str, numpy.typing.NDArray[Any]]: ...
+
     def kpis(self) -> dict[str, float]: ...
 
     def energy(self) -> numpy.typing.NDArray[numpy.float64]: ...
@@ -829,6 +843,8 @@ class ClusterRun:
     def power(self, step: float, machines: bool) -> numpy.typing.NDArray[numpy.float64]: ...
 
     def windows(self, step: float) -> int: ...
+
+    def loads(self, step: float) -> LoadProfile: ...
 
     def progress(self, task: int) -> float: ...
 
@@ -907,10 +923,6 @@ class Source:
 
     def ended(self, task: int, now: float) -> None:
         """The task is over, whatever became of it."""
-
-KPI_NAMES: tuple[str, ...]
-
-def run_many(problem: Problem, policy: object, matrix: numpy.typing.NDArray[numpy.float64], *, threads: int, times: bool) -> tuple[numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.float64]]: ...
 
 def spawn(program: str | bytes, argv: list[str | bytes], environment: list[str | bytes], folder: str | bytes, *, stdin: int, stdout: int, stderr: int, join: list[int], cpus: list[int], files: int = 0) -> tuple[int, int]:
     """

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from twinloop._core import (
     KPI_NAMES,
     ClusterRun,
     Dispatcher,
+    LoadProfile,
     NativePolicy,
     Problem,
     Source,
@@ -23,11 +24,11 @@ from twinloop._core import (
 from twinloop.engine import tasks
 from twinloop.engine.blame import blaming
 from twinloop.engine.machines import Machines
-from twinloop.engine.many import Many
+from twinloop.engine.many import BY_TASK, SORTED, Many
+from twinloop.engine.values import Values
 from twinloop.policy import AnyPolicy, BuiltIn
 from twinloop.scenario import Scenario
 from twinloop.scenario.failures import failure_intervals
-from twinloop.scenario.model import MODEL_VALUES
 from twinloop.trace import Cleaning, Trace
 from twinloop.trace.errors import InputError
 from twinloop.trace.trace import counted
@@ -69,7 +70,7 @@ class Compiled:
         self.workload = _workload(given, scenario)
         self.arrays = tasks.scaled(self.workload.to_arrays(), scenario.time_scale)
         self.cleaned: tuple[Cleaning, ...] = self.workload.cleaned
-        self._values = np.array(scenario.model.values(), dtype=np.float64)
+        self._loads: tuple[float, bytes, LoadProfile] | None = None
         self._compile()
 
     def _compile(self) -> None:
@@ -81,6 +82,7 @@ class Compiled:
         )
         queues = tasks.queue_names(arrays, platform)
         kinds, contention = _contention(scenario, arrays.kind.names)
+        self._values = Values.of(scenario, platform, kinds)
         filters: Any = native.get("filters", ())
         clocks = any(name == "capacity" for name, _ in filters)
         self.names = SimpleNamespace(
@@ -98,7 +100,7 @@ class Compiled:
         self.problem = Problem(
             self.machines.columns(arrays.resources, arrays.user.names, queues),
             told,
-            self._options(contention, native),
+            self._options(contention, native, kinds),
             self.names,
         )
         self._native = NativePolicy(native) if native else self.policy
@@ -177,11 +179,15 @@ class Compiled:
         planned = self._requested("planned_time")
         return np.where(np.isnan(self.requested), planned, self.requested)
 
-    def _options(self, contention: dict[str, Any], native: Mapping[str, Any]) -> dict[str, Any]:
+    def _options(
+        self, contention: dict[str, Any], native: Mapping[str, Any], kinds: tuple[str, ...]
+    ) -> dict[str, Any]:
         model, failures = self.scenario.model, self.scenario.failures
         resumes = native.get("preempt") == "resume"
         return {
             "contention": contention,
+            "service_factors": [model.service_factors.get(kind, 1.0) for kind in kinds],
+            "further": self._values.further,
             "fixed_demand": model.demand == "fixed",
             "no_delay": model.sharing == "no-delay",
             "kill": model.kill_at_requested_time,
@@ -227,25 +233,54 @@ class Compiled:
             return 0.0
         busy = float((arrays.requested_time * arrays.cores).sum())
         longest = float(arrays.requested_time.max())
-        slower = max(1.0, values[1]) / min(1.0, values[0] * float(self.machines.speed.min()))
+        by_kind = values[self._values.columns("service_factor")]
+        service = values[1] * max(1.0, by_kind.max(initial=1.0))
+        slower = max(1.0, service) / min(1.0, values[0] * float(self.machines.speed.min()))
         length = longest + busy / self.machines.platform.total_cores
         return float(arrays.submit.max() + 4.0 * slower * length)
 
     # --- running ---------------------------------------------------------------------------------
 
+    @property
+    def value_names(self) -> tuple[str, ...]:
+        """The numbers of the model that runs may differ in, in the order of a row of values.
+
+        First `MODEL_VALUES`; then what the scenario has of these: `service_factors.<kind>`,
+        `contention.linear.slope`, `contention.table[<i>]` (its inflation),
+        `contention.kinds.<kind>.pressure` and `.sensitivity`; and, if all hosts have the same power
+        model, `power.idle` (also the power of a constant one), `power.max` and `power.parameter`
+        (r or a).
+
+        >>> from twinloop.engine import Compiled
+        >>> from twinloop.scenario import Scenario
+        >>> ready = Compiled(Scenario(platform="1x4", policy="fcfs", workload={
+        ...     "tasks": [{"id": "a", "run_time": 5, "kind": "cache"}]},
+        ...     model={"contention": {"linear": {"slope": 0.1}}}))
+        >>> ready.value_names[7:]
+        ('service_factors.cache', 'contention.linear.slope')
+        >>> ready.run({"service_factors.cache": 2.0})["makespan_s"]
+        10.0
+        """
+        return self._values.names
+
     def values(self, changed: Mapping[str, float] | Sequence[float] | None = None) -> Any:
-        """The numbers of the model, with these in place of its own, as the core takes them."""
-        if changed is None:
-            return self._values.copy()
-        if isinstance(changed, Mapping):
-            values = self._values.copy()
-            for name, value in changed.items():
-                values[_place(name)] = value
-                _check_value(name, float(value), "values")
-            return values
-        values = np.ascontiguousarray(changed, dtype=np.float64)
-        _check_values(values.reshape(1, -1), "values")
-        return values
+        """The numbers of the model, with these in place of its own, as the core takes them.
+
+        The names are `value_names`; a row of `MODEL_VALUES` alone leaves the others as they are.
+        """
+        return self._values.row(changed)
+
+    def scenario_with(self, values: Mapping[str, float] | Sequence[float]) -> Scenario:
+        """The scenario with these values in its model; those of power are overrides.
+
+        >>> from twinloop.engine import Compiled
+        >>> from twinloop.scenario import Scenario
+        >>> ready = Compiled(Scenario(platform="2x16", policy="fcfs", workload={
+        ...     "generate": {"name": "poisson", "parameters": {"tasks": 100}}}))
+        >>> ready.scenario_with({"speed_factor": 2.0}).model.speed_factor
+        2.0
+        """
+        return self._values.applied(self.values(values), self.scenario)
 
     def start(
         self,
@@ -254,8 +289,9 @@ class Compiled:
         placements: bool = False,
         use: bool = False,
         decisions: bool = False,
+        usage_step: float | None = None,
     ) -> ClusterRun:
-        """A run of the core, at its begin."""
+        """A run of the core, at its begin; each of the options is something that it notes."""
         return ClusterRun(
             self.problem,
             self._native,
@@ -263,6 +299,7 @@ class Compiled:
             placements=placements,
             use=use,
             decisions=decisions,
+            usage_step=np.inf if usage_step is None else usage_step,
             seed=self.scenario.seed,
         )
 
@@ -271,13 +308,18 @@ class Compiled:
 
         The names and definitions are those of `twinloop.metrics`.
         """
+        return self._finished(values).kpis()
+
+    def _finished(
+        self, values: Mapping[str, float] | Sequence[float] | None, *, use: bool = False
+    ) -> ClusterRun:
         while True:
-            run = self.start(values)
+            run = self.start(values, use=use)
             with blaming(self.policy, run):
                 while run.run_on():
                     pass
             if not self.outran(run.now):
-                return run.kpis()
+                return run
 
     def dispatcher(self) -> Dispatcher:
         """The policy at a desk without a simulator: for whoever runs these tasks for real.
@@ -307,7 +349,7 @@ class Compiled:
 
     def run_many(
         self,
-        matrix: ArrayLike,
+        matrix: ArrayLike | Mapping[str, ArrayLike] | Sequence[Mapping[str, float]],
         *,
         outputs: Sequence[str] = ("makespan_s", "wait_mean_s"),
         threads: int | None = None,
@@ -315,8 +357,13 @@ class Compiled:
         """A run for each row of values, on native threads; the same whatever their number.
 
         Args:
-            matrix: A row per run, the columns being `MODEL_VALUES`.
-            outputs: Figures by name; `starts` and `ends`, times in order of size.
+            matrix: A row per run, the columns being `value_names` or `MODEL_VALUES` alone. Or a
+                column for each name that differs, or a mapping such as `run` takes for each run.
+            outputs: Figures by name; `starts` and `ends`, times of the tasks in order of size; and
+                in the order of `names.tasks`, `task_submit`, `task_ready`, `task_start` (of the
+                first attempt), `task_end`, `task_run_time` (of the last), `task_cpu` and
+                `task_machine` (the place of its first one in `names.machines`), which are unknown
+                for tasks that did not complete: NaN, or -1.
             threads: How many; by default as many as there are cores.
 
         >>> from twinloop.engine import Compiled
@@ -328,27 +375,72 @@ class Compiled:
         >>> many["makespan_s"].shape, many["ends"].shape
         ((2,), (2, 100))
         """
-        known = (*KPI_NAMES, "starts", "ends")
+        known = (*KPI_NAMES, *SORTED, *BY_TASK)
         for name in outputs:
             if name not in known:
                 raise InputError(
                     f"{name!r} is no output", field="outputs", remedy=f"one of: {', '.join(known)}"
                 )
-        rows = np.ascontiguousarray(matrix, dtype=np.float64)
-        _check_values(rows, "matrix")
+        rows = self._values.rows(matrix)
         if threads is not None and threads < 1:
             raise InputError(f"must be at least 1, not {threads}", field="threads")
         if len(rows) and self.scenario.failures is not None:
-            self._set_downs(max(self.horizon, *(self._horizon(row) for row in rows)))
-        times = "starts" in outputs or "ends" in outputs
-        found = run_many(
+            whole = (self.values(row) for row in rows)
+            self._set_downs(max(self.horizon, *(self._horizon(row) for row in whole)))
+        columns = [name for name in outputs if name not in KPI_NAMES]
+        figures, found = run_many(
             self.problem,
             self._native,
             rows,
             threads=threads or os.cpu_count() or 1,
-            times=times,
+            figures=len(columns) < len(outputs),
+            columns=columns,
         )
-        return Many.of(outputs, rows.shape[0], found)
+        shape = (len(rows), len(self.arrays))
+        return Many.of(outputs, shape, figures, dict(zip(columns, found, strict=True)))
+
+    def power_many(
+        self,
+        rows: ArrayLike,
+        step: float,
+        *,
+        values: Mapping[str, float] | Sequence[float] | None = None,
+        threads: int | None = None,
+    ) -> NDArray[np.float64]:
+        """The power of all machines under many power models, from one run.
+
+        What tasks do does not depend on what it draws, so the scenario is simulated once (and not
+        again, if it is called with the same step and values) whatever the number of rows.
+
+        Args:
+            rows: A power model per row, its columns being those of `value_names` that begin with
+                `power.`, in that order.
+            step: Length of the windows (s), which lie as those of the `power` table of `simulate`.
+            values: Of the model that is run, as `run` takes them.
+            threads: How many; by default as many as there are cores.
+
+        Returns:
+            The mean watts in each window, a row for each power model.
+
+        >>> from twinloop.engine import Compiled
+        >>> from twinloop.scenario import Scenario
+        >>> linear = {"model": "linear", "idle": "100 W", "max": "200 W"}
+        >>> ready = Compiled(Scenario(policy="fcfs", workload={"tasks": [{"id": "a", "cores": 1,
+        ...     "run_time": 20}]}, platform={"clusters": [{"hosts": [{"cores": 2,
+        ...     "power": linear}]}]}))
+        >>> ready.power_many([[100, 200], [50, 150]], 10).tolist()
+        [[150.0, 150.0], [100.0, 100.0]]
+        """
+        if not 0 < step < np.inf:
+            raise InputError(f"must be a positive time, not {step}", field="step")
+        matrix = self._values.power_rows(rows)
+        own = self.values(values)
+        known = self._loads
+        if known is None or known[:2] != (step, own.tobytes()):
+            profile = self._finished(own, use=True).loads(step)
+            known = self._loads = (step, own.tobytes(), profile)
+        watts = known[2].watts(self.problem, matrix, threads=threads or os.cpu_count() or 1)
+        return watts.reshape(len(matrix), known[2].windows)
 
     def __repr__(self) -> str:
         count, machines = counted(len(self.arrays), "task"), self.machines.nodes.height
@@ -364,45 +456,13 @@ def _workload(given: Trace | Workload, scenario: Scenario) -> Workload:
     return Workload.from_trace(given, missing=missing, reference_mhz=reference)
 
 
-def _check_values(rows: Any, field: str) -> None:
-    """Values that a Model could not have are an error."""
-    if rows.ndim != 2 or rows.shape[1] != len(MODEL_VALUES):
-        raise InputError(
-            f"must have a row per run and {len(MODEL_VALUES)} columns, not {rows.shape}",
-            field=field,
-            remedy=f"the columns are {', '.join(MODEL_VALUES)}",
-        )
-    for column, name in enumerate(MODEL_VALUES):
-        # The smallest and the largest stand for all; NaN spreads to both.
-        for value in (rows[:, column].min(initial=1.0), rows[:, column].max(initial=1.0)):
-            _check_value(name, float(value), field)
-
-
-def _check_value(name: str, value: float, field: str) -> None:
-    positive = name in ("speed_factor", "service_factor", "effective_capacity")
-    if not (0.0 < value < np.inf or (value == 0.0 and not positive)):
-        must = "positive" if positive else "not negative"
-        raise InputError(f"{name} must be finite and {must}, not {value}", field=field)
-
-
-def _place(name: str) -> int:
-    """The place of a number among those of a model."""
-    try:
-        return MODEL_VALUES.index(name)
-    except ValueError:
-        raise InputError(
-            f"{name!r} is no number of a model",
-            field="values",
-            remedy=f"one of: {', '.join(MODEL_VALUES)}",
-        ) from None
-
-
 def _contention(
     scenario: Scenario, names: tuple[str, ...]
 ) -> tuple[tuple[str, ...], dict[str, Any]]:
     """The kinds of tasks by number, and the rule that they follow; number 0 has no name."""
     rule = scenario.model.contention
-    kinds = ("", *names)
+    told_of = (*(rule.kinds or {}), *scenario.model.service_factors)
+    kinds = tuple(dict.fromkeys(("", *names, *told_of)))
     told: dict[str, Any] = {
         "kind": "none",
         "slope": 0.0,
@@ -410,6 +470,7 @@ def _contention(
         "inflations": [],
         "pressures": [0.0] * len(kinds),
         "sensitivities": [0.0] * len(kinds),
+        "within_core": rule.within == "core",
     }
     if rule.linear is not None:
         told |= {"kind": "linear", "slope": rule.linear.slope}

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twinloop._core import KPI_NAMES
 
+#: What is told of each task: in order of size, or task by task.
+SORTED: Final = ("starts", "ends")
+BY_TASK: Final = (
+    *("task_submit", "task_ready", "task_start", "task_end"),
+    *("task_run_time", "task_cpu", "task_machine"),
+)
 
-class Many(Mapping[str, NDArray[np.float64]]):
-    """Outputs of many runs by name: a row per run; times of tasks in order of size, NaN last.
+
+class Many(Mapping[str, NDArray[Any]]):
+    """Outputs of many runs by name: a row per run.
+
+    `starts` and `ends` are times of tasks in order of size, NaN last. What begins with `task_` is
+    in the order of the tasks, NaN (of machines -1) for those that did not complete.
 
     >>> import numpy as np
     >>> from twinloop.engine import Many
@@ -20,24 +30,32 @@ class Many(Mapping[str, NDArray[np.float64]]):
     [120.0, 60.0]
     """
 
-    def __init__(self, outputs: dict[str, NDArray[np.float64]]) -> None:
+    def __init__(self, outputs: dict[str, NDArray[Any]]) -> None:
         self._outputs = outputs
 
     @classmethod
-    def of(cls, outputs: Sequence[str], runs: int, found: tuple[Any, Any, Any]) -> Many:
-        """From what the core gives: figures, starts and ends, run by run."""
-        figures, starts, ends = (np.asarray(part).reshape(runs, -1) for part in found)
-        times = {"starts": starts, "ends": ends}
-        return cls(
-            {
-                name: np.sort(times[name], axis=1)
-                if name in times
-                else figures[:, KPI_NAMES.index(name)].copy()
-                for name in outputs
-            }
-        )
+    def of(
+        cls,
+        outputs: Sequence[str],
+        shape: tuple[int, int],
+        figures: NDArray[np.float64],
+        columns: Mapping[str, NDArray[np.float64]],
+    ) -> Many:
+        """From what the core gives: figures run by run, and columns of so many runs and tasks."""
+        figures = figures.reshape(shape[0], -1)
+        made: dict[str, NDArray[Any]] = {}
+        for name in outputs:
+            if name not in columns:
+                made[name] = figures[:, KPI_NAMES.index(name)].copy()
+                continue
+            made[name] = columns[name].reshape(shape)
+            if name in SORTED:
+                made[name].sort(axis=1)
+            elif name == "task_machine":
+                made[name] = np.nan_to_num(made[name], nan=-1.0).astype(np.int64)
+        return cls(made)
 
-    def __getitem__(self, name: str) -> NDArray[np.float64]:
+    def __getitem__(self, name: str) -> NDArray[Any]:
         return self._outputs[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -1,10 +1,12 @@
-"""Pictures of a trace as its own: `trace.plot.gantt()`."""
+"""Pictures of a trace or a verdict as its own: `trace.plot.gantt()`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from twinloop.report import assessment_figures
+from twinloop.report.assessment import assessment_page
 from twinloop.report.colours import ColourBy
 from twinloop.report.curves import power, queue, utilisation, waits
 from twinloop.report.gantt import gantt
@@ -15,6 +17,8 @@ from twinloop.trace import Trace
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
+
+    from twinloop.fidelity.verdict import Verdict
 
 
 class Plots:
@@ -69,5 +73,56 @@ class Plots:
         return run_page(self._trace, path)
 
     def __repr__(self) -> str:
-        names = sorted(name for name in vars(type(self)) if not name.startswith("_"))
-        return f"<pictures of a trace: {', '.join(names)}>"
+        return f"<pictures of a trace: {_names(self)}>"
+
+
+class VerdictPlots:
+    """The pictures of an assessment, as `verdict.plot` gives them.
+
+    A picture that there are no data for is an error that says what is missing.
+
+    >>> from types import SimpleNamespace
+    >>> import polars as pl
+    >>> curve = pl.DataFrame({"t": [5.0], "real": [1], "twin": [2], "lagged": [2], "residual": [1]})
+    >>> plots = VerdictPlots(SimpleNamespace(series={"completions": curve}, findings=()))
+    >>> plots
+    <pictures of an assessment: completions, page, segments, trend, usage, waits>
+    >>> plots.completions().data[2].y.tolist()
+    [1.0]
+    """
+
+    __slots__ = ("_verdict",)
+
+    def __init__(self, verdict: Verdict) -> None:
+        self._verdict = verdict
+
+    def waits(self) -> Figure:
+        """The distributions of the waits, and twin minus real."""
+        return assessment_figures.waits(self._verdict)
+
+    def completions(self) -> Figure:
+        """The tasks completed over time, and twin minus real."""
+        return assessment_figures.completions(self._verdict)
+
+    def usage(self) -> Figure:
+        """The CPU usage of the twin over the real one."""
+        return assessment_figures.usage(self._verdict)
+
+    def trend(self) -> Figure:
+        """The z-scores of the power over time, and twin minus real."""
+        return assessment_figures.trend(self._verdict)
+
+    def segments(self) -> Figure:
+        """The correlation of each segment of the power, and its lag."""
+        return assessment_figures.segments(self._verdict)
+
+    def page(self, path: str | Path) -> Path:
+        """All of them in one file, with the verdict; see `assessment_page`."""
+        return assessment_page(self._verdict, path)
+
+    def __repr__(self) -> str:
+        return f"<pictures of an assessment: {_names(self)}>"
+
+
+def _names(plots: Plots | VerdictPlots) -> str:
+    return ", ".join(sorted(name for name in vars(type(plots)) if not name.startswith("_")))

@@ -11,6 +11,7 @@ from twinloop.metrics.steps import Boxes
 from twinloop.metrics.tasks import per_task
 from twinloop.report import colours, words
 from twinloop.report.axis import TimeAxis
+from twinloop.report.canvas import canvas, noting
 from twinloop.report.executions import absences, capacity, drawable, executions, remarks
 from twinloop.report.steps import Steps
 from twinloop.trace import Trace
@@ -27,6 +28,12 @@ PIXELS: Final = 1000
 MEANS: Final = 250
 #: Points of a distribution.
 POINTS: Final = 2000
+#: The axis of waits of all lengths.
+LOG_WAITS: Final[dict[str, Any]] = {
+    "type": "log",
+    "tickvals": [1, 10, 60, 600, 3600, 6 * 3600, 86400, 10 * 86400, 100 * 86400],
+    "ticktext": ["1 s", "10 s", "1 min", "10 min", "1 h", "6 h", "1 d", "10 d", "100 d"],
+}
 
 _THINNED = (
     "of each 1/1000 of the time only the first, last, lowest and highest value are kept; "
@@ -48,7 +55,7 @@ def queue(trace: Trace) -> Figure:
     """
     tasks, cores = waiting(trace)
     axis = TimeAxis.of(trace)
-    figure = _figure("Waiting", axis)
+    figure = canvas("Waiting", axis)
     notes = _add_curve(figure, tasks, axis, "tasks", colours.CURVE, yaxis="y")
     notes += _add_curve(figure, cores, axis, "cores", colours.SECOND, yaxis="y2")
     figure.update_layout(
@@ -59,7 +66,7 @@ def queue(trace: Trace) -> Figure:
     never = int(per_task(trace)["wait"].null_count())
     if never:
         notes.append(f"{words.count(never, 'task')} of unknown wait, or never started: not counted")
-    return _noting(figure, notes)
+    return noting(figure, notes)
 
 
 def waiting(trace: Trace) -> tuple[Steps, Steps]:
@@ -94,7 +101,7 @@ def utilisation(trace: Trace) -> Figure:
     ran = executions(required(trace))
     steps = in_use(ran)
     axis = TimeAxis.of(trace)
-    figure = _figure("Cores in use", axis)
+    figure = canvas("Cores in use", axis)
     notes = _add_curve(figure, steps, axis, "in use", colours.CURVE)
     there = available(trace, steps.t[0], steps.t[-1])
     if there is not None:
@@ -103,7 +110,7 @@ def utilisation(trace: Trace) -> Figure:
             line={"color": colours.LIMIT, "dash": "dot", "width": 1.5}, hoverinfo="skip",
         )  # fmt: skip
     figure.update_layout(yaxis={"title": {"text": "cores"}, "rangemode": "tozero"})
-    return _noting(figure, notes + remarks(trace, ran))
+    return noting(figure, notes + remarks(trace, ran))
 
 
 def in_use(ran: pl.DataFrame) -> Steps:
@@ -149,11 +156,11 @@ def power(trace: Trace) -> Figure:
             remedy="give the hosts of the platform a power model",
         )
     axis = TimeAxis.of(trace)
-    figure = _figure("Power", axis)
+    figure = canvas("Power", axis)
     windows = Steps.of(Boxes.of(begin, end, np.ones(end.size)))
     notes = _add_curve(figure, steps, axis, "power", colours.CURVE, windows)
     figure.update_layout(yaxis={"title": {"text": "W"}, "rangemode": "tozero"})
-    return _noting(figure, notes)
+    return noting(figure, notes)
 
 
 def waits(trace: Trace) -> Figure:
@@ -190,12 +197,10 @@ def waits(trace: Trace) -> Figure:
         left = np.searchsorted(wait, 1.0, side="right")
         at_most = share[left - 1] if left else 0.0
         wait, share = np.append(1.0, wait[left:]), np.append(at_most, share[left:])
-        ticks = [1, 10, 60, 600, 3600, 6 * 3600, 86400, 10 * 86400, 100 * 86400]
-        said = ["1 s", "10 s", "1 min", "10 min", "1 h", "6 h", "1 d", "10 d", "100 d"]
-        axis |= {"type": "log", "tickvals": ticks, "ticktext": said}
+        axis |= LOG_WAITS
     else:
         axis["title"] = {"text": "wait (s)"}
-    figure = _figure("Waits", None)
+    figure = canvas("Waits", None)
     figure.add_scatter(
         x=wait, y=share, mode="lines", line_shape="hv", line={"color": colours.CURVE},
         text=[words.duration(value) for value in wait],
@@ -207,18 +212,7 @@ def waits(trace: Trace) -> Figure:
         hovermode="closest",
         showlegend=False,
     )
-    return _noting(figure, notes)
-
-
-def _figure(title: str, axis: TimeAxis | None) -> Figure:
-    # Plotly takes a moment to load, and only pictures need it.
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
-    figure.update_layout(title_text=title, hovermode="x unified", showlegend=True)
-    if axis is not None:
-        figure.update_xaxes(**axis.layout())
-    return figure
+    return noting(figure, notes)
 
 
 def _add_curve(
@@ -266,8 +260,3 @@ def _broken(steps: Steps, windows: Steps) -> Steps:
     t, level = np.insert(steps.t, breaks, steps.t[breaks]), np.insert(level, breaks, before)
     end = level.size - int(np.isnan(level[-1:]).sum())
     return Steps(t[:end], level[:end])
-
-
-def _noting(figure: Figure, notes: list[str]) -> Figure:
-    figure.update_layout(meta={"notes": list(dict.fromkeys(notes))})
-    return figure

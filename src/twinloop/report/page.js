@@ -27,8 +27,8 @@ function themed(layout, paper) {
     modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("--soft", "#444444"), activecolor: colour("--ink", "#000000") },
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
-    margin: { l: layout.margin.l * (narrow ? 11 / 13 : 1), r: narrow ? 10 : 20, t: narrow ? 10 : 30, b: 45 },
-    legend: { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: -0.18, yanchor: "top" },
+    margin: { l: layout.margin.l * (narrow ? 11 / 13 : 1), r: narrow ? 10 : 20, t: narrow ? 10 : 30, b: layout.showlegend ? 75 : 45 },
+    legend: { ...layout.legend, orientation: "h", x: 0, xanchor: "left", yref: "container", y: 0, yanchor: "bottom" },
   };
   for (const name of Object.keys(layout).filter((key) => /^[xy]axis/.test(key))) {
     themedLayout[name] = axis(name, layout[name]);
@@ -64,7 +64,7 @@ async function draw() {
     }
   };
   drawAll(false);
-  follow(Object.keys(pictures).filter((id) => id !== "waits"));
+  follow(Object.keys(pictures).filter((id) => document.getElementById(id).dataset.over === "time"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawAll(false));
   matchMedia("(max-width: 599px)").addEventListener("change", () => drawAll(false));
   window.addEventListener("beforeprint", () => drawAll(true));

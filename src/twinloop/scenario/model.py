@@ -56,10 +56,19 @@ class Contention(Description):
     The load of a host is what its tasks could use over what it has, so it exceeds 1 when they
     share cores.
 
+    By `kinds`, the work of a task of kind k is multiplied by 1 + sensitivity(k) * pressure. Within
+    the `host` the pressure is the sum over all others there, whether or not they share a core with
+    it: that is how memory and large caches are shared. Within the `core` it is the mean over the
+    others, times max(0, load - 1), which is how many of them a task has beside itself on its core:
+    so small caches are shared, and switching from one to the other costs. Where every host has one
+    core, and every task uses one, both are the same.
+
     >>> Contention.from_dict("none") == Contention()
     True
     >>> Contention(linear={"slope": 0.2}).linear.slope
     0.2
+    >>> Contention(kinds={"cache": {"pressure": 0.3, "sensitivity": 1}}, within="core").within
+    'core'
     """
 
     linear: LinearContention | None = Field(None, description="in proportion to the load beyond 1")
@@ -71,6 +80,11 @@ class Contention(Description):
     kinds: dict[Name, KindContention] | None = Field(
         None, description="by kind of task: pressure and sensitivity"
     )
+    within: Literal["host", "core"] = Field(
+        "host",
+        description="whom a task of a kind shares with: all others on its host, or those that it "
+        "meets on its core, on average",
+    )
 
     @classmethod
     def _long_form(cls, data: Any) -> Any:
@@ -79,9 +93,12 @@ class Contention(Description):
     @model_validator(mode="after")
     def _one_rule(self) -> Contention:
         findings = Findings()
-        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
+        rules = ("linear", "table", "kinds")
+        given = [name for name in rules if getattr(self, name) is not None]
         for name in given[1:]:
             findings.add((name,), f"cannot stand beside '{given[0]}'", "keep one of them")
+        if self.within != "host" and self.kinds is None:
+            findings.add(("within",), "says something of 'kinds', and there are none")
         loads = [load for load, _ in self.table or ()]
         for i in range(1, len(loads)):
             if loads[i] <= loads[i - 1]:
@@ -109,6 +126,9 @@ class Model(Description):
 
     speed_factor: Positive = Field(1.0, description="times the speed of every host")
     service_factor: Positive = Field(1.0, description="times the work of every task")
+    service_factors: dict[Name, Positive] = Field(
+        {}, description="times the work of the tasks of a kind, beside that of every task"
+    )
     startup_overhead: Seconds = Field(
         0.0, description="time that every task takes on its host before its work begins (s)"
     )

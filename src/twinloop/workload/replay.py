@@ -51,6 +51,8 @@ def replayed(trace: Trace, *, missing: Missing, reference_mhz: float | None) -> 
         notes += more
     tasks, estimates = _requested(tasks, fragments)
     tasks, more = _parents(tasks)
+    # What a generator makes up was declared, and measured nowhere.
+    happened = trace.manifest.kind != "generated"
     truth = {
         "run times": True,
         "usage": demand is not None,
@@ -65,7 +67,7 @@ def replayed(trace: Trace, *, missing: Missing, reference_mhz: float | None) -> 
         reference_mhz=clocks.reference,
         epoch_ms=trace.manifest.epoch_ms,
         cleaned=tuple(n for n in (*notes, estimates, *more, _cut_short(trace, tasks)) if n.count),
-        injected=tuple(name for name, used in truth.items() if used),
+        injected=tuple(name for name, used in truth.items() if used and happened),
     )
 
 

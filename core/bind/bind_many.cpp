@@ -1,0 +1,182 @@
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <exception>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "bind/arrays.hpp"
+#include "bind/event.hpp"
+#include "bind/policies.hpp"
+#include "model/kpis.hpp"
+#include "model/run.hpp"
+#include "model/series.hpp"
+
+namespace twinloop::bind {
+namespace {
+
+using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
+// `work(row)` for each row, on several threads of which this is one; the order decides nothing.
+// This thread also looks out for Ctrl-C: then rows that have begun are finished, and no more begun.
+template <class Work>
+void on_threads(std::size_t rows, unsigned threads, Work&& work) {
+    using Clock = std::chrono::steady_clock;
+    constexpr auto patience = std::chrono::milliseconds(50);
+    std::exception_ptr failure;
+    bool interrupted = false;
+    {
+        const nb::gil_scoped_release released;
+        std::atomic<std::size_t> next{0};
+        std::mutex guard;
+        const auto go = [&](auto&& between) {
+            try {
+                for (std::size_t row = next++; row < rows; row = next++) {
+                    work(row);
+                    between();
+                }
+            } catch (...) {
+                const std::scoped_lock lock(guard);
+                failure = std::current_exception();
+                next = rows;
+            }
+        };
+        std::vector<std::jthread> others;
+        const std::size_t wanted = std::min<std::size_t>(std::max(1U, threads), rows);
+        for (std::size_t i = 1; i < wanted; ++i) others.emplace_back([&] { go([] {}); });
+        auto looked = Clock::now();
+        go([&] {
+            if (interrupted || Clock::now() - looked < patience) return;
+            looked = Clock::now();
+            const nb::gil_scoped_acquire held;
+            if (PyErr_CheckSignals() == 0) return;
+            next = rows;
+            interrupted = true;
+        });
+    }
+    if (interrupted) throw nb::python_error();
+    if (failure) std::rethrow_exception(failure);
+}
+
+// What can be told of each task of a run: of all, or of those that have completed.
+using Told = double (*)(const Run&, TaskId);
+
+template <double Outcome::* Time>
+double any(const Run& run, TaskId task) {
+    return run.outcomes()[task].*Time;
+}
+
+template <Told Of>
+double completed(const Run& run, TaskId task) {
+    return run.outcomes()[task].status == Status::completed ? Of(run, task) : unknown;
+}
+
+double run_time(const Run& run, TaskId task) {
+    return run.outcomes()[task].end - run.outcomes()[task].last_start;
+}
+
+double machine(const Run& run, TaskId task) {
+    return static_cast<double>(run.last_machines()[task]);
+}
+
+const std::map<std::string, Told>& told() {
+    static const std::map<std::string, Told> all = {
+        {"starts", any<&Outcome::start>},
+        {"ends", any<&Outcome::end>},
+        {"task_submit", completed<any<&Outcome::submit>>},
+        {"task_ready", completed<any<&Outcome::ready>>},
+        {"task_start", completed<any<&Outcome::start>>},
+        {"task_end", completed<any<&Outcome::end>>},
+        {"task_run_time", completed<run_time>},
+        {"task_cpu", completed<any<&Outcome::used>>},
+        {"task_machine", completed<machine>}};
+    return all;
+}
+
+void check_width(const ProblemHandle& problem, const Matrix& matrix) {
+    if (!problem.problem->takes(matrix.shape(1)))
+        throw nb::value_error("a row has the values of a model that the scenario offers");
+}
+
+// One run for each row of the matrix: its figures, and what is told of each of its tasks.
+nb::object run_many(const ProblemHandle& problem, nb::handle policy, const Matrix& matrix,
+                    unsigned threads, bool figures, const std::vector<std::string>& columns) {
+    const std::size_t rows = matrix.shape(0);
+    check_width(problem, matrix);
+    const auto prototype = policy_from(policy, problem.names, nullptr, 0);
+    if (prototype->foreign())
+        throw nb::type_error("a policy in Python cannot run on native threads");
+    const std::size_t tasks = problem.problem->size();
+    std::vector<double> found(figures ? rows * kpi_names.size() : 0);
+    std::vector<Told> wanted;
+    Recording recording;
+    for (const std::string& name : columns) {
+        wanted.push_back(told().at(name));
+        if (name == "task_machine") recording.machines = true;
+    }
+    std::vector<std::vector<double>> values(wanted.size(), std::vector<double>(rows * tasks));
+    on_threads(rows, threads, [&](std::size_t row) {
+        const std::span<const double> given(matrix.data() + row * matrix.shape(1), matrix.shape(1));
+        Run run(problem.problem, problem.problem->values(given), prototype->clone(), recording);
+        while (run.step()) {
+        }
+        if (figures)
+            std::ranges::copy(kpis(run),
+                              found.begin() + static_cast<std::ptrdiff_t>(row * kpi_names.size()));
+        for (std::size_t i = 0; i < wanted.size(); ++i)
+            for (TaskId task = 0; task < tasks; ++task)
+                values[i][row * tasks + task] = wanted[i](run, task);
+    });
+    nb::list arrays;
+    for (auto& each : values) arrays.append(as_array(std::move(each)));
+    return nb::make_tuple(as_array(std::move(found)), arrays);
+}
+
+// What each row of values of the model makes of the same loads.
+nb::object watts(const LoadProfile& self, const ProblemHandle& problem, const Matrix& matrix,
+                 unsigned threads) {
+    check_width(problem, matrix);
+    const std::size_t windows = self.windows();
+    std::vector<double> means(matrix.shape(0) * windows);
+    on_threads(matrix.shape(0), threads, [&](std::size_t row) {
+        const std::span<const double> given(matrix.data() + row * matrix.shape(1), matrix.shape(1));
+        const Values values = problem.problem->values(given);
+        const PowerModel& model = values.power ? *values.power : problem.problem->powers.front();
+        self.watts(model, std::span(means).subspan(row * windows, windows));
+    });
+    return as_array(std::move(means));
+}
+
+}  // namespace
+
+void bind_many(nb::module_& module) {
+    nb::list names;
+    for (const std::string_view each : kpi_names) names.append(nb::str(each.data(), each.size()));
+    module.attr("KPI_NAMES") = nb::tuple(names);
+    module.def("run_many", &run_many, nb::arg("problem"), nb::arg("policy"), nb::arg("matrix"),
+               nb::kw_only(), nb::arg("threads"), nb::arg("figures"), nb::arg("columns"),
+               nb::sig("def run_many(problem: Problem, policy: object, matrix: "
+                       "numpy.typing.NDArray[numpy.float64], *, threads: int, figures: bool, "
+                       "columns: list[str]) -> tuple[numpy.typing.NDArray[numpy.float64], "
+                       "list[numpy.typing.NDArray[numpy.float64]]]"));
+    nb::class_<LoadProfile>(module, "LoadProfile", nb::is_final(),
+                            "How much machines were used in each window of a run.")
+        .def_prop_ro("windows", &LoadProfile::windows)
+        .def("watts", &watts, nb::arg("problem"), nb::arg("matrix"), nb::kw_only(),
+             nb::arg("threads"),
+             nb::sig("def watts(self, problem: Problem, matrix: "
+                     "numpy.typing.NDArray[numpy.float64], *, threads: int) -> "
+                     "numpy.typing.NDArray[numpy.float64]"));
+}
+
+}  // namespace twinloop::bind

@@ -1,0 +1,41 @@
+// The CPU time of tasks in windows of equal length, from the start of each execution on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/request.hpp"
+
+namespace twinloop {
+
+class UsageLog {
+  public:
+    // What one execution of a task has used on one machine.
+    struct Row {
+        TaskId task = no_task;
+        MachineId machine = no_machine;
+        double start = 0.0;
+        double end = 0.0;
+        std::vector<double> cpu;  // CPU seconds, window by window
+    };
+
+    explicit UsageLog(double step) : step_(step) {}
+
+    [[nodiscard]] double step() const { return step_; }
+    [[nodiscard]] std::span<const Row> rows() const { return rows_; }
+
+    // An execution begins; the rows of its parts follow each other from the place returned on.
+    std::size_t open(TaskId task, std::span<const Part> parts, double now);
+    // From then on until now it has used so many CPU seconds a second.
+    void add(std::size_t row, double rate, double since, double now);
+    // It has ended: it has as many windows as it lasted for, and the last one ends with it.
+    void close(std::size_t first, std::span<const Part> parts, double now);
+
+  private:
+    double step_;
+    std::vector<Row> rows_;
+};
+
+}  // namespace twinloop

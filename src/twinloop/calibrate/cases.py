@@ -1,0 +1,255 @@
+"""Cases: a scenario, and the real runs of it that a twin is to be like."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinloop.calibrate.runs import Run, Runs, outputs_for
+from twinloop.calibrate.values import of_model, offering, with_values
+from twinloop.engine import Compiled
+from twinloop.scenario import Scenario
+from twinloop.scenario.replay import measured
+from twinloop.trace import Trace
+from twinloop.trace.errors import InputError
+
+_Floats = NDArray[np.float64]
+
+#: How many scenarios with values that only a new compilation can take are kept compiled.
+_KEPT: Final = 16
+
+
+@dataclass(frozen=True, repr=False)
+class Case:
+    """A scenario, and the real runs of it.
+
+    >>> from twinloop.engine import simulate
+    >>> scenario = Scenario(platform="2x2", policy="fcfs", workload={"generate": {
+    ...     "name": "poisson", "parameters": {"tasks": 5}}})
+    >>> Case.of([simulate(scenario)], name="made up")
+    <Case made up: predict, 1 run of 5 tasks>
+    """
+
+    name: str
+    scenario: Scenario
+    compiled: Compiled
+    traces: tuple[Trace, ...]
+    reals: tuple[Run, ...]
+    #: Windows of the power that is compared (s); None: no power is.
+    power_step: float | None = None
+    _others: OrderedDict[str, Compiled] = field(default_factory=OrderedDict, compare=False)
+
+    @classmethod
+    def of(
+        cls,
+        traces: Sequence[Trace],
+        *,
+        name: str = "run",
+        scenario: Scenario | None = None,
+        names: Collection[str] = (),
+        allow_code: bool = False,
+        power_step: float | None = None,
+    ) -> Case:
+        """The case of these runs of one scenario: the given one, else that of their manifest.
+
+        Args:
+            traces: The runs.
+            name: What messages call them.
+            scenario: What was run, if the manifests do not say.
+            names: The values that are going to be moved.
+            allow_code: Whether a policy named as `module:Class` may be imported and run.
+            power_step: Windows of the power that is to be compared (s).
+        """
+        scenario = offering(scenario or declared(traces[0], name), names)
+        compiled = Compiled(scenario, allow_code=allow_code)
+        ids, machines = tuple(compiled.names.tasks), compiled.names.machines
+        reals = tuple(
+            Run.of(trace, tasks=ids, machines=machines, power_step=power_step, name=name)
+            for trace in traces
+        )
+        return cls(name, scenario, compiled, tuple(traces), reals, power_step)
+
+    @property
+    def mode(self) -> str:
+        """`predict` if nothing of the runs goes into the twin, else `replay`."""
+        return "replay" if self.compiled.workload.injected else "predict"
+
+    def runs(
+        self,
+        count: int,
+        values: Mapping[str, Any],
+        needs: Collection[str],
+        threads: int | None = None,
+    ) -> Runs:
+        """So many runs of the twin, with these values (one for each run, by name)."""
+        slow = [name for name in values if not of_model(name)]
+        if slow:
+            parts = []
+            for i in range(count):
+                chosen = {name: _plain(values[name][i]) for name in slow}
+                one = {name: values[name][i : i + 1] for name in values if name not in chosen}
+                parts.append(self._outputs(self._compiled(chosen), 1, one, needs, threads))
+            found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        else:
+            found = self._outputs(self.compiled, count, values, needs, threads)
+        real = self.reals[0]
+        return Runs.of(found, tasks=real.tasks, machines=real.machines, power_step=self.power_step)
+
+    def _compiled(self, chosen: Mapping[str, Any]) -> Compiled:
+        key = json.dumps(chosen, sort_keys=True)
+        if key in self._others:
+            self._others.move_to_end(key)
+        else:
+            self._others[key] = Compiled(with_values(self.scenario, chosen))
+            if len(self._others) > _KEPT:
+                self._others.popitem(last=False)
+        return self._others[key]
+
+    def _outputs(
+        self,
+        compiled: Compiled,
+        count: int,
+        values: Mapping[str, Any],
+        needs: Collection[str],
+        threads: int | None,
+    ) -> dict[str, _Floats]:
+        rows = rows_of(compiled, count, values)
+        found: dict[str, _Floats] = {}
+        if outputs := outputs_for(set(needs) - {"power"}):
+            found |= compiled.run_many(rows, outputs=outputs, threads=threads)
+        if "power" in needs:
+            found["power"] = self._power(compiled, rows, threads)
+        return found
+
+    def _power(self, compiled: Compiled, rows: _Floats, threads: int | None) -> _Floats:
+        """The power over time of every run; power models are tried on one schedule at a time."""
+        step = self.power_step
+        if step is None:
+            raise InputError(
+                f"the runs of {self.name} have no measured power to compare with", field="loss"
+            )
+        electric = np.array([name.startswith("power.") for name in compiled.value_names])
+        windows = len(self.reals[0].power)
+        watts = np.full((len(rows), windows), np.nan)
+        _, first, which = np.unique(
+            rows[:, ~electric], axis=0, return_index=True, return_inverse=True
+        )
+        for s, row in enumerate(first):
+            same = np.flatnonzero(which.ravel() == s)
+            models = rows[np.ix_(same, electric)]
+            found = compiled.power_many(models, step, values=rows[row], threads=threads)
+            watts[same, : found.shape[1]] = found[:, :windows]
+        return watts
+
+    def __repr__(self) -> str:
+        runs = "1 run" if len(self.reals) == 1 else f"{len(self.reals)} runs"
+        return f"<Case {self.name}: {self.mode}, {runs} of {len(self.compiled.arrays)} tasks>"
+
+
+def rows_of(compiled: Compiled, count: int, values: Mapping[str, Any]) -> _Floats:
+    """Rows of values of the model as a compiled scenario takes them, those named set."""
+    rows = np.tile(compiled.values(), (count, 1))
+    for name, column in values.items():
+        try:
+            rows[:, compiled.value_names.index(name)] = column
+        except ValueError:
+            raise InputError(
+                f"the scenario has no value '{name}'",
+                field="parameters",
+                remedy=f"one of: {', '.join(compiled.value_names)}",
+            ) from None
+    return rows
+
+
+def declared(trace: Trace, name: str = "the run") -> Scenario:
+    """The scenario that a run was made from, as it was declared beforehand.
+
+    >>> from twinloop.engine import simulate
+    >>> scenario = Scenario(platform="2x2", policy="fcfs", workload={"generate": {
+    ...     "name": "poisson", "parameters": {"tasks": 5}}})
+    >>> declared(simulate(scenario)).policy.name
+    'fcfs'
+    """
+    kept = trace.manifest.scenario
+    if kept is None:
+        raise InputError(
+            f"{name} keeps no scenario in its manifest, so nobody knows what to simulate",
+            field="scenario",
+            remedy="give one: --scenario scenario.yaml, or scenario=",
+        )
+    if "object" in kept["workload"]:
+        raise InputError(
+            f"the workload of {name} was an object in memory, which its manifest cannot keep",
+            field="workload",
+            remedy="give the scenario again: --scenario scenario.yaml, or scenario=",
+        )
+    return Scenario.from_manifest(kept)
+
+
+def cases_of(
+    traces: Sequence[Trace],
+    *,
+    names: Sequence[str] | None = None,
+    scenario: Scenario | None = None,
+    values: Mapping[str, Any] | None = None,
+    moved: Collection[str] = (),
+    latencies: Sequence[Trace] = (),
+    allow_code: bool = False,
+    power_step: float | None = None,
+) -> list[Case]:
+    """Runs by their scenarios: those of one scenario are repetitions of each other.
+
+    Args:
+        traces: Real runs.
+        names: What messages call them.
+        scenario: What was run, if the manifests do not say.
+        values: Values that are known already, by name.
+        moved: The names of the values that are going to be moved.
+        latencies: Runs whose measured latencies, on average, go into the model; one that is known
+            or going to be moved does not.
+        allow_code: Whether a policy named as `module:Class` may be imported and run.
+        power_step: Windows of the power that is to be compared (s).
+    """
+    called = list(names) if names is not None else [f"run {i + 1}" for i in range(len(traces))]
+    groups: dict[str, list[int]] = {}
+    for i, trace in enumerate(traces):
+        kept = {} if scenario is not None else (trace.manifest.scenario or {"alone": i})
+        groups.setdefault(json.dumps(kept, sort_keys=True, default=str), []).append(i)
+    mean = {k: s for k, s in mean_latencies(latencies).items() if k not in moved}
+    found = []
+    for members in groups.values():
+        name = ", ".join(called[i] for i in members)
+        base = scenario or declared(traces[members[0]], name)
+        found.append(
+            Case.of(
+                [traces[i] for i in members],
+                name=name,
+                scenario=with_values(base, mean | dict(values or {})),
+                names=moved,
+                allow_code=allow_code,
+                power_step=power_step,
+            )
+        )
+    return found
+
+
+def mean_latencies(traces: Sequence[Trace]) -> dict[str, float]:
+    """The latencies that runs measured, on average over those that did."""
+    found: dict[str, list[float]] = {}
+    for trace in traces:
+        if "latency" not in trace.manifest.facts:
+            continue
+        model = measured(trace)
+        for name in ("dispatch_latency", "release_latency"):
+            found.setdefault(name, []).append(getattr(model, name))
+    return {name: float(np.mean(seconds)) for name, seconds in found.items()}
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

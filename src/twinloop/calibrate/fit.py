@@ -1,0 +1,244 @@
+"""A Fit: the values that make a twin like the truth, how sure they are, where they came from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from twinloop import __version__
+from twinloop.calibrate.identify import Identifiability
+from twinloop.calibrate.identify.kept import as_data, from_data
+from twinloop.calibrate.values import with_values
+from twinloop.scenario import Model, Scenario
+from twinloop.trace.errors import InputError
+from twinloop.trace.files import writing
+
+if TYPE_CHECKING:
+    from twinloop.calibrate.prediction import Prediction
+    from twinloop.fidelity import Verdict
+
+#: Files of the folder that a calibration is kept in.
+MANIFEST: Final = "fit.json"
+JOURNAL: Final = "journal.jsonl"
+HISTORY: Final = "history.parquet"
+CLOUD: Final = "cloud.parquet"
+DRAWS: Final = "draws.parquet"
+
+
+@dataclass(frozen=True, repr=False)
+class Fit:
+    """What a calibration found.
+
+    `values` are the fitted ones by name, `defaults` those from before. `history` has a row per
+    evaluation, `cloud` a row per calibration that is as good as this one within the noise, and
+    `identifiability` says which of the values the data can tell. `before` and `after` are the
+    verdicts on the twin of each run, by the name of the run.
+    """
+
+    values: dict[str, Any]
+    defaults: dict[str, Any]
+    loss: float
+    loss_before: float
+    loss_name: str
+    how: str
+    optimiser: str
+    seed: int
+    evaluations: int
+    failed: int
+    seconds: float
+    history: pl.DataFrame = field(compare=False)
+    cloud: pl.DataFrame | None = field(default=None, compare=False)
+    identifiability: Identifiability | None = None
+    validation_loss: float | None = None
+    floor: float | None = None
+    runs: tuple[dict[str, Any], ...] = ()
+    before: tuple[tuple[str, Verdict], ...] = field(default=(), compare=False)
+    after: tuple[tuple[str, Verdict], ...] = field(default=(), compare=False)
+    recipe: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    #: The scenarios of the runs, with the fitted values.
+    scenarios: tuple[Scenario, ...] = ()
+    #: Calibrations that the data allows, each as likely as the others: a column per value.
+    draws: pl.DataFrame | None = field(default=None, compare=False)
+    #: How far real runs lie from the twin, by figure: what no value explains.
+    noise: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario of the first run, with the fitted values."""
+        if not self.scenarios:
+            raise InputError("a black box has no scenario", field="scenario")
+        return self.scenarios[0]
+
+    @property
+    def model(self) -> Model:
+        """The fitted Model."""
+        return self.scenario.model
+
+    def apply(self, scenario: Scenario) -> Scenario:
+        """Another scenario, with the fitted values in the place of its own."""
+        if self.scenarios:
+            kept = {
+                f"model.{name}": getattr(self.model, name)
+                for name in ("dispatch_latency", "release_latency")
+            }
+            scenario = scenario.replace(**kept)
+        return with_values(scenario, self.values)
+
+    def predict(
+        self,
+        scenario: Scenario,
+        *,
+        outputs: Sequence[str] = ("makespan_s", "wait_mean_s"),
+        level: float = 0.9,
+        threads: int | None = None,
+        allow_code: bool = False,
+    ) -> Prediction:
+        """The figures of another scenario, between the limits that the doubt about the fit leaves.
+
+        Args:
+            scenario: What is to be predicted.
+            outputs: Which figures: of `makespan_s`, `wait_mean_s`, `turnaround_mean_s`, `energy_j`.
+            level: How often a run that is made shall lie between the limits.
+            threads: How many to simulate on.
+            allow_code: Whether a policy named as `module:Class` may be imported and run.
+        """
+        from twinloop.calibrate.prediction import predict
+
+        return predict(
+            self, scenario, outputs=outputs, level=level, threads=threads, allow_code=allow_code
+        )
+
+    # --- keeping ---------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the tables, as plain data."""
+        known = self.identifiability
+        return {
+            "twinloop": __version__,
+            "values": self.values,
+            "defaults": self.defaults,
+            "loss": self.loss,
+            "loss_before": self.loss_before,
+            "validation_loss": self.validation_loss,
+            "floor": self.floor,
+            "loss_name": self.loss_name,
+            "aggregation": self.how,
+            "optimiser": self.optimiser,
+            "seed": self.seed,
+            "evaluations": self.evaluations,
+            "failed": self.failed,
+            "seconds": self.seconds,
+            "noise": {name: dict(known) for name, known in self.noise.items()},
+            "runs": list(self.runs),
+            "identifiability": None if known is None else as_data(known),
+            "verdicts": {
+                "before": {name: verdict.status for name, verdict in self.before},
+                "after": {name: verdict.status for name, verdict in self.after},
+            },
+            "recipe": list(self.recipe),
+            "warnings": list(self.warnings),
+            "scenarios": [scenario.to_manifest() for scenario in self.scenarios],
+        }
+
+    def save(self, folder: str | Path) -> Path:
+        """Keep it in a folder: scenarios to simulate with, all values, and what was tried.
+
+        What is there is never overwritten.
+        """
+        folder = Path(folder)
+        refuse_kept(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_table(self.history, folder / HISTORY)
+        for table, name in ((self.cloud, CLOUD), (self.draws, DRAWS)):
+            if table is not None:
+                _write_table(table, folder / name)
+        for number, scenario in enumerate(self.scenarios, start=1):
+            name = "scenario.yaml" if number == 1 else f"scenario-{number}.yaml"
+            scenario.save(folder / name)
+        with writing(folder / MANIFEST) as stream:
+            stream.write(json.dumps(self.to_dict(), indent=2, default=str).encode())
+        return folder
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Fit:
+        """Read a calibration back; its verdicts are not kept, the runs can be assessed again."""
+        folder = Path(folder)
+        path = folder / MANIFEST
+        if not path.is_file():
+            raise InputError("no calibration is kept there", file=folder)
+        try:
+            kept = json.loads(path.read_bytes())
+            known = kept["identifiability"]
+            return cls(
+                values=kept["values"],
+                defaults=kept["defaults"],
+                loss=kept["loss"],
+                loss_before=kept["loss_before"],
+                loss_name=kept["loss_name"],
+                how=kept["aggregation"],
+                optimiser=kept["optimiser"],
+                seed=kept["seed"],
+                evaluations=kept["evaluations"],
+                failed=kept["failed"],
+                seconds=kept["seconds"],
+                history=pl.read_parquet(folder / HISTORY),
+                cloud=_read_table(folder / CLOUD),
+                draws=_read_table(folder / DRAWS),
+                identifiability=None if known is None else from_data(known),
+                validation_loss=kept["validation_loss"],
+                floor=kept["floor"],
+                runs=tuple(kept["runs"]),
+                recipe=tuple(kept["recipe"]),
+                warnings=tuple(kept["warnings"]),
+                scenarios=tuple(Scenario.from_manifest(each) for each in kept["scenarios"]),
+                noise=kept["noise"],
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"cannot be read: {error}", file=path) from None
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise InputError(f"cannot be read: {error}", file=folder) from None
+
+    # --- showing ---------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        from twinloop.calibrate.show import fit_text
+
+        return fit_text(self)
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name} {_said(value)}" for name, value in self.values.items())
+        return f"<Fit {values}; {self.loss_name} loss {self.loss_before:.3g} -> {self.loss:.3g}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def refuse_kept(folder: Path | None) -> None:
+    """A calibration that is kept is never overwritten."""
+    if folder is not None and (folder / MANIFEST).exists():
+        raise InputError(
+            "a calibration is kept there already",
+            file=folder,
+            remedy="name another folder; Fit.load reads this one",
+        )
+
+
+def _said(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, int | float) else str(value)
+
+
+def _read_table(path: Path) -> pl.DataFrame | None:
+    return pl.read_parquet(path) if path.is_file() else None
+
+
+def _write_table(table: pl.DataFrame, path: Path) -> None:
+    with writing(path) as stream:
+        table.write_parquet(stream)

@@ -1,0 +1,121 @@
+"""What data would tell parameters apart that the present data does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import permutations
+from typing import Any, Final
+
+
+@dataclass(frozen=True)
+class Hint:
+    """Advice for parameters whose names match patterns: one alone, or two that compensate.
+
+    Args:
+        patterns: Of names, with `*` for any text.
+        advice: What to do.
+        fact: Name of a fact about the data. If it is known to be false, `because` is why the
+            data says nothing of the parameter.
+        because: The reason in words.
+
+    >>> hint = Hint(("startup*", "service*"), "add runs with short tasks")
+    >>> hint.matches(["service_factor", "startup_overhead"])
+    True
+    """
+
+    patterns: tuple[str, ...]
+    advice: str
+    fact: str | None = None
+    because: str = ""
+
+    def matches(self, names: Sequence[str]) -> bool:
+        """Whether each pattern has a name of its own among these."""
+        return any(
+            all(
+                fnmatchcase(name, pattern)
+                for name, pattern in zip(some, self.patterns, strict=True)
+            )
+            for some in permutations(names, len(self.patterns))
+        )
+
+
+_STARTUP, _SERVICE = "*startup_overhead", "*service_factor*"
+_SPEED, _CONTENTION = "*speed_factor", "*contention*"
+
+#: Advice for the values of a Model; a fact that is not given is taken to be unknown.
+HINTS: Final = (
+    Hint((_STARTUP, _SERVICE), "add runs with short tasks"),
+    Hint((_STARTUP, _SPEED), "add runs with short tasks"),
+    Hint((_STARTUP, "*dispatch_latency"), "use a loss that sees when tasks start"),
+    Hint((_SPEED, _SERVICE), "fix one of them: run times show only their ratio"),
+    Hint((_SERVICE, _SERVICE), "add runs with one kind of task alone"),
+    Hint(
+        ("*dispatch_latency", "*release_latency"), "use a loss that sees when tasks start and end"
+    ),
+    Hint((_CONTENTION, _SERVICE), "add runs in which no tasks share a core"),
+    Hint((_CONTENTION, _SPEED), "add runs in which no tasks share a core"),
+    Hint(
+        ("*contention.kinds.*.pressure", "*contention.kinds.*.sensitivity"),
+        "add runs of one kind alone and of both mixed, or fix one pressure",
+    ),
+    Hint(("*power.idle", "*power.max"), "add runs with idle machines and with fully busy ones"),
+    Hint(
+        (_CONTENTION,),
+        "add runs with more than one task per core",
+        "shared_cores",
+        "no two tasks ever shared a core",
+    ),
+    Hint(
+        ("*dispatch_latency",),
+        "use a loss that sees when tasks start",
+        "queued",
+        "no task ever had to wait for another",
+    ),
+    Hint(
+        ("*effective_capacity",),
+        "add runs with more tasks than cores",
+        "queued",
+        "there were never more tasks than cores",
+    ),
+    Hint(
+        ("*power*",),
+        "record the power or the energy of the runs",
+        "measured_power",
+        "no power was measured",
+    ),
+)
+
+
+def reason(name: str, hints: Iterable[Hint], facts: Mapping[str, Any]) -> str:
+    """Why the data says nothing of a parameter, if a fact tells; else empty.
+
+    >>> reason("contention.linear.slope", HINTS, {"shared_cores": False})
+    'no two tasks ever shared a core'
+    """
+    for hint in hints:
+        known = facts.get(hint.fact) if hint.fact else None
+        if known is False and len(hint.patterns) == 1 and hint.matches([name]):
+            return hint.because
+    return ""
+
+
+def advice(names: Sequence[str], hints: Iterable[Hint]) -> str:
+    """What would help with one parameter, or with those of a group; empty if nothing is known.
+
+    >>> advice(["startup_overhead", "service_factor"], HINTS)
+    'add runs with short tasks'
+    """
+    wanted = 1 if len(names) == 1 else 2
+    found = [hint.advice for hint in hints if len(hint.patterns) == wanted and hint.matches(names)]
+    return "; ".join(dict.fromkeys(found))
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

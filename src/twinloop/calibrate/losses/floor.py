@@ -1,0 +1,37 @@
+"""What a perfect simulator would score: the noise of the real runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from twinloop.calibrate.losses.loss import Loss, evaluate
+from twinloop.calibrate.runs import Run, Runs
+from twinloop.trace.errors import InputError
+
+
+def floor(loss: Loss, reals: Sequence[Run]) -> float | None:
+    """The loss of a real run, taken for the twin of its own repetitions: the median over them.
+
+    No simulator of this scenario can be expected to do better, except for one that gives the
+    average of the repetitions; a loss below it is fitted to noise. None if fewer than two
+    repetitions can be compared.
+
+    >>> from twinloop.calibrate.losses import loss_named
+    >>> reals = [Runs.of({"makespan_s": [m]}, [], [])[0] for m in (100.0, 102.0, 110.0)]
+    >>> round(floor(loss_named("makespan"), reals), 3)
+    0.055
+    """
+    scored = []
+    for left_out in range(len(reals)):
+        others = [real for place, real in enumerate(reals) if place != left_out]
+        if not others:
+            return None
+        try:
+            losses, _ = evaluate(loss, others, Runs.of_runs([reals[left_out]]))
+        except InputError:
+            continue
+        scored.append(losses[0])
+    known = [each for each in scored if np.isfinite(each)]
+    return float(np.median(known)) if known else None

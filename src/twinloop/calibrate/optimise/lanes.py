@@ -1,0 +1,102 @@
+"""Searches that go step by step, several side by side, behind ask and tell."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from twinloop.calibrate.optimise.interface import Floats, Grain, Search, usable
+from twinloop.calibrate.space import Space
+
+#: A search as a generator: it hands out points and is sent their losses, failures infinite.
+Steps: TypeAlias = Generator[Floats, Floats, None]
+
+#: What a search is told of a failure: worse than anything, and yet a number to compute with.
+_LARGEST: Final = 1e300
+
+
+class _Lane:
+    def __init__(self, steps: Steps) -> None:
+        self.steps = steps
+        self.wanted = next(steps)
+        self.asked = 0
+        self.losses: list[float] = []
+
+    def answer(self, loss: float) -> bool:
+        """Take the loss of a point in the order asked; whether the search goes on."""
+        self.losses.append(loss)
+        if len(self.losses) < len(self.wanted):
+            return True
+        try:
+            self.wanted = self.steps.send(np.array(self.losses))
+        except StopIteration:
+            return False
+        self.asked, self.losses = 0, []
+        return True
+
+
+class Lanes(Search):
+    """Runs as many searches at once as it takes to fill a batch, the oldest first.
+
+    When a search is over, another begins elsewhere; so does one when all others wait for losses.
+
+    Args:
+        space: The parameters.
+        seed: Of all random draws.
+        budget: How many points will be asked for in all, if that is known.
+        batch: How many are usually asked for at once.
+        starts: Where the first searches begin; the middle and random places follow.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        *,
+        seed: int,
+        budget: int | None = None,
+        batch: int = 1,
+        starts: Sequence[Floats] = (),
+    ) -> None:
+        super().__init__(space, seed=seed, budget=budget, batch=batch)
+        self.grain = Grain(space)
+        self._starts = list(starts)
+        self._lanes: list[_Lane] = []
+        self._order: list[_Lane] = []
+        self._begun = 0
+
+    def steps(self, start: Floats, rng: np.random.Generator) -> Steps:
+        """One search from this point on."""
+        raise NotImplementedError
+
+    def first(self) -> Floats:
+        """Where the next search begins: in the middle, then anywhere."""
+        if self._starts:
+            return self._starts.pop(0)
+        return self.rng.random(self.dimensions) if self._begun else np.full(self.dimensions, 0.5)
+
+    def ask(self, count: int) -> Floats:
+        """What the searches want to know next."""
+        points: list[Floats] = []
+        self._order = []
+        at = 0
+        while len(points) < count:
+            if at == len(self._lanes):
+                start, rng = self.first(), np.random.default_rng(self.rng.integers(1 << 63))
+                self._begun += 1
+                self._lanes.append(_Lane(self.steps(start, rng)))
+            lane = self._lanes[at]
+            while lane.asked < len(lane.wanted) and len(points) < count:
+                points.append(np.clip(lane.wanted[lane.asked], 0.0, 1.0))
+                self._order.append(lane)
+                lane.asked += 1
+            at += 1
+        return self.grain.centred(np.array(points))
+
+    def tell(self, points: Floats, losses: Floats) -> None:
+        """Send the losses to those who asked."""
+        super().tell(points, losses)
+        for lane, loss in zip(self._order, np.minimum(usable(losses), _LARGEST).tolist()):
+            if not lane.answer(loss):
+                self._lanes.remove(lane)

@@ -1,0 +1,132 @@
+"""The decision recipe: which value a failed criterion points to, and what moved because of it.
+
+After section 4.4.4 of Xie, "From Reality to Simulation: A Trace-Driven Closed-Loop Evaluation
+Methodology for Cloud Datacenters" (master thesis, UvA and VU Amsterdam): a symptom, the value that
+most likely causes it, and the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from twinloop.fidelity import Verdict
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What a symptom points to.
+
+    >>> RECIPE[0].metric
+    'completions'
+    """
+
+    metric: str
+    #: Patterns of the names of values, the likeliest first.
+    values: tuple[str, ...]
+    because: str
+
+
+RECIPE: Final = (
+    Advice(
+        "completions",
+        ("speed_factor", "service_factor*", "contention.*", "effective_capacity"),
+        "work gets done at another pace than in reality",
+    ),
+    Advice(
+        "cpu usage",
+        ("service_factor*", "contention.*", "startup_overhead", "speed_factor"),
+        "single tasks take another time, or draw another share of a core, than in reality",
+    ),
+    Advice(
+        "wait times",
+        (
+            "effective_capacity",
+            "startup_overhead",
+            "dispatch_latency",
+            "release_latency",
+            "decision_interval",
+            "service_factor*",
+            "speed_factor",
+            "contention.*",
+        ),
+        "tasks get their turn earlier or later than in reality",
+    ),
+    Advice("power", ("power.*",), "watts follow the load in another way than in reality"),
+)
+
+
+def explain(
+    before: Sequence[tuple[str, Verdict]],
+    after: Sequence[tuple[str, Verdict]],
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+) -> tuple[str, ...]:
+    """What failed, what that points to, what moved, and what became of it, in sentences.
+
+    Args:
+        before: The verdicts on the twin as it was, by the name of the run.
+        after: Those on the calibrated one, in the same order.
+        old: The values as they were.
+        new: The values as they are.
+    """
+    lines = [line for advice in RECIPE for line in _said(advice, before, after, old, new)]
+    if not lines and before:
+        lines.append("nothing failed before: what moved makes a good twin better")
+    told = {name for advice in RECIPE for name in new if _matches(name, advice.values)}
+    lines += [
+        f"{name} moved {moved(old.get(name), value)}; no criterion speaks of it"
+        for name, value in new.items()
+        if name not in told
+    ]
+    return tuple(lines)
+
+
+def moved(old: Any, new: Any) -> str:
+    """How a value moved.
+
+    >>> moved(1.0, 1.07), moved("a", "b"), moved(None, 2.0)
+    ('from 1 to 1.07', 'from a to b', 'to 2')
+    """
+    said = [f"{v:.4g}" if isinstance(v, int | float) else str(v) for v in (old, new)]
+    return f"to {said[1]}" if old is None else f"from {said[0]} to {said[1]}"
+
+
+def _said(
+    advice: Advice,
+    before: Sequence[tuple[str, Verdict]],
+    after: Sequence[tuple[str, Verdict]],
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+) -> Iterator[str]:
+    failed = list(_failures(advice.metric, before))
+    if not failed:
+        return
+    run, name, figure = failed[0]
+    others = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
+    yield f"{advice.metric}: {name} was {figure} ({run}{others}): {advice.because}"
+    answering = [name for pattern in advice.values for name in new if fnmatchcase(name, pattern)]
+    if not answering:
+        wanted = " or ".join(pattern.rstrip("*.") for pattern in advice.values[:2])
+        yield f"  no value that answers it was free: try {wanted}"
+        return
+    for name in answering:
+        yield f"  {name} moved {moved(old.get(name), new[name])}"
+    left = len(list(_failures(advice.metric, after)))
+    yield f"  failed criteria before and after: {len(failed)} and {left}"
+
+
+def _failures(
+    metric: str, verdicts: Sequence[tuple[str, Verdict]]
+) -> Iterator[tuple[str, str, str]]:
+    for run, verdict in verdicts:
+        for finding in verdict.findings:
+            if finding.metric == metric and finding.status == "FAIL":
+                figure = "unknown" if finding.figure is None else f"{finding.figure:.4g}"
+                yield run, finding.name, f"{figure} where {finding.threshold} is asked for"
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

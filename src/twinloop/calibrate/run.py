@@ -1,0 +1,355 @@
+"""Fit one Model to many real runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from twinloop.calibrate import defaults
+from twinloop.calibrate.cases import Case, cases_of
+from twinloop.calibrate.fit import JOURNAL, Fit, refuse_kept
+from twinloop.calibrate.identify import Identifiability
+from twinloop.calibrate.identify.kept import joined
+from twinloop.calibrate.losses import DEFAULT, Loss, floor, loss_named
+from twinloop.calibrate.objective import TwinObjective
+from twinloop.calibrate.prediction import scatter
+from twinloop.calibrate.recipe import explain
+from twinloop.calibrate.search import Budget
+from twinloop.calibrate.space import Space
+from twinloop.calibrate.splits import parted
+from twinloop.calibrate.stage import Effort, Stage, Told, staged
+from twinloop.calibrate.values import with_values
+from twinloop.engine import simulate
+from twinloop.fidelity import Criteria, Verdict, assess
+from twinloop.scenario import Scenario
+from twinloop.trace import Trace
+from twinloop.trace.errors import InputError
+
+#: The loss for the values of a power model.
+POWER_LOSS: Final = "power"
+#: Tasks that may be simulated for an analysis, and the most and fewest evaluations it takes.
+_ANALYSED, _MOST, _FEWEST = 1_000_000, 10_000, 400
+
+
+def calibrate(
+    real: Trace | Sequence[Trace],
+    *,
+    parameters: Any = None,
+    scenario: Scenario | str | Path | None = None,
+    validation: Sequence[Trace] = (),
+    loss: str | Loss = DEFAULT,
+    how: str | None = None,
+    optimiser: str = "auto",
+    budget: str | float | Budget = 2000,
+    seed: int = 0,
+    names: Sequence[str] | None = None,
+    folder: str | Path | None = None,
+    criteria: Criteria | str | Path | None = None,
+    analysis: int | None = None,
+    threads: int | None = None,
+    allow_code: bool = False,
+    progress: Told | None = None,
+) -> Fit:
+    """Fit one Model to many real runs: find the values with which the twin is most like them.
+
+    Each run carries in its manifest the scenario that it was made from: that is simulated, with
+    the work that was declared, not with what was measured.
+
+    Args:
+        real: The runs to fit to; runs of one scenario are repetitions of each other.
+        parameters: The values to move and their ranges, or a file that says them; without, those
+            that these runs can tell something about.
+        scenario: What was run, if the manifests do not say.
+        validation: Runs that are held out, to see how good the fit is on runs it has not seen.
+        loss: What is made small: the name of a loss, or one of your own.
+        how: How the losses of several scenarios become one: `avg` or `max`; by default as the loss
+            says, else `avg`.
+        optimiser: The name of an optimiser.
+        budget: A number of evaluations, or a time such as `60s`.
+        seed: Where the randomness of the search starts.
+        names: What to call the runs, those held out last.
+        folder: Where to keep it; an interrupted calibration goes on from there.
+        criteria: The thresholds of the verdicts.
+        analysis: Evaluations that may be spent on what the data can tell; 0: leave it out.
+        threads: How many to simulate on; the result does not depend on it.
+        allow_code: Whether a policy named as `module:Class` may be imported and run.
+        progress: Told what is being done and how far it is.
+
+    >>> scenario = Scenario(platform="2x2", policy="fcfs", workload={"generate": {
+    ...     "name": "poisson", "parameters": {"tasks": 30}}})
+    >>> truth = simulate(scenario.replace(**{"model.speed_factor": 1.07}))
+    >>> fit = calibrate(truth, scenario=scenario, parameters={"speed_factor": {"linear": [0.5, 2]}},
+    ...                 budget=300, analysis=0)
+    >>> round(fit.values["speed_factor"], 3)
+    1.07
+    """
+    runs = [real] if isinstance(real, Trace) else list(real)
+    if not runs:
+        raise InputError("there is no run to fit to", field="real")
+    kept = None if folder is None else Path(folder)
+    refuse_kept(kept)
+    if scenario is not None and not isinstance(scenario, Scenario):
+        scenario = Scenario.load(scenario)
+    called = list(names) if names else [f"run {i + 1}" for i in range(len(runs) + len(validation))]
+    made = _Calibration(
+        Runs(runs, called[: len(runs)]),
+        Runs(list(validation), called[len(runs) :]),
+        scenario,
+        how,
+        Effort(optimiser, Budget.of(budget), seed, -1 if analysis is None else analysis, progress),
+        kept,
+        threads,
+        allow_code,
+    )
+    fit = made.run(
+        None if parameters is None else defaults.as_space(parameters),
+        loss_named(loss, allow_code=allow_code) if isinstance(loss, str) else loss,
+        criteria,
+    )
+    if kept is not None:
+        fit.save(kept)
+    return fit
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs, and what messages call them."""
+
+    traces: list[Trace]
+    names: list[str]
+
+    def name_of(self, trace: Trace) -> str:
+        """What a run is called."""
+        return next(
+            name for name, each in zip(self.names, self.traces, strict=True) if each is trace
+        )
+
+
+@dataclass(frozen=True)
+class _Calibration:
+    training: Runs
+    held_out: Runs
+    scenario: Scenario | None
+    how: str | None
+    effort: Effort
+    folder: Path | None
+    threads: int | None
+    allow_code: bool
+
+    def run(self, space: Space | None, loss: Loss, criteria: Criteria | str | Path | None) -> Fit:
+        stages: list[Stage] = []
+        old: dict[str, Any] = {}
+        values: dict[str, Any] = {}
+        searched = []
+        for part, measure in self._parts(space, loss):
+            objective = self._objective(part, measure, values)
+            old |= _defaults(objective.cases[0], part)
+            searched.append(objective)
+            stages.append(self._staged(objective, first=not stages))
+            values |= stages[-1].history.best_values
+        cases = self._cases(self.training, values)
+        before, _ = self._verdicts(cases, old, criteria)
+        after, pairs = self._verdicts(cases, values, criteria)
+        first = stages[0]
+        fit = Fit(
+            values=values,
+            defaults=old,
+            loss=first.history.best_loss,
+            loss_before=first.objective.at({}),
+            loss_name=searched[0].loss.name,
+            how=searched[0].how,
+            optimiser=first.history.optimiser,
+            seed=self.effort.seed,
+            evaluations=sum(len(stage.history.losses) for stage in stages),
+            failed=sum(stage.history.failed for stage in stages),
+            seconds=sum(stage.history.seconds for stage in stages),
+            history=pl.concat([stage.history.table() for stage in stages], how="diagonal"),
+            cloud=first.frame,
+            draws=_side_by_side([stage.draws for stage in stages]),
+            noise=scatter(pairs),
+            identifiability=_joined([stage.identifiability for stage in stages]),
+            validation_loss=self._validation(values, loss),
+            floor=_floor(loss, cases),
+            runs=tuple(self._described(cases)),
+            before=before,
+            after=after,
+            recipe=explain(before, after, old, values),
+            scenarios=tuple(with_values(case.scenario, values) for case in cases),
+        )
+        return replace(fit, warnings=tuple(_warnings(fit, stages)))
+
+    def _parts(self, space: Space | None, loss: Loss) -> list[tuple[Space, Loss]]:
+        """What is searched for together: values that say when, then those that say how much."""
+        electric: Space | None = None
+        if space is None:
+            space = defaults.default_space(self._cases(self.training, {}))
+            electric = self._power_space()
+        elif "power" not in loss.needs:
+            watts = [each for each in space if each.name.startswith("power.")]
+            if len(watts) == len(space):
+                return [(space, loss_named(POWER_LOSS))]
+            if watts:
+                space = Space([each for each in space if each not in watts])
+                electric = Space(watts)
+        parts = [(space, loss)]
+        return parts if electric is None else [*parts, (electric, loss_named(POWER_LOSS))]
+
+    def _power_space(self) -> Space | None:
+        """The values of the power model, if the runs measured power and the platform has one."""
+        if defaults.power_step(self.training.traces[0]) is None:
+            return None
+        case = self._cases(self.training, {}, power=True)[0]
+        known = any(name.startswith("power.") for name in case.compiled.value_names)
+        return defaults.power_space(case) if known else None
+
+    def _cases(
+        self,
+        runs: Runs,
+        values: dict[str, Any],
+        *,
+        moved: Sequence[str] = (),
+        power: bool = False,
+    ) -> list[Case]:
+        """The cases of these runs, with the values that earlier searches have found."""
+        step = defaults.power_step(runs.traces[0]) if power else None
+        return cases_of(
+            runs.traces,
+            names=runs.names,
+            scenario=self.scenario,
+            values=values,
+            moved=moved,
+            latencies=self._latencies(),
+            allow_code=self.allow_code,
+            power_step=step,
+        )
+
+    def _latencies(self) -> list[Trace]:
+        """The runs whose measured latencies go into the twin: never those that are held out."""
+        return self.training.traces
+
+    def _objective(self, space: Space, loss: Loss, values: dict[str, Any]) -> TwinObjective:
+        cases = self._cases(self.training, values, moved=space.names, power="power" in loss.needs)
+        return TwinObjective(space, cases, loss, how=self.how, threads=self.threads)
+
+    def _staged(self, objective: TwinObjective, *, first: bool) -> Stage:
+        journal = None
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            journal = self.folder / (JOURNAL if first else f"power-{JOURNAL}")
+        effort = self.effort
+        if effort.analysis < 0:
+            tasks = sum(len(case.compiled.arrays) for case in objective.cases)
+            affordable = int(min(_MOST, max(_FEWEST, _ANALYSED / max(tasks, 1))))
+            effort = replace(effort, analysis=affordable)
+        header = {
+            "parameters": [repr(parameter) for parameter in objective.space],
+            "loss": objective.loss.name,
+            "aggregation": objective.how,
+            "evaluations": effort.budget.evaluations,
+            "scenarios": [case.scenario.to_manifest() for case in objective.cases],
+            "makespans": [[run.makespan for run in case.reals] for case in objective.cases],
+        }
+        return staged(
+            objective,
+            effort,
+            journal=journal,
+            header=header,
+            observations=_observations(objective),
+            facts={
+                "shared_cores": any(
+                    defaults.crowded(trace) for case in objective.cases for trace in case.traces
+                )
+            },
+        )
+
+    def _verdicts(
+        self,
+        cases: list[Case],
+        values: dict[str, Any],
+        criteria: Criteria | str | Path | None,
+    ) -> tuple[tuple[tuple[str, Verdict], ...], list[tuple[Trace, Trace]]]:
+        """The verdict on the twin of each run, by its name; and each run with its twin."""
+        found, pairs = [], []
+        for case in cases:
+            sampled = any(trace.usage.height for trace in case.traces)
+            twin = simulate(
+                with_values(case.scenario, values),
+                allow_code=self.allow_code,
+                usage_step=1.0 if sampled else None,
+            )
+            for trace in case.traces:
+                others = [other for other in case.traces if other is not trace]
+                verdict = assess(trace, twin, criteria=criteria, repeats=others)
+                found.append((self.training.name_of(trace), verdict))
+                pairs.append((trace, twin))
+        return tuple(found), pairs
+
+    def _validation(self, values: dict[str, Any], loss: Loss) -> float | None:
+        if not self.held_out.traces:
+            return None
+        cases = self._cases(self.held_out, values)
+        per_case = [loss(case.reals, case.runs(1, {}, loss.needs, self.threads)) for case in cases]
+        return float(np.mean(per_case))
+
+    def _described(self, cases: list[Case]) -> Iterator[dict[str, Any]]:
+        for case in cases:
+            for trace in case.traces:
+                yield {
+                    "name": self.training.name_of(trace),
+                    "used": "training",
+                    "mode": case.mode,
+                    "tasks": len(case.compiled.arrays),
+                    "injected": list(case.compiled.workload.injected),
+                }
+        for trace, name in zip(self.held_out.traces, self.held_out.names, strict=True):
+            yield {"name": name, "used": "validation", "tasks": trace.tasks.height}
+
+
+def _defaults(case: Case, space: Space) -> dict[str, Any]:
+    """The values as the scenario has them."""
+    known = dict(zip(case.compiled.value_names, case.compiled.values().tolist(), strict=True))
+    return {name: known.get(name) for name in space.names if name in known}
+
+
+def _observations(objective: TwinObjective) -> int:
+    """Figures that are independent of each other: one for each task that ran, not all its times."""
+    if "power" in objective.loss.needs:
+        return sum(len(run.power) for case in objective.cases for run in case.reals)
+    return sum(int(np.isfinite(run.end).sum()) for case in objective.cases for run in case.reals)
+
+
+def _side_by_side(found: list[pl.DataFrame | None]) -> pl.DataFrame | None:
+    known = [each for each in found if each is not None]
+    least = min((each.height for each in known), default=0)
+    return pl.concat([each.head(least) for each in known], how="horizontal") if known else None
+
+
+def _floor(loss: Loss, cases: list[Case]) -> float | None:
+    """What a perfect simulator would score: the loss between repetitions."""
+    found = [floor(loss, case.reals) for case in cases if len(case.reals) > 1]
+    known = [each for each in found if each is not None]
+    return float(np.mean(known)) if known else None
+
+
+def _joined(found: list[Identifiability | None]) -> Identifiability | None:
+    known = [each for each in found if each is not None]
+    return joined(known) if known else None
+
+
+def _warnings(fit: Fit, stages: list[Stage]) -> Iterator[str]:
+    if fit.validation_loss is not None and (
+        said := parted(fit.loss, fit.validation_loss, fit.floor)
+    ):
+        yield said
+    for stage in stages:
+        yield from stage.warnings()
+    if any(run.get("mode") == "replay" for run in fit.runs):
+        yield (
+            "what was measured in a run went into its twin (replay): a good match says that "
+            "queueing and sharing are right, no more"
+        )

@@ -1,0 +1,128 @@
+"""One search and what is made of it: the same for our simulator and for foreign ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import polars as pl
+
+from twinloop.calibrate.cloud import Cloud, cloud, tolerated_loss
+from twinloop.calibrate.identify import Identifiability, identify
+from twinloop.calibrate.objective import Objective
+from twinloop.calibrate.predict import Acceptable, acceptable
+from twinloop.calibrate.search import Budget, History, Progress, search
+
+#: Told what is being done, and how far it is.
+Told = Callable[[str, Progress], None]
+
+#: A position nearer to the end of a range than this lies at it.
+_END: Final = 1e-3
+#: How many reasons of failures are named.
+_NAMED: Final = 3
+
+
+class Searchable(Objective, Protocol):
+    """An objective that counts what fails, and takes values by name."""
+
+    failures: Any
+
+    def at(self, values: Mapping[str, Any]) -> float:
+        """The loss with these values."""
+        ...
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How to search, and what it may cost."""
+
+    optimiser: str
+    budget: Budget
+    seed: int
+    #: Evaluations that may be spent on what the data can tell; 0: leave it out.
+    analysis: int
+    progress: Told | None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A search that was made: what it found, and what the data can tell of it."""
+
+    objective: Searchable
+    history: History
+    identifiability: Identifiability | None = None
+    cloud: Cloud | None = None
+    acceptable: Acceptable | None = None
+
+    @property
+    def frame(self) -> pl.DataFrame | None:
+        """The cloud as a table."""
+        return None if self.cloud is None else self.cloud.frame
+
+    @property
+    def draws(self) -> pl.DataFrame | None:
+        """Calibrations that the data allows, each as likely as the others."""
+        if self.acceptable is None:
+            return None
+        found: dict[str, Any] = self.acceptable.values()  # type: ignore[assignment]
+        return pl.DataFrame({name: pl.Series(name, column) for name, column in found.items()})
+
+    def warnings(self) -> Iterator[str]:
+        """What whoever uses the result should know."""
+        for why, count in self.objective.failures.most_common(_NAMED):
+            yield f"{count:,} evaluations failed: {why}"
+        for parameter, position in zip(
+            self.objective.space, self.history.best_point.tolist(), strict=True
+        ):
+            if parameter.discrete or _END < position < 1.0 - _END:
+                continue
+            if position < 0.5 and parameter.decode(0.0) == 0.0:
+                continue  # nothing at all is a good answer, and no end of a range
+            yield f"{parameter.name} lies at the end of its range: a wider one may fit better"
+
+
+def staged(
+    objective: Searchable,
+    effort: Effort,
+    *,
+    journal: Path | None = None,
+    header: dict[str, Any] | None = None,
+    observations: int | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> Stage:
+    """Search, and look at what was found.
+
+    Args:
+        objective: What is made small.
+        effort: How.
+        journal: Where to remember what was tried.
+        header: What must be the same for an interrupted search to go on.
+        observations: How many of the figures that are compared are independent; by default all.
+        facts: What is known of the data, for those who explain.
+    """
+    told = effort.progress
+    history = search(
+        objective,
+        optimiser=effort.optimiser,
+        budget=effort.budget,
+        seed=effort.seed,
+        journal=journal,
+        header=header,
+        progress=None if told is None else (lambda at: told("searching", at)),
+    )
+    if not effort.analysis:
+        return Stage(objective, history)
+    best = history.best_point
+    known = identify(objective, best, budget=effort.analysis, facts=facts)
+    bound = None
+    if observations is not None:
+        bound = tolerated_loss(
+            float(objective(best[None])[0]), observations=observations, parameters=len(best)
+        )
+    near = cloud(objective, best, loss_bound=bound, budget=effort.analysis, seed=effort.seed)
+    drawn = acceptable(
+        objective, best, observations=observations, budget=effort.analysis, seed=effort.seed
+    )
+    return Stage(objective, history, known, near, drawn)

@@ -1,0 +1,87 @@
+"""Draws from a density over the unit cube, by walkers that learn its shape from each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+#: How far a stretch may take a walker: by factors between 1/2 and 2, as its authors propose.
+_STRETCH: Final = 2.0
+
+
+def walk(
+    log_density: Callable[[Floats], Floats],
+    start: Floats,
+    logs: Floats,
+    rounds: int,
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats]:
+    """Every place of every walker, in `rounds` rounds: (rounds, walkers, dimensions), and its log.
+
+    Half of the walkers moves at a time, by what the other half shows of the shape, so that all
+    of them are evaluated at once. Two moves take turns, both blind to how thin or slanted the
+    density is: the stretch of Goodman and Weare, "Ensemble samplers with affine invariance"
+    (2010), and the difference of two others of ter Braak, "A Markov chain Monte Carlo version of
+    the genetic algorithm differential evolution" (2006). Beyond the cube the density is zero.
+
+    Args:
+        log_density: From points (n, dimensions) to logarithms, -inf where there is none.
+        start: Where the walkers begin, at least 4 of them, not all on one line.
+        logs: The logarithm at each.
+        rounds: Each takes as many evaluations as there are walkers, less those out of the cube.
+        rng: Where chance comes from.
+
+    >>> rng = np.random.default_rng(1)
+    >>> def normal(points):
+    ...     return -0.5 * (((points - 0.5) / 0.05) ** 2).sum(axis=1)
+    >>> start = 0.5 + 0.01 * rng.standard_normal((40, 2))
+    >>> places, _ = walk(normal, start, normal(start), 400, rng)
+    >>> bool(abs(places[100:].reshape(-1, 2).std(axis=0) - 0.05).max() < 0.005)
+    True
+    """
+    walkers, dimensions = start.shape
+    here, current = start.copy(), logs.copy()
+    places = np.empty((rounds, walkers, dimensions))
+    densities = np.empty((rounds, walkers))
+    for turn in range(rounds):
+        order = rng.permutation(walkers)
+        for movers, others in (
+            (order[: walkers // 2], order[walkers // 2 :]),
+            (order[walkers // 2 :], order[: walkers // 2]),
+        ):
+            propose = _stretched if rng.random() < 0.5 else _shifted
+            proposal, log_ratio = propose(here[movers], here[others], rng)
+            inside = ((proposal >= 0) & (proposal <= 1)).all(axis=1)
+            found = np.full(len(movers), -np.inf)
+            if inside.any():
+                found[inside] = log_density(proposal[inside])
+            with np.errstate(invalid="ignore"):
+                taken = np.log(rng.random(len(movers))) < found - current[movers] + log_ratio
+            here[movers[taken]] = proposal[taken]
+            current[movers[taken]] = found[taken]
+        places[turn], densities[turn] = here, current
+    return places, densities
+
+
+def _stretched(movers: Floats, others: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    count, dimensions = movers.shape
+    # The density 1/sqrt(z) between 1/a and a.
+    stretch = np.square((_STRETCH - 1.0) * rng.random(count) + 1.0) / _STRETCH
+    fixed = others[rng.integers(len(others), size=count)]
+    return fixed + stretch[:, np.newaxis] * (movers - fixed), (dimensions - 1) * np.log(stretch)
+
+
+def _shifted(movers: Floats, others: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    count, dimensions = movers.shape
+    first = rng.integers(len(others), size=count)
+    second = (first + rng.integers(1, len(others), size=count)) % len(others)
+    # A jump by the whole difference now and then takes walkers from one part to another.
+    scale = np.where(rng.random(count) < 0.1, 1.0, 2.38 / np.sqrt(2 * dimensions))
+    scale *= np.exp(0.1 * rng.standard_normal(count))
+    shift = scale[:, np.newaxis] * (others[first] - others[second])
+    return movers + shift, np.zeros(count)

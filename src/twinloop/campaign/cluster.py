@@ -1,0 +1,182 @@
+"""A Dask cluster as the place to run: processes on this machine, or workers on many."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import pickle
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from typing import Any, Final, NamedTuple, Self, TypeVar
+
+from twinloop.campaign.coordinators import bound, in_order
+from twinloop.campaign.outcome import Outcome, failure
+from twinloop.campaign.parcels import by_value, shipped
+from twinloop.campaign.worker import Shipped, done
+from twinloop.trace.errors import InputError, TwinloopError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+#: How long a scheduler, and then its first worker, is waited for (s).
+PATIENCE: Final = 10.0
+
+
+class LostScheduler(TwinloopError):
+    """The Dask scheduler cannot be reached any more: nothing more can be run.
+
+    >>> print(LostScheduler("the Dask scheduler at tcp://10.0.0.5:8786 is gone"))
+    the Dask scheduler at tcp://10.0.0.5:8786 is gone
+    """
+
+
+class Dask:
+    """The workers of a Dask scheduler.
+
+    A task whose worker dies is given to another one; after as many deaths as the scheduler allows
+    (`distributed.scheduler.allowed-failures`) it is an error.
+    """
+
+    def __init__(self, client: Any, cluster: Any = None) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._address = client.scheduler.address
+
+    @classmethod
+    def at(cls, address: str) -> Self:
+        """Go to a scheduler that is running."""
+        client_class = _distributed().Client
+        try:
+            client = client_class(address, timeout=PATIENCE, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"no Dask scheduler answers at {address}: {' '.join(str(error).split())}",
+                field="on",
+                remedy=f"start one there with 'dask scheduler', and workers with 'dask worker "
+                f"{address}'",
+            ) from None
+        try:
+            client.wait_for_workers(1, timeout=PATIENCE)
+        except (OSError, TimeoutError):
+            client.close()
+            raise InputError(
+                f"the Dask scheduler at {address} has no workers",
+                field="on",
+                remedy=f"start some with 'dask worker {address}'",
+            ) from None
+        return cls(client)
+
+    @classmethod
+    def local(cls, workers: int) -> Self:
+        """Start a scheduler and that many worker processes on this machine."""
+        distributed = _distributed()
+        cluster = distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
+        )
+        try:
+            return cls(distributed.Client(cluster, set_as_default=False), cluster)
+        except BaseException:
+            cluster.close()
+            raise
+
+    @property
+    def workers(self) -> int:
+        """How many calls can go on at the same time, on all workers that are there now."""
+        try:
+            return max(1, sum(map(int, self._client.nthreads().values())))
+        except OSError:
+            raise self._lost() from None
+
+    def map(
+        self, function: Callable[[T], R], items: Iterable[T], *, outstanding: int | None = None
+    ) -> Iterator[Outcome]:
+        """What becomes of each item, in the order of the items."""
+        most = bound(self.workers, outstanding)
+        content = shipped(function)
+        # The same function again is the same data, which workers may still have.
+        name = f"twinloop-function-{hashlib.sha256(content).hexdigest()}"
+        with warnings.catch_warnings():
+            # It goes to the scheduler once; that is what the advice is about.
+            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+            # A result that can be computed again, and so outlives any worker; data that is
+            # scattered does not.
+            handle = self._client.submit(Shipped, name, content, key=name)
+
+        def submit(item: T) -> _Pending | _Refused:
+            try:
+                parcel = by_value(item)
+            except Exception as error:
+                why = f"{failure(error, item)}, which cannot be sent to a worker"
+                return _Refused(Outcome(None, why, 0.0))
+            try:
+                future = self._client.submit(done, handle, parcel, pure=False)
+            except Exception:
+                self.check()
+                raise
+            return _Pending(self, future, item)
+
+        return in_order(submit, items, most)
+
+    def close(self) -> None:
+        """Leave the scheduler; one that was started for this is ended with its workers."""
+        self._client.close()
+        if self._cluster is not None:
+            self._cluster.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def check(self) -> None:
+        """Raise LostScheduler if the scheduler is gone."""
+        if self._client.status != "running":
+            raise self._lost()
+
+    def _lost(self) -> LostScheduler:
+        return LostScheduler(f"the Dask scheduler at {self._address} is gone")
+
+
+class _Pending:
+    """What will become of an item on some worker."""
+
+    def __init__(self, cluster: Dask, future: Any, item: Any) -> None:
+        self._cluster = cluster
+        self._future = future
+        self._item = item
+
+    def result(self) -> Outcome:
+        try:
+            return pickle.loads(self._future.result())  # type: ignore[no-any-return]
+        except (Exception, CancelledError, asyncio.CancelledError) as error:
+            self._cluster.check()
+            return Outcome(None, failure(error, self._item), 0.0)
+
+    def cancel(self) -> None:
+        with suppress(Exception):
+            self._future.cancel()
+
+
+class _Refused(NamedTuple):
+    """An item that went nowhere."""
+
+    outcome: Outcome
+
+    def result(self) -> Outcome:
+        return self.outcome
+
+    def cancel(self) -> None:
+        """It never began."""
+
+
+def _distributed() -> Any:
+    try:
+        import distributed
+    except ImportError:
+        raise InputError(
+            "Dask is not installed", field="on", remedy="pip install 'twinloop[dask]'"
+        ) from None
+    return distributed

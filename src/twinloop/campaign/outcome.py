@@ -1,0 +1,69 @@
+"""What became of one item: its value, or one line that says why there is none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+_LONGEST: Final = 120
+
+
+class Outcome(NamedTuple):
+    """The result of a function for one item.
+
+    >>> Outcome(2.5, None, 0.01).ok, Outcome(None, "ValueError: no", 0.01).ok
+    (True, False)
+    """
+
+    #: What the function returned; None where it failed.
+    value: Any | None
+    #: Why it failed, in one line; None where it did not.
+    error: str | None
+    #: How long it took (s), on the worker.
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is a value."""
+        return self.error is None
+
+
+def evaluated(function: Callable[[Any], Any], item: Any) -> Outcome:
+    """What becomes of one item. It raises nothing but what asks this process to end.
+
+    >>> evaluated(abs, -3).value
+    3
+    >>> print(evaluated(int, "three").error)
+    ValueError: invalid literal for int() with base 10: 'three', for 'three'
+    """
+    began = time.perf_counter()
+    try:
+        value = function(item)
+    except (Exception, SystemExit) as error:  # a simulator may end itself: that is its own affair
+        return Outcome(None, failure(error, item), time.perf_counter() - began)
+    return Outcome(value, None, time.perf_counter() - began)
+
+
+def failure(error: BaseException, item: Any) -> str:
+    """An exception in one line, and the item that it is about.
+
+    >>> failure(KeyError("speed"), {"latency": 0.5})
+    "KeyError: 'speed', for {'latency': 0.5}"
+    """
+    name = type(error).__name__
+    said = " ".join(str(error).split())
+    return f"{name}: {said}, for {shown(item)}" if said else f"{name}, for {shown(item)}"
+
+
+def shown(item: Any) -> str:
+    """An item in one short line.
+
+    >>> shown({"speed": 2.0}), len(shown(list(range(1000))))
+    ("{'speed': 2.0}", 120)
+    """
+    try:
+        text = " ".join(repr(item).split())
+    except Exception:
+        text = f"an item of the kind {type(item).__name__}"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

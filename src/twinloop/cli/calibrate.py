@@ -1,0 +1,255 @@
+"""`twinloop calibrate`: fit the simulator to real runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from twinloop.cli.output import Json, err, out, print_json, speaking, working
+from twinloop.cli.reading import Strict, read_trace
+from twinloop.cli.scenario import AllowCode
+from twinloop.trace import Trace
+from twinloop.trace.errors import InputError
+
+
+class HoldOut(StrEnum):
+    """By what runs are told apart."""
+
+    run = "run"
+    size = "size"
+    time = "time"
+
+
+Real = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Folders of recorded runs, or logs with --scenario.", show_default=False),
+]
+
+
+def calibrate(
+    real: Real = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The folder to keep it in.")
+    ] = None,
+    params: Annotated[
+        Path | None, typer.Option(help="The values to move and their ranges, in YAML.")
+    ] = None,
+    budget: Annotated[str, typer.Option(help="Evaluations, or a time: 2000, 60s.")] = "2000",
+    scenario: Annotated[
+        Path | None, typer.Option(help="What was run, if the runs do not say it themselves.")
+    ] = None,
+    validate: Annotated[
+        list[Path] | None, typer.Option(help="A run to hold out. May be given several times.")
+    ] = None,
+    hold_out: Annotated[
+        HoldOut | None, typer.Option(help="Hold some of the runs out, and validate on them.")
+    ] = None,
+    loss: Annotated[str, typer.Option(help="What is made small.")] = "matched",
+    aggregate: Annotated[
+        str | None, typer.Option(help="Over several scenarios: avg or max.")
+    ] = None,
+    optimiser: Annotated[str, typer.Option(help="Who searches.")] = "auto",
+    choose: Annotated[
+        bool,
+        typer.Option("--choose", help="First find out which loss and optimiser do best here."),
+    ] = False,
+    analysis: Annotated[
+        int | None,
+        typer.Option(
+            help="Evaluations to spend on what the data can tell; 0: none. By default by the "
+            "size of the runs, and none for a black box."
+        ),
+    ] = None,
+    criteria: Annotated[
+        Path | None, typer.Option(help="The thresholds of the verdicts, in YAML.")
+    ] = None,
+    black_box: Annotated[
+        Path | None,
+        typer.Option(help="A foreign simulator and what was measured, in YAML, in place of runs."),
+    ] = None,
+    on: Annotated[
+        str | None,
+        typer.Option(help="For a black box: processes, threads, dask, or tcp://HOST:PORT."),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="How many at the same time.")] = None,
+    seed: Annotated[int, typer.Option(help="Where all randomness starts.")] = 0,
+    strict: Strict = False,
+    allow_code: AllowCode = False,
+    json: Json = False,
+) -> None:
+    """Fit the simulator to real runs: find the values with which it is most like them.
+
+    Every run carries the scenario that it was made from; that is simulated with the work that was
+    declared. Runs of one scenario count as repetitions. Writes into the folder: `scenario.yaml`
+    with the fitted model (one for each scenario), `fit.json` with every value, `report.html` and
+    `report.md`, and what was tried. Nothing is overwritten; one that was interrupted goes on.
+
+    Keys of --json: `output`, and those of `fit.json`: `values`, `defaults`, `loss`, `loss_before`,
+    `validation_loss`, `floor`, `loss_name`, `aggregation`, `optimiser`, `seed`, `evaluations`,
+    `failed`, `seconds`, `noise`, `runs`, `identifiability`, `verdicts`, `recipe`, `warnings`,
+    `scenarios`.
+
+    Examples: `twinloop calibrate runs/first runs/second -o fit`, `twinloop calibrate runs/a
+    --params params.yaml --budget 60s --validate runs/b -o fit`, `twinloop calibrate --black-box
+    box.yaml --params params.yaml -o fit`.
+    """
+    from twinloop.calibrate import Fit
+    from twinloop.report import calibration_page
+
+    with speaking(json):
+        if output is None:
+            raise InputError("nobody said where to keep the fit", remedy="-o fit")
+        if allow_code and "" not in sys.path:
+            sys.path.insert(0, "")  # a policy in the folder that the user is in
+        fit: Fit
+        if black_box is not None:
+            if real:
+                raise InputError("a black box is held against what its file says, not against runs")
+            fit = _foreign(
+                black_box,
+                params,
+                output,
+                how=aggregate or "avg",
+                optimiser=optimiser,
+                budget=budget,
+                seed=seed,
+                analysis=analysis or 0,
+                on=on,
+                workers=workers,
+            )
+        else:
+            fit = _ours(
+                _read(real or [], strict),
+                _read(validate or [], strict),
+                hold_out,
+                output,
+                parameters=params,
+                scenario=scenario,
+                loss=loss,
+                how=aggregate,
+                optimiser=optimiser,
+                budget=budget,
+                seed=seed,
+                criteria=criteria,
+                analysis=analysis,
+                threads=workers,
+                allow_code=allow_code,
+                choose=choose,
+            )
+        with working("drawing"):
+            calibration_page(fit, output / "report.html")
+        err.print(escape(f"wrote {output}"), soft_wrap=True)
+        if json:
+            print_json({"output": str(output)} | fit.to_dict())
+        else:
+            out.print(str(fit), markup=False, soft_wrap=True)
+
+
+def _read(paths: list[Path], strict: bool) -> dict[str, Trace]:
+    found = {}
+    for path in paths:
+        found[str(path)] = read_trace(path, None, strict)
+    return found
+
+
+def _ours(
+    runs: dict[str, Trace],
+    held_out: dict[str, Trace],
+    by: HoldOut | None,
+    output: Path,
+    *,
+    choose: bool,
+    **options: Any,
+) -> Any:
+    from twinloop.calibrate import calibrate as fit_to
+    from twinloop.calibrate import chosen, hold_out
+
+    if not runs:
+        raise InputError("there is no run to fit to", remedy="twinloop calibrate runs/first -o fit")
+    if by is not None:
+        if held_out:
+            raise InputError("--hold-out and --validate cannot stand beside each other")
+        split = hold_out(list(runs.values()), by=by.value, seed=options["seed"])
+        called = {id(trace): name for name, trace in runs.items()}
+        runs = {called.get(id(t), f"early part of {i + 1}"): t for i, t in enumerate(split.train)}
+        held_out = {
+            called.get(id(t), f"late part of {i + 1}"): t for i, t in enumerate(split.validation)
+        }
+    if choose:
+        with working("trying losses and optimisers on hidden values"):
+            ranking = chosen(
+                list(runs.values()),
+                parameters=options["parameters"],
+                scenario=options["scenario"],
+                seed=options["seed"],
+            )
+        err.print(escape(str(ranking)), soft_wrap=True)
+        options["loss"], options["optimiser"] = ranking.best
+    with _progress() as told:
+        return fit_to(
+            list(runs.values()),
+            validation=list(held_out.values()),
+            names=[*runs, *held_out],
+            folder=output,
+            progress=told,
+            **options,
+        )
+
+
+def _foreign(path: Path, params: Path | None, output: Path, **options: Any) -> Any:
+    from twinloop.calibrate import Bench, calibrate_black_box
+
+    bench = Bench.load(path)
+    space = bench.space if params is None else params
+    if space is None:
+        raise InputError(
+            "nobody said which values to move", field="parameters", remedy="--params params.yaml"
+        )
+    err.print(escape(f"runs {bench.black_box.describe()}"), soft_wrap=True)
+    with _progress() as told:
+        return calibrate_black_box(
+            bench.black_box, bench.experiments, space, folder=output, progress=told, **options
+        )
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, Any], None] | None]:
+    """A bar with the time left for whoever watches, a line now and then for a log."""
+    if not err.is_terminal:
+        yield _lines()
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[said]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task("searching", total=1.0, said="")
+
+        def told(what: str, at: Any) -> None:
+            said = f"{at.evaluations:,} tried, best {at.best:.4g}"
+            bar.update(task, description=what, completed=at.share, said=said)
+
+        yield told
+
+
+def _lines() -> Callable[[str, Any], None]:
+    last = 0.0
+
+    def told(what: str, at: Any) -> None:
+        nonlocal last
+        if at.seconds - last >= 10.0 or at.share >= 1.0 > last:
+            last = at.seconds if at.share < 1.0 else 1.0 + at.seconds
+            err.print(f"{what}: {at.evaluations:,} tried, best {at.best:.4g} ({at.share:.0%})")
+
+    return told

@@ -1,0 +1,112 @@
+"""What is done to the real data before it is compared: a factor on CPU usage, a time offset."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from twinloop.fidelity.cpu_usage import paired
+from twinloop.fidelity.side import Side, origins
+from twinloop.trace.errors import InputError
+from twinloop.trace.trace import Trace, counted
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """A factor `k` on the real CPU usage and an `offset` in s that is added to the real times.
+
+    They correct what differs between two ways of measuring, and so change the truth: a verdict
+    with them has the figures without beside. `training` holds the digests of the real runs that
+    they were fitted on, which cannot be assessed with them.
+
+    >>> print(Alignment(k=1.05))
+    real CPU usage x 1.05, real times +0 s (not fitted)
+    """
+
+    k: float = 1.0
+    offset: float = 0.0
+    training: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.k) and self.k > 0):
+            raise InputError(f"must be a number above 0, not {self.k}", field="alignment.k")
+        if not math.isfinite(self.offset):
+            raise InputError(f"must be a time, not {self.offset}", field="alignment.offset")
+
+    @property
+    def changes(self) -> bool:
+        """Does it change anything?"""
+        return self.k != 1.0 or self.offset != 0.0
+
+    def refuse(self, real: Trace) -> None:
+        """Complain if it was fitted on this run."""
+        if digest(real) in self.training:
+            raise InputError(
+                "k and the time offset were fitted on this very run",
+                field="alignment",
+                remedy="fit them on training runs, and assess another",
+            )
+
+    def __str__(self) -> str:
+        fitted = (
+            f"fitted on {counted(len(self.training), 'training run')}"
+            if self.training
+            else "not fitted"
+        )
+        return f"real CPU usage x {self.k:.6g}, real times {self.offset:+.6g} s ({fitted})"
+
+
+def fit_alignment(pairs: Iterable[tuple[Trace, Trace]], *, step: float = 1.0) -> Alignment:
+    """Fit k and the time offset to training runs: pairs of a real run and its twin.
+
+    `k` makes the sum of the squares of twin - k real least over all windows of CPU usage; the
+    offset is the median of twin - real over the ends of the tasks that completed in both, each
+    counted from the first submission. What no pair says anything about stays 1 or 0.
+
+    >>> tasks = pl.DataFrame({"id": ["a"], "submit": [0.0], "status": ["completed"]})
+    >>> def run(end):
+    ...     placed = pl.DataFrame({"task": ["a"], "start": [0.0], "end": [end]})
+    ...     return Trace(tasks=tasks, placements=placed)
+    >>> fit_alignment([(run(10.0), run(10.5))]).offset
+    0.5
+    """
+    products = squares = 0.0
+    moved: list[pl.Series] = []
+    training = []
+    for real_trace, twin_trace in pairs:
+        real = Side(real_trace, "the real run")
+        twin = Side(twin_trace, "the twin").facing(real)
+        training.append(digest(real.trace))
+        used, _, _ = paired(real, twin, step)
+        a, b = used["real"].to_numpy(), used["twin"].to_numpy()
+        products, squares = products + float(a @ b), squares + float(a @ a)
+        first = origins(real, twin)
+        both = real.completed.select("id", "end").join(
+            twin.completed.select("id", twin_end="end"), on="id"
+        )
+        moved.append((both["twin_end"] - first[1] - (both["end"] - first[0])).drop_nulls())
+    if not training:
+        raise InputError("there is no run to fit on", field="pairs")
+    offsets = np.concatenate([part.to_numpy() for part in moved])
+    return Alignment(
+        k=products / squares if squares > 0 and products > 0 else 1.0,
+        offset=float(np.median(offsets)) if offsets.size else 0.0,
+        training=tuple(training),
+    )
+
+
+def digest(trace: Trace) -> str:
+    """A hash of what ran when in a trace, which tells one run from another.
+
+    >>> digest(Trace()) == digest(Trace())
+    True
+    """
+    placed = trace.placements.select("task", "machine", "start", "end")
+    found = hashlib.sha256(placed.write_csv().encode())
+    found.update(trace.power.select("t", "watts").write_csv().encode())
+    return found.hexdigest()

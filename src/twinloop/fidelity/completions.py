@@ -1,0 +1,201 @@
+"""Completed tasks over time, and the makespan: does work get done as fast?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from twinloop.fidelity.criteria import Criteria, MakespanCriteria, bound
+from twinloop.fidelity.side import DECIMALS, Side, origins
+from twinloop.fidelity.verdict import Finding, judged
+from twinloop.metrics.steps import Floats
+from twinloop.trace.trace import counted
+
+_CURVE = "RMSE of the curves of completed tasks at the best lag, over those of the real run"
+_MAKESPAN = "|twin - real| of the time from the first submission to the last end"
+#: What the makespan of a run under two minutes is called where it has its stricter rule.
+SHORT_RUN = "makespan, short run"
+_MOST_BINS = 1_000_000
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """Both curves at the ends of bins, and the lag at which they are closest.
+
+    `lag` in bins, above 0: the twin is late. `rmse` in tasks at that lag, `rmse_without_lag` at 0.
+
+    >>> curves = Curves.of(np.array([10.0, 20.0]), np.array([30.0, 40.0]), bin=10.0, most=5)
+    >>> curves.lag, curves.rmse, curves.real.tolist()
+    (2, 0.0, [1, 2, 2, 2])
+    """
+
+    t: Floats
+    real: Counts
+    twin: Counts
+    lagged: Counts
+    lag: int
+    rmse: float
+    rmse_without_lag: float
+
+    @classmethod
+    def of(cls, real: Floats, twin: Floats, bin: float, most: int) -> Curves:
+        """The curves of these ends, sorted, which are moved by up to `most` bins."""
+        last = max(real.max(initial=0.0), twin.max(initial=0.0))
+        # A moment between two bins belongs to the first.
+        bins = max(1, math.ceil(round(last / bin, 9)))
+        # The twin further to both sides, where it is 0 and what it came to.
+        t = bin * np.arange(1 - most, bins + most + 1)
+        wide = _counted(twin, t)
+        here, lags = slice(most, most + bins), np.arange(-most, most + 1)
+        a = _counted(real, t[here])
+        moved = np.lib.stride_tricks.sliding_window_view(wide, bins)
+        errors = np.sqrt(((moved - a) ** 2).mean(axis=1))
+        # Of equally good lags the shortest.
+        best = np.lexsort((np.abs(lags), np.round(errors, 9)))[0]
+        lag, error, still = int(lags[best]), float(errors[best]), float(errors[most])
+        return cls(t[here], a, wide[here], moved[best], lag, error, still)
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The series as `Verdict.series` has it."""
+        return pl.DataFrame(
+            {
+                "t": self.t,
+                "real": self.real,
+                "twin": self.twin,
+                "lagged": self.lagged,
+                "residual": self.twin - self.real,
+            }
+        )
+
+
+EMPTY = pl.DataFrame(
+    schema={
+        "t": pl.Float64,
+        "real": pl.Int64,
+        "twin": pl.Int64,
+        "lagged": pl.Int64,
+        "residual": pl.Int64,
+    }
+)
+
+
+def assess_completions(
+    real: Side, twin: Side, criteria: Criteria, offset: float = 0.0
+) -> Iterator[Finding]:
+    """The findings on the completion curve and the makespan.
+
+    Args:
+        real: The real run.
+        twin: The twin.
+        criteria: What is demanded.
+        offset: Added to the times of the real run.
+
+    >>> from twinloop.trace import Trace
+    >>> sides = Side(Trace(), "the real run"), Side(Trace(), "the twin")
+    >>> [found.note for found in assess_completions(*sides, Criteria())]
+    ['0 completed tasks; needs 4 on each side', '0 completed tasks; needs 4 on each side']
+    """
+    asked = criteria.completions
+    fewest = min(real.ends.size, twin.ends.size)
+    length = real.makespan
+    if fewest < asked.least_tasks:
+        yield from _nothing(
+            criteria, f"{counted(fewest, 'completed task')}; needs {asked.least_tasks} on each side"
+        )
+    elif length is None or twin.makespan is None:
+        yield from _nothing(criteria, "no submission is known")
+    elif round(length, DECIMALS) <= 0:
+        yield from _nothing(criteria, "the real run has no length")
+    else:
+        yield _curve(real, twin, criteria, offset, length)
+        yield from _makespans(length, twin.makespan, criteria.makespan)
+
+
+def _curve(real: Side, twin: Side, criteria: Criteria, offset: float, length: float) -> Finding:
+    asked = criteria.completions
+    notes = []
+    bin = asked.bin
+    if (bins := math.ceil(round(length / bin, 9))) < asked.least_bins:
+        bin = length / asked.short_run_bins
+        notes.append(
+            f"bins of {bin:.3g} s (makespan / {asked.short_run_bins}): "
+            f"of {asked.bin:g} s there would be {bins}"
+        )
+    elif bins > _MOST_BINS:
+        bin = length / _MOST_BINS
+        notes.append(f"bins of {bin:.6g} s: of {asked.bin:g} s there would be {bins:,}")
+    first = origins(real, twin)
+    curves = Curves.of(real.ends - first[0] + offset, twin.ends - first[1], bin, asked.lag_bins)
+    error = curves.rmse / real.ends.size
+    if curves.lag:
+        how = "late" if curves.lag > 0 else "early"
+        still = f"{curves.rmse_without_lag / real.ends.size * 100:.3g} %"
+        notes.append(f"the twin is {counted(abs(curves.lag), 'bin')} {how}, without a lag {still}")
+    return Finding(
+        "completions", "curve RMSE", error, bound(False, asked.rmse, "share"),
+        judged(error, asked.rmse), _CURVE, "; ".join(notes), asked.rmse, "share",
+        figures={
+            "completed_real": float(real.ends.size),
+            "completed_twin": float(twin.ends.size),
+            "bin_s": bin,
+            "bins": float(curves.t.size),
+            "lag_bins": float(curves.lag),
+            "lag_s": curves.lag * bin,
+            "without_lag": curves.rmse_without_lag / real.ends.size,
+        },
+        series=curves.frame,
+    )  # fmt: skip
+
+
+def _makespans(real: float, twin: float, asked: MakespanCriteria) -> Iterator[Finding]:
+    error = round(abs(twin - real), DECIMALS)
+    figures = {"real_s": real, "twin_s": twin, "error_s": twin - real, "relative": error / real}
+    series = pl.DataFrame({"real": [real], "twin": [twin]})
+    if real >= asked.short_below:
+        share = error / real
+        yield Finding(
+            "completions", "makespan", share, bound(False, asked.relative, "share"),
+            judged(share, asked.relative), f"{_MAKESPAN}, over the real one",
+            bound=asked.relative, unit="share", figures=figures, series=series,
+        )  # fmt: skip
+        return
+    yield Finding(
+        "completions", "makespan", error, bound(False, asked.absolute, "s"),
+        judged(error, asked.absolute), _MAKESPAN, f"run under {asked.short_below:g} s",
+        asked.absolute, "s", figures=figures, series=series,
+    )  # fmt: skip
+    if real >= asked.very_short_below:
+        return
+    limit = min(asked.absolute, asked.very_short_relative * real)
+    yield Finding(
+        "completions", SHORT_RUN, error, bound(False, limit, "s"), judged(error, limit),
+        f"{_MAKESPAN}, no more than {asked.absolute:g} s and "
+        f"{asked.very_short_relative * 100:g} % of the real one",
+        f"run under {asked.very_short_below:g} s: the stricter rule", limit, "s",
+        figures=figures, series=series,
+    )  # fmt: skip
+
+
+def _nothing(criteria: Criteria, note: str) -> Iterator[Finding]:
+    curve = bound(False, criteria.completions.rmse, "share")
+    yield Finding(
+        "completions", "curve RMSE", None, curve, "not assessable", _CURVE, note, unit="share",
+        series=EMPTY,
+    )  # fmt: skip
+    yield Finding(
+        "completions", "makespan", None, bound(False, criteria.makespan.relative, "share"),
+        "not assessable", _MAKESPAN, note, unit="share",
+    )  # fmt: skip
+
+
+def _counted(ends: Floats, t: Floats) -> Counts:
+    """How many of the ends, sorted, lie at or before each moment."""
+    found: Counts = np.searchsorted(ends, t + 0.5 * 10.0**-DECIMALS, side="right")
+    return found

@@ -1,0 +1,204 @@
+"""The CPU usage of each task on its own axis of time: do tasks behave alike?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+from twinloop.fidelity.criteria import Criteria, bound
+from twinloop.fidelity.side import Side
+from twinloop.fidelity.verdict import Finding, judged
+from twinloop.metrics.steps import Floats
+from twinloop.trace.trace import counted
+
+#: Windows that are covered by less than this share are not known.
+COVERED = 0.99
+#: So many windows of one side are worked out at once; with more, they are made longer.
+MOST_WINDOWS = 10_000_000
+_PEARSON = "Pearson correlation over the windows of all tasks, each since its own start"
+_SMAPE = "mean of 2 |twin - real| / (|twin| + |real|) over the same windows, 0 / 0 = 0"
+_RMSE = "root mean square of twin - real over the same windows, over the median of the real"
+EMPTY = pl.DataFrame(
+    schema={"task": pl.String, "t": pl.Float64, "real": pl.Float64, "twin": pl.Float64}
+)
+
+
+def resampled(windows: pl.DataFrame, step: float) -> pl.DataFrame:
+    """The usage in windows of `step` since the start of each task: `task`, `index`, `cores`.
+
+    CPU time is spread evenly over the window it was sampled in, so each new window gets from each
+    old one by their overlap: exactly. Only windows that are known as a whole are given.
+
+    >>> windows = pl.DataFrame({"task": ["a", "a"], "stream": [0, 0], "begin": [0.0, 1.5],
+    ...                         "end": [1.5, 2.0], "rate": [1.0, 3.0]})
+    >>> resampled(windows, 1.0).sort("index")["cores"].to_list()
+    [1.0, 2.0]
+    """
+    begin, end = (windows[name].to_numpy() / step for name in ("begin", "end"))
+    first = np.floor(begin).astype(np.int64)
+    pieces = np.ceil(end).astype(np.int64) - first
+    row = np.repeat(np.arange(windows.height), pieces)
+    index = first[row] + np.arange(row.size) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    inside = np.minimum(end[row], index + 1) - np.maximum(begin[row], index)
+    parts = pl.DataFrame(
+        {
+            "task": windows["task"].cast(pl.Categorical).gather(row),
+            "stream": windows["stream"].gather(row),
+            "index": index,
+            "cores": windows["rate"].to_numpy()[row] * inside,
+            "known": inside,
+        }
+    )
+    sums = parts.group_by("task", "stream", "index").agg(pl.col("cores", "known").sum())
+    # Of several processes one may begin later than others: what counts is that any is known.
+    whole = sums.group_by("task", "index").agg(pl.col("cores").sum(), pl.col("known").max())
+    return whole.filter(pl.col("known") >= COVERED).select(
+        pl.col("task").cast(pl.String), "index", "cores"
+    )
+
+
+def assess_usage(real: Side, twin: Side, criteria: Criteria, k: float = 1.0) -> Iterator[Finding]:
+    """The findings on CPU usage; `k` is what the real usage is multiplied with.
+
+    >>> from twinloop.trace import Trace
+    >>> sides = Side(Trace(), "the real run"), Side(Trace(), "the twin")
+    >>> {found.note for found in assess_usage(*sides, Criteria())}
+    {'the real run and the twin have no CPU usage'}
+    """
+    asked = criteria.usage
+    without = [side.called for side in (real, twin) if not side.trace.usage.height]
+    if without:
+        have = "have" if len(without) > 1 else "has"
+        yield from _nothing(criteria, f"{' and '.join(without)} {have} no CPU usage", EMPTY)
+        return
+    pairs, unit, notes = paired(real, twin, asked.step)
+    if pairs.height < asked.least_pairs:
+        said = f"{counted(pairs.height, 'window')} known whole in both; needs {asked.least_pairs}"
+        yield from _nothing(criteria, "; ".join([said, *notes]), pairs)
+        return
+    pairs = pairs.with_columns(pl.col("real") * k)
+    a, b = (pairs[name].to_numpy() for name in ("real", "twin"))
+    spread = float(a.std() / a.mean()) if a.mean() > 0 else 0.0
+    about = {"pairs": float(a.size), "tasks": float(pairs["task"].n_unique()), "variation": spread}
+    said = "; ".join(notes)
+    limit = bound(True, asked.pearson, "")
+    if spread < asked.variation:
+        why = f"the real usage varies by {spread * 100:.2g} %; needs {asked.variation * 100:g} %"
+        yield Finding(
+            "cpu usage", "Pearson r", None, limit, "not assessable", _PEARSON,
+            "; ".join([why, *notes]), asked.pearson, figures=about, series=pairs,
+        )  # fmt: skip
+    else:
+        r = correlation(a, b)
+        odd = [] if r is not None else ["the usage of the twin is constant: r taken as 0"]
+        r = 0.0 if r is None else r
+        yield Finding(
+            "cpu usage", "Pearson r", r, limit, judged(r, asked.pearson, least=True), _PEARSON,
+            "; ".join([*odd, *notes]), asked.pearson, figures=about, series=pairs,
+        )  # fmt: skip
+    error = smape(a, b)
+    yield Finding(
+        "cpu usage", "sMAPE", error, bound(False, asked.smape, "share"),
+        judged(error, asked.smape), _SMAPE, said, asked.smape, "share",
+        figures=about, series=pairs,
+    )  # fmt: skip
+    middle = float(np.median(a))
+    rmse = float(np.sqrt(((b - a) ** 2).mean()))
+    about = {**about, f"rmse_{unit}": rmse, f"median_{unit}": middle}
+    limit = bound(False, asked.rmse, "share")
+    if middle <= 0:
+        yield Finding(
+            "cpu usage", "RMSE / median", None, limit, "not assessable", _RMSE,
+            "; ".join(["the median of the real usage is 0", *notes]), asked.rmse, "share",
+            figures=about, series=pairs,
+        )  # fmt: skip
+        return
+    yield Finding(
+        "cpu usage", "RMSE / median", rmse / middle, limit, judged(rmse / middle, asked.rmse),
+        _RMSE, said, asked.rmse, "share", figures=about, series=pairs,
+    )  # fmt: skip
+
+
+def smape(a: Floats, b: Floats) -> float:
+    """The symmetric mean absolute error: the mean of 2 |a - b| / (|a| + |b|), 0 / 0 being 0.
+
+    >>> smape(np.array([1.0, 0.0]), np.array([3.0, 0.0]))
+    0.5
+    """
+    sums = np.abs(a) + np.abs(b)
+    parts = np.divide(2 * np.abs(a - b), sums, out=np.zeros_like(sums), where=sums > 0)
+    return float(parts.mean())
+
+
+def correlation(a: Floats, b: Floats) -> float | None:
+    """Pearson's correlation; None where one of the two is constant.
+
+    >>> correlation(np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0]))
+    1.0
+    """
+    x, y = a - a.mean(), b - b.mean()
+    scale = float(np.sqrt((x @ x) * (y @ y)))
+    tiny = any(
+        np.sqrt(float(part @ part) / part.size) <= 1e-9 * np.abs(whole).max(initial=0.0)
+        for part, whole in ((x, a), (y, b))
+    )
+    return None if tiny or scale <= 0 else float(np.clip((x @ y) / scale, -1.0, 1.0))
+
+
+def paired(real: Side, twin: Side, step: float) -> tuple[pl.DataFrame, str, list[str]]:
+    """The usage of both sides in the same windows of the same tasks, its unit, what to know of it.
+
+    >>> from twinloop.trace import Trace
+    >>> pairs, unit, notes = paired(Side(Trace(), "real"), Side(Trace(), "twin"), 1.0)
+    >>> pairs.height, unit
+    (0, 'cores')
+    """
+    notes = []
+    sides = [side.windows for side in (real, twin)]
+    wanted = step
+    while max(_pieces(windows, step) for windows in sides) > MOST_WINDOWS:
+        step *= 2
+    if step != wanted:
+        notes.append(f"windows of {step:g} s: of {wanted:g} s there are too many")
+    one, other = (resampled(windows, step) for windows in sides)
+    unit, clocks = _unit(real, twin)
+    pairs = one.join(other, on=["task", "index"], how="inner", suffix="_twin")
+    pairs = pairs.sort("task", "index").select(
+        "task",
+        t=pl.col("index") * step,
+        real=pl.col("cores") * clocks[0],
+        twin=pl.col("cores_twin") * clocks[1],
+    )
+    if unit == "mhz":
+        notes.append(f"in MHz: seconds of {clocks[0]:g} MHz and of {clocks[1]:g} MHz")
+    both = pairs["task"].n_unique()
+    if apart := len({*real.windows["task"], *twin.windows["task"]}) - both:
+        notes.append(f"{counted(apart, 'task')} with usage have no whole window in both")
+    return pairs, unit, notes
+
+
+def _pieces(windows: pl.DataFrame, step: float) -> float:
+    """How many new windows there are at most beside those there are anyway."""
+    length = windows["end"] - windows["begin"]
+    return float((length / step).sum())
+
+
+def _unit(real: Side, twin: Side) -> tuple[str, tuple[float, float]]:
+    """Cores, unless the seconds of the two sides are those of different clocks."""
+    a, b = (side.trace.manifest.reference_mhz for side in (real, twin))
+    return ("cores", (1.0, 1.0)) if a is None or b is None or a == b else ("mhz", (a, b))
+
+
+def _nothing(criteria: Criteria, note: str, series: pl.DataFrame) -> Iterator[Finding]:
+    asked = criteria.usage
+    for name, threshold, limit, unit, method in (
+        ("Pearson r", bound(True, asked.pearson, ""), asked.pearson, "", _PEARSON),
+        ("sMAPE", bound(False, asked.smape, "share"), asked.smape, "share", _SMAPE),
+        ("RMSE / median", bound(False, asked.rmse, "share"), asked.rmse, "share", _RMSE),
+    ):
+        yield Finding(
+            "cpu usage", name, None, threshold, "not assessable", method, note, limit, unit,
+            series=series,
+        )  # fmt: skip

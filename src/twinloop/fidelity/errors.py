@@ -1,0 +1,215 @@
+"""The errors of a twin as practitioners ask for them: by figure, by task, by user, by size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from twinloop.fidelity.by_task import QUANTITIES, in_order, matched, means, worst
+from twinloop.fidelity.power_series import measured
+from twinloop.fidelity.show import figure
+from twinloop.fidelity.side import Side
+from twinloop.metrics import energy
+from twinloop.metrics.cut import number
+from twinloop.metrics.steps import Floats
+from twinloop.trace.trace import counted
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Errors:
+    """How far the twin is off. Errors are twin minus real; tasks are matched by their ids.
+
+    - `figures`: `figure`, `unit`, `real`, `twin`, `error`, `relative` (to real), `floor` (what the
+      size of `relative` is between repetitions of the real run).
+    - `tasks`: a row per task completed in both: `id`, `user`, `kind`, `cores`, `machine_real`,
+      `machine_twin`, and `wait_real`, `wait_twin`, `wait_error`, the same of `turnaround` and
+      `run_time`, in s; `cores_class` and `run_time_class`.
+    - `worst`: of each quantity the tasks that are furthest off: `quantity`, `id`, `user`, `kind`,
+      `machine_real`, `machine_twin`, `real`, `twin`, `error`.
+    - `users` and `sizes`: by user, and by class of cores and run time: `tasks`, and of each
+      quantity the mean in both, the mean error and the mean size of the error (`..._off`).
+    - `same_machine` of `placed` tasks ran on the same machines in both; None where not known.
+    - `power_mape` (share) and `power_bias` (W): of the total power in the windows known in both.
+
+    >>> from twinloop.trace import Trace
+    >>> Errors.of(Side(Trace(), "the real run"), Side(Trace(), "the twin")).matched
+    0
+    """
+
+    figures: pl.DataFrame
+    tasks: pl.DataFrame
+    worst: pl.DataFrame
+    users: pl.DataFrame
+    sizes: pl.DataFrame
+    matched: int
+    only_real: int
+    only_twin: int
+    same_machine: int | None
+    placed: int
+    power_mape: float | None
+    power_bias: float | None
+
+    @classmethod
+    def of(cls, real: Side, twin: Side, step: float = 1.0) -> Errors:
+        """The errors of the twin; power in windows of `step` seconds."""
+        tasks = matched(real, twin)
+        placed = tasks.drop_nulls(["machine_real", "machine_twin"])
+        same = placed.filter(pl.col("machine_real") == pl.col("machine_twin")).height
+        power = _power(real, twin, step)
+        bias = float((power[1] - power[0]).mean()) if power[0].size else None
+        return cls(
+            figures=_figures(real, twin, power, step),
+            tasks=tasks,
+            worst=worst(tasks),
+            users=means(tasks.drop_nulls("user"), "user").sort(
+                "tasks", "user", descending=[True, False]
+            ),
+            sizes=in_order(means(tasks, "cores_class", "run_time_class")),
+            matched=tasks.height,
+            only_real=real.completed.height - tasks.height,
+            only_twin=twin.completed.height - tasks.height,
+            same_machine=same if placed.height else None,
+            placed=placed.height,
+            power_mape=_mape(*power),
+            power_bias=bias,
+        )
+
+    def with_floor(self, repeated: list[Errors]) -> Errors:
+        """The same, with what these errors between repetitions of the real run come to."""
+        sizes = [
+            dict(zip(e.figures["figure"], e.figures["relative"].abs(), strict=True))
+            for e in repeated
+        ]
+        floors = []
+        for name in self.figures["figure"]:
+            known = [size[name] for size in sizes if size.get(name) is not None]
+            floors.append(float(np.median(known)) if known else None)
+        return replace(
+            self, figures=self.figures.with_columns(floor=pl.Series(floors, dtype=pl.Float64))
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain data, but the tasks one by one."""
+        return {
+            "figures": self.figures.to_dicts(),
+            "worst": self.worst.to_dicts(),
+            "users": self.users.to_dicts(),
+            "sizes": self.sizes.to_dicts(),
+            "matched": self.matched,
+            "only_real": self.only_real,
+            "only_twin": self.only_twin,
+            "same_machine": self.same_machine,
+            "placed": self.placed,
+            "power_mape": self.power_mape,
+            "power_bias_w": self.power_bias,
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The errors in words, a line each."""
+        yield f"{counted(self.matched, 'task')} completed in both" + "".join(
+            f", {counted(count, 'task')} only in {where}"
+            for count, where in ((self.only_real, "the real run"), (self.only_twin, "the twin"))
+            if count
+        )
+        if self.same_machine is not None:
+            yield f"{self.same_machine:,} of {self.placed:,} tasks on the same machines"
+        if self.power_mape is not None:
+            bias = figure(self.power_bias, "W")
+            yield f"power: MAPE {figure(self.power_mape, 'share')}, bias {bias}"
+        for frame, by in ((self.users, ["user"]), (self.sizes, ["cores_class", "run_time_class"])):
+            yield from _furthest(frame, by)
+        for row in self.worst.unique("quantity", keep="first", maintain_order=True).to_dicts():
+            yield offender(row)
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def _figures(real: Side, twin: Side, power: tuple[Floats, Floats], step: float) -> pl.DataFrame:
+    def means(name: str) -> tuple[float | None, float | None]:
+        return number(real.completed[name].mean()), number(twin.completed[name].mean())
+
+    rows = [
+        ("completed tasks", "", float(real.completed.height), float(twin.completed.height)),
+        *((f"mean {name.replace('_', ' ')}", "s", *means(name)) for name in QUANTITIES),
+        ("makespan", "s", real.makespan, twin.makespan),
+        ("energy", "J", energy(real.trace), energy(twin.trace)),
+    ]
+    if power[0].size:
+        joules = [float(watts.sum() * step) for watts in power]
+        rows.append(("energy while both known", "J", joules[0], joules[1]))
+    columns = {"figure": pl.String, "unit": pl.String, "real": pl.Float64, "twin": pl.Float64}
+    known = [row for row in rows if row[2] is not None and row[3] is not None]
+    frame = pl.DataFrame(known, schema=columns, orient="row")
+    change = pl.col("twin") - pl.col("real")
+    # What rounding leaves of two times that are the same.
+    change = pl.when(change.abs() <= 1e-9 * pl.col("real").abs()).then(0.0).otherwise(change)
+    relative = pl.when(pl.col("real") != 0).then(pl.col("error") / pl.col("real").abs())
+    return frame.with_columns(error=change).with_columns(
+        relative=relative, floor=pl.lit(None, dtype=pl.Float64)
+    )
+
+
+def _power(real: Side, twin: Side, step: float) -> tuple[Floats, Floats]:
+    """The total power of both in the windows that both know."""
+    series = measured(real, twin, step, 0.0)
+    if isinstance(series, str):
+        return np.empty(0), np.empty(0)
+    first = max(one.first for one in series)
+    last = max(first, min(one.first + one.watts.size for one in series))
+    a, b = (one.between(first, last) for one in series)
+    known = ~(np.isnan(a) | np.isnan(b))
+    return a[known], b[known]
+
+
+def _mape(real: Floats, twin: Floats) -> float | None:
+    drawing = real > 0
+    if not drawing.any():
+        return None
+    return float((np.abs(twin - real)[drawing] / real[drawing]).mean())
+
+
+def _furthest(frame: pl.DataFrame, by: list[str]) -> Iterator[str]:
+    """The group whose turnarounds are furthest off, where there are several groups."""
+    known = frame.drop_nulls("turnaround_off").sort("turnaround_off", descending=True)
+    if frame.height < 2 or not known.height or not known["turnaround_off"][0] > 0:
+        return
+    row = known.row(0, named=True)
+    if by == ["user"]:
+        who = f"user {row['user']}"
+    else:
+        who = f"size class of cores {row['cores_class']}, run time {row['run_time_class']}"
+    yield (
+        f"furthest off, {who}: turnarounds by {figure(row['turnaround_off'], 's')} "
+        f"(mean error {figure(row['turnaround_error'], 's')}), {counted(row['tasks'], 'task')}"
+    )
+
+
+def offender(row: dict[str, Any]) -> str:
+    """A row of `Errors.worst` in words.
+
+    >>> offender({"quantity": "wait", "id": "7", "user": "ann", "kind": None, "machine_real": "n1",
+    ...           "machine_twin": "n2", "real": 3.0, "twin": 5.0, "error": 2.0})
+    'wait off by 2 s: task 7, user ann, on n1, in the twin n2: real 3 s, twin 5 s'
+    """
+    who = [f"task {row['id']}"]
+    who += [f"{what} {row[what]}" for what in ("user", "kind") if row[what] is not None]
+    if row["machine_real"] is not None:
+        there = row["machine_real"]
+        if row["machine_twin"] not in (None, there):
+            there += f", in the twin {row['machine_twin']}"
+        who.append(f"on {there}")
+    name = row["quantity"].replace("_", " ")
+    return (
+        f"{name} off by {figure(row['error'], 's')}: {', '.join(who)}: "
+        f"real {_seconds(row['real'])}, twin {_seconds(row['twin'])}"
+    )
+
+
+def _seconds(value: float) -> str:
+    """A time with enough digits to see how far it is off."""
+    return f"{value:,.0f} s" if abs(value) >= 1e5 else f"{value:,.5g} s"

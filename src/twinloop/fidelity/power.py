@@ -1,0 +1,185 @@
+"""The trend of the total power, segment by segment: does it rise and fall alike?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from twinloop.fidelity.criteria import Criteria, PowerCriteria, bound
+from twinloop.fidelity.power_series import CONSTANT, Power, constant, measured
+from twinloop.fidelity.side import Side
+from twinloop.fidelity.surrogates import phase_randomised
+from twinloop.fidelity.verdict import Finding, judged
+from twinloop.metrics.steps import Floats
+from twinloop.trace.trace import counted
+
+_METHOD = (
+    "mean over the segments of the best Pearson correlation of the z-scored total power, each "
+    "segment at the lag that suits it best"
+)
+#: So many segments of the real run are scored against each unrelated series.
+_SCORED = 50
+
+SEGMENTS = pl.DataFrame(
+    schema={
+        "segment": pl.Int64,
+        "start": pl.Float64,
+        "lag": pl.Float64,
+        "r": pl.Float64,
+        "r_without_lag": pl.Float64,
+        "status": pl.String,
+    }
+)
+
+
+def assess_power(
+    real: Side, twin: Side, criteria: Criteria, offset: float = 0.0, *, unrelated: bool = True
+) -> Iterator[Finding]:
+    """The finding on the trend of the power.
+
+    Args:
+        real: The real run.
+        twin: The twin.
+        criteria: What is demanded.
+        offset: Added to the times of the real run.
+        unrelated: Whether to say what unrelated series would score.
+
+    >>> from twinloop.trace import Trace
+    >>> sides = Side(Trace(), "the real run"), Side(Trace(), "the twin")
+    >>> [found.note for found in assess_power(*sides, Criteria())]
+    ['the real run and the twin have no power']
+    """
+    asked = criteria.power
+    limit = bound(True, asked.correlation, "")
+    series = measured(real, twin, asked.step, offset)
+    if isinstance(series, str):
+        yield Finding(
+            "power", "mean segment r", None, limit, "not assessable", _METHOD, series,
+            asked.correlation, series=SEGMENTS,
+        )  # fmt: skip
+        return
+    a, b = series
+    segments = _segments(a, b, asked)
+    used = segments.filter(pl.col("status") == "used")
+    counts = {str(status): int(n) for status, n in segments["status"].value_counts().rows()}
+    apart = [f"{n} {status}" for status, n in sorted(counts.items()) if status != "used"]
+    figures = {"segments": float(segments.height), "used": float(used.height)}
+    if used.height < asked.least_segments:
+        said = f"{counted(used.height, 'segment')} of {asked.segment:g} s to compare"
+        note = "; ".join([f"{said}, needs {asked.least_segments}", *apart])
+        yield Finding(
+            "power", "mean segment r", None, limit, "not assessable", _METHOD, note,
+            asked.correlation, figures=figures, series=segments,
+        )  # fmt: skip
+        return
+    r, lags = used["r"].to_numpy(), used["lag"].to_numpy()
+    score = float(r.mean())
+    figures |= {
+        "lowest_r": float(r.min()),
+        "without_lag": float(used["r_without_lag"].mean()),  # type: ignore[arg-type]
+        "lag_median_s": float(np.median(lags)),
+        "lag_least_s": float(lags.min()),
+        "lag_most_s": float(lags.max()),
+        "lags_at_limit": float((np.abs(lags) >= asked.lag - asked.step / 2).sum()),
+    }
+    notes = [f"lags {lags.min():g} to {lags.max():g} s", *apart]
+    if unrelated and asked.surrogates:
+        chance = _by_chance(a, b, used["segment"].to_numpy(), asked)
+        figures |= {
+            "unrelated_mean": float(np.mean(chance)),
+            "unrelated_p95": float(np.quantile(chance, 0.95)),
+        }
+        notes.insert(1, f"unrelated series score {np.mean(chance):.2f}")
+        if figures["unrelated_p95"] >= min(score, asked.correlation):
+            notes.insert(0, "weak")
+    yield Finding(
+        "power", "mean segment r", score, limit, judged(score, asked.correlation, least=True),
+        _METHOD, "; ".join(notes), asked.correlation, figures=figures, series=segments,
+    )  # fmt: skip
+
+
+def _segments(a: Power, b: Power, asked: PowerCriteria) -> pl.DataFrame:
+    length, reach = _lengths(asked)
+    first = max(0, a.first // length)
+    last = (a.first + a.watts.size) // length
+    rows: list[tuple[int, float, float | None, float | None, float | None, str]] = []
+    for number in range(first, max(first, last)):
+        begin, start = number * length, number * length * asked.step
+        segment = a.between(begin, begin + length)
+        around = b.between(begin - reach, begin + length + reach)
+        facing = around[reach : reach + length]
+        if np.isnan(segment).any() or np.isnan(facing).any():
+            rows.append((number, start, None, None, None, "incomplete"))
+        elif constant(segment):
+            rows.append((number, start, None, None, None, "constant in the real run"))
+        elif constant(facing):
+            rows.append((number, start, None, None, None, "constant in the twin"))
+        else:
+            r = _correlations(segment, around)
+            lag, best, still = _best(r, reach)
+            rows.append((number, start, lag * asked.step, best, still, "used"))
+    return pl.DataFrame(rows, schema=SEGMENTS.schema, orient="row")
+
+
+def _by_chance(
+    a: Power, b: Power, segments: npt.NDArray[np.int64], asked: PowerCriteria
+) -> list[float]:
+    """The scores of series with the spectrum of the twin that have nothing to do with either."""
+    rng = np.random.default_rng(asked.seed)
+    length, reach = _lengths(asked)
+    scores = []
+    for _ in range(asked.surrogates):
+        other = Power(b.first, phase_randomised(b.watts, rng))
+        chosen = segments
+        if segments.size > _SCORED:
+            chosen = rng.choice(segments, _SCORED, replace=False)
+        found = []
+        for number in chosen:
+            begin = int(number) * length
+            around = other.between(begin - reach, begin + length + reach)
+            r = _correlations(a.between(begin, begin + length), around)
+            if np.isfinite(r).any():
+                found.append(_best(r, reach)[1])
+        scores.append(float(np.mean(found)) if found else 0.0)
+    return scores
+
+
+def _correlations(segment: Floats, around: Floats) -> Floats:
+    """The correlation of a segment with each part of the other series that is as long.
+
+    NaN where that part is not known as a whole, or constant.
+    """
+    n = segment.size
+    unknown = np.isnan(around)
+    x = segment - segment.mean()
+    centre = float(around[~unknown].mean())
+    y = np.where(unknown, 0.0, around - centre)
+    mean, square, gaps = (_rolling(part, n) for part in (y, y * y, unknown.astype(np.float64)))
+    spread = np.sqrt(np.maximum(square - mean**2, 0.0))
+    usable = (gaps < 0.5 / n) & (spread > CONSTANT * np.abs(mean + centre)) & (spread > 0)
+    product = np.correlate(y, x, mode="valid") / n
+    scale = np.where(usable, spread * x.std(), 1.0)
+    return np.where(usable, np.clip(product / scale, -1.0, 1.0), np.nan)
+
+
+def _rolling(values: Floats, n: int) -> Floats:
+    """The means of all runs of n values."""
+    so_far = np.concatenate([[0.0], np.cumsum(values)])
+    found: Floats = (so_far[n:] - so_far[:-n]) / n
+    return found
+
+
+def _best(r: Floats, reach: int) -> tuple[int, float, float]:
+    """The lag with the highest correlation, the shortest of equals; that, and the one at 0."""
+    lags = np.arange(-reach, reach + 1)
+    order = np.lexsort((np.abs(lags), -np.round(np.nan_to_num(r, nan=-2.0), 9)))
+    best = int(order[0])
+    return int(lags[best]), float(r[best]), float(r[reach])
+
+
+def _lengths(asked: PowerCriteria) -> tuple[int, int]:
+    """The length of a segment and the reach of the lags, in windows."""
+    return max(2, round(asked.segment / asked.step)), round(asked.lag / asked.step)

@@ -1,0 +1,35 @@
+"""Series that have nothing to do with a given one, and are as smooth."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twinloop.metrics.steps import Floats
+
+
+def phase_randomised(values: Floats, rng: np.random.Generator) -> Floats:
+    """A series with the same spectrum and random phases: as smooth, and otherwise unrelated.
+
+    What is not known (NaN) takes the mean first, and is not known in the result either. Source:
+    Theiler et al., "Testing for nonlinearity in time series: the method of surrogate data",
+    Physica D 58 (1992).
+
+    >>> values = np.sin(np.arange(64) / 5.0)
+    >>> other = phase_randomised(values, np.random.default_rng(1))
+    >>> bool(np.isclose(values.std(), other.std())), bool(np.allclose(values, other))
+    (True, False)
+    """
+    unknown = np.isnan(values)
+    known = values[~unknown]
+    if not known.size:
+        return values
+    mean = float(known.mean())
+    spectrum = np.fft.rfft(np.where(unknown, 0.0, values - mean))
+    phases = rng.uniform(0.0, 2 * np.pi, spectrum.size)
+    # The mean, and of an even number of values the highest frequency, have no phase.
+    phases[0] = 0.0
+    if values.size % 2 == 0:
+        phases[-1] = 0.0
+    turned = np.fft.irfft(np.abs(spectrum) * np.exp(1j * phases), values.size) + mean
+    found: Floats = np.where(unknown, np.nan, turned)
+    return found

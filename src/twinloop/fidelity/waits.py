@@ -1,0 +1,172 @@
+"""The waits: do they have the same distribution?"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+from twinloop.fidelity.criteria import Criteria, bound
+from twinloop.fidelity.side import Side
+from twinloop.fidelity.verdict import Finding, judged
+from twinloop.metrics.cut import number
+from twinloop.metrics.steps import Floats
+from twinloop.trace.trace import counted
+
+_KS = "two-sample Kolmogorov-Smirnov test on the waits (start - submission) of the completed tasks"
+_QUANTILE = "|twin - real| / real of this percentile of the waits"
+_COLUMNS = ("wait", "real", "twin", "residual")
+_QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+
+
+def distributions(real: Side, twin: Side) -> pl.DataFrame:
+    """The distribution functions of the waits of both sides and their difference.
+
+    >>> from twinloop.trace import Trace
+    >>> distributions(Side(Trace(), "the real run"), Side(Trace(), "the twin")).columns
+    ['wait', 'real', 'twin', 'residual']
+    """
+    if not (real.waits.size and twin.waits.size):
+        return pl.DataFrame(schema=dict.fromkeys(_COLUMNS, pl.Float64))
+    at = np.union1d(real.waits, twin.waits)
+    a, b = (np.searchsorted(s.waits, at, side="right") / s.waits.size for s in (real, twin))
+    return pl.DataFrame({"wait": at, "real": a, "twin": b, "residual": b - a})
+
+
+def assess_waits(real: Side, twin: Side, criteria: Criteria) -> Iterator[Finding]:
+    """The findings on the waits.
+
+    >>> from twinloop.trace import Trace
+    >>> sides = Side(Trace(), "the real run"), Side(Trace(), "the twin")
+    >>> [found.status for found in assess_waits(*sides, Criteria())]
+    ['not assessable', 'not assessable', 'not assessable', 'not assessable']
+    """
+    series = distributions(real, twin)
+    fewest = min(real.waits.size, twin.waits.size)
+    least = criteria.waits.least_tasks
+    if fewest < least:
+        note = f"{counted(fewest, 'completed task')} with a known wait; needs {least} on each side"
+        demanded = [("KS p", bound(True, criteria.waits.ks_p, ""), "")]
+        for name in _QUANTILES:
+            demanded.append((name, bound(False, getattr(criteria.waits, name), "share"), "share"))
+        for name, threshold, unit in demanded:
+            how = _KS if name == "KS p" else _QUANTILE
+            yield Finding(
+                "wait times", name, None, threshold, "not assessable", how, note, None, unit,
+                series=series,
+            )  # fmt: skip
+        return
+    yield _kolmogorov_smirnov(real.waits, twin.waits, criteria, series)
+    latency = _latency(real, twin)
+    for name, level in _QUANTILES.items():
+        yield _quantile(name, level, real.waits, twin.waits, criteria, latency, series)
+
+
+def smallest_detectable(n: int, m: int, alpha: float) -> float:
+    """The smallest D that the test can tell from chance: c(alpha) sqrt((n + m) / (n m)).
+
+    With c(alpha) = sqrt(-ln(alpha / 2) / 2), which is 1.358 for alpha = 0.05.
+
+    >>> round(smallest_detectable(50, 50, 0.05), 4)
+    0.2716
+    """
+    return math.sqrt(-math.log(alpha / 2) / 2) * math.sqrt((n + m) / (n * m))
+
+
+def _kolmogorov_smirnov(
+    real: Floats, twin: Floats, criteria: Criteria, series: pl.DataFrame
+) -> Finding:
+    # SciPy takes a moment to load.
+    from scipy.stats import ks_2samp, wasserstein_distance
+
+    asked = criteria.waits
+    n, m = real.size, twin.size
+    with warnings.catch_warnings():
+        # Where the exact p cannot be computed SciPy takes the asymptotic one, and warns.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        test = ks_2samp(real, twin)
+    d, p = float(test.statistic), float(test.pvalue)
+    mean = float(np.abs(real).mean())
+    moved = float(wasserstein_distance(real, twin))
+    figures = {
+        "p": p,
+        "D": d,
+        "n_real": float(n),
+        "n_twin": float(m),
+        "wasserstein_s": moved,
+        **({"wasserstein_over_mean": moved / mean} if mean else {}),
+    }
+    fewest = min(n, m)
+    by_d = fewest > asked.ks_d_above
+    notes = [f"weak: {counted(fewest, 'task')}"] if fewest < asked.ks_weak_below else []
+    notes.append(f"D {d:.3g}, n {n:,} and {m:,}")
+    if asked.ks_p > 0:
+        figures["smallest_detectable_D"] = smallest_detectable(n, m, asked.ks_p)
+        notes.append(f"smallest D detectable {figures['smallest_detectable_D']:.3g}")
+    if mean:
+        notes.append(f"Wasserstein / mean {moved / mean:.3g}")
+    if by_d:
+        notes.append(f"p {p:.3g}: D decides above {asked.ks_d_above:,} tasks")
+        name, figure, limit = "KS D", d, asked.ks_d
+    else:
+        name, figure, limit = "KS p", p, asked.ks_p
+    return Finding(
+        "wait times", name, figure, bound(not by_d, limit, ""),
+        judged(figure, limit, least=not by_d), _KS, "; ".join(notes), limit,
+        figures=figures, series=series,
+    )  # fmt: skip
+
+
+def _quantile(
+    name: str,
+    level: float,
+    real: Floats,
+    twin: Floats,
+    criteria: Criteria,
+    latency: tuple[float, str],
+    series: pl.DataFrame,
+) -> Finding:
+    limit = float(getattr(criteria.waits, name))
+    a, b = (float(np.quantile(waits, level)) for waits in (real, twin))
+    error = abs(b - a)
+    allowed = max(criteria.waits.latencies * latency[0], criteria.waits.absolute)
+    relative = 0.0 if error == 0 else error / abs(a) if a else None
+    notes = []
+    status = "FAIL" if relative is None else judged(relative, limit)
+    if status == "FAIL":
+        status = judged(error, allowed)
+        within = "within" if status == "PASS" else "beyond"
+        notes.append(f"{error:.3g} s off, {within} {allowed:.3g} s")
+        if allowed > criteria.waits.absolute:
+            notes[-1] += f", {criteria.waits.latencies:g} x {latency[1]}"
+    fewest = min(real.size, twin.size)
+    if fewest < round(1 / (1 - level)):
+        notes.append(f"weak: {counted(fewest, 'task')}, so next to the longest wait")
+    figures = {"real_s": a, "twin_s": b, "error_s": b - a, "allowed_s": allowed}
+    return Finding(
+        "wait times", name, relative, bound(False, limit, "share"), status,
+        f"{_QUANTILE}; or no more than {allowed:.3g} s off", "; ".join(notes), limit,
+        "share", figures=figures, series=series,
+    )  # fmt: skip
+
+
+def _latency(real: Side, twin: Side) -> tuple[float, str]:
+    """The dispatch latency in s: as measured in the real run, else as a model has it."""
+    try:
+        measured = number(real.trace.manifest.facts["latency"]["start"]["mean_s"])
+    except (KeyError, TypeError):
+        measured = None
+    if measured is not None:
+        return measured, "the measured dispatch latency"
+    for side in (twin, real):
+        try:
+            scenario = side.trace.manifest.scenario or {}
+            modelled = number(scenario["model"]["dispatch_latency"])
+        except (KeyError, TypeError):
+            modelled = None
+        if modelled is not None:
+            return modelled, "the dispatch latency of the model"
+    return 0.0, ""

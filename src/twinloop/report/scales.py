@@ -1,0 +1,72 @@
+"""How the values of a parameter are laid along an axis, and said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+import polars as pl
+
+#: Values that differ by such a factor are laid out by their logarithm.
+_WIDE: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Where a value lies between the least and the greatest of its kind.
+
+    >>> Scale.of(pl.Series([1.0, 100.0])).part(10.0)
+    0.5
+    >>> Scale.of(pl.Series([0.0, 20.0])).part(10.0)
+    0.5
+    >>> Scale.of(pl.Series(["a", "b", "c"])).part("b")
+    0.5
+    """
+
+    kind: Literal["linear", "log", "category"]
+    low: float
+    high: float
+    #: The values themselves, where they are words.
+    levels: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, values: pl.Series) -> Scale:
+        """The scale that suits these values."""
+        if not values.dtype.is_numeric():
+            levels = tuple(dict.fromkeys(str(value) for value in values))
+            return cls("category", 0.0, max(len(levels) - 1.0, 0.0), levels)
+        known = values.cast(pl.Float64).to_numpy()
+        known = known[np.isfinite(known)]
+        if not known.size:
+            return cls("linear", 0.0, 0.0)
+        low, high = float(known.min()), float(known.max())
+        return cls("log" if low > 0 and high >= _WIDE * low else "linear", low, high)
+
+    def part(self, value: Any) -> float:
+        """Where a value lies, from 0 to 1; in the middle where all are the same, NaN if unknown."""
+        if value is None:
+            return float("nan")
+        if self.kind == "category":
+            at = float(self.levels.index(str(value))) if str(value) in self.levels else 0.0
+        else:
+            at = float(value)
+        low, high = self.low, self.high
+        if self.kind == "log":
+            if at <= 0:
+                return 0.0
+            at, low, high = (float(np.log(each)) for each in (at, low, high))
+        return (at - low) / (high - low) if high > low else 0.5
+
+
+def said(value: Any) -> str:
+    """A value of a parameter in words.
+
+    >>> said(1.0734567), said("easy"), said(None), said(128), said(1.2e7)
+    ('1.0735', 'easy', '-', '128', '1.2e+07')
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, (float, np.floating)):
+        return f"{value:.5g}"
+    return str(value)

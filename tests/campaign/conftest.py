@@ -1,0 +1,77 @@
+"""What the tests of campaigns share: programs to run, and the law that nothing is left running."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+#: Long enough for a busy machine; nothing waits that long unless it is broken.
+PATIENCE = 60.0
+
+
+def until(happened: Callable[[], object], seconds: float = PATIENCE) -> bool:
+    """Wait for something; whether it came."""
+    end = time.monotonic() + seconds
+    while not happened():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def marked(mark: str) -> set[int]:
+    """The living processes that have this text in their environment."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                is_dead = (entry / "stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+                if not is_dead and mark.encode() in (entry / "environ").read_bytes():
+                    found.add(int(entry.name))
+            except OSError:
+                continue
+    return found - {os.getpid()}
+
+
+class Script:
+    """A Python program in a process of its own; all that descends from it is known by a mark."""
+
+    def __init__(self, folder: Path, text: str) -> None:
+        self.mark = f"TWINLOOP_TEST={folder}"
+        self.file = folder / "script.py"
+        self.file.write_text(text)
+        self.process = subprocess.Popen(
+            [sys.executable, self.file],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+            env={**os.environ, "TWINLOOP_TEST": str(folder)},
+        )
+
+    def end(self) -> tuple[str, str]:
+        """Wait for it; what it printed."""
+        return self.process.communicate(timeout=PATIENCE)
+
+    def others(self) -> set[int]:
+        """Whoever it has started, directly or not, apart from guards, whose environment is bare."""
+        return marked(self.mark) - {self.process.pid}
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Iterator[Callable[[str], Script]]:
+    started: list[Script] = []
+
+    def start(text: str) -> Script:
+        started.append(Script(tmp_path, text))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.process.kill()
+        one.process.communicate()
+        assert until(lambda one=one: not one.others())

@@ -1,0 +1,274 @@
+"""Law: a black box gives what its program says, or one line that says why not; nothing stays."""
+
+import json
+import math
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.campaign.conftest import marked, until
+from twinloop.campaign import BlackBoxError, Command, Function, black_box, coordinator
+from twinloop.campaign.templates import filled, names_in
+from twinloop.platform import DescriptionError
+from twinloop.trace.errors import InputError
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "black_box"
+
+
+@pytest.fixture(autouse=True)
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where scratch folders are made; none may be left, nor any process that knows of it."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    monkeypatch.setenv("TWINLOOP_TEST", str(folder))
+    yield folder
+    assert list(folder.iterdir()) == []
+    assert until(lambda: not marked(f"TWINLOOP_TEST={folder}"))
+
+
+def sh(text: str, **parts: Any) -> Command:
+    return Command(command=["sh", "-c", text], **parts)
+
+
+def test_the_shipped_example_falls_as_physics_says() -> None:
+    box = Command.load(EXAMPLE / "drops.yaml")
+    assert box.names == {"gravity", "drag", "bounce", "case.height"}
+    result = box({"gravity": 9.81, "drag": 0.0, "bounce": 0.5}, {"height": 2.0})
+    assert isinstance(result, dict)
+    # Without air: sqrt(2h/g) down, and every bounce takes half as long as the one before.
+    fall = math.sqrt(2 * 2.0 / 9.81)
+    assert result["first"] == pytest.approx(fall, rel=1e-3)
+    flights = [2 * fall * 0.5**n for n in range(1, result["bounces"] + 1)]
+    assert result["rest"] == pytest.approx(fall + sum(flights), rel=1e-2)
+    assert 0.5 ** (2 * result["bounces"]) * 2.0 >= 1e-3 * 0.99
+    with pytest.raises(BlackBoxError, match=r"--bounce=2: exit code 1: .*the bounce in \[0, 1\)$"):
+        box({"gravity": 9.81, "drag": 0.0, "bounce": 2}, {"height": 2.0})
+
+
+@given(values=st.dictionaries(st.sampled_from(["a", "b.c", "d[0].e-f"]), st.floats()))
+def test_numbers_read_back_from_a_template_as_they_were(values: dict[str, float]) -> None:
+    template = " ".join(f"{{{name}}}" for name in values)
+    read = [float(word) for word in filled(template, values).split()]
+    assert names_in(template) == values.keys()
+    assert [repr(x) for x in read] == [repr(x) for x in values.values()]
+
+
+@settings(max_examples=20)
+@given(text=st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=30))
+def test_no_shell_reads_what_is_put_in(text: str) -> None:
+    program = "import json, sys; print(json.dumps({{'it': sys.argv[1]}}))"
+    box = Command(command=[sys.executable, "-I", "-S", "-c", program, "{it}"])
+    assert box({"it": text}) == {"it": text}
+
+
+def test_values_reach_arguments_files_and_the_environment(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import json, os, sys\n"
+        "from pathlib import Path\n"
+        "said = {'argument': sys.argv[1], 'file': Path('in/values.txt').read_text(),\n"
+        "        'variable': os.environ['SPEED'], 'folder': os.listdir(),\n"
+        "        'stdin': sys.stdin.read()}\n"
+        "Path('out.json').write_text(json.dumps(said))\n"
+        "print('some talk')\n"
+    )
+    box = Command(
+        command=[sys.executable, "{folder}/program.py", "--speed={speed}$(id)"],
+        folder=str(tmp_path),
+        files={"in/values.txt": "{speed} {n} {flag} {case.input} {{x}}\n"},
+        environment={"SPEED": "{speed}"},
+        reads="{case.input}.json",
+    )
+    values = {"speed": 1e-7, "n": np.float64(20.0), "flag": True}
+    assert box(values, {"input": "out"}) == {
+        "argument": "--speed=1e-07$(id)",
+        "file": "1e-07 20 true out {x}\n",
+        "variable": "1e-07",
+        "folder": ["in"],
+        "stdin": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("printed", "result"),
+    [
+        ('{"time": 1.5}', {"time": 1.5}),
+        ("3", 3.0),
+        (".5", 0.5),
+        ("inf", math.inf),
+        ("step 1\nstep 2\n7.25\n\n", 7.25),
+        ('ready\n{"a": [1, null]}', {"a": [1, None]}),
+        ('{\n "a": 1\n}', {"a": 1}),
+    ],
+)
+def test_a_result_is_a_json_object_or_a_number(printed: str, result: object) -> None:
+    assert Command(command=["printf", "%s", "{said}"])({"said": printed}) == result
+
+
+@pytest.mark.parametrize(
+    ("text", "parts", "message"),
+    [
+        ("echo talk; echo why >&2; echo >&2; exit 3", {}, "exit code 3: why"),
+        ("exit 4", {}, "exit code 4"),
+        ("kill -9 $$", {}, "ended by SIGKILL"),
+        ("true", {}, "its result, stdout: is empty"),
+        ("echo hello", {}, "its result, stdout: is neither JSON nor a number: hello"),
+        ("echo '[1]'", {}, "its result, stdout: must be a JSON object or a number, not list"),
+        ("echo true", {}, "its result, stdout: must be a JSON object or a number, not bool"),
+        (
+            "echo '{{\"a\": 1}}'",
+            {"expects": ["a", "b"]},
+            "its result, stdout: has no 'b', only 'a'",
+        ),
+        ("echo 1", {"expects": ["b"]}, "stdout: is a number, and not an object with 'b'"),
+        ("true", {"reads": "out.json"}, "its result, out.json: No such file or directory"),
+        ("mkdir out.json", {"reads": "out.json"}, "its result, out.json: Is a directory"),
+    ],
+)
+def test_what_goes_wrong_is_one_line(text: str, parts: dict[str, Any], message: str) -> None:
+    with pytest.raises(BlackBoxError) as raised:
+        sh(text, **parts)({})
+    assert str(raised.value).endswith(message)
+    assert str(raised.value).startswith("sh -c ")
+    assert "\n" not in str(raised.value)
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+
+
+@pytest.mark.parametrize("field", ["command", "files"])
+def test_a_value_that_no_program_can_be_given_is_said(field: str) -> None:
+    parts = {"command": ["printf", "1"], "files": {"it": ""}}
+    parts[field] = {"command": ["printf", "{it}"], "files": {"it": "{it}"}}[field]
+    with pytest.raises(BlackBoxError, match=r"null byte|surrogates not allowed"):
+        Command(**parts)({"it": "\0\ud800"})
+
+
+def test_a_program_that_is_not_there_is_said() -> None:
+    with pytest.raises(BlackBoxError, match=r"^no-such-program 1: No such file or directory$"):
+        Command(command=["no-such-program", "{x}"])({"x": 1})
+
+
+def test_the_time_limit_ends_the_whole_tree(tmp_path: Path) -> None:
+    """Children, those in a session of their own, and those whose parent has gone."""
+    if shutil.which("setsid") is None:
+        pytest.skip("there is no setsid")
+    started = tmp_path / "started"
+    started.mkdir()
+    one = f"sh -c 'echo > {started}/$$; exec sleep 300'"
+    text = f"{one} & setsid {one} & (setsid {one} &) ; trap '' TERM; sleep 300; sleep 300"
+    with pytest.raises(BlackBoxError, match=r"ended at its time limit of 2 s$"):
+        sh(text, timeout="2s")({})
+    pids = [int(file.name) for file in started.iterdir()]
+    assert len(pids) == 3
+    assert not any(map(_runs, pids))
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def test_whoever_is_left_in_the_group_ends_with_the_program(tmp_path: Path) -> None:
+    """Nor does one who holds stdout open keep anybody waiting."""
+    assert sh(f"sleep 300 & echo $! > {tmp_path}/pid; echo 1")({}) == 1.0
+    pid = int((tmp_path / "pid").read_text())
+    assert until(lambda: not _runs(pid))
+
+
+def test_what_fails_is_kept_where_asked(tmp_path: Path) -> None:
+    box = sh("cat in; echo bad >&2; exit {code}", files={"in": "5"}, keep=str(tmp_path / "kept"))
+    assert box({"code": 0}) == 5.0
+    assert not (tmp_path / "kept").exists()
+    with pytest.raises(BlackBoxError, match=r"exit code 1: bad \(kept in") as raised:
+        box({"code": 1})
+    (kept,) = (tmp_path / "kept").iterdir()
+    assert str(raised.value).endswith(f"(kept in {kept})")
+    contents = {file.name: file.read_text() for file in kept.rglob("*") if file.is_file()}
+    assert contents == {"in": "5", "stdout": "5", "stderr": "bad\n"}
+
+
+def test_many_at_once_do_not_meet() -> None:
+    box = sh("echo {n} > here; sleep 0.01; cat here")
+    with coordinator("threads", workers=4) as workers:
+        outcomes = list(workers.map(box, [{"n": n} for n in range(24)]))
+    assert [outcome.value for outcome in outcomes] == list(range(24))
+
+
+def test_an_error_in_a_campaign_says_what_ran_and_for_what() -> None:
+    with coordinator("serial") as worker:
+        (outcome,) = worker.map(sh("exit {n}"), [{"n": 7}])
+    assert outcome.error == "BlackBoxError: sh -c 'exit 7': exit code 7, for {'n': 7}"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("command: sim {x}", "1: command: must be a list of a program and its arguments"),
+        ("command: []", "1: command: names no program"),
+        ("command: [sim, '{x']", "1: command[1]: '{x' has a brace that stands alone (write {{"),
+        ("command: [sim]\ntimeout: 0s", "2: timeout: must be positive"),
+        ("command: [sim]\ntimeout: soon", "2: timeout: must be a duration, not 'soon'"),
+        ("command: [sim]\nfiles:\n  ../x: ''", '3: files["../x"]: must be a name in the scratch'),
+        ("command: [sim]\nreads: /etc/passwd", "2: reads: must be stdout or a name in the scratch"),
+        ("command: [sim]\nfile: {}", "2: file: is no field of the command (did you mean 'files'"),
+    ],
+)
+def test_a_description_that_is_wrong_is_refused_by_place(text: str, problem: str) -> None:
+    with pytest.raises(DescriptionError) as raised:
+        Command.from_text(text, file="box.yaml")
+    assert str(raised.value).startswith(f"box.yaml:{problem}")
+
+
+def test_a_name_that_nobody_gave_a_value_is_refused() -> None:
+    with pytest.raises(InputError) as raised:
+        Command(command=["sim", "{sped}"])({"speed": 1})
+    assert str(raised.value) == (
+        "black_box.command.1: {sped} stands for nothing that was given (did you mean 'speed'?)"
+    )
+
+
+def test_a_description_is_the_same_after_writing_and_after_travelling(tmp_path: Path) -> None:
+    box = Command.load(EXAMPLE / "drops.yaml")
+    again = Command.load(box.save(tmp_path / "deep" / "box.yaml"))
+    assert Path(again.folder).resolve() == EXAMPLE
+    assert again.command == box.command
+    assert pickle.loads(pickle.dumps(box)) == box
+
+
+def test_a_function_goes_through_the_same_door() -> None:
+    def sum_of(values: dict[str, float], case: dict[str, float] | None = None) -> object:
+        return np.float64(sum(values.values())) if case is None else {"sum": case["x"]}
+
+    box = black_box(sum_of)
+    assert isinstance(box, Function)
+    assert box({"a": 1, "b": 2}) == 3.0
+    assert box({"a": 1}, {"x": 4}) == {"sum": 4}
+    with pytest.raises(BlackBoxError, match="its result: must be a JSON object or a number"):
+        black_box(lambda values: None)({})
+    with pytest.raises(InputError, match="a black box is a command or a function, not int"):
+        black_box(3)  # type: ignore[arg-type]
+    assert black_box(box) is box
+
+
+def test_the_example_is_a_program_of_its_own() -> None:
+    said = subprocess.run(
+        [sys.executable, EXAMPLE / "drops.py", "--height=1", "--gravity=9.81", "--drag=0.1"]
+        + ["--bounce=0"],
+        capture_output=True,
+        check=True,
+        timeout=60,
+        env={"PATH": os.environ["PATH"]},
+    )
+    assert json.loads(said.stdout)["bounces"] == 0

@@ -1,0 +1,150 @@
+"""Law: on a real Dask cluster all outcomes come, in order, as serial has them, whoever dies."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.campaign.conftest import PATIENCE, until
+from tests.campaign.functions import Shared, dying, identified, touchy
+from twinloop.campaign import Coordinator, Outcome, coordinator
+from twinloop.campaign.cluster import LostScheduler
+from twinloop.trace.errors import InputError
+
+
+class Cluster:
+    """A scheduler and workers, each in a process of its own, on loopback."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._folder = folder
+        self._stack = stack
+        self._file = folder / "scheduler.json"
+        self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0")
+        # The workers wait for the file of the scheduler by themselves.
+        self.workers = {self._worker(name) for name in ("one", "two")}
+        assert until(self._file.exists)
+        self.address = json.loads(self._file.read_text())["address"]
+
+    def _worker(self, name: str) -> subprocess.Popen[bytes]:
+        options = ("--nthreads", "1", "--no-nanny", "--name", name, "--host", "127.0.0.1")
+        return self._start("worker", *options, "--local-directory", str(self._folder))
+
+    def _start(self, what: str, *options: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", "--no-dashboard"]
+        with (self._folder / "log").open("ab") as log:
+            process = subprocess.Popen(
+                [*command, "--scheduler-file", str(self._file), *options],
+                stdout=log,
+                stderr=log,
+                # They have to find what the functions are of.
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )
+        self._stack.callback(process.wait, PATIENCE)
+        self._stack.callback(process.kill)
+        return process
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with ExitStack() as stack:
+        yield Cluster(tmp_path_factory.mktemp("dask"), stack)
+
+
+def serial(function: Callable[[int], object], items: range) -> list[tuple[object, str | None]]:
+    with coordinator("serial") as worker:
+        return [told(outcome) for outcome in worker.map(function, items)]
+
+
+def told(outcome: Outcome) -> tuple[object, str | None]:
+    return outcome.value, outcome.error
+
+
+def both(workers: Coordinator) -> bool:
+    return workers.workers == 2
+
+
+def test_a_real_cluster_of_which_one_dies(cluster: Cluster, tmp_path: Path) -> None:
+    with coordinator(cluster.address) as workers:
+        assert until(lambda: both(workers))
+
+        # What a function holds goes to each worker once.
+        log = tmp_path / "loaded"
+        outcomes = list(workers.map(Shared(log), range(20)))
+        assert [outcome.value for outcome in outcomes] == [3_000_000 + n for n in range(20)]
+        loads = log.read_text().split()
+        assert 1 <= len(loads) == len(set(loads)) <= 2
+
+        # One is killed while both have work; the items are pulled no faster than allowed.
+        pulled = 0
+
+        def items() -> Iterator[int]:
+            nonlocal pulled
+            for pulled in range(1, 61):
+                yield pulled - 1
+
+        pids = set()
+        for count, outcome in enumerate(workers.map(identified, items())):
+            assert outcome.error is None
+            assert outcome.value is not None
+            pid, number = outcome.value
+            pids.add(pid)
+            assert number == count
+            assert pulled - count <= 4
+            if count == 10:
+                cluster.workers.pop().kill()
+        assert count == 59
+        assert until(lambda: workers.workers == 1)
+
+        # Values and errors are those of serial, on who is left.
+        outcomes = list(workers.map(touchy, range(20)))
+        assert [told(outcome) for outcome in outcomes] == serial(touchy, range(20))
+
+        # Without a scheduler nothing goes on, and that is said.
+        cluster.scheduler.send_signal(signal.SIGKILL)
+        with pytest.raises(LostScheduler, match=f"the Dask scheduler at {cluster.address} is gone"):
+            list(workers.map(touchy, range(1000)))
+
+
+def test_a_cluster_of_this_machine_survives_what_kills_its_workers(tmp_path: Path) -> None:
+    """One item kills its worker once, one always, one never; one death is allowed."""
+    import dask
+
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        coordinator("dask", workers=1) as workers,
+    ):
+        assert workers.workers == 1
+        # One by one: Dask suspects everybody who was on the worker that died.
+        outcomes = list(workers.map(partial(dying, tmp_path), [3, 10, 2], outstanding=1))
+    assert [outcome.value for outcome in outcomes] == [-3, None, -2]
+    assert outcomes[1].error is not None
+    assert outcomes[1].error.startswith("KilledWorker: ")
+    assert outcomes[1].error.endswith(", for 10")
+
+
+def test_dask_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    for on in ("dask", "tcp://127.0.0.1:8786"):
+        with pytest.raises(
+            InputError, match=r"Dask is not installed .pip install 'twinloop.dask.'"
+        ):
+            coordinator(on)
+
+
+def test_a_scheduler_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twinloop.campaign.cluster.PATIENCE", 0.5)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens there, and nobody else can
+        address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(InputError, match=f"no Dask scheduler answers at {address}.*dask sched"):
+            coordinator(address)
+    with pytest.raises(InputError, match="no Dask scheduler answers at tcp://nowhere"):
+        coordinator("tcp://nowhere")

@@ -1,0 +1,324 @@
+"""The verdict as a whole: modes, statuses, floors, alignments, errors, and laws of all of it."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fidelity.runs import run
+from twinloop.fidelity import Alignment, Criteria, Verdict, assess, fit_alignment
+from twinloop.trace import InputError, Trace
+
+CORES = [1.0, 2.0, 1.0, 2.0, 4.0] * 4
+
+
+def failing(verdict: Verdict) -> set[str]:
+    return {found.name for found in verdict.findings if found.status == "FAIL"}
+
+
+def queue(length: float, tasks: int = 50, **more: object) -> Trace:
+    """Tasks that all come at once and run one after another."""
+    return run(np.arange(tasks) * length, length, **more)  # type: ignore[arg-type]
+
+
+def whole(seed: int = 0, n: int = 45) -> Trace:
+    """A run with everything that can be assessed."""
+    rng = np.random.default_rng(seed)
+    return run(
+        np.sort(rng.uniform(0, 900, n)),
+        20.0,
+        usage={str(task): list(rng.uniform(1, 3, 20)) for task in range(n)},
+        watts=100 + rng.standard_normal(950),
+        users=[f"u{task % 3}" for task in range(n)],
+        machines=[f"n{task % 2}" for task in range(n)],
+    )
+
+
+# --- verdicts ------------------------------------------------------------------------------------
+
+
+def test_a_run_is_its_own_perfect_twin() -> None:
+    real = whole()
+    verdict = assess(real, real)
+    assert verdict.status == "PASS"
+    assert verdict.exit_code == 0
+    assert set(verdict.metrics.values()) == {"PASS"}
+    errors = verdict.errors
+    assert set(errors.figures["error"]) == {0.0}
+    assert errors.figures["figure"].to_list()[-1] == "energy while both known"
+    assert (errors.power_mape, errors.power_bias) == (0.0, 0.0)
+    assert (errors.same_machine, errors.placed, errors.matched) == (45, 45, 45)
+    assert errors.worst.is_empty()
+    assert set(errors.users["turnaround_off"]) == {0.0}
+
+
+@pytest.mark.parametrize(
+    "trace", [Trace(), run([]), run([5.0]), Trace(tasks=pl.DataFrame({"id": ["a"]}))]
+)
+def test_too_little_is_never_passed(trace: Trace) -> None:
+    verdict = assess(trace, trace)
+    assert (verdict.status, verdict.exit_code) == ("not assessable", 3)
+    assert not failing(verdict)
+    for text in (str(verdict), verdict.markdown(), verdict._repr_html_()):
+        assert "not assessable" in text
+
+
+@pytest.mark.parametrize("kept", ["tasks", "placements", "usage", "power"])
+def test_a_run_of_which_only_one_table_is_known_does_not_break_anything(kept: str) -> None:
+    part = Trace(**{kept: whole().tables[kept]})
+    for pair in ((part, whole()), (whole(), part), (part, part)):
+        str(assess(*pair))
+
+
+@pytest.mark.parametrize(
+    ("facts", "mode", "first"),
+    [
+        ({"mode": "replay", "injected": ["run times", "latencies"]}, "replay",
+         "replay: run times, latencies taken from the real run"),
+        ({"mode": "predict", "injected": []}, "predict",
+         "predict: nothing taken from the real run"),
+        ({"mode": "predict"}, "predict", "predict: nothing taken from the real run"),
+        ({"mode": "real"}, "unknown",
+         "unknown mode: the twin does not say what was taken from the real run"),
+    ],
+)  # fmt: skip
+def test_the_first_line_says_replay_or_predict(
+    facts: dict[str, object], mode: str, first: str
+) -> None:
+    verdict = assess(queue(10), queue(10, facts=facts))
+    assert verdict.mode == mode
+    assert str(verdict).splitlines()[0] == first
+    assert verdict.markdown().splitlines()[2] == first
+    assert verdict._repr_html_().startswith(f"<p>{first}</p>")
+
+
+def test_the_table_is_readable_at_the_prompt() -> None:
+    verdict = assess(whole(), whole(1), repeats=[whole(2)], alignment=Alignment(k=1.1))
+    lines = str(verdict).splitlines()
+    assert max(map(len, lines)) <= 100
+    heading = next(line for line in lines if line.startswith("criterion"))
+    assert heading.split() == [
+        "criterion", "figure", "threshold", "floor", "unaligned", "verdict",
+    ]  # fmt: skip
+    for found in verdict.findings:
+        row = next(line for line in lines if line.startswith(f"  {found.name} "))
+        assert row.endswith(found.status)
+    assert verdict["p50"].said in str(verdict)
+
+
+def test_ids_that_are_not_unique_are_an_error() -> None:
+    twice = Trace(tasks=pl.DataFrame({"id": ["a", "a"]}))
+    with pytest.raises(InputError, match="two tasks of the twin are called 'a'"):
+        assess(queue(10), twice)
+
+
+def test_the_criteria_used_are_said() -> None:
+    verdict = assess(queue(10), queue(10.6))
+    assert "criteria: the defaults" in str(verdict)
+    assert failing(verdict) == {"p50", "makespan"}
+    loose = assess(
+        queue(10), queue(10.6), criteria=Criteria(waits={"p50": 0.07}, makespan={"absolute": 60})
+    )
+    assert not failing(loose)
+    assert "waits.p50 0.07 (default 0.05), makespan.absolute 60 (default 6)" in " ".join(
+        str(loose).split()
+    )
+
+
+# --- known defects -------------------------------------------------------------------------------
+
+
+def test_waits_that_are_7_per_cent_too_long_fail_the_median_alone() -> None:
+    real = queue(10)
+    waits = np.arange(50) * 10
+    twin = run(1.07 * waits, waits + 10 - 1.07 * waits)
+    assert failing(assess(real, twin)) == {"p50"}
+
+
+def test_a_missing_start_up_of_800_ms_fails_median_and_makespan() -> None:
+    """50 tasks of 10.8 s in a row: all waits 7.4 % too short, the makespan 40 of 540 s."""
+    verdict = assess(queue(10.8), queue(10.0))
+    assert failing(verdict) == {"p50", "makespan"}
+    assert verdict["p50"].figure == pytest.approx(0.8 / 10.8)
+    assert verdict["makespan"].figure == pytest.approx(40.0)
+    figures = {row["figure"]: row for row in verdict.errors.figures.to_dicts()}
+    assert figures["mean run time"]["error"] == pytest.approx(-0.8)
+
+
+def test_a_usage_that_is_off_by_7_per_cent_fails_on_size_alone() -> None:
+    """sMAPE 0.14 / 2.07 = 6.8 %; the RMSE is 0.07 sqrt(26 / 5) = 8 % of the median, 2 cores."""
+    real = queue(20, usage={"0": CORES})
+    twin = queue(20, usage={"0": [1.07 * cores for cores in CORES]})
+    assert failing(assess(real, twin)) == {"sMAPE"}
+
+
+def test_idle_power_is_seen_in_watts_and_by_no_criterion() -> None:
+    watts = 100 + np.random.default_rng(0).standard_normal(1000)
+    verdict = assess(queue(20, watts=watts), queue(20, watts=watts + 25))
+    assert not failing(verdict)
+    assert verdict.errors.power_bias == pytest.approx(25)
+    figures = {row["figure"]: row for row in verdict.errors.figures.to_dicts()}
+    assert figures["energy"]["error"] == pytest.approx(25000)
+
+
+# --- which tasks count ---------------------------------------------------------------------------
+
+
+def test_tasks_that_failed_in_reality_are_not_held_against_the_twin() -> None:
+    real, twin = queue(10), queue(10)
+    status = pl.when(pl.col("id").is_in(["3", "4"])).then(pl.lit("failed")).otherwise("status")
+    failed = real.replace(tasks=real.tasks.with_columns(status=status))
+    verdict = assess(failed, twin)
+    assert verdict["curve RMSE"].figure == 0
+    assert verdict["KS p"].figures["n_twin"] == 48
+    assert "2 tasks completed only in the twin: not compared" in verdict.notes
+    # The other way round the twin is short of two.
+    assert assess(twin, failed)["KS p"].figures["n_twin"] == 48
+    assert assess(twin, failed).errors.only_real == 2
+
+
+def test_tasks_of_unknown_status_count_if_they_ended_and_that_is_said() -> None:
+    real = queue(10)
+    unknown = real.replace(tasks=real.tasks.with_columns(status=pl.lit(None, dtype=pl.String)))
+    verdict = assess(unknown, unknown)
+    assert verdict.status == "PASS"
+    assert "50 tasks of the real run of unknown status, taken as completed" in verdict.notes
+
+
+# --- errors --------------------------------------------------------------------------------------
+
+
+def test_errors_name_the_worst_tasks_users_and_sizes() -> None:
+    users, machines = ["ann", "bob", "ann", "bob"], ["n1", "n2", "n1", "n2"]
+    real = run([0, 5, 10, 15], [5, 5, 100, 5000], users=users, machines=machines)
+    twin = run([0, 9, 10, 15], [5, 5, 107, 5000], users=users, machines=["n1", "n1", "n1", "n2"])
+    errors = assess(real, twin).errors
+    assert (errors.same_machine, errors.placed) == (3, 4)
+    worst = {row["quantity"]: row for row in reversed(errors.worst.to_dicts())}
+    assert (worst["wait"]["id"], worst["wait"]["user"], worst["wait"]["error"]) == ("1", "bob", 4)
+    assert (worst["wait"]["machine_real"], worst["wait"]["machine_twin"]) == ("n2", "n1")
+    assert (worst["run_time"]["id"], worst["run_time"]["error"]) == ("2", 7)
+    assert (worst["turnaround"]["real"], worst["turnaround"]["twin"]) == (110, 117)
+    by_user = {row["user"]: row for row in errors.users.to_dicts()}
+    assert by_user["ann"]["run_time_error"] == 3.5
+    assert by_user["bob"]["wait_off"] == 2
+    sizes = errors.sizes.select("cores_class", "run_time_class", "tasks").rows()
+    assert sizes == [("1", "up to 10 s", 2), ("1", "1 - 10 min", 1), ("1", "1 - 10 h", 1)]
+    figures = {row["figure"]: row for row in errors.figures.to_dicts()}
+    assert figures["mean wait"]["error"] == 1
+    assert figures["mean wait"]["relative"] == pytest.approx(1 / 7.5)
+    assert "task 1, user bob, on n2, in the twin n1" in str(errors)
+
+
+# --- the noise floor -----------------------------------------------------------------------------
+
+
+def test_the_floor_is_the_median_over_all_pairs_of_real_runs() -> None:
+    """Makespans of 500, 505 and 515 s differ by 5, 10 and 15 s, each pair twice: median 10."""
+    verdict = assess(queue(10), queue(10.05), repeats=[queue(10.1), queue(10.3)])
+    assert verdict["makespan"].figure == pytest.approx(2.5)
+    assert verdict["makespan"].floor == pytest.approx(10.0)
+    assert "repetitions of the real run fail this too" in verdict["makespan"].note
+    assert verdict.repeats == 2
+    row = verdict.errors.figures.row(by_predicate=pl.col("figure") == "makespan", named=True)
+    middle = np.median([5 / 500, 5 / 505, 15 / 500, 15 / 515, 10 / 505, 10 / 515])
+    assert row["floor"] == pytest.approx(middle)
+
+
+def test_one_repeat_is_a_weak_floor_and_none_is_said() -> None:
+    one = assess(queue(10), queue(10), repeats=[queue(10.1)])
+    assert one["makespan"].floor == pytest.approx(5.0)
+    assert "weak: one pair" in str(one)
+    none = assess(queue(10), queue(10))
+    assert {found.floor for found in none.findings} == {None}
+    assert "no repetition of the real run was given" in str(none)
+
+
+def test_the_same_run_is_no_repetition() -> None:
+    with pytest.raises(InputError, match="repeat 1 is the real run once more"):
+        assess(queue(10), queue(10), repeats=[queue(10)])
+    with pytest.raises(InputError, match="repeat 2 is repeat 1 once more"):
+        assess(queue(10), queue(10), repeats=[queue(11), queue(11)])
+
+
+# --- alignment -----------------------------------------------------------------------------------
+
+
+def test_k_and_offset_are_recovered_from_training_runs() -> None:
+    training, test = (
+        (
+            run(waits, 20.0, usage={"0": CORES}),
+            run(waits + 3.0, 20.0, usage={"0": [1.07 * cores for cores in CORES]}),
+        )
+        for waits in (np.arange(50) * 20.0, np.arange(50) * 21.0)
+    )
+    alignment = fit_alignment([training])
+    assert alignment.k == pytest.approx(1.07)
+    assert alignment.offset == pytest.approx(3.0)
+    verdict = assess(*test, alignment=alignment)
+    assert verdict["sMAPE"].figure == pytest.approx(0, abs=1e-9)
+    assert verdict["sMAPE"].unaligned == pytest.approx(0.14 / 2.07)
+    assert "FAIL without the alignment" in verdict["sMAPE"].note
+    assert verdict["curve RMSE"].figures["without_lag"] == 0
+    assert assess(*test)["curve RMSE"].figures["without_lag"] > 0
+    # A wait or a makespan is a length: an offset changes none.
+    assert verdict["makespan"].figure == verdict["makespan"].unaligned
+    assert "fitted on 1 training run" in str(verdict)
+
+
+def test_a_run_that_was_fitted_on_cannot_be_assessed() -> None:
+    real, twin = queue(10), queue(11)
+    alignment = fit_alignment([(real, twin)])
+    with pytest.raises(InputError, match="fitted on this very run"):
+        assess(real, twin, alignment=alignment)
+    with pytest.raises(InputError, match="no run to fit on"):
+        fit_alignment([])
+    with pytest.raises(InputError, match=r"alignment\.k"):
+        Alignment(k=0)
+
+
+# --- laws ----------------------------------------------------------------------------------------
+
+tenths = st.integers(0, 5000).map(lambda n: n / 10)
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> dict[str, object]:
+    tasks = draw(st.integers(0, 12))
+    many = st.lists(tenths, min_size=tasks, max_size=tasks)
+    cores = st.lists(st.integers(0, 4).map(float), min_size=1, max_size=30)
+    made: dict[str, object] = {"waits": draw(many), "lengths": draw(many), "submits": draw(many)}
+    if tasks and draw(st.booleans()):
+        made["usage"] = {"0": draw(cores)}
+    if draw(st.booleans()):
+        made["watts"] = draw(st.lists(st.integers(0, 300), min_size=1, max_size=60))
+    return made
+
+
+FAST = Criteria(power={"segment": 10, "lag": 10, "surrogates": 2})
+
+
+@given(runs())
+@settings(max_examples=20)
+def test_no_run_fails_beside_itself(made: dict[str, object]) -> None:
+    trace = run(**made)  # type: ignore[arg-type]
+    verdict = assess(trace, trace, criteria=FAST)
+    assert verdict.status in ("PASS", "not assessable")
+    assert str(verdict)
+
+
+@given(runs(), runs(), st.integers(-1000, 100_000), st.booleans())
+@settings(max_examples=20)
+def test_when_the_runs_took_place_changes_nothing(
+    one: dict[str, object], other: dict[str, object], shift: int, both: bool
+) -> None:
+    a, b = run(**one), run(**other)  # type: ignore[arg-type]
+    moved = run(**one, shift=shift)  # type: ignore[arg-type]
+    twin = run(**other, shift=shift) if both else b  # type: ignore[arg-type]
+    if not both and not (one["waits"] and other["waits"]):
+        return  # without submissions on both sides, t = 0 is all there is
+    before, after = assess(a, b, criteria=FAST), assess(moved, twin, criteria=FAST)
+    assert [f.status for f in before.findings] == [f.status for f in after.findings]
+    for old, new in zip(before.findings, after.findings, strict=True):
+        assert old.figure == pytest.approx(new.figure, abs=1e-6)

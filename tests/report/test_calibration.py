@@ -1,0 +1,298 @@
+"""The report of a calibration shows what was found, how sure it is, and nothing that was not."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.report.pages import EVIL, Reader, loads_nothing, pictures
+from tests.report.runs import drawn_tasks, fcfs
+from twinloop.fidelity import Verdict, assess
+from twinloop.report import calibration_figures, calibration_page
+
+
+@dataclass(frozen=True)
+class Known:
+    sentences: list[str]
+    table: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A calibration of which only what is asked for is known."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    loss: float = 0.0123
+    loss_before: float = 0.789
+    loss_name: str = "makespan"
+    floor: float | None = None
+    optimiser: str = "cma"
+    runs: Sequence[Mapping[str, Any]] = ()
+    validation_loss: float | None = None
+    history: pl.DataFrame = field(default_factory=pl.DataFrame)
+    cloud: pl.DataFrame | None = None
+    identifiability: Known | None = None
+    recipe: Sequence[str] = ()
+    before: Sequence[tuple[str, Verdict]] = ()
+    after: Sequence[tuple[str, Verdict]] = ()
+    warnings: Sequence[str] = ()
+
+
+def course(losses: Sequence[float]) -> pl.DataFrame:
+    loss = np.array(losses)
+    return pl.DataFrame({
+        "evaluation": range(loss.size), "loss": loss, "best": np.fmin.accumulate(loss),
+        "failed": np.isnan(loss),
+    })  # fmt: skip
+
+
+def points(parameters: int, count: int = 30) -> pl.DataFrame:
+    rng = np.random.default_rng(parameters)
+    columns = {f"p{at}": rng.uniform(0.5, 2.0, count) for at in range(parameters)}
+    return pl.DataFrame({**columns, "loss": rng.random(count)})
+
+
+def looked_at(cloud: pl.DataFrame) -> Fit:
+    best = cloud.sort("loss").row(0, named=True)
+    return Fit(values={name: best[name] for name in cloud.columns if name != "loss"}, cloud=cloud)
+
+
+def intervals(**rows: tuple[Any, Any, Any, bool]) -> Known:
+    columns = ["parameter", "value", "low", "high", "identifiable", "why"]
+    table = [(name, *row, f"why {name}") for name, row in rows.items()]
+    return Known(["plain words"], pl.DataFrame(table, schema=columns, orient="row"))
+
+
+def written(fit: Fit, folder: Path) -> tuple[str, Reader]:
+    text = calibration_page(fit, folder / "fit.html").read_text(encoding="utf-8")
+    return text, Reader(text)
+
+
+def test_the_course_has_every_loss_and_the_best_so_far() -> None:
+    losses = [5.0, 7.0, float("nan"), 2.0, 3.0]
+    figure = calibration_figures(Fit(history=course(losses)))["convergence"]
+    loss, best = figure.data
+    assert (loss.x.tolist(), loss.y.tolist()) == ([1, 2, 4, 5], [5.0, 7.0, 2.0, 3.0])
+    assert (best.x.tolist(), best.y.tolist()) == ([1, 2, 3, 4, 5], [5.0, 5.0, 5.0, 2.0, 2.0])
+    assert figure.layout.yaxis.type == "log"
+    assert figure.layout.meta["notes"] == ["not drawn: 1 evaluation that failed"]
+
+
+@pytest.mark.parametrize("least", [0.0, -1.0])
+def test_losses_that_are_not_positive_have_a_linear_axis(least: float) -> None:
+    figure = calibration_figures(Fit(history=course([5.0, least])))["convergence"]
+    assert figure.layout.yaxis.type == "linear"
+
+
+def test_a_long_course_keeps_its_extremes_and_its_best() -> None:
+    history = course(np.random.default_rng(1).random(50_000).tolist())
+    loss, best = calibration_figures(Fit(history=history))["convergence"].data
+    assert len(loss.y) <= 1000
+    assert {min(loss.y), max(loss.y)} == {history["loss"].min(), history["loss"].max()}
+    assert set(zip(loss.x - 1, loss.y, strict=True)) <= set(
+        history.select("evaluation", "loss").rows()
+    )
+    # A step curve through the corners is the best at every evaluation.
+    steps = np.searchsorted(best.x, np.arange(1, 50_001), side="right") - 1
+    assert best.y[steps].tolist() == history["best"].to_list()
+    assert len(best.x) < 100
+
+
+def test_a_second_search_has_a_best_of_its_own() -> None:
+    history = pl.concat([course([5.0, 3.0]), course([9.0, 8.0, 7.0])])
+    figure = calibration_figures(Fit(history=history))["convergence"]
+    losses, first, second = figure.data
+    assert losses.y.tolist() == [5.0, 3.0, 9.0, 8.0, 7.0]
+    assert (first.x.tolist(), first.y.tolist()) == ([1, 2], [5.0, 3.0])
+    assert (second.x.tolist(), second.y.tolist()) == ([3, 4, 5], [9.0, 8.0, 7.0])
+    assert figure.layout.meta["notes"][0].startswith("from evaluation 3 on other values")
+
+
+def test_a_cloud_of_few_parameters_has_a_panel_for_each_pair() -> None:
+    cloud = points(4)
+    fit = looked_at(cloud)
+    figure = calibration_figures(fit)["cloud"]
+    panels = [(p, mark) for p, mark in zip(figure.data[::2], figure.data[1::2], strict=True)]
+    assert len(panels) == 6
+    seen = set()
+    for drawn, mark in panels:
+        across, below = (int((axis or "x1")[1:] or 1) for axis in (drawn.xaxis, drawn.yaxis))
+        names = f"p{across - 1}", f"p{below}"
+        seen.add(names)
+        assert set(zip(drawn.x, drawn.y, strict=True)) == set(cloud.select(names).rows())
+        assert (mark.x[0], mark.y[0]) == tuple(fit.values[name] for name in names)
+        # The best is drawn last, over the others, and has the lowest colour.
+        assert (drawn.x[-1], drawn.y[-1]) == (mark.x[0], mark.y[0])
+        assert min(drawn.marker.color) == drawn.marker.color[-1]
+    assert len(seen) == 6
+    assert figure.layout.coloraxis.cmin == pytest.approx(np.log10(cloud["loss"].min()))
+
+
+def test_a_cloud_of_one_parameter_has_the_loss_over_it() -> None:
+    cloud = points(1)
+    (drawn,) = calibration_figures(looked_at(cloud))["cloud"].data
+    assert set(zip(drawn.x, drawn.y, strict=True)) == set(cloud.rows())
+
+
+def test_a_cloud_of_many_parameters_has_a_line_for_each_point() -> None:
+    cloud = points(8).with_columns(mode=pl.Series(["a", "b", "c"] * 10))
+    cloud = cloud.select("mode", *(f"p{at}" for at in range(8)), "loss")
+    figure = calibration_figures(looked_at(cloud))["cloud"]
+    lines = [part for part in figure.data if part.mode == "lines"]
+    found = np.concatenate([np.array(part.y).reshape(-1, 10) for part in lines])
+    assert np.isnan(found[:, -1]).all()
+    scaled = cloud.select(
+        [(pl.col(f"p{at}") - pl.col(f"p{at}").min())
+         / (pl.col(f"p{at}").max() - pl.col(f"p{at}").min()) for at in range(8)]
+    ).to_numpy()  # fmt: skip
+    assert sorted(map(tuple, found[:, 1:-1].round(9))) == sorted(map(tuple, scaled.round(9)))
+    assert set(found[:, 0]) == {0.0, 0.5, 1.0}
+    assert list(figure.layout.xaxis.ticktext) == cloud.columns[:-1]
+
+
+def test_failed_points_and_too_many_points_are_said() -> None:
+    cloud = points(2, 3000).with_columns(
+        loss=pl.when(pl.col("p0") > 1.9).then(float("nan")).otherwise("loss")
+    )
+    figure = calibration_figures(looked_at(cloud.fill_nan(9.0)))["cloud"]
+    assert len(figure.data[0].x) == 500
+    failed = int(cloud["loss"].is_nan().sum())
+    fit = replace(looked_at(cloud.fill_nan(9.0)), cloud=cloud)
+    notes = calibration_figures(fit)["cloud"].layout.meta["notes"]
+    assert f"{failed} points that failed" in notes[0]
+    assert f"500 of {3000 - failed:,} points" in notes[1]
+
+
+def test_intervals_lie_within_the_range_that_was_searched() -> None:
+    fit = Fit(
+        values={"speed": 1.0, "latency": 0.1, "mode": "a"},
+        defaults={"speed": 4.0, "latency": 1.0, "mode": "b"},
+        history=pl.DataFrame({"speed": [0.0, 4.0], "latency": [0.01, 1.0], "mode": ["a", "b"]}),
+        identifiability=intervals(speed=(1.0, 0.5, 2.0, True), latency=(0.1, 0.01, 1.0, False)),
+    )
+    figure = calibration_figures(fit)["intervals"]
+    curves = {curve.name: curve for curve in figure.data}
+    names = dict(zip(figure.layout.yaxis.tickvals, figure.layout.yaxis.ticktext, strict=True))
+    known, unknown = curves["identifiable"], curves["not identifiable"]
+    assert known.x[:2] == (0.125, 0.5)
+    assert {names[y] for y in known.y[:2]} == {"speed"}
+    # By their logarithms, as they span two orders of magnitude.
+    assert unknown.x[:2] == pytest.approx((0.0, 1.0))
+    assert {names[y] for y in unknown.y[:2]} == {"latency"}
+    assert curves["fitted value"].x == pytest.approx((0.25, 0.5))
+    assert curves["value before"].x == pytest.approx((1.0, 1.0))
+
+
+def test_the_levels_of_a_value_that_is_a_word_are_its_interval(tmp_path: Path) -> None:
+    found = intervals(mode=(None, None, None, False))
+    levels = pl.Series("levels", [["a", "c"]])
+    known = replace(found, table=found.table.with_columns(levels))
+    fit = Fit(values={"mode": "a"}, defaults={"mode": "b"}, identifiability=known)
+    text, _ = written(fit, tmp_path)
+    assert '<td class="number">a, c</td><td>no</td>' in text
+    assert "intervals" not in calibration_figures(fit)
+
+
+def test_values_without_an_interval_are_drawn_and_named() -> None:
+    fit = Fit(identifiability=intervals(speed=(1.0, None, None, False)))
+    figure = calibration_figures(fit)["intervals"]
+    assert [curve.name for curve in figure.data] == ["fitted value"]
+    assert figure.layout.meta["notes"] == ["of unknown interval: speed"]
+
+
+@cache
+def verdicts() -> tuple[Verdict, Verdict]:
+    tasks = drawn_tasks(60)
+    real = fcfs(tasks)
+    return assess(real, fcfs([(gap, 1.3 * run, n) for gap, run, n in tasks])), assess(real, real)
+
+
+def test_the_page_says_things_in_the_order_in_which_they_are_asked(tmp_path: Path) -> None:
+    worse, better = verdicts()
+    assert (worse.status, better.status) == ("FAIL", "PASS")
+    fit = Fit(
+        values={"speed": 1.0734567, "mode": "b"},
+        defaults={"speed": 1.0, "mode": "a"},
+        validation_loss=0.0456,
+        floor=0.00321,
+        runs=[
+            {"name": "run 1", "used": "training", "mode": "predict", "injected": []},
+            {"name": "run 2", "used": "training", "mode": "predict", "injected": []},
+            {"name": "run 3", "used": "validation"},
+        ],
+        history=course([0.5, float("nan"), 0.0123]).with_columns(
+            speed=pl.Series([1.0, 1.1, 1.07]), mode=pl.lit("a")
+        ),
+        cloud=points(2).rename({"p0": "speed"}).drop("p1"),
+        identifiability=intervals(speed=(1.0734567, 1.05, 1.09, True)),
+        recipe=["speed rose by 7 %: the twin was slow"],
+        before=[("run 1", worse), ("run 2", better)],
+        after=[("run 1", better)],
+        warnings=["the two losses part"],
+    )
+    text, page = written(fit, tmp_path)
+    loads_nothing(text, page)
+    said = (
+        "predict: nothing taken from the real runs",
+        "2 values fitted to 2 runs (run 1, run 2), with 1 run held out (run 3): the least "
+        "makespan loss that cma found in 3 evaluations.",
+        "the two losses part", "plain words", "1.0735", "1.05 to 1.09", "why speed",
+        "speed rose by 7 %: the twin was slow", "0.789", "0.0123", "0.0456",
+        "0.00321", "failed evaluations",
+        "Verdicts before and after", "Course of the calibration", "Values around the fit",
+        "What the data allow",
+    )  # fmt: skip
+    places = [page.text.index(each) for each in said]
+    assert places == sorted(places)
+    assert list(pictures(page)) == ["convergence", "cloud", "intervals"]
+    fail, passed = (
+        '<span class="status fail">FAIL</span>',
+        '<span class="status pass">PASS</span>',
+    )
+    assert f"<td>run 1</td><td>{fail}</td><td>{passed}</td>" in text
+    assert f"<td>run 2</td><td>{passed}</td><td>-</td>" in text
+    makespan = worse["makespan"]
+    assert f"<td>completions, makespan</td><td>{makespan.threshold.replace('<', '&lt;')}" in text
+    assert f'<td class="number">{makespan.said}</td>' in text
+
+
+def test_a_calibration_that_knows_nothing_else_has_a_page(tmp_path: Path) -> None:
+    text, page = written(Fit(), tmp_path)
+    loads_nothing(text, page)
+    assert pictures(page) == {}
+    for said in ("No run was assessed", "no run was held out", "was not examined", "Not drawn"):
+        assert said in page.text
+    failed = Fit(values={"a": 1}, history=course([float("nan")]), cloud=points(1).clear())
+    assert calibration_figures(failed) == {}
+
+
+@pytest.mark.parametrize("parameters", [1, 3, 7])
+def test_no_name_becomes_markup(tmp_path: Path, parameters: int) -> None:
+    cloud = points(parameters).rename(lambda name: name if name == "loss" else EVIL + name)
+    if parameters > 1:
+        last = cloud.columns[-2]
+        cloud = cloud.with_columns(pl.Series(last, [EVIL, "b", "c"] * 10))
+    fit = looked_at(cloud)
+    found = intervals(**dict.fromkeys(fit.values, (1.0, 0.5, None, True)))
+    worse, better = verdicts()
+    fit = replace(
+        fit, defaults=dict.fromkeys(fit.values, EVIL), history=cloud.with_columns(best=1.0),
+        identifiability=replace(found, sentences=[EVIL]), recipe=[EVIL], warnings=[EVIL],
+        before=[(EVIL, worse)], after=[(EVIL, better)], loss_name=EVIL, optimiser=EVIL,
+        runs=[{"name": EVIL, "used": "training", "mode": "replay", "injected": [EVIL]}],
+    )  # fmt: skip
+    text, page = written(fit, tmp_path)
+    assert [tag for tag, _ in page.tags].count("script") == 3
+    assert EVIL not in text
+    drawn = json.dumps(pictures(page))
+    assert len(pictures(page)) == 3
+    assert "<a" not in drawn
+    assert "<script" not in drawn
+    assert page.text.count(EVIL) >= 6
