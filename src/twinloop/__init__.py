@@ -7,6 +7,8 @@
     scenario = tl.load("scenario.yaml")  # platform + workload + source + policy + model + seed
     run = tl.simulate(scenario)          # what would happen -> Trace
     real = tl.execute(scenario)          # what happens, with real processes -> Trace
+    print(tl.assess(real, run))          # how far the one can be trusted to be the other
+    fit = tl.calibrate(real)             # the values that make it so, and how sure they are
 
 The event-level kernel is in `twinloop.engine`.
 """
@@ -19,9 +21,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from twinloop.calibrate import Fit as Fit
+    from twinloop.calibrate import calibrate as calibrate
     from twinloop.engine import Simulation as Simulation
     from twinloop.engine import simulate as simulate
     from twinloop.execute import execute as execute
+    from twinloop.fidelity import assess as assess
     from twinloop.platform import Platform as Platform
     from twinloop.scenario import Model as Model
     from twinloop.scenario import Scenario as Scenario
@@ -40,6 +45,7 @@ if TYPE_CHECKING:
 
 # Each name is fetched when it is first used: `import twinloop` alone costs nothing.
 _HOME = {
+    "Fit": "calibrate",
     "InputError": "trace",
     "Model": "scenario",
     "Platform": "platform",
@@ -49,6 +55,8 @@ _HOME = {
     "Trace": "trace",
     "TwinloopError": "trace",
     "Workload": "workload",
+    "assess": "fidelity",
+    "calibrate": "calibrate",
     "check": "trace",
     "execute": "execute",
     "generate": "workload.generate",

@@ -1,10 +1,12 @@
 """What the tests of campaigns share: programs to run, and the law that nothing is left running."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,13 @@ def marked(mark: str) -> set[int]:
     return found - {os.getpid()}
 
 
+def end(mark: str) -> None:
+    """Kill whoever has this text in its environment, should there be anybody."""
+    for pid in marked(mark):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
 class Script:
     """A Python program in a process of its own; all that descends from it is known by a mark."""
 
@@ -53,7 +62,7 @@ class Script:
             env={**os.environ, "TWINLOOP_TEST": str(folder)},
         )
 
-    def end(self) -> tuple[str, str]:
+    def said(self) -> tuple[str, str]:
         """Wait for it; what it printed."""
         return self.process.communicate(timeout=PATIENCE)
 
@@ -73,5 +82,8 @@ def script(tmp_path: Path) -> Iterator[Callable[[str], Script]]:
     yield start
     for one in started:
         one.process.kill()
-        one.process.communicate()
-        assert until(lambda one=one: not one.others())
+        try:
+            assert until(lambda one=one: not one.others())
+        finally:
+            end(one.mark)
+            one.process.communicate(timeout=PATIENCE)

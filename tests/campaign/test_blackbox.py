@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.campaign.conftest import marked, until
+from tests.campaign.conftest import end, marked, until
 from twinloop.campaign import BlackBoxError, Command, Function, black_box, coordinator
 from twinloop.campaign.templates import filled, names_in
 from twinloop.platform import DescriptionError
@@ -33,8 +33,12 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     monkeypatch.setenv("TWINLOOP_TEST", str(folder))
     yield folder
-    assert list(folder.iterdir()) == []
-    assert until(lambda: not marked(f"TWINLOOP_TEST={folder}"))
+    mark = f"TWINLOOP_TEST={folder}"
+    try:
+        assert list(folder.iterdir()) == []
+        assert until(lambda: not marked(mark))
+    finally:
+        end(mark)
 
 
 def sh(text: str, **parts: Any) -> Command:

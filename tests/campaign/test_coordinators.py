@@ -145,7 +145,7 @@ def test_what_workers_print_goes_to_stderr_and_main_needs_no_guard(
         "    values = [outcome.value for outcome in workers.map(pair, [1, 2])]\n"
         "print([type(value) is Pair and value.item for value in values])\n"
     )
-    out, err = one.end()
+    out, err = one.said()
     assert (out, err.splitlines()) == ("[1, 2]\n", ["working on 1", "working on 2"])
 
 
@@ -187,7 +187,7 @@ def test_an_interrupt_leaves_no_process_and_no_folder(
     one = script(SLEEPING)
     assert until(lambda: len(asleep(one)) == 2)
     one.process.send_signal(signal.SIGINT)
-    out, err = one.end()
+    out, err = one.said()
     assert (one.process.returncode, out, err) == (130, "interrupted\n", "")
     assert one.others() == set()
     assert list(scratch.iterdir()) == []

@@ -215,14 +215,14 @@ def test_errors_name_the_worst_tasks_users_and_sizes() -> None:
 
 
 def test_the_floor_is_the_median_over_all_pairs_of_real_runs() -> None:
-    """Makespans of 500, 505 and 515 s differ by 5, 10 and 15 s, each pair twice: median 10."""
-    verdict = assess(queue(10), queue(10.05), repeats=[queue(10.1), queue(10.3)])
+    """Makespans of 500, 505 and 520 s differ by 5, 15 and 20 s, each pair twice: median 15."""
+    verdict = assess(queue(10), queue(10.05), repeats=[queue(10.1), queue(10.4)])
     assert verdict["makespan"].figure == pytest.approx(2.5)
-    assert verdict["makespan"].floor == pytest.approx(10.0)
+    assert verdict["makespan"].floor == pytest.approx(15.0)
     assert "repetitions of the real run fail this too" in verdict["makespan"].note
     assert verdict.repeats == 2
     row = verdict.errors.figures.row(by_predicate=pl.col("figure") == "makespan", named=True)
-    middle = np.median([5 / 500, 5 / 505, 15 / 500, 15 / 515, 10 / 505, 10 / 515])
+    middle = np.median([5 / 500, 5 / 505, 20 / 500, 20 / 520, 15 / 505, 15 / 520])
     assert row["floor"] == pytest.approx(middle)
 
 

@@ -117,20 +117,33 @@ def test_resampling_keeps_the_cpu_time(given: list[tuple[int, int]], step: float
     cpu = np.array([tenths / 10 for _, tenths in given])
     end = np.cumsum(lengths)
     frame = pl.DataFrame(
-        {"task": "a", "stream": 0, "begin": end - lengths, "end": end, "rate": cpu / lengths}
+        {"task": 0, "stream": 0, "begin": end - lengths, "end": end, "rate": cpu / lengths}
     )
-    found = resampled(frame, step).sort("index")
+    found = resampled(frame, np.array([int(np.ceil(end[-1] / step))]), step)
     whole = int((end[-1] + 1e-9) // step)
-    assert found["index"].to_list()[:whole] == list(range(whole))
+    assert not np.isnan(found[:whole]).any()
     up_to = whole * step
     expected = np.interp(up_to, np.concatenate([[0], end]), np.concatenate([[0], np.cumsum(cpu)]))
-    assert found["cores"][:whole].sum() * step == pytest.approx(expected, abs=1e-6)
+    assert found[:whole].sum() * step == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_window_that_begins_before_the_task_counts_all_after_its_start() -> None:
     usage = pl.DataFrame({"task": ["0"], "t": [2.0], "dt": [2.0], "cpu": [1.0]})
     trace = run([1.0], 10.0).replace(usage=usage)
     assert Side(trace, "it").windows.select("begin", "end", "rate").rows() == [(0.0, 1.0, 1.0)]
+
+
+def test_seconds_that_are_known_in_part_are_no_pairs() -> None:
+    """A second of which one half is lost, and the last 0.3 s of a task."""
+    whole = run([0.0], 20.0).replace(usage=windows("0", VARIED, 0.0))
+    halves = [cores for cores in VARIED for _ in range(2)]
+    parts = windows("0", halves, 0.0, dt=0.5).filter(pl.col("t") != 3.5)
+    for pair in ((whole, whole.replace(usage=parts)), (whole.replace(usage=parts), whole)):
+        pairs = assess(*pair).series["usage"]
+        assert pairs["t"].to_list() == [t for t in range(20) if t != 3]
+    last = windows("0", [1.0], 20.0, dt=0.3)
+    longer = whole.replace(usage=pl.concat([windows("0", VARIED, 0.0), last]))
+    assert assess(longer, longer).series["usage"]["t"].max() == 19
 
 
 def test_processes_of_one_task_add_up() -> None:

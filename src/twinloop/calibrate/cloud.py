@@ -46,8 +46,8 @@ class Cloud:
     ([4.0, 5.0, 6.0], [4.0])
     """
 
-    space: Space
-    best: Floats
+    space: Space = field(repr=False)
+    best: Floats = field(repr=False)
     best_loss: float
     loss_bound: float
     outer_bound: float

@@ -52,10 +52,10 @@ def _table(fit: Fit) -> Iterator[str]:
     if fit.identifiability is not None:
         known = {row["parameter"]: row for row in fit.identifiability.table.to_dicts()}
     for name, value in fit.values.items():
-        row = known.get(name, {})
-        low, high = row.get("low"), row.get("high")
+        told = known.get(name, {})
+        low, high = told.get("low"), told.get("high")
         span = "" if low is None or high is None else f"{_said(low)} .. {_said(high)}"
-        sure = {True: "yes", False: "NO", None: ""}[row.get("identifiable")]
+        sure = {True: "yes", False: "NO", None: ""}[told.get("identifiable")]
         rows.append((name, _said(fit.defaults.get(name)), _said(value), span, sure))
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:

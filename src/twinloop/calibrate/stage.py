@@ -66,7 +66,7 @@ class Stage:
         """Calibrations that the data allows, each as likely as the others."""
         if self.acceptable is None:
             return None
-        found: dict[str, Any] = self.acceptable.values()  # type: ignore[assignment]
+        found: dict[str, Any] = self.acceptable.values()
         return pl.DataFrame({name: pl.Series(name, column) for name, column in found.items()})
 
     def warnings(self) -> Iterator[str]:

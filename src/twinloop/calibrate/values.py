@@ -90,7 +90,7 @@ def offering(scenario: Scenario, names: Collection[str]) -> Scenario:
                 field="model.contention",
                 remedy="leave one of them out",
             )
-        known = dict(rule.kinds or {})
+        known: dict[str, Any] = dict(rule.kinds or {})
         known |= {kind: {"pressure": 1.0, "sensitivity": 0.0} for kind in sorted(missing)}
         told = {"kinds": known, "within": rule.within if rule.kinds else "core"}
         model = model.replace(contention=told)

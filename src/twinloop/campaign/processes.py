@@ -25,7 +25,7 @@ R = TypeVar("R")
 #: How often an item is tried whose worker dies: the first time may have been somebody's mistake.
 _ATTEMPTS: Final = 2
 #: How long a worker may take to clean up (s), before it is killed.
-_PATIENCE: Final = 5.0
+_PATIENCE: Final = 10.0
 
 
 class Processes:

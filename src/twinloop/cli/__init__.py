@@ -6,7 +6,9 @@ import typer
 
 from twinloop import __version__
 from twinloop.cli import (
+    assess,
     burn,
+    calibrate,
     check,
     convert,
     diff,
@@ -28,7 +30,8 @@ app = typer.Typer(
         "`twinloop simulate --workload log.swf --platform 128x1 --policy easy` says what would "
         "happen, and `twinloop diff A B` how two runs differ. `twinloop execute scenario.yaml -o "
         "DIR` runs a scenario for real on this machine, `twinloop simulate DIR` replays that, and "
-        "`twinloop record -o DIR -- CMD` records one command.\n\n"
+        "`twinloop record -o DIR -- CMD` records one command. `twinloop assess REAL TWIN` says how "
+        "far the simulator can be trusted, and `twinloop calibrate REAL -o FIT` fits it.\n\n"
         "Every command takes --json: one JSON object on stdout, nothing else."
     ),
     no_args_is_help=True,
@@ -45,6 +48,8 @@ app.command("nodes")(nodes.nodes)
 app.command("burn")(burn.burn)
 app.command("record", context_settings=record.SETTINGS)(record.record)
 app.command("execute")(execute.execute)
+app.command("assess")(assess.assess)
+app.command("calibrate")(calibrate.calibrate)
 app.command("diff")(diff.diff)
 
 

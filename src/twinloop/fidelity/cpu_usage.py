@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from twinloop.fidelity.criteria import Criteria, bound
@@ -13,6 +14,7 @@ from twinloop.fidelity.verdict import Finding, judged
 from twinloop.metrics.steps import Floats
 from twinloop.trace.trace import counted
 
+Counts = npt.NDArray[np.int64]
 #: Windows that are covered by less than this share are not known.
 COVERED = 0.99
 #: So many windows of one side are worked out at once; with more, they are made longer.
@@ -25,16 +27,21 @@ EMPTY = pl.DataFrame(
 )
 
 
-def resampled(windows: pl.DataFrame, step: float) -> pl.DataFrame:
-    """The usage in windows of `step` since the start of each task: `task`, `index`, `cores`.
+def resampled(windows: pl.DataFrame, sizes: Counts, step: float) -> Floats:
+    """The cores in use in windows of `step` since the start of each task, task after task.
 
     CPU time is spread evenly over the window it was sampled in, so each new window gets from each
-    old one by their overlap: exactly. Only windows that are known as a whole are given.
+    old one by their overlap: exactly. A window that is not known as a whole is NaN.
 
-    >>> windows = pl.DataFrame({"task": ["a", "a"], "stream": [0, 0], "begin": [0.0, 1.5],
+    Args:
+        windows: As `Side.windows` has them, but each `task` by its number.
+        sizes: How many new windows each task has.
+        step: The length of these in s.
+
+    >>> windows = pl.DataFrame({"task": [0, 0], "stream": [0, 0], "begin": [0.0, 1.5],
     ...                         "end": [1.5, 2.0], "rate": [1.0, 3.0]})
-    >>> resampled(windows, 1.0).sort("index")["cores"].to_list()
-    [1.0, 2.0]
+    >>> resampled(windows, np.array([3]), 1.0).tolist()
+    [1.0, 2.0, nan]
     """
     begin, end = (windows[name].to_numpy() / step for name in ("begin", "end"))
     first = np.floor(begin).astype(np.int64)
@@ -42,21 +49,16 @@ def resampled(windows: pl.DataFrame, step: float) -> pl.DataFrame:
     row = np.repeat(np.arange(windows.height), pieces)
     index = first[row] + np.arange(row.size) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     inside = np.minimum(end[row], index + 1) - np.maximum(begin[row], index)
-    parts = pl.DataFrame(
-        {
-            "task": windows["task"].cast(pl.Categorical).gather(row),
-            "stream": windows["stream"].gather(row),
-            "index": index,
-            "cores": windows["rate"].to_numpy()[row] * inside,
-            "known": inside,
-        }
-    )
-    sums = parts.group_by("task", "stream", "index").agg(pl.col("cores", "known").sum())
+    task = windows["task"].to_numpy()
+    cell = _offsets(sizes)[task][row] + index
+    cores = np.bincount(cell, windows["rate"].to_numpy()[row] * inside, int(sizes.sum()))
+    known = np.zeros(cores.size)
     # Of several processes one may begin later than others: what counts is that any is known.
-    whole = sums.group_by("task", "index").agg(pl.col("cores").sum(), pl.col("known").max())
-    return whole.filter(pl.col("known") >= COVERED).select(
-        pl.col("task").cast(pl.String), "index", "cores"
-    )
+    stream = _streams(windows)[row]
+    for number in range(int(stream.max(initial=-1)) + 1):
+        of = stream == number
+        np.maximum(known, np.bincount(cell[of], inside[of], known.size), out=known)
+    return np.where(known >= COVERED, cores, np.nan)
 
 
 def assess_usage(real: Side, twin: Side, criteria: Criteria, k: float = 1.0) -> Iterator[Finding]:
@@ -155,34 +157,53 @@ def paired(real: Side, twin: Side, step: float) -> tuple[pl.DataFrame, str, list
     >>> pairs.height, unit
     (0, 'cores')
     """
+    a, b = (side.windows for side in (real, twin))
+    tasks = a.select("task").unique().join(b.select("task").unique(), on="task").sort("task")
+    tasks = tasks.with_columns(number=pl.int_range(pl.len(), dtype=pl.Int64))
+    a, b = (side.join(tasks, on="task").with_columns(task="number") for side in (a, b))
+    last = pl.concat([a, b]).group_by("task").agg(pl.col("end").max()).sort("task")["end"]
     notes = []
-    sides = [side.windows for side in (real, twin)]
     wanted = step
-    while max(_pieces(windows, step) for windows in sides) > MOST_WINDOWS:
+    while float((last / step).sum()) > MOST_WINDOWS:
         step *= 2
     if step != wanted:
         notes.append(f"windows of {step:g} s: of {wanted:g} s there are too many")
-    one, other = (resampled(windows, step) for windows in sides)
+    sizes = np.ceil(last.to_numpy() / step).astype(np.int64)
+    one, other = (resampled(side, sizes, step) for side in (a, b))
+    both = np.flatnonzero(~(np.isnan(one) | np.isnan(other)))
+    offsets = _offsets(sizes)
+    task = np.searchsorted(offsets, both, side="right") - 1
     unit, clocks = _unit(real, twin)
-    pairs = one.join(other, on=["task", "index"], how="inner", suffix="_twin")
-    pairs = pairs.sort("task", "index").select(
-        "task",
-        t=pl.col("index") * step,
-        real=pl.col("cores") * clocks[0],
-        twin=pl.col("cores_twin") * clocks[1],
+    pairs = pl.DataFrame(
+        {
+            "task": tasks["task"].gather(task),
+            "t": (both - offsets[task]) * step,
+            "real": one[both] * clocks[0],
+            "twin": other[both] * clocks[1],
+        },
+        schema=EMPTY.schema,
     )
     if unit == "mhz":
         notes.append(f"in MHz: seconds of {clocks[0]:g} MHz and of {clocks[1]:g} MHz")
-    both = pairs["task"].n_unique()
-    if apart := len({*real.windows["task"], *twin.windows["task"]}) - both:
+    with_usage = len({*real.windows["task"].unique(), *twin.windows["task"].unique()})
+    if apart := with_usage - np.unique(task).size:
         notes.append(f"{counted(apart, 'task')} with usage have no whole window in both")
     return pairs, unit, notes
 
 
-def _pieces(windows: pl.DataFrame, step: float) -> float:
-    """How many new windows there are at most beside those there are anyway."""
-    length = windows["end"] - windows["begin"]
-    return float((length / step).sum())
+def _offsets(sizes: Counts) -> Counts:
+    """Where the windows of each task begin."""
+    found: Counts = np.cumsum(sizes) - sizes
+    return found
+
+
+def _streams(windows: pl.DataFrame) -> Counts:
+    """Which of the processes of its task each window is of, counted from 0."""
+    if not windows.height:
+        return np.empty(0, dtype=np.int64)
+    rank = pl.col("stream").rank("dense").over("task")
+    found: Counts = (windows.select(rank.cast(pl.Int64))["stream"] - 1).to_numpy()
+    return found
 
 
 def _unit(real: Side, twin: Side) -> tuple[str, tuple[float, float]]:

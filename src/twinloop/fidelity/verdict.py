@@ -20,6 +20,7 @@ first submission of each run.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -165,6 +166,11 @@ class Verdict:
             f"{path} {mine:g} (default {usual:g})" for path, (mine, usual) in changed.items()
         )
         return f"{where}, other than the defaults: {said}"
+
+    @property
+    def plot(self) -> Any:
+        """Its pictures, as Plotly figures: `verdict.plot.waits()`; see `VerdictPlots`."""
+        return importlib.import_module("twinloop.report").VerdictPlots(self)
 
     def __getitem__(self, name: str) -> Finding:
         """The finding of this name, such as "p50"."""

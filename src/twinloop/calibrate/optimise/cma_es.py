@@ -10,6 +10,7 @@ import numpy as np
 from twinloop.calibrate.optimise.interface import Floats, Grain, Search, usable
 from twinloop.calibrate.space import Space
 
+_SPREAD: Final = 0.25  # standard deviation of the first distribution
 _NARROWEST: Final = 1e-9  # a distribution this narrow has converged
 _FLAT: Final = 1e-12  # losses this close to each other, as a part of their size, are equal
 _CELL: Final = 0.3  # of a cell: the least spread along an integer parameter
@@ -20,7 +21,7 @@ class Cma(Search):
     """The covariance matrix adaptation evolution strategy, restarted with larger populations.
 
     The strategy is that of Hansen's tutorial (arXiv:1604.00772) with negative weights. Points that
-    leave the cube are reflected at its faces. Along integers the distribution never becomes
+    leave the cube are moved to its faces. Along integers the distribution never becomes
     narrower than a part of a cell; categories are drawn with probabilities that follow how often
     they are among the better half. When a run has converged, another starts: in turn with twice as
     many points (Auger and Hansen 2005), and with few points and a narrow distribution (Hansen
@@ -31,8 +32,6 @@ class Cma(Search):
         seed: Of all random draws.
         budget: How many points will be asked for in all, if that is known.
         batch: How many are usually asked for at once; a generation has at least as many.
-        start: The middle of the first distribution; that of the cube unless given.
-        spread: Its standard deviation.
 
     >>> from twinloop.calibrate.parameters import Linear
     >>> search = Cma(Space([Linear("a", 0, 1), Linear("b", 0, 1)]), seed=1)
@@ -43,15 +42,10 @@ class Cma(Search):
     True
     """
 
+    robust = True
+
     def __init__(
-        self,
-        space: Space,
-        *,
-        seed: int,
-        budget: int | None = None,
-        batch: int = 1,
-        start: Floats | None = None,
-        spread: float = 0.25,
+        self, space: Space, *, seed: int, budget: int | None = None, batch: int = 1
     ) -> None:
         super().__init__(space, seed=seed, budget=budget, batch=batch)
         self._grain = Grain(space)
@@ -61,9 +55,13 @@ class Cma(Search):
         self._larger = 0
         self._spent = {True: 0, False: 0}  # by runs with many points, and with few
         self._many = True
-        self._begin(np.full(self.dimensions, 0.5) if start is None else start, spread, self._size)
+        self._set(np.full(self.dimensions, 0.5), _SPREAD, self._size)
 
-    def _begin(self, mean: Floats, spread: float, size: int) -> None:
+    def begin(self, points: Floats, losses: Floats) -> None:
+        """Draw around the best of these points."""
+        self._set(points[0], 0.8 * _SPREAD, self._size)
+
+    def _set(self, mean: Floats, spread: float, size: int) -> None:
         d = self.dimensions
         self._mean, self._sigma, self._size = np.array(mean), spread, size
         self._covariance = np.eye(d)
@@ -83,7 +81,7 @@ class Cma(Search):
     def ask(self, count: int) -> Floats:
         """Points drawn from the distribution as it is."""
         steps = self.rng.standard_normal((count, self.dimensions)) * self._scales @ self._axes.T
-        points = reflected(self._mean + self._sigma * steps)
+        points = np.clip(self._mean + self._sigma * steps, 0.0, 1.0)
         for column, chances in self._chances.items():
             cells = np.searchsorted(np.cumsum(chances)[:-1], self.rng.random(count))
             points[:, column] = self._grain.middles[column][cells]
@@ -191,12 +189,12 @@ class Cma(Search):
         self._many = self._spent[True] <= self._spent[False]
         if self._many:
             self._larger = min(self._larger + 1, 9)
-            size, spread = smallest << self._larger, 0.25
+            size, spread = smallest << self._larger, _SPREAD
         else:
             most = (smallest << self._larger) / (2 * smallest)
             size = max(int(smallest * most ** (self.rng.random() ** 2)), smallest)
-            spread = 0.25 * 10.0 ** (-2.0 * self.rng.random())
-        self._begin(self.rng.random(self.dimensions), spread, size)
+            spread = _SPREAD * 10.0 ** (-2.0 * self.rng.random())
+        self._set(self.rng.random(self.dimensions), spread, size)
 
 
 def _rates(d: int, n: int) -> tuple[Floats, float, float, float, float, float, float, float]:
@@ -231,13 +229,3 @@ def _rates(d: int, n: int) -> tuple[Floats, float, float, float, float, float, f
 _KNOWN: dict[
     tuple[int, int], tuple[Floats, float, float, float, float, float, float, float]
 ] = {}
-
-
-def reflected(points: Floats) -> Floats:
-    """Points inside the cube, as mirrors on its faces would show them.
-
-    >>> reflected(np.array([-0.25, 0.5, 1.25])).tolist()
-    [0.25, 0.5, 0.75]
-    """
-    folded = np.abs(points) % 2.0
-    return np.asarray(np.where(folded > 1.0, 2.0 - folded, folded))

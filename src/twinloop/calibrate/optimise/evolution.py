@@ -6,7 +6,6 @@ from typing import Final
 
 import numpy as np
 
-from twinloop.calibrate.optimise.cma_es import reflected
 from twinloop.calibrate.optimise.interface import Floats, Grain, Search, usable
 from twinloop.calibrate.space import Space
 
@@ -15,6 +14,8 @@ _ALIKE: Final = 1e-9
 
 class _Population(Search):
     """Members with their losses; the first ones are a Latin hypercube."""
+
+    robust = True
 
     def __init__(
         self, space: Space, *, seed: int, budget: int | None = None, batch: int = 1
@@ -34,6 +35,13 @@ class _Population(Search):
         self.next = 0
         if keep is not None:
             self.members[0], self.losses[0] = keep, self.best_loss
+
+    def begin(self, points: Floats, losses: Floats) -> None:
+        """Put the best of these points in the place of random members."""
+        self._renew(None)
+        count = min(len(points), self.size // 2)
+        self.members[:count], self.losses[:count] = points[:count], usable(losses[:count])
+        self.next = count
 
     def alike(self) -> bool:
         """Whether all members are known and of one kind."""
@@ -174,3 +182,13 @@ class Genetic(_Population):
         if self.alike():
             self._renew(self.best)
             self.next = 1
+
+
+def reflected(points: Floats) -> Floats:
+    """Points inside the cube, as mirrors on its faces would show them.
+
+    >>> reflected(np.array([-0.25, 0.5, 1.25])).tolist()
+    [0.25, 0.5, 0.75]
+    """
+    folded = np.abs(points) % 2.0
+    return np.asarray(np.where(folded > 1.0, 2.0 - folded, folded))

@@ -59,6 +59,19 @@ class Search:
         self.best = np.full(self.dimensions, 0.5)
         self.best_loss = np.inf
 
+    #: Whether it bears noise: it does not hold on to one loss that was low by chance.
+    robust = False
+
+    def ask(self, count: int) -> Floats:
+        """So many points to try."""
+        raise NotImplementedError
+
+    def begin(self, points: Floats, losses: Floats) -> None:
+        """Start, or start again, from what is known, the best first; by default from nothing."""
+
+    def learn(self, points: Floats, losses: Floats) -> None:
+        """Hear of points that somebody else asked for; by default to no effect."""
+
     def tell(self, points: Floats, losses: Floats) -> None:
         """Note the best."""
         if len(losses) == 0:

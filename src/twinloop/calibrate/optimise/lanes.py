@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -40,31 +40,22 @@ class _Lane:
 class Lanes(Search):
     """Runs as many searches at once as it takes to fill a batch, the oldest first.
 
-    When a search is over, another begins elsewhere; so does one when all others wait for losses.
-
-    Args:
-        space: The parameters.
-        seed: Of all random draws.
-        budget: How many points will be asked for in all, if that is known.
-        batch: How many are usually asked for at once.
-        starts: Where the first searches begin; the middle and random places follow.
-    """
+    When a search is over, another begins elsewhere; so does one when all others wait for losses.    """
 
     def __init__(
-        self,
-        space: Space,
-        *,
-        seed: int,
-        budget: int | None = None,
-        batch: int = 1,
-        starts: Sequence[Floats] = (),
+        self, space: Space, *, seed: int, budget: int | None = None, batch: int = 1
     ) -> None:
         super().__init__(space, seed=seed, budget=budget, batch=batch)
         self.grain = Grain(space)
-        self._starts = list(starts)
+        self._starts: list[Floats] = []
         self._lanes: list[_Lane] = []
         self._order: list[_Lane] = []
         self._begun = 0
+
+    def begin(self, points: Floats, losses: Floats) -> None:
+        """Give up all searches, and start from these points, the first one first."""
+        self._lanes, self._order = [], []
+        self._starts = list(points)
 
     def steps(self, start: Floats, rng: np.random.Generator) -> Steps:
         """One search from this point on."""

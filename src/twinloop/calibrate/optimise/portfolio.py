@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -17,22 +17,30 @@ _MEMORY: Final = 8  # times the dimensions: points after which progress counts h
 _PATIENCE: Final = 12  # times the dimensions: own points without progress before a new start
 
 
-NOISY=('cma','de')
 class Portfolio(Search):
     """Optimisers that share a budget and what they find.
 
-    A few spread points come first; the best of them is where all begin. Then points are shared out
-    by progress: how much an optimiser has lowered the logarithm of the best loss, for each point it
-    was given, lately. One that has not for a while, and lags behind the best, begins again there.
+    A few spread points come first; the best of them is where all begin. It is tried twice: if the
+    two losses differ there is noise, and only members go on that bear it. Points are shared
+    out by progress: how far a member has lowered the logarithm of the best loss, for each point that
+    it was given, lately. One that has not for a while, and lags behind the best, begins again there.
 
     Args:
         space: The parameters.
         seed: Of all random draws.
         budget: How many points will be asked for in all, if that is known.
         batch: How many are usually asked for at once.
-        members: Makes the members, each from a space, a seed, a budget, a batch and the best
-            points so far.
+        members: The classes of the optimisers.
 
+    >>> from twinloop.calibrate.optimise.cma_es import Cma
+    >>> from twinloop.calibrate.optimise.powell import Powell
+    >>> from twinloop.calibrate.parameters import Linear
+    >>> search = Portfolio(Space([Linear("a", 0, 1)]), seed=1, members=[Cma, Powell])
+    >>> for _ in range(60):
+    ...     points = search.ask(1)
+    ...     search.tell(points, (points[:, 0] - 0.3) ** 2)
+    >>> search.best_loss < 1e-9
+    True
     """
 
     def __init__(
@@ -42,59 +50,47 @@ class Portfolio(Search):
         seed: int,
         budget: int | None = None,
         batch: int = 1,
-        members: Sequence[Callable[..., Any]] = (),
+        members: Sequence[type[Search]],
     ) -> None:
         super().__init__(space, seed=seed, budget=budget, batch=batch)
-        self._grain = Grain(space)
-        self._makers = members
-        self._spread = Sobol(space, seed=int(self.rng.integers(1 << 31)))
         d = self.dimensions
+        self._grain = Grain(space)
+        self._spread = Sobol(space, seed=int(self.rng.integers(1 << 31)))
         first = 2 * d if budget is None else min(max(budget // 20, 3), 2 * d)
         self._first = max(first, batch)
-        self._known: list[tuple[Floats, Floats]] = []
-        self._asked = 0
-        self._members: list[Any] = []
-        count = len(members)
-        self._gain = np.zeros(count)
-        self._spent = np.zeros(count)
-        self._due = np.zeros(count)
-        self._idle = np.zeros(count, dtype=np.int64)
-        self._order: list[tuple[int, int]] = []
-        self._again: float | None = None  # the loss of a point that is tried twice
+        self._twice: float | None = None  # the loss of the point that is tried twice
+        self._begun = False
+        self._points, self._losses = np.empty((0, d)), np.empty(0)
+        share = max(batch // len(members), 1)
+        self._take_on(
+            [
+                kind(space, seed=int(self.rng.integers(1 << 31)), budget=budget, batch=share)
+                for kind in members
+            ]
+        )
+
+    def _take_on(self, members: list[Search]) -> None:
+        self._members = members
+        self._gain = np.zeros(len(members))
+        self._spent = np.zeros(len(members))
+        self._due = np.zeros(len(members))
+        self._idle = np.zeros(len(members), dtype=np.int64)
+        self._parts: list[tuple[int, int]] = []
 
     def ask(self, count: int) -> Floats:
         """Spread points, then what the members want to know."""
-        if self._asked < self._first:
-            points = self._grain.centred(self._spread.ask(count))
-            if not self._asked:
-                points[0] = self._grain.centred(np.full((1, self.dimensions), 0.5))[0]
-            self._asked += count
-            self._order = []
-            return points
-        self._asked += count
-        if not self._members:
-            if self._again is None:
-                self._again = self.best_loss
-                points = self._grain.centred(self._spread.ask(count))
-                points[0] = self.best
-                self._order = []
-                return points
-            self._members = [self._made(place) for place in range(len(self._makers))]
-        self._order = self._shared(count)
-        return np.concatenate([self._members[place].ask(part) for place, part in self._order])
+        if not self._begun:
+            return self._spread_out(count)
+        self._parts = self._shared(count)
+        return np.concatenate([self._members[place].ask(part) for place, part in self._parts])
 
-    def _made(self, place: int) -> Any:
-        points = np.concatenate([points for points, _ in self._known])
-        losses = np.concatenate([losses for _, losses in self._known])
-        top = np.argsort(losses, kind="stable")
-        return self._makers[place](
-            self.space,
-            seed=int(self.rng.integers(1 << 31)),
-            budget=self.budget,
-            batch=max(self.batch // len(self._makers), 1),
-            points=points[top],
-            losses=losses[top],
-        )
+    def _spread_out(self, count: int) -> Floats:
+        points = self._grain.centred(self._spread.ask(count))
+        if not len(self._losses):
+            points[0] = self._grain.centred(np.full((1, self.dimensions), 0.5))[0]
+        elif len(self._losses) >= self._first:
+            points[0], self._twice = self.best, self.best_loss
+        return points
 
     def _shared(self, count: int) -> list[tuple[int, int]]:
         """How many points each member may ask for now."""
@@ -103,59 +99,56 @@ class Portfolio(Search):
         shares = np.full(number, 1.0 / number)
         if rate.sum() > 0:
             shares = _FLOOR / number + (1 - _FLOOR) * rate / rate.sum()
-        parts = np.zeros(number, dtype=np.int64)
+        parts = [0] * number
         for _ in range(count):
             self._due += shares
             place = int(np.argmax(self._due))
             self._due[place] -= 1.0
             parts[place] += 1
-        return [(place, part) for place, part in enumerate(parts.tolist()) if part]
+        return [(place, part) for place, part in enumerate(parts) if part]
 
     def tell(self, points: Floats, losses: Floats) -> None:
         """Pass the losses on, and note who made progress."""
-        values = usable(losses)
-        if not self._order:
-            if self._again is not None and len(values) and values[0] != self._again:
-                keep = [place for place, maker in enumerate(self._makers) if maker.__name__ in NOISY]
-                self._makers = [self._makers[place] for place in keep]
-                for name in ("_gain", "_spent", "_due", "_idle"):
-                    setattr(self, name, getattr(self, name)[keep])
-            self._known.append((np.asarray(points), values))
-            super().tell(points, losses)
+        if not self._begun:
+            self._start(points, losses)
             return
-        best = self.best_loss
+        before, told = self.best_loss, []
         begin = 0
-        parts = []
-        for place, part in self._order:
+        for place, part in self._parts:
             rows, own = points[begin : begin + part], losses[begin : begin + part]
             begin += part
-            if len(own) == 0:
-                continue
-            parts.append((place, rows, own))
-            self._members[place].tell(rows, own)
-            lowest = float(usable(own).min())
-            self._credit(place, len(own), best, lowest)
+            if len(own):
+                told.append((place, rows, own))
+                self._members[place].tell(rows, own)
+                self._credit(place, len(own), before, float(usable(own).min()))
         super().tell(points, losses)
-        for place, member in enumerate(self._members):
-            if hasattr(member, "learn"):
-                for other, rows, own in parts:
-                    if other != place:
-                        member.learn(rows, own)
-        self._renew()
+        for at, member in enumerate(self._members):
+            for place, rows, own in told:
+                if place != at:
+                    member.learn(rows, own)
+            if self._idle[at] > _PATIENCE * self.dimensions and member.best_loss > self.best_loss:
+                member.begin(self.best[None], np.array([self.best_loss]))
+                self._idle[at] = 0
 
-    def _credit(self, place: int, count: int, best: float, lowest: float) -> None:
+    def _start(self, points: Floats, losses: Floats) -> None:
+        super().tell(points, losses)
+        losses = usable(losses)
+        self._points = np.concatenate([self._points, points])
+        self._losses = np.concatenate([self._losses, losses])
+        if self._twice is None:
+            return
+        if losses[0] != self._twice and any(member.robust for member in self._members):
+            self._take_on([member for member in self._members if member.robust])
+        order = np.argsort(self._losses, kind="stable")
+        for member in self._members:
+            member.begin(self._points[order], self._losses[order])
+        self._begun = True
+
+    def _credit(self, place: int, count: int, before: float, after: float) -> None:
         fade = 0.5 ** (count / (_MEMORY * self.dimensions))
-        self._gain[place] = fade * self._gain[place] + progress(best, lowest)
+        self._gain[place] = fade * self._gain[place] + progress(before, after)
         self._spent[place] = fade * self._spent[place] + count
-        self._idle[place] = 0 if lowest < best else self._idle[place] + count
-
-    def _renew(self) -> None:
-        for place, member in enumerate(self._members):
-            patience = _PATIENCE * self.dimensions
-            if self._idle[place] > patience and member.best_loss > self.best_loss:
-                self._known = [(self.best[None], np.array([self.best_loss]))]
-                self._members[place] = self._made(place)
-                self._idle[place] = 0
+        self._idle[place] = 0 if after < before else self._idle[place] + count
 
 
 def progress(before: float, after: float) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 from twinloop.calibrate.optimise.interface import Floats, Grain, Search, usable
 from twinloop.calibrate.space import Space
 
+_FIRST: Final = 0.15
 _WIDEST: Final = 0.4
 _NARROWEST: Final = 1e-7
 _RIDGE: Final = 1e-9  # holds back curvature that the points do not show
@@ -25,13 +26,6 @@ class Quadratic(Search):
     point where the model knows least. Batches are filled with such points. Categories stay as they
     are at the best point.
 
-    Args:
-        space: The parameters.
-        seed: Of all random draws.
-        budget: How many points will be asked for in all, if that is known.
-        batch: How many are usually asked for at once.
-        start: Where to begin; in the middle unless given.
-
     >>> from twinloop.calibrate.parameters import Linear
     >>> search = Quadratic(Space([Linear("a", 0, 1), Linear("b", 0, 1)]), seed=1)
     >>> for _ in range(20):
@@ -42,14 +36,7 @@ class Quadratic(Search):
     """
 
     def __init__(
-        self,
-        space: Space,
-        *,
-        seed: int,
-        budget: int | None = None,
-        batch: int = 1,
-        start: Floats | None = None,
-        size: float = 0.15,
+        self, space: Space, *, seed: int, budget: int | None = None, batch: int = 1
     ) -> None:
         super().__init__(space, seed=seed, budget=budget, batch=batch)
         self._grain = Grain(space)
@@ -59,9 +46,15 @@ class Quadratic(Search):
         self._terms = 1 + d + d + len(self._pairs[0])
         self._points = np.empty((0, self.dimensions))
         self._losses = np.empty(0)
-        self._begin(np.full(self.dimensions, 0.5) if start is None else start, size)
+        self._set(np.full(self.dimensions, 0.5), _FIRST)
 
-    def _begin(self, centre: Floats, size: float) -> None:
+    def begin(self, points: Floats, losses: Floats) -> None:
+        """Start around the best of these points."""
+        self._set(points[0], _FIRST)
+        self.learn(points, losses)
+        self._wanted.pop(0)
+
+    def _set(self, centre: Floats, size: float) -> None:
         self._centre, self._loss = self._grain.centred(np.array(centre)[None])[0], np.inf
         self._size = size
         self._bend = np.zeros((len(self._columns), len(self._columns)))
@@ -194,7 +187,7 @@ class Quadratic(Search):
                     self._size *= 0.5
                 break
         if self._size < _NARROWEST:
-            self._begin(self.rng.random(self.dimensions), 0.15)
+            self._set(self.rng.random(self.dimensions), _FIRST)
 
     def learn(self, points: Floats, losses: Floats) -> None:
         """Take in points that somebody else asked for."""
