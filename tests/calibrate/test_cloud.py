@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from twinloop.calibrate.cloud import cloud, tolerated_loss
 from twinloop.calibrate.parameters import Categorical, Exponential, Linear
 from twinloop.calibrate.space import Space
+from twinloop.calibrate.walk import walk
 from twinloop.trace.errors import InputError
 
 
@@ -62,6 +63,22 @@ def test_even_over_a_ball_in_five_dimensions(radius):
     assert deviations == pytest.approx(np.full(5, radius / math.sqrt(7)), rel=0.15)
 
 
+def test_walkers_draw_from_the_density_they_are_given():
+    # A normal one that is thin and slanted: its covariance is known.
+    rng = np.random.default_rng(2)
+    shape = 0.03 * np.linalg.qr(rng.normal(size=(6, 6)))[0] * np.array([1, 1, 1, 0.3, 0.1, 0.03])
+    back = np.linalg.inv(shape)
+
+    def log_density(points):
+        return -0.5 * (((points - 0.5) @ back.T) ** 2).sum(axis=1)
+
+    start = 0.5 + 0.3 * rng.standard_normal((64, 6)) @ shape.T
+    places, logs = walk(log_density, start, log_density(start), 1500, rng)
+    settled = (places[300:].reshape(-1, 6) - 0.5) @ back.T
+    assert settled.std(axis=0) == pytest.approx(np.ones(6), rel=0.06)
+    assert log_density(places[-1]) == pytest.approx(logs[-1])
+
+
 def test_the_walk_follows_a_slanted_valley():
     found = cloud(Valley(4), np.full(4, 0.5), loss_bound=0.002, budget=6000)
     assert found.method == "drawn from the region"
@@ -77,6 +94,22 @@ def test_the_box_grows_along_a_valley_that_the_axes_miss():
     found = cloud(Valley(2), np.full(2, 0.5), loss_bound=0.01, budget=4000)
     assert found.spread["share"].min() > 0.9
     assert found.correlation["p1"][0] < -0.99
+
+
+def test_a_valley_that_bends_is_followed_to_its_ends():
+    class Bend:
+        space = Space([Exponential(name, 0.1, 10) for name in ("a", "b", "c")])
+
+        def __call__(self, points):
+            a, b, c = self.space.decode(points).values()
+            return abs(1 / a + 1 / b - 2) / 2 + abs(c - 1)
+
+    found = cloud(Bend(), np.full(3, 0.5), loss_bound=0.02, budget=4000)
+    # With the other one at 10, either can be as low as 1 / (2 x 1.02 - 0.1).
+    low, high = found.spread["min"].to_list(), found.spread["max"].to_list()
+    assert low[:2] == pytest.approx([0.515, 0.515], rel=0.1)
+    assert min(high[:2]) > 5.0
+    assert found.spread["share"][2] < 0.02
 
 
 @settings(max_examples=15)

@@ -131,29 +131,37 @@ def test_a_worker_that_is_killed_from_outside_is_replaced(tmp_path: Path) -> Non
     assert not any(Path(f"/proc/{pid}").exists() for pid in left)
 
 
-def test_what_workers_print_goes_to_stderr_and_main_needs_no_guard(
+def test_a_script_needs_no_guard_of_main_and_its_workers_end_with_it(
     script: Callable[[str], Script],
 ) -> None:
+    """What was defined in it goes along; what workers print goes to stderr."""
     one = script(
+        "import time\n"
         "from twinloop.campaign import coordinator\n"
         "class Pair:\n"
         "    def __init__(self, item): self.item = item\n"
         "def pair(item):\n"
-        "    print('working on', item)\n"
+        "    print('working on', item, flush=True)\n"
         "    return Pair(item)\n"
         "with coordinator(workers=1) as workers:\n"
         "    values = [outcome.value for outcome in workers.map(pair, [1, 2])]\n"
-        "print([type(value) is Pair and value.item for value in values])\n"
+        "    print([type(value) is Pair and value.item for value in values], flush=True)\n"
+        "    next(workers.map(time.sleep, [300]))\n"
     )
+    assert one.process.stdout is not None
+    assert one.process.stdout.readline() == "[1, 2]\n"
+    assert len(one.others()) == 1
+    one.process.kill()
+    assert until(lambda: not one.others())
     out, err = one.said()
-    assert (out, err.splitlines()) == ("[1, 2]\n", ["working on 1", "working on 2"])
+    assert (out, err.splitlines()) == ("", ["working on 1", "working on 2"])
 
 
 SLEEPING = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs the tests may ignore it
 from twinloop.campaign import Command, coordinator
-box = Command(command=["sh", "-c", "sleep 300 & sleep 300; touch {folder}/{n}"])
+box = Command(command=["sh", "-c", "sleep 300 & sleep 300; echo {n}"])
 try:
     with coordinator("processes", workers=1) as workers:
         for outcome in workers.map(box, [{"n": n} for n in range(9)]):
@@ -178,32 +186,25 @@ def asleep(one: Script) -> set[int]:
     return found
 
 
-def test_an_interrupt_leaves_no_process_and_no_folder(
+def test_a_kill_of_a_worker_and_an_interrupt_leave_nothing(
     script: Callable[[str], Script], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The black box of a worker that is killed ends with it; what it did is tried again."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setenv("TMPDIR", str(scratch))
     one = script(SLEEPING)
     assert until(lambda: len(asleep(one)) == 2)
+    first = asleep(one)
+    (worker,) = {pid for pid in one.others() if parent(pid) == one.process.pid}
+    (left,) = scratch.iterdir()  # nobody is there to remove it
+    os.kill(worker, signal.SIGKILL)
+    assert until(lambda: len(asleep(one)) == 2 and not asleep(one) & first)
     one.process.send_signal(signal.SIGINT)
     out, err = one.said()
     assert (one.process.returncode, out, err) == (130, "interrupted\n", "")
     assert one.others() == set()
-    assert list(scratch.iterdir()) == []
-    assert not (tmp_path / "0").exists()
-
-
-def test_a_kill_leaves_no_process(script: Callable[[str], Script]) -> None:
-    """Neither of a worker, whose item is tried again, nor of all."""
-    one = script(SLEEPING)
-    assert until(lambda: len(asleep(one)) == 2)
-    first = asleep(one)
-    (worker,) = {pid for pid in one.others() if parent(pid) == one.process.pid}
-    os.kill(worker, signal.SIGKILL)
-    assert until(lambda: len(asleep(one)) == 2 and not asleep(one) & first)
-    one.process.kill()
-    assert until(lambda: not one.others())
+    assert list(scratch.iterdir()) == [left]
 
 
 def test_threads_run_no_black_box_after_they_were_closed() -> None:

@@ -99,7 +99,7 @@ class Search:
         left = self._evaluations.left
         rich = acceptance * left >= _ENOUGH
         if len(self._best) <= _GRID_DIMENSIONS:
-            points = _grid(box, self._best, left if rich else left // 2, self._evaluations)
+            points = _grid(box, self._best, left if rich else left // 4, self._evaluations)
             self.keep(points, self._evaluations.losses(points), even=rich)
             if rich:
                 return "grid"
@@ -129,7 +129,7 @@ class Search:
     def _walk(self, box: Floats) -> None:
         dimensions = len(self._best)
         walkers = 2 * max(2 * dimensions, 12)
-        start = self._chords(box, walkers)
+        start = self._spread(self._chords(box, walkers), box)
 
         def inside(points: Floats) -> Floats:
             losses = self._evaluations.losses(points)
@@ -149,6 +149,37 @@ class Search:
         }
         losses = np.array([known.get(point.tobytes(), np.inf) for point in settled])
         self.keep(settled, losses, even=True)
+
+    def _spread(self, points: Floats, box: Floats) -> Floats:
+        """As many points of the region, spread as far as steps from one to the next lead."""
+        count, width = len(points), np.maximum(np.ptp(box, axis=0), 1e-12)
+        pool = points
+        for _ in range(min(60, self._evaluations.left // (2 * count))):
+            # From those that have come farthest along some axis.
+            ends = np.argsort(pool, axis=0)[[0, 1, 2, -3, -2, -1]]
+            axes = self._rng.integers(len(width), size=count)
+            tips = pool[ends[self._rng.integers(len(ends), size=count), axes]]
+            # Neighbours lie along a valley that bends, others across it.
+            apart = np.linalg.norm((tips[:, np.newaxis] - pool) / width, axis=2)
+            near = np.argsort(apart, axis=1)[np.arange(count), self._rng.integers(1, 6, size=count)]
+            reach = self._rng.uniform(0.5, 3.0, (count, 1))
+            steps = reach * (tips - pool[near])
+            # Where it runs along an axis, as it does where one of two hardly matters any more.
+            along = np.arange(0, count, 2)
+            steps[along] = 0.0
+            sizes = 10.0 ** self._rng.uniform(-3, 0, len(along))
+            steps[along, self._rng.integers(len(width), size=len(along))] = (
+                self._rng.choice([-1.0, 1.0], len(along)) * sizes
+            )
+            tried = np.clip(tips + steps, 0.0, 1.0)
+            below = self.keep(tried, self._evaluations.losses(tried))
+            pool = np.vstack([pool, tried[below]])
+        chosen = [0]
+        apart = np.linalg.norm((pool - pool[0]) / width, axis=1)
+        for _ in range(count - 1):
+            chosen.append(int(apart.argmax()))
+            apart = np.minimum(apart, np.linalg.norm((pool - pool[chosen[-1]]) / width, axis=1))
+        return pool[chosen]
 
     def _chords(self, box: Floats, count: int) -> Floats:
         """Points of the region, on lines from `best` in all directions."""

@@ -89,7 +89,10 @@ class TwinObjective:
         return float(self._losses(1, given)[0])
 
     def outputs(self, points: _Floats) -> _Floats | None:
-        """What the loss compares at each point, as differences; None: the loss has no such."""
+        """What the loss compares at each point, as differences; None: the loss has no such.
+
+        The mean of their absolute values is about the loss.
+        """
         values = self.space.decode(points)
         parts = []
         for case in self.cases:
@@ -97,7 +100,7 @@ class TwinObjective:
             found = self.loss.residuals(case.reals, twin)
             if found is None:
                 return None
-            parts.append(found)
+            parts.append(found * found.shape[1])
         return np.concatenate(parts, axis=1)
 
     def _losses(self, count: int, values: Mapping[str, Any]) -> _Floats:

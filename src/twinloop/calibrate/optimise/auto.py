@@ -6,10 +6,10 @@ from twinloop.calibrate.optimise.powell import Powell
 from twinloop.calibrate.optimise.quadratic import Quadratic
 from twinloop.calibrate.optimise.evolution import DifferentialEvolution, Genetic
 ARMS=dict(cma=Cma,nm=NelderMead,pw=Powell,quad=Quadratic,de=DifferentialEvolution,ga=Genetic)
-for k in ("_FLOOR","_MEMORY","_PATIENCE"):
+for k in ("_START","_ENOUGH","_TURN","_VISIT","_PATIENCE"):
     if k in os.environ: setattr(pf,k,float(os.environ[k]))
 class Portfolio(pf.Portfolio):
     def __init__(self, space, **k):
         mixed=any(not p.ordered for p in space)
-        arms=os.environ.get("ARMSX","pw,cma,quad") if mixed else os.environ.get("ARMS","quad,nm,pw,cma")
+        arms=os.environ.get("ARMSX","pw,cma,quad") if mixed else os.environ.get("ARMS","pw,quad,nm,cma")
         super().__init__(space, **k, members=[ARMS[a] for a in arms.split(",")])

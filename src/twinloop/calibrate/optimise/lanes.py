@@ -42,6 +42,9 @@ class Lanes(Search):
 
     When a search is over, another begins elsewhere; so does one when all others wait for losses.    """
 
+    #: How far the first steps go.
+    size = 0.1
+
     def __init__(
         self, space: Space, *, seed: int, budget: int | None = None, batch: int = 1
     ) -> None:
@@ -56,6 +59,9 @@ class Lanes(Search):
         """Give up all searches, and start from these points, the first one first."""
         self._lanes, self._order = [], []
         self._starts = list(points)
+        if np.isfinite(self.best_loss):
+            moved = float(np.abs(points[0] - self.best).max())
+            self.size = min(max(moved, 1e-3 * type(self).size), type(self).size)
 
     def steps(self, start: Floats, rng: np.random.Generator) -> Steps:
         """One search from this point on."""

@@ -12,8 +12,10 @@ from twinloop.calibrate.optimise.interface import Floats, Grain, Search, usable
 from twinloop.calibrate.optimise.sampling import Sobol
 from twinloop.calibrate.space import Space
 
-_FLOOR: Final = 0.25  # of all points is shared equally, whoever makes progress
-_MEMORY: Final = 8  # times the dimensions: points after which progress counts half
+_START: Final = 40  # of the budget, at most, is spread out first
+_TURN: Final = 4  # times the dimensions: points of a turn
+_ENOUGH: Final = 10  # times the dimensions: points that a member needs to be worth beginning
+_VISIT: Final = 4  # every so many turns it is the turn of who has waited longest
 _PATIENCE: Final = 12  # times the dimensions: own points without progress before a new start
 
 
@@ -56,7 +58,7 @@ class Portfolio(Search):
         d = self.dimensions
         self._grain = Grain(space)
         self._spread = Sobol(space, seed=int(self.rng.integers(1 << 31)))
-        first = 2 * d if budget is None else min(max(budget // 20, 3), 2 * d)
+        first = 2 * d if budget is None else min(max(budget // _START, 3), 2 * d)
         self._first = max(first, batch)
         self._twice: float | None = None  # the loss of the point that is tried twice
         self._begun = False
@@ -71,10 +73,12 @@ class Portfolio(Search):
 
     def _take_on(self, members: list[Search]) -> None:
         self._members = members
-        self._gain = np.zeros(len(members))
-        self._spent = np.zeros(len(members))
-        self._due = np.zeros(len(members))
+        self._rates = np.full(len(members), np.inf)  # progress for each point, in the last turn
         self._idle = np.zeros(len(members), dtype=np.int64)
+        self._last = np.zeros(len(members), dtype=np.int64)  # turn in which each was last on
+        self._turn = 0
+        self._on = 0
+        self._spent, self._gain = 0, 0.0
         self._parts: list[tuple[int, int]] = []
 
     def ask(self, count: int) -> Floats:
@@ -93,19 +97,14 @@ class Portfolio(Search):
         return points
 
     def _shared(self, count: int) -> list[tuple[int, int]]:
-        """How many points each member may ask for now."""
+        """How many points each member may ask for now: the one that is on, or in a batch all."""
         number = len(self._members)
-        rate = self._gain / np.maximum(self._spent, 1.0)
-        shares = np.full(number, 1.0 / number)
-        if rate.sum() > 0:
-            shares = _FLOOR / number + (1 - _FLOOR) * rate / rate.sum()
-        parts = [0] * number
-        for _ in range(count):
-            self._due += shares
-            place = int(np.argmax(self._due))
-            self._due[place] -= 1.0
-            parts[place] += 1
-        return [(place, part) for place, part in enumerate(parts) if part]
+        if count < 2 * number:
+            return [(self._on, count)]
+        each = count // (2 * number)
+        parts = [each] * number
+        parts[self._on] += count - sum(parts)
+        return list(enumerate(parts))
 
     def tell(self, points: Floats, losses: Floats) -> None:
         """Pass the losses on, and note who made progress."""
@@ -120,15 +119,44 @@ class Portfolio(Search):
             if len(own):
                 told.append((place, rows, own))
                 self._members[place].tell(rows, own)
-                self._credit(place, len(own), before, float(usable(own).min()))
+                gain = progress(before, float(usable(own).min()))
+                self._idle[place] = 0 if gain else self._idle[place] + len(own)
+                if place == self._on:
+                    self._spent += len(own)
+                    self._gain += gain
+                elif len(self._parts)>1:
+                    fade=0.5**(len(own)/(_TURN*self.dimensions))
+                    r = self._rates[place] if np.isfinite(self._rates[place]) else 0.0
+                    self._rates[place] = fade*r + (1-fade)*gain/len(own)
         super().tell(points, losses)
         for at, member in enumerate(self._members):
             for place, rows, own in told:
                 if place != at:
                     member.learn(rows, own)
-            if self._idle[at] > _PATIENCE * self.dimensions and member.best_loss > self.best_loss:
-                member.begin(self.best[None], np.array([self.best_loss]))
-                self._idle[at] = 0
+            if len(self._parts) > 1 and at != self._on:
+                self._catch_up(at)
+        if self._spent >= _TURN * self.dimensions:
+            self._next()
+
+    def _next(self) -> None:
+        """Who is on next: who has not been yet, who made most progress, at times who waits longest."""
+        self._rates[self._on] = self._gain / self._spent
+        self._spent, self._gain = 0, 0.0
+        self._turn += 1
+        self._last[self._on] = self._turn
+        if not self._rates.any() or self._turn % _VISIT == 0:
+            self._on = int(np.argmin(self._last))
+        else:
+            self._on = int(np.argmax(self._rates))
+        self._catch_up(self._on)
+
+    def _catch_up(self, place: int) -> None:
+        """A member that lags behind begins again at the best; one that bears noise is left alone."""
+        member = self._members[place]
+        patience = _PATIENCE * self.dimensions if member.robust else 0
+        if member.best_loss > self.best_loss and self._idle[place] >= patience:
+            member.begin(self.best[None], np.array([self.best_loss]))
+            self._idle[place] = 0
 
     def _start(self, points: Floats, losses: Floats) -> None:
         super().tell(points, losses)
@@ -139,16 +167,13 @@ class Portfolio(Search):
             return
         if losses[0] != self._twice and any(member.robust for member in self._members):
             self._take_on([member for member in self._members if member.robust])
+        elif self.budget is not None:
+            most = max(self.budget // (_ENOUGH * self.dimensions), 1)
+            self._take_on(self._members[: int(most)])
         order = np.argsort(self._losses, kind="stable")
         for member in self._members:
             member.begin(self._points[order], self._losses[order])
         self._begun = True
-
-    def _credit(self, place: int, count: int, before: float, after: float) -> None:
-        fade = 0.5 ** (count / (_MEMORY * self.dimensions))
-        self._gain[place] = fade * self._gain[place] + progress(before, after)
-        self._spent[place] = fade * self._spent[place] + count
-        self._idle[place] = 0 if after < before else self._idle[place] + count
 
 
 def progress(before: float, after: float) -> float:

@@ -15,6 +15,7 @@ _NARROWEST: Final = 1e-7
 _RIDGE: Final = 1e-9  # holds back curvature that the points do not show
 _KEPT: Final = 2000
 _SWEEPS: Final = 12
+_FAR: Final = 3.0
 
 
 class Quadratic(Search):
@@ -138,7 +139,7 @@ class Quadratic(Search):
             return None
         away = np.abs((rows - self._centre[self._columns]) / self._reach()).max(axis=1)
         order = np.argsort(away, kind="stable")[: 2 * self._terms]
-        order = order[(away[order] <= 3.0) | (np.arange(len(order)) <= len(self._columns))]
+        order = order[(away[order] <= _FAR) | (np.arange(len(order)) <= len(self._columns))]
         return rows[order], values[order]
 
     def _features(self, steps: Floats) -> Floats:
