@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -30,8 +30,14 @@ class Cluster:
         self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0")
         # The workers wait for the file of the scheduler by themselves.
         self.workers = {self._worker(name) for name in ("one", "two")}
-        assert until(self._file.exists)
-        self.address = json.loads(self._file.read_text())["address"]
+        assert until(self._is_up)
+
+    def _is_up(self) -> bool:
+        """Whether the scheduler has written down its address, all of it."""
+        with suppress(OSError, ValueError):
+            self.address = json.loads(self._file.read_text())["address"]
+            return True
+        return False
 
     def _worker(self, name: str) -> subprocess.Popen[bytes]:
         options = ("--nthreads", "1", "--no-nanny", "--name", name, "--host", "127.0.0.1")

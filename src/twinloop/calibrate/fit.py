@@ -12,7 +12,6 @@ import polars as pl
 
 from twinloop import __version__
 from twinloop.calibrate.identify import Identifiability
-from twinloop.calibrate.identify.kept import as_data, from_data
 from twinloop.calibrate.values import with_values
 from twinloop.scenario import Model, Scenario
 from twinloop.trace.errors import InputError
@@ -136,7 +135,7 @@ class Fit:
             "seconds": self.seconds,
             "noise": {name: dict(known) for name, known in self.noise.items()},
             "runs": list(self.runs),
-            "identifiability": None if known is None else as_data(known),
+            "identifiability": None if known is None else known.to_dict(),
             "verdicts": {
                 "before": {name: verdict.status for name, verdict in self.before},
                 "after": {name: verdict.status for name, verdict in self.after},
@@ -190,7 +189,7 @@ class Fit:
                 history=pl.read_parquet(folder / HISTORY),
                 cloud=_read_table(folder / CLOUD),
                 draws=_read_table(folder / DRAWS),
-                identifiability=None if known is None else from_data(known),
+                identifiability=None if known is None else Identifiability.from_dict(known),
                 validation_loss=kept["validation_loss"],
                 floor=kept["floor"],
                 runs=tuple(kept["runs"]),

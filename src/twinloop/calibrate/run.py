@@ -14,7 +14,6 @@ from twinloop.calibrate import defaults
 from twinloop.calibrate.cases import Case, cases_of
 from twinloop.calibrate.fit import JOURNAL, Fit, refuse_kept
 from twinloop.calibrate.identify import Identifiability
-from twinloop.calibrate.identify.kept import joined
 from twinloop.calibrate.losses import DEFAULT, Loss, floor, loss_named
 from twinloop.calibrate.objective import TwinObjective
 from twinloop.calibrate.prediction import scatter
@@ -338,7 +337,7 @@ def _floor(loss: Loss, cases: list[Case]) -> float | None:
 
 def _joined(found: list[Identifiability | None]) -> Identifiability | None:
     known = [each for each in found if each is not None]
-    return joined(known) if known else None
+    return Identifiability.joined(known) if known else None
 
 
 def _warnings(fit: Fit, stages: list[Stage]) -> Iterator[str]:

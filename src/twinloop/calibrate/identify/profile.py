@@ -154,9 +154,13 @@ class _Side:
             else:
                 refused, score_out = middle, found
         self.closed = True
-        if np.isfinite(score_out):
+        last = self.scores[-1] if self.scores else self._lowest
+        allowed = self._bound - self._lowest
+        if np.isfinite(score_out) and last - self._lowest < 0.1 * allowed < score_out / 100.0:
+            # A step, somewhere between the two: what may be acceptable is not cut off.
+            accepted = refused
+        elif np.isfinite(score_out):
             # Scores grow with the square of the distance near a minimum.
-            last = self.scores[-1] if self.scores else self._lowest
             here, there, at = (
                 np.sqrt(max(score - self._lowest, 0.0)) for score in (last, score_out, self._bound)
             )

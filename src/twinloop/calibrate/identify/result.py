@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -62,6 +62,22 @@ class Identifiability:
     def flagged(self) -> tuple[str, ...]:
         """The parameters that are not identifiable."""
         return tuple(self.table.filter(~pl.col("identifiable"))["parameter"])
+
+    @classmethod
+    def joined(cls, found: Sequence[Identifiability]) -> Identifiability:
+        """The analyses of searches for different parameters as one."""
+        if len(found) == 1:
+            return found[0]
+        noises = [each.noise for each in found if each.noise is not None]
+        return cls(
+            table=pl.concat([each.table for each in found], how="diagonal_relaxed"),
+            groups=tuple(group for each in found for group in each.groups),
+            sentences=tuple(line for each in found for line in each.sentences),
+            profiles=pl.concat([each.profiles for each in found], how="diagonal_relaxed"),
+            noise=noises[0] if noises else None,
+            evaluations=sum(each.evaluations for each in found),
+            complete=all(each.complete for each in found),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that `from_dict` reads back."""
