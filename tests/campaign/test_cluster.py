@@ -121,7 +121,8 @@ def test_a_real_cluster_of_which_one_dies(cluster: Cluster, tmp_path: Path) -> N
 
 def test_a_cluster_of_this_machine_survives_what_kills_its_workers(tmp_path: Path) -> None:
     """One item kills its worker once, one always, one never; one death is allowed."""
-    import dask
+    dask = pytest.importorskip("dask")
+    pytest.importorskip("distributed")  # before its settings are changed, or they would be lost
 
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 1}),

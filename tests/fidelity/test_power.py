@@ -173,3 +173,21 @@ def test_a_surrogate_keeps_the_spectrum(n: int, seed: int) -> None:
 def test_the_side_without_power_is_named() -> None:
     assert found(run([0.0]), powered(noise(30))).note == "the real run has no power"
     assert found(powered(noise(30)), run([0.0])).note == "the twin has no power"
+
+
+def test_watts_are_judged_only_where_that_was_asked_for() -> None:
+    def run(watts: float) -> Trace:
+        table = {"t": [10.0, 20.0], "dt": [10.0, 10.0], "watts": [watts, 2 * watts]}
+        return Trace(power=pl.DataFrame(table))
+
+    def found(limit: float) -> dict[str, str]:
+        verdict = assess(run(100.0), run(107.0), criteria=Criteria(power={"watts": limit}))
+        return {f.name: f.status for f in verdict.findings if f.metric == "power"}
+
+    assert "watts" not in found(0.0)
+    assert found(0.08)["watts"] == "PASS"
+    assert found(0.06)["watts"] == "FAIL"
+    verdict = assess(run(100.0), run(107.0), criteria=Criteria(power={"watts": 0.06}))
+    assert verdict["watts"].figure == pytest.approx(0.07)
+    assert verdict["watts"].figures["bias_w"] == pytest.approx(10.5)
+    assert verdict.status == "FAIL"

@@ -102,8 +102,8 @@ def assess_usage(real: Side, twin: Side, criteria: Criteria, k: float = 1.0) -> 
         )  # fmt: skip
     error = smape(a, b)
     yield Finding(
-        "cpu usage", "sMAPE", error, bound(False, asked.smape, "share"),
-        judged(error, asked.smape), _SMAPE, said, asked.smape, "share",
+        "cpu usage", "sMAPE", error, bound(False, asked.smape, "share", strict=True),
+        judged(error, asked.smape, strict=True), _SMAPE, said, asked.smape, "share",
         figures=about, series=pairs,
     )  # fmt: skip
     middle = float(np.median(a))
@@ -216,7 +216,7 @@ def _nothing(criteria: Criteria, note: str, series: pl.DataFrame) -> Iterator[Fi
     asked = criteria.usage
     for name, threshold, limit, unit, method in (
         ("Pearson r", bound(True, asked.pearson, ""), asked.pearson, "", _PEARSON),
-        ("sMAPE", bound(False, asked.smape, "share"), asked.smape, "share", _SMAPE),
+        ("sMAPE", bound(False, asked.smape, "share", strict=True), asked.smape, "share", _SMAPE),
         ("RMSE / median", bound(False, asked.rmse, "share"), asked.rmse, "share", _RMSE),
     ):
         yield Finding(

@@ -104,6 +104,11 @@ class PowerCriteria(Description):
     correlation: Number = Field(
         0.90, ge=-1, le=1, description="least mean best-lag correlation of the segments"
     )
+    watts: NotNegative = Field(
+        0.0,
+        description="largest mean absolute relative error of the power in W; 0: only the trend "
+        "is judged",
+    )
     segment: Seconds = Field(300.0, gt=0, description="length of a segment (s)")
     lag: Seconds = Field(600.0, description="how far a segment may be moved (s)")
     least_segments: Count = Field(3, description="fewer segments cannot be assessed")
@@ -182,14 +187,14 @@ class Criteria(Description):
         return "\n".join(lines) + "\n"
 
 
-def bound(smallest: bool, value: float, unit: str) -> str:
+def bound(smallest: bool, value: float, unit: str, *, strict: bool = False) -> str:
     """A threshold as it is said.
 
     >>> bound(True, 0.05, ""), bound(False, 0.1, "share"), bound(False, 6.0, "s")
     ('>= 0.05', '<= 10 %', '<= 6 s')
     """
     said = f"{value * 100:.6g} %" if unit == "share" else f"{value:.6g} {unit}".rstrip()
-    return f"{'>=' if smallest else '<='} {said}"
+    return f"{'>' if smallest else '<'}{'' if strict else '='} {said}"
 
 
 def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, float]:

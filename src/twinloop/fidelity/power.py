@@ -20,6 +20,7 @@ _METHOD = (
     "mean over the segments of the best Pearson correlation of the z-scored total power, each "
     "segment at the lag that suits it best"
 )
+_WATTS = "mean absolute relative error of the total power, over the windows known on both sides"
 #: So many segments of the real run are scored against each unrelated series.
 _SCORED = 50
 
@@ -38,7 +39,7 @@ SEGMENTS = pl.DataFrame(
 def assess_power(
     real: Side, twin: Side, criteria: Criteria, offset: float = 0.0, *, unrelated: bool = True
 ) -> Iterator[Finding]:
-    """The finding on the trend of the power.
+    """The findings on the power: its trend and, if that was asked for, its watts.
 
     Args:
         real: The real run.
@@ -53,14 +54,44 @@ def assess_power(
     ['the real run and the twin have no power']
     """
     asked = criteria.power
-    limit = bound(True, asked.correlation, "")
     series = measured(real, twin, asked.step, offset)
+    yield _trend(series, asked, unrelated=unrelated)
+    if asked.watts:
+        yield _watts(series, asked)
+
+
+def _watts(series: tuple[Power, Power] | str, asked: PowerCriteria) -> Finding:
+    """The finding on the power in watts, which is made only if it was asked for."""
+    limit = bound(False, asked.watts, "share")
     if isinstance(series, str):
-        yield Finding(
+        return Finding(
+            "power", "watts", None, limit, "not assessable", _WATTS, series, asked.watts, "share"
+        )
+    a, b = series
+    real, twin = a.watts, b.between(a.first, a.first + a.watts.size)
+    known = np.isfinite(real) & np.isfinite(twin) & (real > 0)
+    if not known.any():
+        note = "no window in which both sides know their power"
+        return Finding(
+            "power", "watts", None, limit, "not assessable", _WATTS, note, asked.watts, "share"
+        )
+    error = float(np.mean(np.abs(twin[known] / real[known] - 1.0)))
+    bias = float(np.mean(twin[known] - real[known]))
+    return Finding(
+        "power", "watts", error, limit, judged(error, asked.watts), _WATTS,
+        f"bias {bias:+.3g} W", asked.watts, "share",
+        figures={"windows": float(known.sum()), "bias_w": bias},
+    )  # fmt: skip
+
+
+def _trend(series: tuple[Power, Power] | str, asked: PowerCriteria, *, unrelated: bool) -> Finding:
+    """The finding on the trend of the power."""
+    limit = bound(True, asked.correlation, "")
+    if isinstance(series, str):
+        return Finding(
             "power", "mean segment r", None, limit, "not assessable", _METHOD, series,
             asked.correlation, series=SEGMENTS,
         )  # fmt: skip
-        return
     a, b = series
     segments = _segments(a, b, asked)
     used = segments.filter(pl.col("status") == "used")
@@ -70,11 +101,10 @@ def assess_power(
     if used.height < asked.least_segments:
         said = f"{counted(used.height, 'segment')} of {asked.segment:g} s to compare"
         note = "; ".join([f"{said}, needs {asked.least_segments}", *apart])
-        yield Finding(
+        return Finding(
             "power", "mean segment r", None, limit, "not assessable", _METHOD, note,
             asked.correlation, figures=figures, series=segments,
         )  # fmt: skip
-        return
     r, lags = used["r"].to_numpy(), used["lag"].to_numpy()
     score = float(r.mean())
     figures |= {
@@ -95,7 +125,7 @@ def assess_power(
         notes.insert(1, f"unrelated series score {np.mean(chance):.2f}")
         if figures["unrelated_p95"] >= min(score, asked.correlation):
             notes.insert(0, "weak")
-    yield Finding(
+    return Finding(
         "power", "mean segment r", score, limit, judged(score, asked.correlation, least=True),
         _METHOD, "; ".join(notes), asked.correlation, figures=figures, series=segments,
     )  # fmt: skip

@@ -221,13 +221,15 @@ class Verdict:
         return show.as_html(self)
 
 
-def judged(figure: float, limit: float, *, least: bool = False) -> Status:
+def judged(figure: float, limit: float, *, least: bool = False, strict: bool = False) -> Status:
     """Does a figure keep its limit: at most that, or at `least` that? Rounding breaks none.
 
-    >>> judged(0.1 + 0.2, 0.3), judged(0.8, 0.9, least=True)
-    ('PASS', 'FAIL')
+    With `strict` it must be below the limit, by more than rounding.
+
+    >>> judged(0.1 + 0.2, 0.3), judged(0.8, 0.9, least=True), judged(0.05, 0.05, strict=True)
+    ('PASS', 'FAIL', 'FAIL')
     """
-    slack = 1e-9 * abs(limit)
+    slack = (-1e-9 if strict else 1e-9) * abs(limit)
     kept = figure >= limit - slack if least else figure <= limit + slack
     return "PASS" if kept else "FAIL"
 

@@ -15,7 +15,7 @@ _NARROWEST: Final = 1e-7
 _RIDGE: Final = 1e-9  # holds back curvature that the points do not show
 _KEPT: Final = 2000
 _SWEEPS: Final = 12
-_FAR: Final = 3.0
+_FAR: Final = 8.0  # boxes: what lies further away is not looked at
 
 
 class Quadratic(Search):
