@@ -319,23 +319,22 @@ nb::dict states(const RunHandle& self) {
 }
 
 nb::dict usage(const RunHandle& self) {
-    const auto rows = self.run->usage();
-    std::vector<std::uint32_t> task, machine, windows;
-    std::vector<double> start, end, cpu;
-    for (const UsageLog::Row& row : rows) {
-        task.push_back(row.task);
-        machine.push_back(row.machine);
-        windows.push_back(static_cast<std::uint32_t>(row.cpu.size()));
-        start.push_back(row.start);
-        end.push_back(row.end);
-        cpu.insert(cpu.end(), row.cpu.begin(), row.cpu.end());
-    }
+    std::vector<std::uint32_t> task, machine;
+    std::vector<double> t, dt, cpu;
+    if (self.run->usage())
+        self.run->usage()->for_each(
+            [&](const UsageLog::Row& row, double end, double length, double used) {
+                task.push_back(row.task);
+                machine.push_back(row.machine);
+                t.push_back(end);
+                dt.push_back(length);
+                cpu.push_back(used);
+            });
     nb::dict columns;
     columns["task"] = as_array(std::move(task));
     columns["machine"] = as_array(std::move(machine));
-    columns["windows"] = as_array(std::move(windows));
-    columns["start"] = as_array(std::move(start));
-    columns["end"] = as_array(std::move(end));
+    columns["t"] = as_array(std::move(t));
+    columns["dt"] = as_array(std::move(dt));
     columns["cpu"] = as_array(std::move(cpu));
     return columns;
 }

@@ -152,7 +152,7 @@ class ActivityPool {
     [[nodiscard]] Slot slots() const { return size_; }
 
   private:
-    static constexpr unsigned bits = 10;
+    static constexpr unsigned bits = 8;
     static constexpr Slot mask = (Slot{1} << bits) - 1;
     static constexpr unsigned slot_bits = 26;  // 67 million activities at once
     static constexpr std::uint64_t slot_mask = (std::uint64_t{1} << slot_bits) - 1;

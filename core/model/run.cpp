@@ -26,9 +26,9 @@ double next_multiple(double time, double interval) {
 
 }  // namespace
 
-Run::Run(std::shared_ptr<const Problem> problem, const Values& values,
-         std::unique_ptr<Policy> policy, Recording recording)
-    : problem_(std::move(problem)), values_(values), policy_(std::move(policy)),
+Run::Run(std::shared_ptr<const Problem> problem, Values values, std::unique_ptr<Policy> policy,
+         Recording recording)
+    : problem_(std::move(problem)), values_(std::move(values)), policy_(std::move(policy)),
       recording_(recording), source_(*problem_),
       outcomes_(problem_->size(),
                 {unknown, unknown, unknown, unknown, unknown, 0.0, 0.0, 0.0, 0, {}}),
@@ -191,7 +191,7 @@ bool Run::step() {
         });
     if (desk_.wake_time() <= now_ || window_ends) asked_ = true;
     if (asked_ || decide_at_ <= now_) decide();
-    if (sharing_) update_sharing();
+    if (sharing_) update(*sharing_);
     return true;
 }
 
@@ -499,10 +499,11 @@ void Run::account(Live& live, std::uint32_t slot, std::span<const Part> parts) {
     const double work = work_between(live.task, live.from, reached(live, slot));
     outcome.done += work;
     if (sharing_) {
-        if (!live.idle) sharing_->stop(slot);
-        update_sharing();
-        outcome.energy += sharing_->take_energy(slot);
-        outcome.used += sharing_->take_used(slot) / live.speed;
+        Sharing& sharing = *sharing_;
+        if (!live.idle) sharing.stop(slot);
+        update(sharing);
+        outcome.energy += sharing.take_energy(slot);
+        outcome.used += sharing.take_used(slot) / live.speed;
     } else {
         outcome.used += (work + writing(live, slot) * live.rate_here) / live.speed;
         set_rate(live, 0.0, parts);
@@ -742,7 +743,7 @@ void Run::set_off(MachineId machine, bool off, std::uint8_t kind) {
 }
 
 void Run::set_rate(Live& live, double rate, std::span<const Part> parts) {
-    if (usage_) note_drawn(live, parts);
+    if (usage_) note_drawn(*usage_, live, parts);
     if (!problem_->metered() && !recording_.use && !loses_) {
         live.rate = rate;
         return;
@@ -781,8 +782,8 @@ void Run::advance_meter(MachineId machine) {
     if (meter.advance(now_) && !missed_.empty()) missed_[machine].push_back({now_, meter.missing});
 }
 
-void Run::update_sharing() {
-    sharing_->update(
+void Run::update(Sharing& sharing) {
+    sharing.update(
         meters_, now_, [&](MachineId machine) { note_use(machine); },
         [&](std::uint32_t slot, std::uint32_t place, double rate, double since) {
             if (!usage_) return;
@@ -792,7 +793,7 @@ void Run::update_sharing() {
 }
 
 // What the task has drawn since its rate last changed goes to its windows.
-void Run::note_drawn(Live& live, std::span<const Part> parts) {
+void Run::note_drawn(UsageLog& usage, Live& live, std::span<const Part> parts) {
     const double since = std::exchange(live.since, now_);
     if (live.rate == 0) return;
     const double cores = desk_.request(live.task).cores;
@@ -801,7 +802,7 @@ void Run::note_drawn(Live& live, std::span<const Part> parts) {
         const double rate = live.rate * part.share_of(cores) / live.speed;
         for (MachineId m = part.machine; m < part.machine + part.count; ++m, ++row) {
             if (missed_.empty()) {
-                usage_->add(row, rate, since, now_);
+                usage.add(row, rate, since, now_);
                 continue;
             }
             advance_meter(m);
@@ -810,7 +811,7 @@ void Run::note_drawn(Live& live, std::span<const Part> parts) {
             for (; next != points.end(); ++next) {
                 const Missed& last = *std::prev(next);
                 const double given = 1 - (next->missing - last.missing) / (next->t - last.t);
-                usage_->add(row, rate * given, std::max(last.t, since), next->t);
+                usage.add(row, rate * given, std::max(last.t, since), next->t);
             }
         }
     }

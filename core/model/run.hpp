@@ -89,8 +89,8 @@ struct Recording {
 
 class Run {
   public:
-    Run(std::shared_ptr<const Problem> problem, const Values& values,
-        std::unique_ptr<Policy> policy, Recording recording);
+    Run(std::shared_ptr<const Problem> problem, Values values, std::unique_ptr<Policy> policy,
+        Recording recording);
     Run(const Run& other);
     Run(Run&&) = delete;
     Run& operator=(const Run&) = delete;
@@ -120,9 +120,8 @@ class Run {
     [[nodiscard]] const StateLog& states() const { return states_; }
     // The first of the machines that each task ran on last; no_machine: it never ran.
     [[nodiscard]] std::span<const MachineId> last_machines() const { return last_machines_; }
-    [[nodiscard]] std::span<const UsageLog::Row> usage() const {
-        return usage_ ? usage_->rows() : std::span<const UsageLog::Row>();
-    }
+    // None, if nobody asked for it.
+    [[nodiscard]] const std::optional<UsageLog>& usage() const { return usage_; }
     [[nodiscard]] const PowerModel& power_of(MachineId machine) const {
         return values_.power ? *values_.power : problem_->powers[problem_->power_of[machine]];
     }
@@ -228,8 +227,8 @@ class Run {
     void set_rate(Live& live, double rate, std::span<const Part> parts);
     void note_use(MachineId machine);
     void advance_meter(MachineId machine);
-    void update_sharing();
-    void note_drawn(Live& live, std::span<const Part> parts);
+    void update(Sharing& sharing);
+    void note_drawn(UsageLog& usage, Live& live, std::span<const Part> parts);
     void set_power();
     void keep(TaskId task, double seconds);
     void log_execution(const Live& live, Reason reason, std::span<const Part> parts);

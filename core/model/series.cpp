@@ -1,5 +1,6 @@
 #include "model/series.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -84,22 +85,33 @@ LoadProfile::LoadProfile(const Run& run, double step)
     });
     for (std::size_t window = 0; window < windows(); ++window)
         offsets_[window + 1] += offsets_[window];
-    shares_.resize(offsets_.back());
+    std::vector<double> shares(offsets_.back());
     seconds_.resize(offsets_.back());
     std::vector<std::size_t> next(offsets_.begin(), offsets_.end() - 1);
     used([&](std::size_t window, double share, double seconds) {
         if (!(share > 0)) return;
-        shares_[next[window]] = share;
+        shares[next[window]] = share;
         seconds_[next[window]++] = seconds;
     });
+    levels_ = shares;
+    std::ranges::sort(levels_);
+    const auto ties = std::ranges::unique(levels_);
+    levels_.erase(ties.begin(), ties.end());
+    level_of_.reserve(shares.size());
+    for (const double share : shares) {
+        const auto level = std::ranges::lower_bound(levels_, share) - levels_.begin();
+        level_of_.push_back(static_cast<std::uint32_t>(level));
+    }
 }
 
 void LoadProfile::watts(const PowerModel& model, std::span<double> means) const {
     const double idle = model.at(0.0);
+    std::vector<double> above(levels_.size());
+    for (std::size_t i = 0; i < levels_.size(); ++i) above[i] = model.at(levels_[i]) - idle;
     for (std::size_t window = 0; window < windows(); ++window) {
         double joules = idle * on_[window];
         for (std::size_t i = offsets_[window]; i < offsets_[window + 1]; ++i)
-            joules += (model.at(shares_[i]) - idle) * seconds_[i];
+            joules += above[level_of_[i]] * seconds_[i];
         means[window] = joules / lengths_[window];
     }
 }

@@ -29,10 +29,12 @@ class LoadProfile {
   private:
     std::vector<double> lengths_;  // of the windows (s)
     std::vector<double> on_;       // machine-seconds that machines were there for
-    // Periods of constant use, those of a window after each other.
+    // Periods of constant use, those of a window after each other. Many have the same use, so that
+    // a power model is asked for each level of use, not for each period.
     std::vector<std::size_t> offsets_;
-    std::vector<double> shares_;
+    std::vector<std::uint32_t> level_of_;
     std::vector<double> seconds_;
+    std::vector<double> levels_;
 };
 
 }  // namespace twinloop

@@ -11,7 +11,7 @@ std::size_t UsageLog::open(TaskId task, std::span<const Part> parts, double now)
     const std::size_t first = rows_.size();
     for (const Part& part : parts)
         for (MachineId m = part.machine; m < part.machine + part.count; ++m)
-            rows_.push_back({task, m, now, now, {}});
+            rows_.push_back({task, m, now, never, {}});
     return first;
 }
 

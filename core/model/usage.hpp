@@ -17,7 +17,7 @@ class UsageLog {
         TaskId task = no_task;
         MachineId machine = no_machine;
         double start = 0.0;
-        double end = 0.0;
+        double end = never;       // as long as it goes on
         std::vector<double> cpu;  // CPU seconds, window by window
     };
 
@@ -25,6 +25,21 @@ class UsageLog {
 
     [[nodiscard]] double step() const { return step_; }
     [[nodiscard]] std::span<const Row> rows() const { return rows_; }
+    // Calls `each(row, end, length, CPU seconds)` for all windows of executions that have ended.
+    template <class Each>
+    void for_each(Each&& each) const {
+        for (const Row& row : rows_) {
+            if (row.end == never) continue;
+            double begin = row.start;
+            for (std::size_t i = 0; i < row.cpu.size(); ++i) {
+                const bool last = i + 1 == row.cpu.size();
+                const double edge = row.start + static_cast<double>(i + 1) * step_;
+                const double end = last ? row.end : edge;
+                each(row, end, end - begin, row.cpu[i]);
+                begin = end;
+            }
+        }
+    }
 
     // An execution begins; the rows of its parts follow each other from the place returned on.
     std::size_t open(TaskId task, std::span<const Part> parts, double now);

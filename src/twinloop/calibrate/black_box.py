@@ -147,7 +147,7 @@ class BlackBoxObjective:
 
     def _taken(self, call: tuple[Any, Any], outcome: Outcome) -> _Figures | None:
         if outcome.error is not None:
-            self.failures.add([outcome.error])
+            self.failures.add([outcome.error.split(", for ")[0]])
             return None
         value = outcome.value
         return value if isinstance(value, Mapping) else {"": value}

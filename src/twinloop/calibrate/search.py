@@ -21,9 +21,13 @@ from twinloop.trace.errors import InputError
 
 _Floats = NDArray[np.float64]
 
-#: Points that are asked for at once where an evaluation is fast, and where it is slow.
-BATCH: Final = 64
+#: Points that are asked for at once, at most, where an evaluation is fast and where it is slow.
+BATCH: Final = 256
 _SLOW_BATCH: Final = 8
+#: Points that are asked for at once if nobody knows how many there will be.
+_USUAL: Final = 64
+#: How often an optimiser is told at least what became of its points, and so can learn from them.
+_ROUNDS: Final = 40
 #: An evaluation that takes this long is slow (s).
 SLOW: Final = 0.05
 
@@ -266,7 +270,10 @@ class _Search:
             name = choose(
                 space, budget=self.budget.evaluations, seconds=self.budget.seconds, cost=cost
             )
-        batch = batch or (BATCH if cost < SLOW else _SLOW_BATCH)
+        if batch is None:
+            wanted = self.budget.evaluations
+            batch = _USUAL if wanted is None else max(wanted // _ROUNDS, 4)
+            batch = min(batch, BATCH if cost < SLOW else _SLOW_BATCH)
         return {"optimiser": name, "batch": batch, "cost": cost}
 
     def _next(self, batch: int, spent: float) -> int:

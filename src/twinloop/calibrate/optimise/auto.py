@@ -11,5 +11,5 @@ for k in ("_START","_ENOUGH","_TURN","_VISIT","_PATIENCE"):
 class Portfolio(pf.Portfolio):
     def __init__(self, space, **k):
         mixed=any(not p.ordered for p in space)
-        arms=os.environ.get("ARMSX","pw,cma,quad") if mixed else os.environ.get("ARMS","pw,quad,nm,cma")
+        arms=os.environ.get("ARMSX","pw,cma,quad") if mixed else os.environ.get("ARMS","quad,pw,nm,cma")
         super().__init__(space, **k, members=[ARMS[a] for a in arms.split(",")])

@@ -43,6 +43,7 @@ class Cma(Search):
     """
 
     robust = True
+    coarse = True
 
     def __init__(
         self, space: Space, *, seed: int, budget: int | None = None, batch: int = 1

@@ -16,6 +16,7 @@ class _Population(Search):
     """Members with their losses; the first ones are a Latin hypercube."""
 
     robust = True
+    coarse = True
 
     def __init__(
         self, space: Space, *, seed: int, budget: int | None = None, batch: int = 1

@@ -61,6 +61,8 @@ class Search:
 
     #: Whether it bears noise: it does not hold on to one loss that was low by chance.
     robust = False
+    #: Whether it bears plateaus: it needs no slope, only to know which of two points is better.
+    coarse = False
 
     def ask(self, count: int) -> Floats:
         """So many points to try."""

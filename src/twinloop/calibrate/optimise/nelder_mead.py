@@ -31,6 +31,7 @@ class NelderMead(Lanes):
     """
 
     size = 0.15
+    coarse = True
 
     def steps(self, start: Floats, rng: np.random.Generator) -> Steps:
         """Simplices around one point until it is found well enough."""

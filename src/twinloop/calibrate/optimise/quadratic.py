@@ -112,7 +112,7 @@ class Quadratic(Search):
             if gain > 0 and not (known and len(proposals) == 0 and count == 1):
                 proposals.append(step)
                 self._asked.append(gain)
-        while len(proposals) < count:
+        while len(proposals) < min(count, 2 * len(here)):
             drawn = self.rng.uniform(low, high, (32, len(here)))
             unsure = self._features(drawn)
             # The variance of the prediction, as far as the points decide it.
@@ -122,8 +122,10 @@ class Quadratic(Search):
             self._asked.append(np.nan)
             seen = spread @ unsure[first]
             spread = spread - np.outer(seen, seen) / (1.0 + float(unsure[first] @ seen))
+        rest = self.rng.uniform(low, high, (count - len(proposals), len(here)))
+        self._asked += [np.nan] * len(rest)
         made = []
-        for step in proposals:
+        for step in [*proposals, *rest]:
             point = np.array(self._centre)
             point[self._columns] = np.clip(here + step * reach, 0.0, 1.0)
             made.append(point)

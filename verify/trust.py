@@ -1,0 +1,214 @@
+"""Is the twin to be trusted: bags of real work, run on this machine, foretold by the simulator.
+
+    python verify/trust.py --folder build/trust              # run what is not there yet, and report
+    python verify/trust.py --folder build/trust --report     # report on what is there
+    python verify/trust.py --synthetic                       # the same with a simulated truth
+
+Three bags of `twinloop-burn` tasks (`cpu`, `cache`, and half of each) run on two nodes of one core,
+with one, two and four tasks on each core, three times each. The twin knows the work that was
+declared, and nothing that was measured in the run it is held against.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from trust_runs import (
+    BAGS,
+    FITTED_LEVELS,
+    FITTED_REPETITIONS,
+    HELD_OUT_LEVEL,
+    HELD_OUT_REPETITION,
+    PERIOD,
+    REPETITIONS,
+    Key,
+    Size,
+    plan,
+    record,
+    recorded,
+    scenario,
+    synthetic,
+)
+
+import twinloop as tl
+from twinloop.fidelity import Verdict
+from twinloop.metrics import figures
+
+#: The makespan of the held-out level must be foretold within this.
+DEMANDED = 0.05
+BUDGET = 4000
+
+_FACTOR = {"linear": [0.5, 2]}
+#: The values that are left when nothing is said of contention.
+PLAIN = {
+    "service_factors.cpu": _FACTOR,
+    "service_factors.cache": _FACTOR,
+    "startup_overhead": {"linear": [0, 0.5]},
+}
+
+
+@dataclass(frozen=True)
+class Foretold:
+    """A makespan of the held-out level: what was foretold, and what came."""
+
+    real: tuple[float, ...]
+    twin: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def error(self) -> float:
+        """Of the mean of the repetitions."""
+        return self.twin / float(np.mean(self.real)) - 1.0
+
+    @property
+    def errors(self) -> tuple[float, ...]:
+        """Of each repetition."""
+        return tuple(self.twin / each - 1.0 for each in self.real)
+
+
+@dataclass(frozen=True)
+class Study:
+    """The runs, and what a twin that was fitted to some of them says of the others."""
+
+    runs: Mapping[Key, tl.Trace]
+    size: Size
+    notes: Mapping[str, Mapping[str, float]]
+    budget: int = BUDGET
+
+    def where(self, levels: tuple[int, ...], repetitions: tuple[int, ...]) -> list[Key]:
+        """The runs of these levels and repetitions, of all bags."""
+        return [Key(*key) for key in product(BAGS, levels, repetitions)]
+
+    @cached_property
+    def fit(self) -> tl.Fit:
+        """With contention: to what the two repetitions of levels one and two can tell."""
+        return self._fitted(self.where(FITTED_LEVELS, FITTED_REPETITIONS), None, validated=True)
+
+    @cached_property
+    def without(self) -> tl.Fit:
+        """The same runs, contention left out: what sharing costs has to go into the factors."""
+        return self._fitted(self.where(FITTED_LEVELS, FITTED_REPETITIONS), PLAIN)
+
+    @cached_property
+    def alone(self) -> tl.Fit:
+        """Only the runs in which no task shared its core."""
+        return self._fitted(self.where((1,), FITTED_REPETITIONS), PLAIN)
+
+    def _fitted(self, keys: list[Key], parameters: Any, *, validated: bool = False) -> tl.Fit:
+        held = self.where(FITTED_LEVELS, (HELD_OUT_REPETITION,)) if validated else []
+        return tl.calibrate(
+            [self.runs[key] for key in keys],
+            validation=[self.runs[key] for key in held],
+            names=[str(key) for key in (*keys, *held)],
+            parameters=parameters,
+            budget=self.budget,
+            analysis=None if validated else 0,
+        )
+
+    @cached_property
+    def verdicts(self) -> dict[Key, Verdict]:
+        """On the third repetition of the levels that were fitted, beside the noise floor."""
+        return {key: self.verdict(key) for key in self.where(FITTED_LEVELS, (HELD_OUT_REPETITION,))}
+
+    @cached_property
+    def unseen(self) -> dict[Key, Verdict]:
+        """On the third repetition of the level that was not."""
+        held_out = self.where((HELD_OUT_LEVEL,), (HELD_OUT_REPETITION,))
+        return {key: self.verdict(key) for key in held_out}
+
+    def verdict(self, key: Key) -> Verdict:
+        """On one run, the twin being fitted to others."""
+        twin = tl.simulate(self.fit.apply(self.scenario(key)), usage_step=PERIOD)
+        others = [self.runs[key._replace(repetition=each)] for each in FITTED_REPETITIONS]
+        return tl.assess(self.runs[key], twin, repeats=others)
+
+    def scenario(self, key: Key) -> tl.Scenario:
+        """What was run."""
+        return scenario(key.bag, key.level, self.size)
+
+    def makespans(self, bag: str, level: int) -> tuple[float, ...]:
+        """Of all repetitions (s)."""
+        return tuple(
+            float(figures(self.runs[Key(bag, level, each)]).makespan) for each in REPETITIONS
+        )
+
+    def foretold(self, fit: tl.Fit, bag: str) -> Foretold:
+        """The makespan of a bag at the held-out level."""
+        wanted = scenario(bag, HELD_OUT_LEVEL, self.size)
+        twin = float(figures(tl.simulate(fit.apply(wanted))).makespan)
+        low = high = None
+        if fit.draws is not None:
+            low, _, high = fit.predict(wanted, outputs=["makespan_s"])["makespan_s"]
+        return Foretold(self.makespans(bag, HELD_OUT_LEVEL), twin, low, high)
+
+    def inflation(self, bag: str, level: int, kind: str) -> list[float]:
+        """CPU time over declared work, of all tasks of a kind, in each repetition."""
+        declared = {
+            task.id: task.run_time for task in scenario(bag, level, self.size).workload.tasks
+        }
+        found = []
+        for each in REPETITIONS:
+            tasks = self.runs[Key(bag, level, each)].tasks.filter(pl.col("kind") == kind)
+            found.append(tasks["cpu_time"].sum() / sum(declared[task] for task in tasks["id"]))
+        return found
+
+    def failures(self) -> Iterator[str]:
+        """What was demanded and did not come true."""
+        for key, verdict in self.verdicts.items():
+            if verdict.mode != "predict":
+                yield f"{key}: {verdict.provenance}"
+            yield from (f"{key}: {found}" for found in verdict.findings if found.status == "FAIL")
+            if verdict.status == "not assessable":
+                yield f"{key}: not assessable"
+        for bag in BAGS:
+            if abs(error := self.foretold(self.fit, bag).error) >= DEMANDED:
+                yield f"{bag}: the makespan of level {HELD_OUT_LEVEL} is off by {error:.1%}"
+
+
+def study(folder: Path, size: Size) -> Study:
+    """The runs of a folder."""
+    runs = {}
+    for key in plan():
+        trace = recorded(folder / str(key), scenario(key.bag, key.level, size))
+        if trace is None:
+            raise SystemExit(f"{folder / str(key)}: no complete run of this scenario is there")
+        runs[key] = trace
+    return Study(runs, size, json.loads((folder / "notes.json").read_text()))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run, fit, foretell and print; 1: what was demanded did not come true."""
+    from trust_tables import report
+
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--folder", type=Path, default=Path("build/trust"))
+    parser.add_argument("--report", action="store_true", help="run nothing")
+    parser.add_argument("--synthetic", action="store_true", help="simulate the truth")
+    parser.add_argument("--noise", type=float, default=0.01, help="of a simulated truth")
+    parser.add_argument("--tasks", type=int, default=Size().tasks)
+    parser.add_argument("--shrunk", type=float, default=1.0, help="all lengths times this")
+    parser.add_argument("--page", type=Path, help="a page to put the tables into")
+    given = parser.parse_args(arguments)
+    size = Size(given.tasks, Size().longest * given.shrunk, Size().shortest * given.shrunk)
+    if given.synthetic:
+        made = Study(synthetic(size, given.noise), size, {})
+    else:
+        if not given.report:
+            record(given.folder, size)
+        made = study(given.folder, size)
+    return report(made, page=given.page)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

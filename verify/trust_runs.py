@@ -1,0 +1,217 @@
+"""The runs of the proof that the twin can be trusted: bags of real work, and a simulated truth.
+
+Three bags of `twinloop-burn` tasks (`cpu`, `cache`, and half of each) run on two nodes of one core,
+with one, two and four tasks on each core, three times each.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from collections.abc import Callable, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import twinloop as tl
+from twinloop.execute import burn, execute
+from twinloop.metrics import figures
+from twinloop.trace.errors import InputError
+from twinloop.trace.files import writing
+from twinloop.workload.generate.burn import PROGRAM
+
+BAGS = {"cpu": ("cpu",), "cache": ("cache",), "mixed": ("cpu", "cache")}
+LEVELS = (1, 2, 4)
+REPETITIONS = (1, 2, 3)
+#: What the twin is fitted to; the third repetition and the highest level are held out.
+FITTED_LEVELS, FITTED_REPETITIONS = (1, 2), (1, 2)
+HELD_OUT_LEVEL, HELD_OUT_REPETITION = 4, 3
+
+#: Time between two samples of what tasks use, and windows of what those of the twin use (s).
+PERIOD = 0.2
+#: A run during which other processes took more of the machine than this is made again.
+FOREIGN, TRIES = 0.02, 3
+SEED = 20250901
+
+
+class Size(NamedTuple):
+    """How large a bag is: tasks, and their lengths from the longest to the shortest (s)."""
+
+    tasks: int = 44
+    longest: float = 1.8
+    shortest: float = 0.3
+
+
+class Key(NamedTuple):
+    """One run."""
+
+    bag: str
+    level: int
+    repetition: int
+
+    def __str__(self) -> str:
+        return f"{self.bag}-{self.level}-{self.repetition}"
+
+
+def scenario(bag: str, level: int, size: Size = Size()) -> tl.Scenario:  # noqa: B008
+    """A bag at so many tasks per core, all submitted at once, the longest first.
+
+    So the last ones to run are short, and the makespan is made by the work and not by who happens
+    to come last. Of a mixed bag, each two neighbours in the queue are one of each kind.
+    """
+    lengths = np.linspace(size.longest, size.shortest, size.tasks).round(3).tolist()
+    kinds = list(BAGS[bag])
+    drawn = random.Random(SEED)
+    order: list[str] = []
+    while len(order) < size.tasks:
+        drawn.shuffle(kinds)
+        order += kinds
+    tasks = [
+        {
+            "id": f"t{number:02}",
+            "kind": kind,
+            "cores": 1,
+            "run_time": length,
+            "command": [PROGRAM, kind, "--seconds", f"{length:g}", "--seed", str(number)],
+        }
+        for number, (kind, length) in enumerate(zip(order, lengths, strict=False), start=1)
+    ]
+    return tl.Scenario(
+        name=f"{bag}, {level} per core",
+        platform="2x1",
+        policy={"name": "spread-ic", "options": {"overcommit": level}},
+        workload={"tasks": tasks},
+    )
+
+
+def plan() -> list[Key]:
+    """All runs: each repetition has all bags and levels, in an order of its own.
+
+    What changes on the machine with time so comes to all of them alike.
+    """
+    drawn = random.Random(SEED)
+    found = []
+    for repetition in REPETITIONS:
+        block = [Key(bag, level, repetition) for bag, level in product(BAGS, LEVELS)]
+        drawn.shuffle(block)
+        found += block
+    return found
+
+
+# --- the real runs -------------------------------------------------------------------------------
+
+
+def record(folder: Path, size: Size, say: Callable[[str], None] = print) -> None:
+    """Run for real what is not in the folder yet, all with the same rates of work."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rates = _kept(folder / "rates.json", lambda: burn.rates(["cpu", "cache"], say))
+    os.environ[burn.RATES] = ",".join(f"{kind}={rate!r}" for kind, rate in rates.items())
+    say(f"rates: {os.environ[burn.RATES]}")
+    notes: dict[str, Any] = _kept(folder / "notes.json", dict)
+    for key in plan():
+        wanted = scenario(key.bag, key.level, size)
+        if recorded(folder / str(key), wanted) is not None:
+            continue
+        for attempt in range(1, TRIES + 1):
+            note = _run(wanted, folder / str(key)) | {"tries": attempt}
+            say(f"{key}: " + ", ".join(f"{name} {value:.4g}" for name, value in note.items()))
+            if note["foreign"] <= FOREIGN:
+                break
+        notes[str(key)] = note
+        _keep(folder / "notes.json", notes)
+
+
+def recorded(folder: Path, wanted: tl.Scenario) -> tl.Trace | None:
+    """The run that is kept there, if it is one of this scenario and all of it."""
+    try:
+        trace = tl.read(folder)
+    except InputError:
+        return None
+    same = trace.manifest.scenario == wanted.to_manifest()
+    return trace if same and (trace.tasks["status"] == "completed").all() else None
+
+
+def _run(wanted: tl.Scenario, folder: Path) -> dict[str, float]:
+    """Run it; what the machine did meanwhile that was no part of it."""
+    before, began = _busy(), time.monotonic()
+    trace = execute(wanted, folder, period=PERIOD, overwrite=True, announce=lambda text: None)
+    wall, after = time.monotonic() - began, _busy()
+    busy, stolen = (after[i] - before[i] for i in (0, 1))
+    ours = trace.tasks["cpu_time"].sum() + trace.manifest.facts["recording"]["executor_cpu_s"]
+    capacity = wall * (os.cpu_count() or 1)
+    return {
+        "makespan_s": figures(trace).makespan,
+        "foreign": max(busy - ours, 0.0) / capacity,
+        "stolen": stolen / capacity,
+    }
+
+
+def _busy() -> tuple[float, float]:
+    """Seconds in which the CPUs of the machine were busy, and in which they were taken away."""
+    line = Path("/proc/stat").read_text().partition("\n")[0]
+    user, nice, system, _, _, irq, softirq, steal = (int(x) for x in line.split()[1:9])
+    tick = os.sysconf("SC_CLK_TCK")
+    return (user + nice + system + irq + softirq) / tick, steal / tick
+
+
+def _kept(path: Path, make: Callable[[], Any]) -> Any:
+    if not path.exists():
+        _keep(path, make())
+    return json.loads(path.read_text())
+
+
+def _keep(path: Path, what: Any) -> None:
+    with writing(path) as stream:
+        stream.write(json.dumps(what, indent=2).encode())
+
+
+# --- a truth that is known -----------------------------------------------------------------------
+
+#: Only products of a pressure and a sensitivity show: these are what has to be found.
+TRUTH: Mapping[str, float] = {
+    "service_factors.cpu": 1.01,
+    "service_factors.cache": 1.08,
+    "startup_overhead": 0.004,
+    "contention.kinds.cpu.pressure": 0.1,
+    "contention.kinds.cpu.sensitivity": 0.02,
+    "contention.kinds.cache.pressure": 0.5,
+    "contention.kinds.cache.sensitivity": 0.4,
+}
+LATENCIES = {"dispatch_latency": 0.0015, "release_latency": 0.001}
+
+
+def synthetic(size: Size, noise: float = 0.01) -> dict[Key, tl.Trace]:
+    """Runs of a simulated truth, whose tasks have a little more or less work each time."""
+    return {key: _synthetic(key, size, noise) for key in plan()}
+
+
+def _synthetic(key: Key, size: Size, noise: float) -> tl.Trace:
+    declared = scenario(key.bag, key.level, size)
+    drawn = np.random.default_rng([SEED, *map(ord, str(key))])
+    # What a run has in common, and what is each task's own.
+    common = dict(zip(("cpu", "cache"), np.exp(noise * drawn.standard_normal(2)), strict=True))
+    tasks = [
+        task.model_dump(exclude_defaults=True)
+        | {"run_time": task.run_time * common[task.kind] * np.exp(noise * drawn.standard_normal())}
+        for task in declared.workload.tasks
+    ]
+    kinds = {
+        kind: {
+            what: TRUTH[f"contention.kinds.{kind}.{what}"] for what in ("pressure", "sensitivity")
+        }
+        for kind in ("cpu", "cache")
+    }
+    model = {
+        "service_factors": {kind: TRUTH[f"service_factors.{kind}"] for kind in kinds},
+        "startup_overhead": TRUTH["startup_overhead"],
+        "contention": {"kinds": kinds, "within": "core"},
+        **LATENCIES,
+    }
+    trace = tl.simulate(declared.replace(workload={"tasks": tasks}, model=model), usage_step=PERIOD)
+    means = {"start": "dispatch_latency", "release": "release_latency"}
+    latency = {what: {"mean_s": LATENCIES[name]} for what, name in means.items()}
+    return trace.noting(scenario=declared.to_manifest(), facts={"latency": latency})

@@ -1,0 +1,176 @@
+"""The tables of the proof that the twin can be trusted, printed and put into its page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from replay_page import blocks, filled, table
+from trust_runs import BAGS, HELD_OUT_LEVEL, LEVELS, REPETITIONS, TRUTH, Key
+
+from twinloop.fidelity.show import figure
+from twinloop.fidelity.verdict import Verdict
+from twinloop.trace.files import writing
+
+if TYPE_CHECKING:
+    from trust import Foretold, Study
+
+KINDS = ("cpu", "cache")
+
+
+def runs(study: Study) -> str:
+    """The makespans, how far they lie apart, and what else the machine did."""
+    heads = ["bag", "per core", *(f"makespan {each} [s]" for each in REPETITIONS)]
+    heads += ["spread", "others' CPU time", "stolen"]
+    rows = []
+    for bag in BAGS:
+        for level in LEVELS:
+            found = study.makespans(bag, level)
+            keys = [str(Key(bag, level, each)) for each in REPETITIONS]
+            noted = [study.notes[key] for key in keys if key in study.notes]
+            rows.append(
+                [bag, str(level), *(f"{each:.2f}" for each in found), _share(_spread(found))]
+                + [
+                    _share(max(note[what] for note in noted)) if noted else "-"
+                    for what in ("foreign", "stolen")
+                ]
+            )
+    return table(heads, rows)
+
+
+def inflations(study: Study) -> str:
+    """What a declared second of work took of CPU time, and how it grows with the neighbours."""
+    heads = ["bag", "kind", *(f"{level} per core" for level in LEVELS), "growth, 4 over 2"]
+    rows = []
+    for bag, kinds in BAGS.items():
+        for kind in kinds:
+            found = [study.inflation(bag, level, kind) for level in LEVELS]
+            one, two, four = (float(np.mean(each)) for each in found)
+            grows = f"{(four - one) / (two - one):.1f}" if two - one > 0.02 else "-"
+            cells = [" ".join(f"{each:.3f}" for each in three) for three in found]
+            rows.append([bag, kind, *cells, grows])
+    return table(heads, rows)
+
+
+def values(study: Study) -> str:
+    """The fitted values, those that would do as well, and whether the data can tell them."""
+    fit = study.fit
+    known = {} if fit.identifiability is None else _by_name(fit.identifiability.table.to_dicts())
+    rows = []
+    for name, value in fit.values.items():
+        told = known.get(name, {})
+        span = [told.get("low"), told.get("high")]
+        between = "-" if None in span else " to ".join(f"{each:.4g}" for each in span)
+        sure = {True: "yes", False: "no", None: "-"}[told.get("identifiable")]
+        true = [] if study.notes else [f"{TRUTH[name]:.4g}"]
+        rows.append([f"`{name}`", *true, f"{value:.4g}", between, sure])
+    true = [] if study.notes else ["true"]
+    return table(["value", *true, "fitted", "acceptable", "identifiable"], rows)
+
+
+def products(study: Study) -> str:
+    """Inflation that one neighbour causes: the products, which are all that shows."""
+    true = [] if study.notes else ["true"]
+    heads = ["a task of kind", "beside one of kind", *true, "takes more", "acceptable (90 %)"]
+    rows = []
+    for own in KINDS:
+        for other in KINDS:
+            names = [f"contention.kinds.{own}.sensitivity", f"contention.kinds.{other}.pressure"]
+            best = float(np.prod([study.fit.values[name] for name in names]))
+            span = "-"
+            if study.fit.draws is not None:
+                drawn = study.fit.draws[names[0]] * study.fit.draws[names[1]]
+                low, high = np.quantile(drawn.to_numpy(), [0.05, 0.95])
+                span = f"{_share(low)} to {_share(high)}"
+            known = [] if study.notes else [_share(float(np.prod([TRUTH[n] for n in names])))]
+            rows.append([own, other, *known, _share(best), span])
+    return table(heads, rows)
+
+
+def criteria(verdicts: Mapping[Key, Verdict]) -> str:
+    """Every criterion on every held-out run: figure, what a repetition scores, verdict."""
+    first = next(iter(verdicts.values()))
+    heads = ["criterion", "threshold", *(f"{key.bag}, {key.level} per core" for key in verdicts)]
+    rows = []
+    for place, one in enumerate(first.findings):
+        each = [verdict.findings[place] for verdict in verdicts.values()]
+        cells = [
+            f"{found.said} ({figure(found.floor, found.unit)}) {found.status}"
+            if found.status != "not assessable"
+            else "not assessable"
+            for found in each
+        ]
+        rows.append([f"{one.metric}: {one.name}", one.threshold, *cells])
+    overall = [f"**{verdict.status}**" for verdict in verdicts.values()]
+    return table(heads, [*rows, ["all", "", *overall]])
+
+
+def foretold(study: Study) -> str:
+    """The makespans of the held-out level, with contention and without."""
+    heads = ["bag", "real [s]", "foretold [s]", "90 % of runs between", "error"]
+    heads += ["error, each run", "error without contention", "error, fitted to level one"]
+    rows = []
+    for bag in BAGS:
+        found, *others = (
+            study.foretold(fit, bag) for fit in (study.fit, study.without, study.alone)
+        )
+        rows.append(
+            [bag, " ".join(f"{each:.2f}" for each in found.real), f"{found.twin:.2f}"]
+            + [_between(found), _signed(found.error), " ".join(map(_signed, found.errors))]
+            + [_signed(other.error) for other in others]
+        )
+    return table(heads, rows)
+
+
+TABLES: Mapping[str, Callable[[Study], str]] = {
+    "table runs": runs,
+    "table inflations": inflations,
+    "table values": values,
+    "table products": products,
+    "table criteria": lambda study: criteria(study.verdicts),
+    "table foretold": foretold,
+    "table unseen": lambda study: criteria(study.unseen),
+}
+
+
+def report(study: Study, page: Path | None = None) -> int:
+    """Print all tables; 1: something that was demanded did not come true."""
+    made = {name: draw(study) for name, draw in TABLES.items()}
+    print(f"{next(iter(study.verdicts.values())).provenance}\n")
+    for name, text in made.items():
+        print(f"{name.removeprefix('table ')}\n\n{text}")
+    print(study.fit)
+    for key, verdict in (study.verdicts | study.unseen).items():
+        for found in verdict.findings:
+            if found.status == "FAIL" or (found.note and found.metric == "cpu usage"):
+                print(f"{key}: {found}")
+    if page is not None:
+        frame = page.read_text(encoding="utf-8")
+        fresh = filled(frame, {name: made[name] for name in blocks(frame)})
+        with writing(page) as stream:
+            stream.write(fresh.encode())
+    failed = list(study.failures())
+    print(f"\nlevel {HELD_OUT_LEVEL} and all criteria: {'; '.join(failed) or 'as demanded'}")
+    return 1 if failed else 0
+
+
+def _between(found: Foretold) -> str:
+    return "-" if found.low is None else f"{found.low:.2f} to {found.high:.2f}"
+
+
+def _by_name(rows: list[dict[str, object]]) -> dict[object, dict[str, object]]:
+    return {row["parameter"]: row for row in rows}
+
+
+def _spread(found: tuple[float, ...]) -> float:
+    return (max(found) - min(found)) / float(np.mean(found))
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _signed(share: float) -> str:
+    return f"{100 * share:+.1f} %"
