@@ -46,7 +46,8 @@ from twinloop.metrics import figures
 
 #: The makespan of the held-out level must be foretold within this.
 DEMANDED = 0.05
-BUDGET = 4000
+#: How the values are looked for.
+OPTIMISER, BUDGET = "cma", 6000
 
 _FACTOR = {"linear": [0.5, 2]}
 #: The values that are left when nothing is said of contention.
@@ -112,6 +113,7 @@ class Study:
             validation=[self.runs[key] for key in held],
             names=[str(key) for key in (*keys, *held)],
             parameters=parameters,
+            optimiser=OPTIMISER,
             budget=self.budget,
             analysis=None if validated else 0,
         )

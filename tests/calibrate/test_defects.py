@@ -21,7 +21,7 @@ SCENARIO = Scenario(
         "generate": {
             "name": "burn",
             "parameters": {
-                "bursts": 5, "size": 16, "period": 120, "interval": 1.0,
+                "bursts": 5, "size": 16, "period": 60, "interval": 1.0,
                 "shortest": 5.0, "longest": 30.0, "kinds": "cpu:3,mixed:1",
             },
         }
@@ -56,7 +56,13 @@ def test_a_defect_fails_the_right_criteria_and_is_mended_to_one_percent(
 ) -> None:
     real = truth(**{name: true})
     assert metrics <= failed(real, truth())
-    fit = calibrate(real, scenario=SCENARIO, parameters={name: {"linear": list(span)}}, budget=400)
+    fit = calibrate(
+        real,
+        scenario=SCENARIO,
+        parameters={name: {"linear": list(span)}},
+        budget=300,
+        analysis=2000,
+    )
     assert fit.values[name] == pytest.approx(true, rel=0.01)
     assert fit.identifiability is not None
     assert fit.identifiability.flagged == ()
@@ -74,7 +80,8 @@ def test_idle_power_shows_in_watts_and_is_mended_to_one_percent() -> None:
         real,
         scenario=SCENARIO,
         parameters={"power.idle": {"linear": [0, 300]}},
-        budget=400,
+        budget=300,
+        analysis=2000,
     )
     assert fit.values["power.idle"] == pytest.approx(80.0, rel=0.01)
 
@@ -85,7 +92,8 @@ def test_the_interval_of_the_capacity_contains_the_truth() -> None:
         real,
         scenario=SCENARIO,
         parameters={"effective_capacity": {"linear": [0.5, 3.0]}},
-        budget=400,
+        budget=300,
+        analysis=2000,
     )
     assert fit.identifiability is not None
     row = fit.identifiability.table.row(0, named=True)
@@ -103,7 +111,8 @@ def test_all_free_at_once_what_can_be_told_is_found_and_the_rest_is_flagged() ->
             "service_factor": {"linear": [0.5, 2]},
             "startup_overhead": {"linear": [0, 5]},
         },
-        budget=3000,
+        budget=2000,
+        analysis=4000,
     )
     found = fit.values
     ratio = found["service_factor"] / found["speed_factor"]

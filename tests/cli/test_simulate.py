@@ -207,3 +207,16 @@ def test_stdout_has_one_object_and_stderr_nothing(log: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["completed"] == 3
     assert done.stderr == ""
+
+
+def test_usage_in_windows(log: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    answer("simulate", *parts(log), "--usage", "4s", "-o", str(folder))
+    windows = tl.read(folder).usage.filter(task="1").select("machine", "t", "dt", "cpu").rows()
+    nodes = ("C01-H01-001", "C01-H01-002")
+    spans = ((4.0, 4.0), (8.0, 4.0), (10.0, 2.0))
+    assert windows == [(node, t, dt, dt) for t, dt in spans for node in nodes]
+    answer("simulate", *parts(log), "--usage", "none", "-o", str(folder), "--overwrite")
+    assert tl.read(folder).usage.is_empty()
+    refused = run("simulate", *parts(log), "--usage", "often", ends_with=2)
+    assert "--usage must be a duration" in refused.stderr

@@ -132,6 +132,8 @@ class Case:
 
 #: For laws of which every example is several runs.
 few = settings(max_examples=settings.default.max_examples * 2 // 5)
+#: For those of which every example is many.
+fewer = settings(max_examples=settings.default.max_examples // 5)
 
 
 # --- machines -------------------------------------------------------------------------------------
@@ -278,6 +280,7 @@ MODELS = st.fixed_dictionaries(
     {
         "speed_factor": st.sampled_from([1.0, 0.5, 2.0]),
         "service_factor": st.sampled_from([1.0, 1.5]),
+        "service_factors": st.sampled_from([{}, {}, {"loud": 0.5, "shy": 1.25}]),
         "startup_overhead": st.sampled_from([0.0, 0.0, 0.5]),
         "dispatch_latency": st.sampled_from([0.0, 0.0, 0.25]),
         "release_latency": st.sampled_from([0.0, 0.0, 0.25]),
@@ -289,17 +292,17 @@ MODELS = st.fixed_dictionaries(
         "kill_at_requested_time": st.booleans(),
     }
 )
+KINDS = {
+    "loud": {"pressure": 0.4, "sensitivity": 0.1},
+    "shy": {"pressure": 0.1, "sensitivity": 0.5},
+}
 CONTENTIONS = st.sampled_from(
     [
         "none",
         {"linear": {"slope": 0.5}},
         {"table": [[1.0, 1.0], [2.0, 1.5]]},
-        {
-            "kinds": {
-                "loud": {"pressure": 0.4, "sensitivity": 0.1},
-                "shy": {"pressure": 0.1, "sensitivity": 0.5},
-            }
-        },
+        {"kinds": KINDS},
+        {"kinds": KINDS, "within": "core"},
     ]
 )
 

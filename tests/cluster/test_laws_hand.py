@@ -78,6 +78,22 @@ def test_contention_by_kind():
     assert ends(case) == pytest.approx([4.0, 4.0 + 10.0 / 3.0], rel=1e-12)
 
 
+def test_contention_within_a_core():
+    # Three loud ones and a shy one on two cores: each has half a core, and on average one other
+    # beside it, of pressure 0.6. So the shy one does 0.5 / 1.6 in a second, 3.125 in the 10 s that
+    # the others take, and what is left of its 5 by itself.
+    kinds = {"loud": {"pressure": 0.6}, "shy": {"sensitivity": 1.0}}
+    loud, shy = Task(0.0, run_time=5.0, kind="loud"), Task(0.0, run_time=5.0, kind="shy")
+    model = {"contention": {"kinds": kinds, "within": "core"}}
+    case = Case(({"cores": 2.0},), (loud, loud, loud, shy), TWICE, model)
+    assert ends(case) == pytest.approx([10.0] * 3 + [11.875], rel=1e-12)
+    # Where each has a core, nobody meets anybody.
+    assert ends(case.but(tasks=(loud, shy))) == [5.0, 5.0]
+    # Within the host, all three press on the shy one: 0.5 / 2.8 in a second.
+    host = case.but(model={"contention": {"kinds": kinds}})
+    assert ends(host) == pytest.approx([10.0] * 3 + [10.0 + 5.0 - 5.0 / 2.8], rel=1e-12)
+
+
 # --- overheads ------------------------------------------------------------------------------------
 
 

@@ -234,13 +234,14 @@ def nobody_is_where_nobody_may_be(done):
 
 def work_done_is_work_submitted(done):
     case = done.case
-    factor = case.model["service_factor"]
+    factor, by_kind = case.model["service_factor"], case.model["service_factors"]
     # What an interrupted task has done counts, whether it is kept or not.
     keeps = case.policy["options"].get("preempt") == "resume" and not done.compiled.downs.height
     # With no-delay a task may end with less than its work: `test_laws_energy` says how much less.
     loses = case.model["sharing"] == "no-delay"
     for i, task in enumerate(case.tasks):
-        work, did = task.work * factor, float(done.outcomes["done"][i])
+        work = task.work * factor * by_kind.get(task.kind, 1.0)
+        did = float(done.outcomes["done"][i])
         once = done.outcomes["attempts"][i] <= 1
         assert did >= 0.0
         if done.status[i] == "completed" and not loses:

@@ -124,6 +124,10 @@ class BlackBoxObjective:
                 row[:] = np.concatenate(known)
         return rows
 
+    def describe(self) -> str:
+        """What it runs, in words."""
+        return self._box.describe()
+
     def close(self) -> None:
         """Send the workers home."""
         if self._at_work is not None:
@@ -197,6 +201,7 @@ def calibrate_black_box(
     analysis: int = 0,
     folder: str | Path | None = None,
     progress: Told | None = None,
+    report: Callable[[Fit], None] | None = None,
 ) -> Fit:
     """Calibrate a simulator that is none of ours.
 
@@ -214,6 +219,7 @@ def calibrate_black_box(
         analysis: Evaluations that may be spent on what the data can tell; 0: leave it out.
         folder: Where to keep it; an interrupted calibration goes on from there.
         progress: Told what is being done and how far it is.
+        report: Given the fit before it counts as kept, to write what is to lie beside it.
 
     >>> def truck(values, case):
     ...     return {"time": case["distance"] / values["speed"]}
@@ -265,7 +271,10 @@ def calibrate_black_box(
             for i, each in enumerate(experiments)
         ),
         warnings=tuple(found.warnings()),
+        asked=effort.asked([space]) | {"simulator": objective.describe()},
     )
+    if report is not None:
+        report(fit)
     if kept is not None:
         fit.save(kept)
     return fit

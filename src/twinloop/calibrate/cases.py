@@ -140,10 +140,13 @@ class Case:
         _, first, which = np.unique(
             rows[:, ~electric], axis=0, return_index=True, return_inverse=True
         )
+        own = compiled.values()
         for s, row in enumerate(first):
             same = np.flatnonzero(which.ravel() == s)
             models = rows[np.ix_(same, electric)]
-            found = compiled.power_many(models, step, values=rows[row], threads=threads)
+            # With the same power each time, a schedule that was simulated before is known again.
+            schedule = np.where(electric, own, rows[row])
+            found = compiled.power_many(models, step, values=schedule, threads=threads)
             watts[same, : found.shape[1]] = found[:, :windows]
         return watts
 

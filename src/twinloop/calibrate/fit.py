@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,7 +53,7 @@ class Fit:
     seconds: float
     history: pl.DataFrame = field(compare=False)
     cloud: pl.DataFrame | None = field(default=None, compare=False)
-    identifiability: Identifiability | None = None
+    identifiability: Identifiability | None = field(default=None, compare=False)
     validation_loss: float | None = None
     floor: float | None = None
     runs: tuple[dict[str, Any], ...] = ()
@@ -66,6 +67,9 @@ class Fit:
     draws: pl.DataFrame | None = field(default=None, compare=False)
     #: How far real runs lie from the twin, by figure: what no value explains.
     noise: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    #: What was asked for: `parameters` with their ranges, `budget`, `optimiser`, `analysis`, and
+    #: the `criteria` of the verdicts.
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def scenario(self) -> Scenario:
@@ -133,6 +137,7 @@ class Fit:
             "evaluations": self.evaluations,
             "failed": self.failed,
             "seconds": self.seconds,
+            "asked": dict(self.asked),
             "noise": {name: dict(known) for name, known in self.noise.items()},
             "runs": list(self.runs),
             "identifiability": None if known is None else known.to_dict(),
@@ -152,7 +157,7 @@ class Fit:
         """
         folder = Path(folder)
         refuse_kept(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         _write_table(self.history, folder / HISTORY)
         for table, name in ((self.cloud, CLOUD), (self.draws, DRAWS)):
             if table is not None:
@@ -161,7 +166,8 @@ class Fit:
             name = "scenario.yaml" if number == 1 else f"scenario-{number}.yaml"
             scenario.save(folder / name)
         with writing(folder / MANIFEST) as stream:
-            stream.write(json.dumps(self.to_dict(), indent=2, default=str).encode())
+            told = json.dumps(_plain(self.to_dict()), indent=2, allow_nan=False, default=str)
+            stream.write(told.encode())
         return folder
 
     @classmethod
@@ -178,7 +184,7 @@ class Fit:
                 values=kept["values"],
                 defaults=kept["defaults"],
                 loss=kept["loss"],
-                loss_before=kept["loss_before"],
+                loss_before=math.nan if kept["loss_before"] is None else kept["loss_before"],
                 loss_name=kept["loss_name"],
                 how=kept["aggregation"],
                 optimiser=kept["optimiser"],
@@ -197,6 +203,7 @@ class Fit:
                 warnings=tuple(kept["warnings"]),
                 scenarios=tuple(Scenario.from_manifest(each) for each in kept["scenarios"]),
                 noise=kept["noise"],
+                asked=kept["asked"],
             )
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"cannot be read: {error}", file=path) from None
@@ -210,6 +217,12 @@ class Fit:
 
         return fit_text(self)
 
+    def markdown(self) -> str:
+        """The calibration as a Markdown document, with all that is needed to make it again."""
+        from twinloop.calibrate.show import fit_markdown
+
+        return fit_markdown(self)
+
     def __repr__(self) -> str:
         values = ", ".join(f"{name} {_said(value)}" for name, value in self.values.items())
         return f"<Fit {values}; {self.loss_name} loss {self.loss_before:.3g} -> {self.loss:.3g}>"
@@ -222,12 +235,38 @@ class Fit:
 
 def refuse_kept(folder: Path | None) -> None:
     """A calibration that is kept is never overwritten."""
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise InputError("is no folder", file=folder, remedy="name one that is not there yet")
     if folder is not None and (folder / MANIFEST).exists():
         raise InputError(
             "a calibration is kept there already",
             file=folder,
             remedy="name another folder; Fit.load reads this one",
         )
+    if folder is not None and folder.is_dir() and not (folder / JOURNAL).exists():
+        for other in folder.iterdir():
+            raise InputError(
+                f"is there already, and is no calibration: it holds {other.name}",
+                file=folder,
+                remedy="name a folder that is not there yet",
+            )
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of a calibration, if it is not there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot be made: {error.strerror}", file=folder) from None
+
+
+def _plain(value: Any) -> Any:
+    """Plain data in which what is no number in JSON is null."""
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _said(value: Any) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -12,9 +14,10 @@ import polars as pl
 
 from twinloop.calibrate import defaults
 from twinloop.calibrate.cases import Case, cases_of
-from twinloop.calibrate.fit import JOURNAL, Fit, refuse_kept
+from twinloop.calibrate.fit import JOURNAL, Fit, make_folder, refuse_kept
 from twinloop.calibrate.identify import Identifiability
 from twinloop.calibrate.losses import DEFAULT, Loss, floor, loss_named
+from twinloop.calibrate.movable import refuse_unmovable
 from twinloop.calibrate.objective import TwinObjective
 from twinloop.calibrate.prediction import scatter
 from twinloop.calibrate.recipe import explain
@@ -26,7 +29,7 @@ from twinloop.calibrate.values import with_values
 from twinloop.engine import simulate
 from twinloop.fidelity import Criteria, Verdict, assess
 from twinloop.scenario import Scenario
-from twinloop.trace import Trace
+from twinloop.trace import Manifest, Trace
 from twinloop.trace.errors import InputError
 
 #: The loss for the values of a power model.
@@ -53,6 +56,7 @@ def calibrate(
     threads: int | None = None,
     allow_code: bool = False,
     progress: Told | None = None,
+    report: Callable[[Fit], None] | None = None,
 ) -> Fit:
     """Fit one Model to many real runs: find the values with which the twin is most like them.
 
@@ -78,6 +82,7 @@ def calibrate(
         threads: How many to simulate on; the result does not depend on it.
         allow_code: Whether a policy named as `module:Class` may be imported and run.
         progress: Told what is being done and how far it is.
+        report: Given the fit before it counts as kept, to write what is to lie beside it.
 
     >>> scenario = Scenario(platform="2x2", policy="fcfs", workload={"generate": {
     ...     "name": "poisson", "parameters": {"tasks": 30}}})
@@ -105,11 +110,16 @@ def calibrate(
         threads,
         allow_code,
     )
+    space = None if parameters is None else defaults.as_space(parameters)
+    if space is not None:
+        refuse_unmovable(space, made._cases(made.training, {}), parameters)
     fit = made.run(
-        None if parameters is None else defaults.as_space(parameters),
+        space,
         loss_named(loss, allow_code=allow_code) if isinstance(loss, str) else loss,
         criteria,
     )
+    if report is not None:
+        report(fit)
     if kept is not None:
         fit.save(kept)
     return fit
@@ -178,6 +188,8 @@ class _Calibration:
             before=before,
             after=after,
             recipe=explain(before, after, old, values),
+            asked=self.effort.asked([each.space for each in searched])
+            | {"criteria": after[0][1].to_dict()["criteria"]},
             scenarios=tuple(with_values(case.scenario, values) for case in cases),
         )
         return replace(fit, warnings=tuple(_warnings(fit, stages)))
@@ -238,7 +250,7 @@ class _Calibration:
     def _staged(self, objective: TwinObjective, *, first: bool) -> Stage:
         journal = None
         if self.folder is not None:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
             journal = self.folder / (JOURNAL if first else f"power-{JOURNAL}")
         effort = self.effort
         if effort.analysis < 0:
@@ -300,13 +312,25 @@ class _Calibration:
             for trace in case.traces:
                 yield {
                     "name": self.training.name_of(trace),
+                    "manifest_sha256": hash_of(trace.manifest),
                     "used": "training",
                     "mode": case.mode,
                     "tasks": len(case.compiled.arrays),
                     "injected": list(case.compiled.workload.injected),
                 }
         for trace, name in zip(self.held_out.traces, self.held_out.names, strict=True):
-            yield {"name": name, "used": "validation", "tasks": trace.tasks.height}
+            yield {
+                "name": name,
+                "manifest_sha256": hash_of(trace.manifest),
+                "used": "validation",
+                "tasks": trace.tasks.height,
+            }
+
+
+def hash_of(manifest: Manifest) -> str:
+    """The SHA-256 of a manifest as JSON with its keys in order: by it a run is known again."""
+    told = json.dumps(manifest.model_dump(mode="json"), sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()
 
 
 def _defaults(case: Case, space: Space) -> dict[str, Any]:

@@ -189,12 +189,19 @@ def search(
     True
     """
     budget = Budget.of(budget)
+    if seed < 0:
+        raise InputError("must not be negative", field="seed")
     if journal is None:
         return _Search(objective, budget, seed, progress).run(optimiser, batch, [], None)
     said = {**(header or {}), "seed": seed, "asked": optimiser, "batch": batch}
     with Journal.open(journal, said) as kept:
         found = _Search(objective, budget, seed, progress)
-        return found.run(optimiser, batch, kept.rows, kept)
+        try:
+            return found.run(optimiser, batch, kept.rows, kept)
+        except InputError:
+            if not found.count:  # whoever corrects the mistake begins anew
+                journal.unlink()
+            raise
 
 
 class _Search:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import numpy as np
 import polars as pl
 
 from twinloop.calibrate.cloud import Cloud, cloud, tolerated_loss
+from twinloop.calibrate.evaluations import Evaluations, SpentError
 from twinloop.calibrate.identify import Identifiability, identify
+from twinloop.calibrate.identify.fits import OutputsFit
 from twinloop.calibrate.objective import Objective
 from twinloop.calibrate.predict import Acceptable, acceptable
 from twinloop.calibrate.search import Budget, History, Progress, search
+from twinloop.calibrate.space import Space
+from twinloop.trace.errors import InputError
 
 #: Told what is being done, and how far it is.
 Told = Callable[[str, Progress], None]
 
 #: A position nearer to the end of a range than this lies at it.
 _END: Final = 1e-3
+#: The last step: how often it is repeated at most, how far it looks for slopes, how fine it is.
+_POLISH, _STEP, _FINE = 12, 1e-4, 1e-4
 #: How many reasons of failures are named.
 _NAMED: Final = 3
 
@@ -44,6 +51,16 @@ class Effort:
     #: Evaluations that may be spent on what the data can tell; 0: leave it out.
     analysis: int
     progress: Told | None
+
+    def asked(self, spaces: Sequence[Space]) -> dict[str, Any]:
+        """All of it that a result depends on, as plain data, with the ranges of the parameters."""
+        ranges = Space([parameter for each in spaces for parameter in each]).to_dict()
+        return {
+            "parameters": ranges["parameters"],
+            "budget": {"evaluations": self.budget.evaluations, "seconds": self.budget.seconds},
+            "optimiser": self.optimiser,
+            "analysis": None if self.analysis < 0 else self.analysis,
+        }
 
 
 @dataclass(frozen=True)
@@ -83,6 +100,32 @@ class Stage:
             yield f"{parameter.name} lies at the end of its range: a wider one may fit better"
 
 
+def polished(objective: Searchable, history: History) -> History:
+    """The search with a last step: least squares of all that the loss compares, from its best.
+
+    A loss is one number; where differences of single tasks are known, they lead on to the bottom
+    of the valley that the search has found. What is worse than the best is not taken.
+    """
+    dimensions = len(objective.space)
+    evaluations = Evaluations(objective, _POLISH * (dimensions + 4))
+    best = history.best_point
+    residuals = evaluations.outputs(best[np.newaxis])
+    if residuals is None or not np.isfinite(residuals).all():
+        return history
+    try:
+        found, _ = OutputsFit(evaluations, _FINE, np.full(dimensions, _STEP)).fit(best, None, 0.0)
+    except SpentError:
+        return history
+    loss = objective(found[np.newaxis])
+    if not loss[0] < history.best_loss:
+        return history
+    return replace(
+        history,
+        points=np.concatenate([history.points, found[np.newaxis]]),
+        losses=np.concatenate([history.losses, loss]),
+    )
+
+
 def staged(
     objective: Searchable,
     effort: Effort,
@@ -112,8 +155,17 @@ def staged(
         header=header,
         progress=None if told is None else (lambda at: told("searching", at)),
     )
+    if history.failed == len(history.losses):
+        if journal is not None:
+            journal.unlink()  # it knows nothing that is worth going on from
+        why = "; ".join(f"{reason} ({n:,})" for reason, n in objective.failures.most_common(_NAMED))
+        raise InputError(
+            f"not one of {len(history.losses):,} evaluations gave a loss: {why or 'all infinite'}",
+            field="loss",
+        )
     if not effort.analysis:
         return Stage(objective, history)
+    history = polished(objective, history)
     best = history.best_point
     known = identify(objective, best, budget=effort.analysis, facts=facts)
     bound = None

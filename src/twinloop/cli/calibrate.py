@@ -18,6 +18,7 @@ from twinloop.cli.reading import Strict, read_trace
 from twinloop.cli.scenario import AllowCode
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
+from twinloop.trace.files import writing
 
 
 class HoldOut(StrEnum):
@@ -52,14 +53,18 @@ def calibrate(
     hold_out: Annotated[
         HoldOut | None, typer.Option(help="Hold some of the runs out, and validate on them.")
     ] = None,
-    loss: Annotated[str, typer.Option(help="What is made small.")] = "matched",
+    loss: Annotated[
+        str | None, typer.Option(help="What is made small: a loss by its name; else matched.")
+    ] = None,
     aggregate: Annotated[
         str | None, typer.Option(help="Over several scenarios: avg or max.")
     ] = None,
     optimiser: Annotated[str, typer.Option(help="Who searches.")] = "auto",
     choose: Annotated[
         bool,
-        typer.Option("--choose", help="First find out which loss and optimiser do best here."),
+        typer.Option(
+            "--choose", help="First find out which loss and which optimiser do best here."
+        ),
     ] = False,
     analysis: Annotated[
         int | None,
@@ -90,29 +95,39 @@ def calibrate(
     Every run carries the scenario that it was made from; that is simulated with the work that was
     declared. Runs of one scenario count as repetitions. Writes into the folder: `scenario.yaml`
     with the fitted model (one for each scenario), `fit.json` with every value, `report.html` and
-    `report.md`, and what was tried. Nothing is overwritten; one that was interrupted goes on.
+    `report.md`, and what was tried. Nothing is overwritten. One that was interrupted, even by
+    kill -9, goes on when the same command is given again.
 
-    Keys of --json: `output`, and those of `fit.json`: `values`, `defaults`, `loss`, `loss_before`,
-    `validation_loss`, `floor`, `loss_name`, `aggregation`, `optimiser`, `seed`, `evaluations`,
-    `failed`, `seconds`, `noise`, `runs`, `identifiability`, `verdicts`, `recipe`, `warnings`,
-    `scenarios`.
+    Keys of --json: `output`, and those of `fit.json`: `twinloop` (the version), `values`,
+    `defaults` (the values before), `loss`, `loss_before`, `validation_loss`, `floor`, `loss_name`,
+    `aggregation`, `optimiser`, `seed`, `evaluations`, `failed`, `seconds`, `asked` (parameters with
+    their ranges, budget, optimiser, analysis, criteria), `noise`, `runs` (name, manifest_sha256,
+    used, mode, tasks, injected), `identifiability`, `verdicts` (before, after), `recipe`,
+    `warnings`, `scenarios`.
 
     Examples: `twinloop calibrate runs/first runs/second -o fit`, `twinloop calibrate runs/a
     --params params.yaml --budget 60s --validate runs/b -o fit`, `twinloop calibrate --black-box
     box.yaml --params params.yaml -o fit`.
     """
-    from twinloop.calibrate import Fit
-    from twinloop.report import calibration_page
+    from twinloop.calibrate.fit import JOURNAL, refuse_kept
 
     with speaking(json):
         if output is None:
             raise InputError("nobody said where to keep the fit", remedy="-o fit")
+        refuse_kept(output)
+        if (output / JOURNAL).exists():
+            err.print(escape(f"goes on from {output / JOURNAL}"), soft_wrap=True)
         if allow_code and "" not in sys.path:
             sys.path.insert(0, "")  # a policy in the folder that the user is in
-        fit: Fit
         if black_box is not None:
-            if real:
-                raise InputError("a black box is held against what its file says, not against runs")
+            for option, given in {
+                "REAL": real, "--scenario": scenario, "--validate": validate, "--loss": loss,
+                "--hold-out": hold_out, "--choose": choose, "--criteria": criteria,
+            }.items():  # fmt: skip
+                if given:
+                    raise InputError(
+                        f"{option} is for runs; a black box is held against what its file says"
+                    )
             fit = _foreign(
                 black_box,
                 params,
@@ -126,6 +141,8 @@ def calibrate(
                 workers=workers,
             )
         else:
+            if on is not None:
+                raise InputError("--on is for a black box; runs are simulated on threads, here")
             fit = _ours(
                 _read(real or [], strict),
                 _read(validate or [], strict),
@@ -133,7 +150,7 @@ def calibrate(
                 output,
                 parameters=params,
                 scenario=scenario,
-                loss=loss,
+                loss=loss or "matched",
                 how=aggregate,
                 optimiser=optimiser,
                 budget=budget,
@@ -144,8 +161,6 @@ def calibrate(
                 allow_code=allow_code,
                 choose=choose,
             )
-        with working("drawing"):
-            calibration_page(fit, output / "report.html")
         err.print(escape(f"wrote {output}"), soft_wrap=True)
         if json:
             print_json({"output": str(output)} | fit.to_dict())
@@ -156,8 +171,24 @@ def calibrate(
 def _read(paths: list[Path], strict: bool) -> dict[str, Trace]:
     found = {}
     for path in paths:
+        if str(path) in found:
+            raise InputError("is given twice", file=path)
         found[str(path)] = read_trace(path, None, strict)
     return found
+
+
+def _written(output: Path) -> Callable[[Any], None]:
+    """Writes the reports into the folder."""
+
+    def write(fit: Any) -> None:
+        from twinloop.report import calibration_page
+
+        with working("drawing"):
+            with writing(output / "report.md") as stream:
+                stream.write(fit.markdown().encode())
+            calibration_page(fit, output / "report.html")
+
+    return write
 
 
 def _ours(
@@ -172,6 +203,8 @@ def _ours(
     from twinloop.calibrate import calibrate as fit_to
     from twinloop.calibrate import chosen, hold_out
 
+    if twice := sorted(runs.keys() & held_out.keys()):
+        raise InputError("is fitted to, so it cannot be held out", file=twice[0])
     if not runs:
         raise InputError("there is no run to fit to", remedy="twinloop calibrate runs/first -o fit")
     if by is not None:
@@ -200,6 +233,7 @@ def _ours(
             names=[*runs, *held_out],
             folder=output,
             progress=told,
+            report=_written(output),
             **options,
         )
 
@@ -216,7 +250,13 @@ def _foreign(path: Path, params: Path | None, output: Path, **options: Any) -> A
     err.print(escape(f"runs {bench.black_box.describe()}"), soft_wrap=True)
     with _progress() as told:
         return calibrate_black_box(
-            bench.black_box, bench.experiments, space, folder=output, progress=told, **options
+            bench.black_box,
+            bench.experiments,
+            space,
+            folder=output,
+            progress=told,
+            report=_written(output),
+            **options,
         )
 
 
@@ -238,7 +278,9 @@ def _progress() -> Iterator[Callable[[str, Any], None] | None]:
 
         def told(what: str, at: Any) -> None:
             said = f"{at.evaluations:,} tried, best {at.best:.4g}"
-            bar.update(task, description=what, completed=at.share, said=said)
+            # Whoever sees a full bar should know what they wait for.
+            doing = what if at.share < 1.0 else "looking at what the data can tell"
+            bar.update(task, description=doing, completed=at.share, said=said)
 
         yield told
 

@@ -25,6 +25,7 @@ from twinloop.cli.output import (
     speaking,
     working,
 )
+from twinloop.cli.recording import duration
 from twinloop.cli.scenario import (
     AllowCode,
     OptionOption,
@@ -69,6 +70,14 @@ def simulate(
     power_per_node: Annotated[
         bool, typer.Option("--power-per-node", help="Power of every node, not only of all.")
     ] = False,
+    usage: Annotated[
+        str | None,
+        typer.Option(
+            help="Length of the windows of the usage table, such as 1s; none: no such table. By "
+            "default as in the recording that is replayed.",
+            metavar="TIME",
+        ),
+    ] = None,
     picture: Annotated[
         Path | None, typer.Option(help="Write the run as a page to look at: run.html.")
     ] = None,
@@ -120,6 +129,7 @@ def simulate(
                 ready,
                 power_step=power_step,
                 power_per_node=power_per_node,
+                usage_step=_every(usage),
                 progress=progress,
             )
         if power_step is not None and not trace.power.height:
@@ -142,6 +152,13 @@ def simulate(
                 f"\n{run['events']:,} events in {run['wall_s']:.3f} s ({rate / 1e6:.2f} million a "
                 f"second), {perf_counter() - began:.2f} s with reading and counting"
             )
+
+
+def _every(usage: str | None) -> float | None:
+    """The length of windows of usage that the option says."""
+    if usage == "none":
+        return float("inf")
+    return None if usage is None else duration(usage, "--usage")
 
 
 @contextmanager

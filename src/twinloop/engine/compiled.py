@@ -239,6 +239,26 @@ class Compiled:
         length = longest + busy / self.machines.platform.total_cores
         return float(arrays.submit.max() + 4.0 * slower * length)
 
+    @property
+    def injected(self) -> tuple[str, ...]:
+        """What a run of this takes from the run that it replays; nothing: it predicts one.
+
+        A log that was made up is the record of no run.
+
+        >>> from twinloop.engine import Compiled
+        >>> from twinloop.scenario import Scenario
+        >>> Compiled(Scenario(platform="2x16", policy="fcfs", workload={
+        ...     "generate": {"name": "poisson", "parameters": {"tasks": 100}}})).injected
+        ()
+        """
+        trace, model = self.trace, self.scenario.model
+        made_up = trace is not None and trace.manifest.kind == "generated"
+        found = () if made_up else self.workload.injected
+        told = trace is not None and "latency" in trace.manifest.facts
+        if told and (model.dispatch_latency or model.release_latency):
+            return (*found, "latencies")
+        return found
+
     # --- running ---------------------------------------------------------------------------------
 
     @property

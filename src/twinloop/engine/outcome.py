@@ -9,6 +9,7 @@ import polars as pl
 
 from twinloop._core import ClusterRun
 from twinloop.engine.compiled import Compiled
+from twinloop.engine.usage import usage
 from twinloop.trace import Cleaning, Manifest, Trace
 from twinloop.trace.tables import COUNTED
 from twinloop.workload.fragments import rows_of
@@ -33,12 +34,15 @@ def as_trace(
         "nodes": compiled.machines.nodes,
         "node_states": _states(compiled, run),
         "decisions": _decisions(compiled, run),
+        "usage": usage(compiled, run),
     }
     facts = _facts(compiled, run, wall)
     if compiled.machines.metered and run.now > run.begin:
         step = step or max((run.now - run.begin) / WINDOWS, 1e-9)
         tables["power"] = _power(compiled, run, step, per_node=per_node)
     source = compiled.trace.manifest if compiled.trace is not None else Manifest()
+    injected = list(compiled.injected)
+    mode = "replay" if injected else "predict"
     manifest = Manifest(
         kind="simulated",
         scenario=compiled.scenario.to_manifest(),
@@ -46,19 +50,9 @@ def as_trace(
         seed=compiled.scenario.seed,
         reference_mhz=compiled.workload.reference_mhz,
         cleaned=(*source.cleaned, *compiled.cleaned, *_unserved(compiled, ended)),
-        facts={"run": facts, "mode": "replay", "injected": _injected(compiled)},
+        facts={"run": facts, "mode": mode, "injected": injected},
     )
     return Trace(manifest=manifest, **tables)
-
-
-def _injected(compiled: Compiled) -> list[str]:
-    """What of this run was taken from the one that it replays."""
-    found = list(compiled.workload.injected)
-    model = compiled.scenario.model
-    told = compiled.trace is not None and "latency" in compiled.trace.manifest.facts
-    if told and (model.dispatch_latency or model.release_latency):
-        found.append("latencies")
-    return found
 
 
 def _unserved(compiled: Compiled, ended: dict[str, Any]) -> tuple[Cleaning, ...]:

@@ -8,6 +8,7 @@ from time import perf_counter
 from twinloop.engine.blame import blaming
 from twinloop.engine.compiled import Compiled
 from twinloop.engine.outcome import as_trace
+from twinloop.engine.usage import sampled_every
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError, TwinloopError
@@ -18,6 +19,7 @@ def simulate(
     *,
     power_step: float | None = None,
     power_per_node: bool = False,
+    usage_step: float | None = None,
     decisions: bool = False,
     allow_code: bool = False,
     progress: Callable[[int, float], None] | None = None,
@@ -29,6 +31,9 @@ def simulate(
         power_step: Length of the windows of the `power` table (s); by default a thousandth of the
             run. The power in a window is the exact mean, whatever its length.
         power_per_node: Also a row of windows for every node.
+        usage_step: Length of the windows of the `usage` table (s), which begin with each execution
+            of a task; infinite: no such table. By default that of the recording which is replayed,
+            if it has one. The CPU time in a window is exact, whatever its length.
         decisions: Also the table of decisions.
         allow_code: Whether a policy named as `module:Class` may be imported and run.
         progress: Called from time to time with the events so far and the time reached (s).
@@ -51,9 +56,18 @@ def simulate(
         compiled = Compiled(scenario, allow_code=allow_code)
     if power_step is not None and not (0 < power_step < float("inf")):
         raise InputError(f"must be a positive time, not {power_step}", field="power_step")
+    if usage_step is not None and not usage_step > 0:
+        raise InputError(f"must be a positive time, not {usage_step}", field="usage_step")
+    if usage_step is None:
+        usage_step = sampled_every(compiled)
     began = perf_counter()
     while True:
-        run = compiled.start(placements=True, use=compiled.machines.metered, decisions=decisions)
+        run = compiled.start(
+            placements=True,
+            use=compiled.machines.metered,
+            decisions=decisions,
+            usage_step=usage_step,
+        )
         with blaming(compiled.policy, run):
             while run.run_on():
                 if progress is not None:

@@ -16,7 +16,6 @@ _START: Final = 40  # one of so many points of the budget is spread out first
 _TURN: Final = 4  # times the dimensions: points of a turn
 _VISIT: Final = 4  # every so many turns it is the turn of who has waited longest
 _ENOUGH: Final = 10  # times the dimensions: points that a member needs to be worth beginning
-_PATIENCE: Final = 12  # times the dimensions: own points without progress before a new start
 _TIED: Final = 0.1  # with this share of equal losses at different points there are plateaus
 _REMEMBERED: Final = 1000  # losses among which equal ones are looked for
 
@@ -28,7 +27,8 @@ class Portfolio(Search):
     losses differ there is noise, and only members go on that bear it. So it is with plateaus,
     once many losses are equal. A turn goes to the member with the most progress in its last one: how
     far it lowered the logarithm of the best loss, for each point. Those that have not been on yet
-    come first, and every fourth turn is that of the member who has waited longest. Half of a
+    come first, and every fourth turn is that of the member who has waited longest. While nobody makes
+    progress, every other turn belongs to those that bear noise: they search more widely. Half of a
     batch belongs to the member that is on, the others share the rest.
 
     Args:
@@ -81,8 +81,8 @@ class Portfolio(Search):
         for member in members:
             member.begin(self._points[order], self._losses[order])
         self._members = members
+        self._steady = [place for place, member in enumerate(members) if member.robust]
         self._rates = np.full(len(members), np.inf)  # progress for each point, in the last turn
-        self._idle = np.zeros(len(members), dtype=np.int64)  # points without progress
         self._last = np.zeros(len(members), dtype=np.int64)  # turn in which each was last on
         self._turn, self._on = 0, 0
         self._spent, self._gain = 0, 0.0
@@ -152,7 +152,6 @@ class Portfolio(Search):
                 self._tied += self._at.setdefault(loss, point.tobytes()) != point.tobytes()
 
     def _credit(self, place: int, count: int, gain: float) -> None:
-        self._idle[place] = 0 if gain else self._idle[place] + count
         if place == self._on:
             self._spent += count
             self._gain += gain
@@ -172,17 +171,19 @@ class Portfolio(Search):
         self._spent, self._gain = 0, 0.0
         self._turn += 1
         self._last[self._on] = self._turn
-        longest = not self._rates.any() or self._turn % _VISIT == 0
-        self._on = int(np.argmin(self._last) if longest else np.argmax(self._rates))
+        if self._rates.any() and self._turn % _VISIT:
+            self._on = int(np.argmax(self._rates))
+        elif self._rates.any() or self._turn % 2 or not self._steady:
+            self._on = int(np.argmin(self._last))
+        else:
+            self._on = self._steady[self._turn // 2 % len(self._steady)]
         self._catch_up(self._on)
 
     def _catch_up(self, place: int) -> None:
-        """Let a member that lags behind begin again at the best; who bears noise has more time."""
+        """Let a member that lags behind begin again at the best; who bears noise goes its way."""
         member = self._members[place]
-        patience = _PATIENCE * self.dimensions if member.robust else 0
-        if member.best_loss > self.best_loss and self._idle[place] >= patience:
+        if member.best_loss > self.best_loss and not member.robust:
             member.begin(self.best[None], np.array([self.best_loss]))
-            self._idle[place] = 0
 
 
 def progress(before: float, after: float) -> float:

@@ -1,0 +1,37 @@
+"""The `usage` table of a simulated run: the CPU time of tasks in windows."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from twinloop._core import ClusterRun
+from twinloop.engine.compiled import Compiled
+
+
+def sampled_every(compiled: Compiled) -> float | None:
+    """The usual length of a window in the recording that is replayed; None if there is none."""
+    trace = compiled.trace
+    if trace is None or trace.manifest.kind != "recorded":
+        return None
+    lengths = trace.usage["dt"].filter(trace.usage["dt"] > 0)
+    if not len(lengths):
+        return None
+    return trace.manifest.sampling_period or float(np.median(lengths.to_numpy()))
+
+
+def usage(compiled: Compiled, run: ClusterRun) -> pl.DataFrame:
+    """A row for each window of each execution on each machine, if the run has noted them."""
+    log = run.usage()
+    order = np.lexsort((log["machine"], log["t"], log["task"]))
+    log = {name: values[order] for name, values in log.items()}
+    names = pl.Series(compiled.names.machines, dtype=pl.String)
+    return pl.DataFrame(
+        {
+            "task": compiled.arrays.ids.gather(log["task"].astype(np.int64)),
+            "machine": names.gather(log["machine"].astype(np.int64)),
+            "t": log["t"],
+            "dt": log["dt"],
+            "cpu": log["cpu"],
+        }
+    )
