@@ -25,6 +25,7 @@ TOPICS = (
     "surf",
     "compiled",
     "recording",
+    "calibration",
 )
 
 

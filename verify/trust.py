@@ -48,6 +48,8 @@ from twinloop.metrics import figures
 DEMANDED = 0.05
 #: How the values are looked for.
 OPTIMISER, BUDGET = "cma", 6000
+#: Evaluations for what the data can tell of them.
+ANALYSIS = 10_000
 
 _FACTOR = {"linear": [0.5, 2]}
 #: The values that are left when nothing is said of contention.
@@ -115,7 +117,7 @@ class Study:
             parameters=parameters,
             optimiser=OPTIMISER,
             budget=self.budget,
-            analysis=None if validated else 0,
+            analysis=ANALYSIS if validated else 0,
         )
 
     @cached_property

@@ -33,8 +33,10 @@ HELD_OUT_LEVEL, HELD_OUT_REPETITION = 4, 3
 
 #: Time between two samples of what tasks use, and windows of what those of the twin use (s).
 PERIOD = 0.2
-#: A run during which other processes took more of the machine than this is made again.
+#: A run during which other processes took more of the machine than this is made again, so often.
 FOREIGN, TRIES = 0.02, 3
+#: How long to wait until they take no more than that before it begins (s).
+PATIENCE = 20
 SEED = 20250901
 
 
@@ -137,6 +139,7 @@ def recorded(folder: Path, wanted: tl.Scenario) -> tl.Trace | None:
 
 def _run(wanted: tl.Scenario, folder: Path) -> dict[str, float]:
     """Run it; what the machine did meanwhile that was no part of it."""
+    _settle()
     before, began = _busy(), time.monotonic()
     trace = execute(wanted, folder, period=PERIOD, overwrite=True, announce=lambda text: None)
     wall, after = time.monotonic() - began, _busy()
@@ -148,6 +151,15 @@ def _run(wanted: tl.Scenario, folder: Path) -> dict[str, float]:
         "foreign": max(busy - ours, 0.0) / capacity,
         "stolen": stolen / capacity,
     }
+
+
+def _settle() -> None:
+    """Wait until nobody else is at work, but not for ever."""
+    for _ in range(PATIENCE):
+        before, _ = _busy()
+        time.sleep(1.0)
+        if _busy()[0] - before <= FOREIGN * (os.cpu_count() or 1):
+            return
 
 
 def _busy() -> tuple[float, float]:

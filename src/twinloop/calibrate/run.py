@@ -99,6 +99,8 @@ def calibrate(
     refuse_kept(kept)
     if scenario is not None and not isinstance(scenario, Scenario):
         scenario = Scenario.load(scenario)
+    if isinstance(criteria, str | Path):
+        criteria = Criteria.load(criteria)
     called = list(names) if names else [f"run {i + 1}" for i in range(len(runs) + len(validation))]
     made = _Calibration(
         Runs(runs, called[: len(runs)]),

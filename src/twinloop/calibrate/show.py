@@ -71,7 +71,7 @@ def _document(fit: Fit) -> Iterator[str]:
         criteria = fit.after[0][1]
         yield from _titled("Criteria", [criteria.declared[:1].upper() + criteria.declared[1:]])
         yield from ("", "```yaml", criteria.criteria.commented().rstrip(), "```")
-    yield from _titled("Runs", _table(_runs(fit)))
+    yield from _titled("What it was fitted to", _table(_runs(fit)))
     yield from _titled("Made with", _table(_made_with(fit)))
 
 
@@ -179,6 +179,12 @@ def _verdicts(fit: Fit) -> tuple[list[list[str]], list[list[str]]]:
 
 
 def _runs(fit: Fit) -> list[list[str]]:
+    if any("truth" in run for run in fit.runs):
+        kept = ("name", "used", "case", "truth")
+        return [["experiment", "used for", "made with", "measured"]] + [
+            [_json(run.get(key, {})) if key in kept[2:] else str(run[key]) for key in kept]
+            for run in fit.runs
+        ]
     rows = [["run", "used for", "mode", "tasks", "SHA-256 of its manifest"]]
     for run in fit.runs:
         keys = ("name", "used", "mode", "tasks", "manifest_sha256")
@@ -199,10 +205,14 @@ def _made_with(fit: Fit) -> list[list[str]]:
         ["aggregation", fit.how],
     ]
     for name, given in asked.get("parameters", {}).items():
-        rows.append([f"range of {name}", f"`{json.dumps(given, default=str)}`"])
+        rows.append([f"range of {name}", _json(given)])
     if "simulator" in asked:
         rows.append(["simulator", f"`{asked['simulator']}`"])
     return rows
+
+
+def _json(value: Any) -> str:
+    return f"`{json.dumps(value, default=str)}`"
 
 
 def _status(verdict: Verdict | None) -> str:

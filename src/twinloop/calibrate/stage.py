@@ -72,6 +72,8 @@ class Stage:
     identifiability: Identifiability | None = None
     cloud: Cloud | None = None
     acceptable: Acceptable | None = None
+    #: What an analysis could not say, and why.
+    lacking: tuple[str, ...] = ()
 
     @property
     def frame(self) -> pl.DataFrame | None:
@@ -88,6 +90,7 @@ class Stage:
 
     def warnings(self) -> Iterator[str]:
         """What whoever uses the result should know."""
+        yield from self.lacking
         for why, count in self.objective.failures.most_common(_NAMED):
             yield f"{count:,} evaluations failed: {why}"
         for parameter, position in zip(
@@ -174,7 +177,13 @@ def staged(
             float(objective(best[None])[0]), observations=observations, parameters=len(best)
         )
     near = cloud(objective, best, loss_bound=bound, budget=effort.analysis, seed=effort.seed)
-    drawn = acceptable(
-        objective, best, observations=observations, budget=effort.analysis, seed=effort.seed
-    )
-    return Stage(objective, history, known, near, drawn)
+    drawn: Acceptable | None = None
+    lacking: tuple[str, ...] = ()
+    try:
+        drawn = acceptable(
+            objective, best, observations=observations, budget=effort.analysis, seed=effort.seed
+        )
+    except InputError as error:  # what was found is good without
+        said = f"no limits of predictions: {error.problem}"
+        lacking = (f"{said} (analysis: {error.remedy})" if error.remedy else said,)
+    return Stage(objective, history, known, near, drawn, lacking)

@@ -290,8 +290,8 @@ def _lines() -> Callable[[str, Any], None]:
 
     def told(what: str, at: Any) -> None:
         nonlocal last
-        if at.seconds - last >= 10.0 or at.share >= 1.0 > last:
-            last = at.seconds if at.share < 1.0 else 1.0 + at.seconds
+        if at.seconds - last >= 10.0 or at.share >= 1.0:
+            last = at.seconds
             err.print(f"{what}: {at.evaluations:,} tried, best {at.best:.4g} ({at.share:.0%})")
 
     return told

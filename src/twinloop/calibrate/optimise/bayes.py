@@ -58,9 +58,18 @@ class _Bayes(Search):
             mean, deviation = self._model.predict(self._features(candidates))
         return self._chosen(candidates, improvement(mean, deviation, float(losses.min())), count)
 
+    def begin(self, points: Floats, losses: Floats) -> None:
+        """Start from what is known."""
+        self.learn(points, losses)
+        self._asked = self._first
+
     def tell(self, points: Floats, losses: Floats) -> None:
         """Keep what was told."""
         super().tell(points, losses)
+        self.learn(points, losses)
+
+    def learn(self, points: Floats, losses: Floats) -> None:
+        """Keep what somebody else asked for."""
         self._points = np.concatenate([self._points, points])
         self._losses = np.concatenate([self._losses, losses])
         if len(self._losses) > 4 * (_BEST + _LATEST):
@@ -92,7 +101,9 @@ class _Bayes(Search):
             around.shape
         )
         flips = self.rng.random(near.shape) < 0.2
-        near = np.where(self._grain.unordered, np.where(flips, self.rng.random(near.shape), around), near)
+        near = np.where(
+            self._grain.unordered, np.where(flips, self.rng.random(near.shape), around), near
+        )
         candidates = self._grain.centred(np.concatenate([spread, np.clip(near, 0.0, 1.0)]))
         seen = {point.tobytes() for point in self._points}
         new = [place for place, point in enumerate(candidates) if point.tobytes() not in seen]

@@ -211,9 +211,7 @@ def _rates(d: int, n: int) -> tuple[Floats, float, float, float, float, float, f
     rate_sigma = (mass + 2) / (d + mass + 5)
     damping = 1 + 2 * max(0.0, math.sqrt((mass - 1) / (d + 1)) - 1) + rate_sigma
     rate_one = 2 / ((d + 1.3) ** 2 + mass)
-    rate_rank = min(
-        1 - rate_one, 2 * (0.25 + mass + 1 / mass - 2) / ((d + 2) ** 2 + 2 * mass / 2)
-    )
+    rate_rank = min(1 - rate_one, 2 * (0.25 + mass + 1 / mass - 2) / ((d + 2) ** 2 + 2 * mass / 2))
     mass_worse = float(worse.sum() ** 2 / max((worse**2).sum(), 1e-300))
     negative = min(
         1 + rate_one / rate_rank,
@@ -227,6 +225,4 @@ def _rates(d: int, n: int) -> tuple[Floats, float, float, float, float, float, f
     return known
 
 
-_KNOWN: dict[
-    tuple[int, int], tuple[Floats, float, float, float, float, float, float, float]
-] = {}
+_KNOWN: dict[tuple[int, int], tuple[Floats, float, float, float, float, float, float, float]] = {}

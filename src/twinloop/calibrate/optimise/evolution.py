@@ -100,7 +100,9 @@ class DifferentialEvolution(_Population):
         own = self.members[targets]
         moved = reflected(own + factor[:, None] * (leaders - own + first - second))
         unordered = np.broadcast_to(self.grain.unordered, moved.shape)
-        moved = np.where(unordered, np.where(self.rng.random(moved.shape) < 0.5, leaders, first), moved)
+        moved = np.where(
+            unordered, np.where(self.rng.random(moved.shape) < 0.5, leaders, first), moved
+        )
         cross = self.rng.random(moved.shape) < crossing[:, None]
         cross[np.arange(count), self.rng.integers(self.dimensions, size=count)] = True
         trial = self.flipped(np.where(cross, moved, own), 0.05)
@@ -153,9 +155,9 @@ class Genetic(_Population):
     def _children(self, count: int) -> Floats:
         losses = np.where(np.isnan(self.losses), np.inf, self.losses)
         rivals = self.rng.integers(self.size, size=(2, count, 3))
-        winners = np.take_along_axis(
-            rivals, np.argmin(losses[rivals], axis=2)[..., None], axis=2
-        )[..., 0]
+        winners = np.take_along_axis(rivals, np.argmin(losses[rivals], axis=2)[..., None], axis=2)[
+            ..., 0
+        ]
         mother, father = self.members[winners[0]], self.members[winners[1]]
         share = self.rng.random(mother.shape)
         mixed = np.where(self.rng.random((count, 1)) < 0.5, share, np.rint(share))

@@ -40,7 +40,7 @@ class _Lane:
 class Lanes(Search):
     """Runs as many searches at once as it takes to fill a batch, the oldest first.
 
-    When a search is over, another begins elsewhere; so does one when all others wait for losses.    """
+    When a search is over, another begins elsewhere; so does one when all others wait for losses."""
 
     #: How far the first steps go.
     size = 0.1
@@ -94,6 +94,7 @@ class Lanes(Search):
     def tell(self, points: Floats, losses: Floats) -> None:
         """Send the losses to those who asked."""
         super().tell(points, losses)
-        for lane, loss in zip(self._order, np.minimum(usable(losses), _LARGEST).tolist()):
+        told = np.minimum(usable(losses), _LARGEST).tolist()
+        for lane, loss in zip(self._order, told, strict=False):
             if not lane.answer(loss):
                 self._lanes.remove(lane)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Final
 
 import numpy as np
@@ -40,7 +41,9 @@ class NelderMead(Lanes):
             best = yield from self._simplex(best, size, rng)
             size *= 0.3
 
-    def _simplex(self, start: Floats, size: float, rng: np.random.Generator):  # type: ignore[no-untyped-def]
+    def _simplex(
+        self, start: Floats, size: float, rng: np.random.Generator
+    ) -> Generator[Floats, Floats, Floats]:
         d = self.dimensions
         expand, contract, shrink = 1 + 2 / d, 0.75 - 1 / (2 * d), 1 - 1 / d
         if d == 1:
@@ -60,7 +63,7 @@ class NelderMead(Lanes):
             extent = float(np.abs(corners[1:] - corners[0]).max())
             still = still + 1 if losses[-1] <= losses[0] else 0
             if extent < _SMALLEST or still > d:
-                return corners[0]
+                return np.array(corners[0])
             middle = corners[:-1].mean(axis=0)
             outward = middle - corners[-1]
             tries = np.clip(
@@ -80,13 +83,10 @@ class NelderMead(Lanes):
                 second = 2 if known[0] < losses[-1] else 3
             if np.isnan(known[second]):
                 known[second] = (yield tries[second : second + 1])[0]
-            bar = losses[-1] if second == 3 else known[0]
-            if second == 0 or known[second] <= bar:
-                taken = second
-            else:
-                taken = 0 if second == 1 else -1
-            if taken >= 0 and (taken != second or second != 3 or known[3] < losses[-1]):
-                corners[-1], losses[-1] = tries[taken], known[taken]
+            if second == 0 or known[second] < (losses[-1] if second == 3 else known[0]):
+                corners[-1], losses[-1] = tries[second], known[second]
+            elif second == 1:
+                corners[-1], losses[-1] = tries[0], known[0]
             else:
                 corners[1:] = corners[0] + shrink * (corners[1:] - corners[0])
                 losses[1:] = yield corners[1:]

@@ -23,13 +23,13 @@ _REMEMBERED: Final = 1000  # losses among which equal ones are looked for
 class Portfolio(Search):
     """Optimisers that take turns, each from the best point that all have found.
 
-    The middle of the cube and a few spread points come first. The middle is tried twice: if its two
-    losses differ there is noise, and only members go on that bear it. So it is with plateaus,
-    once many losses are equal. A turn goes to the member with the most progress in its last one: how
-    far it lowered the logarithm of the best loss, for each point. Those that have not been on yet
-    come first, and every fourth turn is that of the member who has waited longest. While nobody makes
-    progress, every other turn belongs to those that bear noise: they search more widely. Half of a
-    batch belongs to the member that is on, the others share the rest.
+    The middle of the cube and a few spread points come first. The middle is tried twice: if its
+    two losses differ there is noise, and only members go on that bear it. So it is with plateaus,
+    once many losses are equal. A turn goes to the member with the most progress in its last one:
+    how far it lowered the logarithm of the best loss, for each point. Those that have not been on
+    yet come first, and every fourth turn is that of the member who has waited longest. While
+    nobody makes progress, every other turn belongs to those that bear noise: they search more
+    widely. Half of a batch belongs to the member that is on, the others share the rest.
 
     Args:
         space: The parameters.
@@ -140,7 +140,7 @@ class Portfolio(Search):
         if self._losses[0] != self._losses[1]:
             members = [each for each in members if each.robust] or members
         elif self.budget is not None:
-            members = members[: max(self.budget // (_ENOUGH * self.dimensions), 1)]
+            members = members[: max(self.budget // (_ENOUGH * self.dimensions), 2)]
         self._take_on(members)
 
     def _note(self, points: Floats, losses: Floats) -> None:

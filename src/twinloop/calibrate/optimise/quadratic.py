@@ -105,8 +105,12 @@ class Quadratic(Search):
         high = np.minimum(1.0, (1.0 - here) / reach)
         proposals: list[Floats] = []
         for scale in (1.0, 0.3, 2.5)[: max(count // 3, 1)]:
-            step = lowest(slope, bend, np.maximum(low * scale, -here / reach),
-                          np.minimum(high * scale, (1 - here) / reach))
+            step = lowest(
+                slope,
+                bend,
+                np.maximum(low * scale, -here / reach),
+                np.minimum(high * scale, (1 - here) / reach),
+            )
             gain = -float(slope @ step + 0.5 * step @ bend @ step)
             known = np.abs((rows - here) / reach - step).max(axis=1).min() < 1e-3
             if gain > 0 and not (known and len(proposals) == 0 and count == 1):
@@ -211,7 +215,7 @@ def lowest(slope: Floats, bend: Floats, low: Floats, high: Floats) -> Floats:
     """
     squares, axes = np.linalg.eigh(bend)
     squares = np.maximum(np.abs(squares), 1e-12 * max(float(np.abs(squares).max()), 1e-300))
-    step = np.clip(-(axes @ ((axes.T @ slope) / squares)), low, high)
+    step: Floats = np.clip(-(axes @ ((axes.T @ slope) / squares)), low, high)
     grown = slope + bend @ step
     bounds = list(zip(low.tolist(), high.tolist(), np.diag(bend).tolist(), strict=True))
     for _ in range(_SWEEPS):

@@ -1,0 +1,182 @@
+"""A search for the values of a small scenario: evaluations a second, and what they cost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from load import bare_loop, grouped
+from measure import Goal, Result, Table, side_by_side
+
+from twinloop import Scenario, simulate
+from twinloop.calibrate.cases import Case, rows_of
+from twinloop.calibrate.losses import loss_named
+from twinloop.calibrate.objective import TwinObjective
+from twinloop.calibrate.parameters import Linear
+from twinloop.calibrate.runs import outputs_for
+from twinloop.calibrate.search import BATCH, search
+from twinloop.calibrate.space import Space
+
+TASKS, NODES = 100, 2
+PER_SECOND = 10_000
+THREADS = 2
+ENOUGH = 1.6
+LOSSES = ("makespan", "ends-sorted")
+OPTIMISERS = ("random", "cma")
+BARE = "`run_many` alone"
+BATCHES = (16, 64, 128, 256)
+
+SCENARIO = Scenario(
+    platform=f"{NODES}x16",
+    policy="fcfs",
+    workload={"generate": {"name": "poisson", "parameters": {"tasks": TASKS}}},
+)
+SPACE = Space(
+    [
+        Linear("speed_factor", 0.5, 2.0),
+        Linear("service_factor", 0.5, 2.0),
+        Linear("startup_overhead", 0.0, 5.0),
+        Linear("dispatch_latency", 0.0, 1.0),
+    ]
+)
+
+
+def case() -> Case:
+    """A scenario, and a run of it with other values than it says."""
+    changed = {"model.speed_factor": 1.07, "model.startup_overhead": 0.8}
+    real = simulate(SCENARIO.replace(**changed))
+    return Case.of([real], scenario=SCENARIO, names=SPACE.names)
+
+
+def runs_alone(made: Case, loss: str, threads: int, count: int) -> None:
+    """What a search cannot be faster than: its runs in the same batches, and nothing else."""
+    points = np.random.default_rng(0).random((BATCH, len(SPACE)))
+    rows = rows_of(made.compiled, BATCH, SPACE.decode(points))
+    outputs = outputs_for(loss_named(loss).needs)
+    for _ in range(count // BATCH):
+        made.compiled.run_many(rows, outputs=outputs, threads=threads)
+
+
+def searched(
+    made: Case, loss: str, optimiser: str, threads: int, count: int, batch: int = BATCH
+) -> Any:
+    objective = TwinObjective(SPACE, [made], loss_named(loss), threads=threads)
+    return search(objective, optimiser=optimiser, budget=count, batch=batch).losses
+
+
+def spare_cores(count: int) -> None:
+    """Work that two threads do twice as fast, if a second core is free."""
+    loads = [grouped(100_000, 1_000, seed) for seed in range(4)]
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(bare_loop, loads))
+
+
+def throughput(result: Result, quick: bool) -> None:
+    count = BATCH * (20 if quick else 100)
+    made = case()
+    counts = (1, THREADS)
+    rows = [(loss, what) for loss in LOSSES for what in (BARE, *OPTIMISERS)]
+    contestants: dict[str, Callable[[], Any]] = {}
+    for n in counts:
+        contestants[f"spare {n}"] = partial(spare_cores, n)
+        for loss, what in rows:
+            contestants[f"{loss} {what} {n}"] = (
+                partial(runs_alone, made, loss, n, count)
+                if what == BARE
+                else partial(searched, made, loss, what, n, count)
+            )
+    repetitions = 3 if quick else 9
+    seconds, answers = side_by_side(contestants, repetitions, clock=perf_counter)
+    one = {f"{loss} {what}": contestants[f"{loss} {what} 1"] for loss, what in rows}
+    spent, _ = side_by_side(one, repetitions)
+    spare = seconds["spare 1"] / seconds[f"spare {THREADS}"]
+    table = Table(
+        f"Evaluations a second: {TASKS} tasks on {NODES} nodes, {len(SPACE)} values searched for",
+        {
+            "loss": "s",
+            "optimiser": "s",
+            "1 thread": ",.0f",
+            f"{THREADS} threads": ",.0f",
+            "speed-up": ".2f",
+            "CPU us each": ".1f",
+        },
+        note=f"In elapsed time, with all that the optimiser does, in batches of {BATCH}; the last "
+        f"column in CPU time, on one thread. On {os.cpu_count()} cores, other work on the machine: "
+        f"{os.getloadavg()[0]:.1f}. The bare loop of `load.py` is {spare:.2f} times as fast on "
+        f"{THREADS} threads now.",
+    )
+    for loss, what in rows:
+        rates = [count / seconds[f"{loss} {what} {n}"] for n in counts]
+        micros = spent[f"{loss} {what}"] / count * 1e6
+        table.rows.append([loss, what, *rates, rates[1] / rates[0], micros])
+        if what == BARE:
+            continue
+        if answers[f"{loss} {what} 1"].tobytes() != answers[f"{loss} {what} {THREADS}"].tobytes():
+            result.failures.append(f"calibration: {loss}, {what}: other losses on more threads")
+        name = f"search, {loss} loss, {what}, {THREADS} threads"
+        # Where even the bare loop gains nothing, no second core is free, and nobody is to blame.
+        free = spare >= ENOUGH
+        result.goals += [
+            Goal(
+                name,
+                f"at least {PER_SECOND:,} evaluations/s",
+                f"{rates[1]:,.0f}",
+                rates[1] >= PER_SECOND if free or rates[1] >= PER_SECOND else None,
+            ),
+            Goal(
+                f"{name} against one",
+                f"at least {ENOUGH}x",
+                f"{rates[1] / rates[0]:.2f}x",
+                rates[1] / rates[0] >= ENOUGH if free else None,
+            ),
+        ]
+    result.tables.append(table)
+
+
+def batches(result: Result, quick: bool) -> None:
+    count = BATCHES[-1] * (4 if quick else 16)
+    made = case()
+    contestants = {
+        f"{optimiser} {batch} {n}": partial(searched, made, LOSSES[0], optimiser, n, count, batch)
+        for optimiser in OPTIMISERS
+        for batch in BATCHES
+        for n in (1, THREADS)
+    }
+    repetitions = 3 if quick else 5
+    seconds, _ = side_by_side(contestants, repetitions, clock=perf_counter)
+    alone = {name: run for name, run in contestants.items() if name.endswith(" 1")}
+    spent, _ = side_by_side(alone, repetitions)
+    table = Table(
+        f"How many points are asked for at once: {LOSSES[0]} loss",
+        {
+            "optimiser": "s",
+            "batch": "d",
+            f"{THREADS} threads": ",.0f",
+            "speed-up": ".2f",
+            "CPU us each": ".1f",
+        },
+        note="What a batch costs beyond its runs is about the same for few points and for many, "
+        "and is not shared among threads.",
+    )
+    for optimiser in OPTIMISERS:
+        for batch in BATCHES:
+            one, two = (seconds[f"{optimiser} {batch} {n}"] for n in (1, THREADS))
+            micros = spent[f"{optimiser} {batch} 1"] / count * 1e6
+            table.rows.append([optimiser, batch, count / two, one / two, micros])
+    result.tables.append(table)
+
+
+# One function per table, in the order in which they are printed.
+PARTS: tuple[Callable[[Result, bool], None], ...] = (throughput, batches)
+
+
+def run(quick: bool) -> Result:
+    result = Result()
+    for part in PARTS:
+        part(result, quick)
+    return result

@@ -1,0 +1,308 @@
+"""Laws of every optimiser: points of the cube, the same again, no failure stops it, it finds."""
+
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from twinloop.calibrate.optimise import GROUP, OPTIMISERS, Optimiser, choose, make
+from twinloop.calibrate.parameters import Categorical, Exponential, Linear, Ordered
+from twinloop.calibrate.space import Space
+from twinloop.trace.errors import InputError
+
+Floats = NDArray[np.float64]
+
+CUBE = Space([Linear(f"x{i}", 0, 1) for i in range(3)])
+MIXED = Space(
+    [
+        Linear("x", 0, 1),
+        Linear("n", 1, 5, integer=True),
+        Exponential("m", 1, 64, integer=True),
+        Categorical("c", ["a", "b", "c"]),
+        Ordered("o", ["low", "high"]),
+    ]
+)
+TRUTH = np.array([0.31, 0.62, 0.77])
+ALL = [*OPTIMISERS, "cma+powell", "quadratic+bayes-gp+powell+cma"]
+#: The surrogates take their time to think.
+SLOW = ("bayes",)
+
+
+def budget_of(name: str, usual: int) -> int:
+    return min(usual, 30) if any(slow in name for slow in SLOW) else usual
+
+
+def sphere(points: Floats) -> Floats:
+    return ((points - TRUTH) ** 2).sum(axis=1)
+
+
+def run(
+    name: str, space: Space, loss: Any, *, budget: int, batch: int, seed: int = 3
+) -> tuple[Floats, Floats]:
+    """All points that were asked for, and their losses; every point is checked."""
+    optimiser = make(name, space, seed=seed, budget=budget, batch=batch)
+    points, losses = np.empty((0, len(space))), np.empty(0)
+    while len(losses) < budget:
+        count = min(batch, budget - len(losses))
+        asked = optimiser.ask(count)
+        assert asked.shape == (count, len(space))
+        assert asked.dtype == np.float64
+        assert ((asked >= 0.0) & (asked <= 1.0)).all()
+        told = loss(asked)
+        optimiser.tell(asked, told)
+        points, losses = np.concatenate([points, asked]), np.concatenate([losses, told])
+    return points, losses
+
+
+def test_the_names_are_those_of_the_design() -> None:
+    assert set(OPTIMISERS) == {
+        "random", "lhs", "sobol", "grid", "gradient", "genetic", "de", "cma", "powell",
+        "nelder-mead", "quadratic", "bayes-gp", "bayes-gbrt", "bayes-rf", "bayes-et", "auto",
+    }  # fmt: skip
+    assert all(OPTIMISERS.values())
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_same_losses_lead_to_the_same_points(name: str) -> None:
+    budget = budget_of(name, 100)
+    first, losses = run(name, CUBE, sphere, budget=budget, batch=7)
+    again = make(name, CUBE, seed=3, budget=budget, batch=7)
+    for begin in range(0, budget, 7):
+        asked = again.ask(len(first[begin : begin + 7]))
+        assert (asked == first[begin : begin + 7]).all()
+        again.tell(asked, losses[begin : begin + 7])
+    if name != "grid":
+        other, _ = run(name, CUBE, sphere, budget=budget, batch=7, seed=4)
+        assert (other != first).any()
+
+
+def nothing(points: Floats) -> Floats:
+    return np.full(len(points), np.nan)
+
+
+def constant(points: Floats) -> Floats:
+    return np.ones(len(points))
+
+
+def patchy(points: Floats) -> Floats:
+    losses = ((points - 0.4) ** 2).sum(axis=1)
+    losses[points[:, 0] > 0.6] = np.nan
+    losses[points[:, 0] < 0.2] = np.inf
+    losses[points[:, 1] > 0.9] = -np.inf
+    return losses
+
+
+def huge(points: Floats) -> Floats:
+    return 1e300 * (points.sum(axis=1) - 1.0)
+
+
+@pytest.mark.parametrize("loss", [nothing, constant, patchy, huge])
+@pytest.mark.parametrize("name", ALL)
+def test_no_loss_stops_it(name: str, loss: Any) -> None:
+    run(name, CUBE, loss, budget=budget_of(name, 120), batch=6)
+
+
+@pytest.mark.parametrize("batch", [1, 16])
+@pytest.mark.parametrize("name", ALL)
+def test_mixed_parameters_are_searched_too(name: str, batch: int) -> None:
+    def loss(points: Floats) -> Floats:
+        values = MIXED.decode(points)
+        wrong = np.array([c != "b" for c in values["c"]]) + (np.array(values["o"]) != "high")
+        return np.abs(values["x"] - 0.3) + np.abs(values["n"] - 4) + wrong.astype(float)
+
+    budget = budget_of(name, 100)
+    _, losses = run(name, MIXED, loss, budget=budget, batch=batch)
+    assert losses.min() < losses[0] or losses[0] < 0.5
+
+
+@pytest.mark.parametrize("batch", [1, 32])
+@pytest.mark.parametrize("name", [each for each in ALL if "bayes" not in each])
+def test_a_bowl_is_found(name: str, batch: int) -> None:
+    _, losses = run(name, CUBE, sphere, budget=300, batch=batch)
+    assert losses.min() <= losses[0]
+    # A thousandth of the cube, which one of 300 random points may well miss, has loss 0.03.
+    sampling = name in ("random", "lhs", "sobol", "grid")
+    assert losses.min() < (0.05 if sampling else 1e-3)
+
+
+@pytest.mark.parametrize("name", ["bayes-gp", "bayes-gbrt", "bayes-rf", "bayes-et"])
+def test_a_surrogate_finds_a_bowl_with_few_points(name: str) -> None:
+    _, losses = run(name, CUBE, sphere, budget=30, batch=3)
+    assert losses[15:].min() < losses[:8].min()
+
+
+@pytest.mark.parametrize("name", ["cma", "powell", "nelder-mead", "quadratic", "auto"])
+def test_a_bowl_is_found_exactly(name: str) -> None:
+    _, losses = run(name, CUBE, sphere, budget=300, batch=1)
+    assert losses.min() < 1e-6
+
+
+@pytest.mark.parametrize("name", ["powell", "quadratic", "de", "genetic", "cma", "auto"])
+def test_an_optimum_on_a_bound_is_found(name: str) -> None:
+    def slope(points: Floats) -> Floats:
+        return points[:, 0] + (1.0 - points[:, 1]) + (points[:, 2] - 0.5) ** 2
+
+    _, losses = run(name, CUBE, slope, budget=300, batch=4)
+    assert losses.min() < 0.05
+
+
+@pytest.mark.parametrize("name", ["cma", "auto", "de", "powell"])
+def test_a_converged_search_looks_elsewhere(name: str) -> None:
+    # Two valleys; the middle of the cube lies in the wide one, the other is lower.
+    def valleys(points: Floats) -> Floats:
+        wide = ((points - 0.45) ** 2).sum(axis=1) + 0.1
+        deep = 4.0 * ((points - 0.85) ** 2).sum(axis=1)
+        return np.minimum(wide, deep)
+
+    _, losses = run(
+        name, Space([Linear("a", 0, 1), Linear("b", 0, 1)]), valleys, budget=3000, batch=10
+    )
+    assert losses.min() < 0.01
+
+
+def test_auto_does_not_hold_on_to_lucky_losses() -> None:
+    noise = np.random.default_rng(5)
+
+    def noisy(points: Floats) -> Floats:
+        return (sphere(points) + 0.001) * np.exp(0.3 * noise.standard_normal(len(points)))
+
+    points, losses = run("auto", CUBE, noisy, budget=600, batch=1)
+    assert np.median(sphere(points[-100:])) < 0.01
+    assert sphere(points[np.argmin(losses)][None])[0] < 0.01
+
+
+class TestGrid:
+    @pytest.mark.parametrize("space", [CUBE, MIXED, Space([Linear("a", 0, 1)])])
+    def test_no_point_comes_twice(self, space: Space) -> None:
+        points = make("grid", space).ask(700)
+        assert len(np.unique(points, axis=0)) == 700
+
+    def test_discrete_values_come_once_each_and_then_at_random(self) -> None:
+        space = Space([Linear("n", 1, 5, integer=True), Categorical("c", list("abc"))])
+        values = space.decode(make("grid", space).ask(15))
+        assert len(set(zip(values["n"].tolist(), values["c"], strict=True))) == 15
+        assert make("grid", space).ask(40).shape == (40, 2)
+
+    def test_the_resolution_doubles(self) -> None:
+        # Rounds of 1, 2^3 and 4^3 points on the middles of cells.
+        points = make("grid", CUBE).ask(1 + 8 + 64)
+        for begin, end, cells in ((0, 1, 1), (1, 9, 2), (9, 73, 4)):
+            scaled = points[begin:end] * cells - 0.5
+            assert (scaled == np.rint(scaled)).all()
+            assert len(np.unique(scaled, axis=0)) == cells**3
+
+    def test_the_beginning_of_a_round_is_spread_out(self) -> None:
+        space = Space([Linear(f"x{i}", 0, 1) for i in range(10)])
+        points = make("grid", space).ask(1 + 128)[1:]  # of 1,024 in the round
+        assert (np.abs((points > 0.5).mean(axis=0) - 0.5) < 0.2).all()
+
+    def test_many_dimensions_cost_nothing(self) -> None:
+        space = Space([Linear(f"x{i}", 0, 1) for i in range(1100)])
+        assert len(np.unique(make("grid", space).ask(50), axis=0)) == 50
+
+
+class TestSampling:
+    def test_a_latin_hypercube_has_one_point_in_every_row(self) -> None:
+        points = make("lhs", CUBE, seed=1, budget=50).ask(50)
+        for column in points.T:
+            assert sorted(np.floor(column * 50).tolist()) == list(range(50))
+
+    def test_sobols_points_are_balanced(self) -> None:
+        points = make("sobol", CUBE, seed=1).ask(64)
+        halves = (points > 0.5).astype(int) @ [1, 2, 4]
+        assert np.bincount(halves, minlength=8).tolist() == [8] * 8
+
+
+class TestChoice:
+    def test_it_looks_at_budget_kinds_and_cost(self) -> None:
+        many = Space([Linear(f"x{i}", 0, 1) for i in range(60)])
+        assert choose(CUBE, budget=4, cost=0.0) == "sobol"
+        assert "bayes" not in choose(CUBE, budget=100, cost=1e-4)
+        assert "bayes-gp" in choose(CUBE, budget=100, cost=1.0)
+        assert "bayes" not in choose(CUBE, budget=100_000, cost=1.0)
+        assert "quadratic" not in choose(many, budget=1000, cost=1e-4)
+        assert choose(CUBE, seconds=60.0, cost=1e-4, budget=None) == "cma+powell"
+        assert choose(MIXED, budget=1000).startswith("powell")
+
+    @pytest.mark.parametrize("space", [CUBE, MIXED])
+    @pytest.mark.parametrize("budget", [1, 5, 50, 10**6, None])
+    @pytest.mark.parametrize("cost", [0.0, 1e-4, 2.0])
+    def test_what_is_chosen_can_be_made(
+        self, space: Space, budget: int | None, cost: float
+    ) -> None:
+        name = choose(space, budget=budget, seconds=60.0, cost=cost)
+        assert make(name, space, budget=budget).ask(2).shape == (2, len(space))
+
+
+class Echo:
+    def __init__(self, space: Space, *, seed: int, budget: int | None, batch: int) -> None:
+        self.size = len(space)
+
+    def ask(self, count: int) -> Floats:
+        return np.full((count, self.size), 0.25)
+
+    def tell(self, points: Floats, losses: Floats) -> None:
+        pass
+
+
+class Mute:
+    def __init__(self, space: Space, **_: Any) -> None:
+        pass
+
+
+class Broken:
+    def __init__(self, space: Space, **_: Any) -> None:
+        raise RuntimeError("out of order")
+
+
+class TestPlugIns:
+    @pytest.fixture(autouse=True)
+    def offered(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        entries = [
+            EntryPoint(name.lower(), f"{__name__}:{name}", GROUP)
+            for name in ("Echo", "Mute", "Broken", "Missing")
+        ]
+        entries += [EntryPoint("twice", f"{__name__}:{name}", GROUP) for name in ("Echo", "Mute")]
+
+        def entry_points(*, group: str) -> list[EntryPoint]:
+            return [entry for entry in entries if entry.group == group]
+
+        monkeypatch.setattr("twinloop.calibrate.optimise.registry.entry_points", entry_points)
+
+    def test_one_is_found_by_its_name(self) -> None:
+        made = make("echo", CUBE, seed=1)
+        assert isinstance(made, Optimiser)
+        assert made.ask(2).tolist() == [[0.25] * 3] * 2
+
+    @pytest.mark.parametrize(
+        ("name", "said"),
+        [
+            ("mute", "is no optimiser"),
+            ("broken", "cannot be used: RuntimeError: out of order"),
+            ("missing", "cannot be used: AttributeError"),
+            ("twice", "several plug-ins"),
+            ("ecko", "did you mean 'echo'"),
+            ("cma+echo", "no built-in optimiser is called 'echo'"),
+        ],
+    )
+    def test_what_is_wrong_is_said(self, name: str, said: str) -> None:
+        with pytest.raises(InputError, match=said):
+            make(name, CUBE, seed=1)
+
+
+def test_a_batch_has_points() -> None:
+    with pytest.raises(InputError, match="batch: must be at least 1"):
+        make("random", CUBE, batch=0)
+
+
+def test_importing_the_optimisers_imports_no_heavy_library() -> None:
+    code = (
+        "import sys, twinloop.calibrate.optimise\n"
+        "print([m for m in ('scipy', 'sklearn', 'cma', 'distributed') if m in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

@@ -1,0 +1,247 @@
+"""`twinloop calibrate` as a user meets it."""
+
+import doctest
+import json
+import re
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import twinloop as tl
+from tests.calibrate.test_fit import truth, untimed
+from tests.cli.test_commands import answer, run
+from twinloop.calibrate import Fit
+from twinloop.cli import app
+from twinloop.cli.calibrate import calibrate
+
+ROOT = Path(__file__).resolve().parents[2]
+TRUST = ROOT / "examples" / "trust"
+PAGE = ROOT / "docs" / "calibrate.md"
+SAME = doctest.OutputChecker().check_output
+QUICK = ("--budget", 64, "--analysis", 0)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two runs of one scenario, one of a larger, and the value that is to be found."""
+    there = tmp_path_factory.mktemp("runs")
+    made = {
+        "a": truth(speed_factor=0.8),
+        "b": truth(speed_factor=0.82),
+        "large": truth(20, speed_factor=0.8),
+    }
+    found = {name: trace.save(there / name) for name, trace in made.items()}
+    found["params"] = there / "params.yaml"
+    found["params"].write_text("parameters:\n  speed_factor: {linear: [0.5, 2]}\n")
+    return found
+
+
+def test_it_finds_the_value_and_writes_all_that_it_says(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    there = tmp_path / "fit"
+    words = ("calibrate", runs["a"], runs["large"], "--params", runs["params"], "-o", there)
+    done = run(*words, "--budget", 100, "--analysis", 1300)
+    assert done.stdout.splitlines()[0] == "predict: nothing taken from the real runs"
+    assert "speed_factor" in done.stdout
+    assert f"wrote {there}" in done.stderr
+    assert {path.name for path in there.iterdir()} == {
+        *("scenario.yaml", "scenario-2.yaml", "fit.json", "report.html", "report.md"),
+        *("history.parquet", "cloud.parquet", "draws.parquet", "journal.jsonl"),
+    }
+    fit = tl.Fit.load(there)
+    assert fit.values["speed_factor"] == pytest.approx(0.8, rel=0.01)
+    assert tl.Scenario.load(there / "scenario-2.yaml").model == fit.model
+    assert answer("simulate", there / "scenario.yaml")["tasks"] == 12
+    assert (there / "report.md").read_text().startswith("# Calibration\n\npredict: nothing")
+    assert "<html" in (there / "report.html").read_text().lower()
+
+    before = {path.name: path.read_bytes() for path in there.iterdir()}
+    refused = run(*words, ends_with=2)
+    assert "a calibration is kept there already" in refused.stderr
+    assert {path.name: path.read_bytes() for path in there.iterdir()} == before
+
+
+def test_json_is_one_object_with_the_keys_that_are_promised(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    words = ["calibrate", runs["a"], "--params", runs["params"], "-o", tmp_path / "fit", *QUICK]
+    done = run(*words, "--json")
+    document = json.loads(done.stdout)
+    promised = re.search(r"Keys of --json:(.*?)\n\n", calibrate.__doc__ or "", re.DOTALL)
+    assert promised is not None
+    assert set(document) == set(re.findall(r"`(\w+)`", promised[1])) | {"output"}
+    kept = json.loads((tmp_path / "fit" / "fit.json").read_bytes())
+    assert {**kept, "output": str(tmp_path / "fit")} == document
+    assert document["asked"]["budget"] == {"evaluations": 64, "seconds": None}
+    assert document["runs"][0]["name"] == str(runs["a"])
+    assert "64 tried" in done.stderr
+    error: Any = answer(*words, ends_with=2)["error"]
+    assert "kept there already" in error["message"]
+
+
+def test_killed_it_goes_on_where_it_was(runs: dict[str, Path], tmp_path: Path) -> None:
+    words = ["calibrate", runs["a"], "--params", runs["params"], "--budget", 1280]
+    words += ["--analysis", 0, "-o"]
+    there, journal = tmp_path / "killed", tmp_path / "killed" / "journal.jsonl"
+    child = subprocess.Popen(
+        [sys.executable, "-m", "twinloop", *map(str, words), str(there)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    until = time.monotonic() + 120
+    while time.monotonic() < until and child.poll() is None:
+        if journal.exists() and journal.read_bytes().count(b"\n") > 3:
+            break
+        time.sleep(0.002)
+    child.kill()
+    child.wait()
+    assert not (there / "fit.json").exists()
+    assert f"goes on from {journal}" in run(*words, there).stderr.replace("\n", "")
+    run(*words, tmp_path / "whole")
+    killed, whole = Fit.load(there), Fit.load(tmp_path / "whole")
+    assert untimed(killed) == untimed(whole)
+    assert killed.history.equals(whole.history)
+
+
+def test_runs_are_held_out_by_name_or_by_a_rule(runs: dict[str, Path], tmp_path: Path) -> None:
+    params = ("--params", runs["params"], *QUICK)
+    words = ("calibrate", runs["a"], runs["large"])
+    by_size = answer(*words, *params, "--hold-out", "size", "-o", tmp_path / "size")
+    named = answer(
+        "calibrate", runs["a"], "--validate", runs["large"], *params, "-o", tmp_path / "named"
+    )
+    used: Any = {each["name"]: each["used"] for each in by_size["runs"]}  # type: ignore[attr-defined]
+    assert used == {str(runs["a"]): "training", str(runs["large"]): "validation"}
+    assert by_size["values"] == named["values"]
+    assert by_size["validation_loss"] == named["validation_loss"]
+    report = (tmp_path / "named" / "report.md").read_text()
+    assert f"| {runs['large']} | validation |" in report
+
+
+def test_repetitions_say_what_nobody_can_beat(runs: dict[str, Path], tmp_path: Path) -> None:
+    words = ("calibrate", runs["a"], runs["b"], "--params", runs["params"], *QUICK)
+    text = run(*words, "-o", tmp_path / "fit").stdout
+    assert "between repetitions of the real runs: " in text
+    assert not (tmp_path / "fit" / "scenario-2.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("parameters:\n  startup_overhed: {linear: [0, 1]}\n", ":2: parameters.startup_overhed: "),
+        ("parameters:\n\n  speed_factor: {linear: [2, 1]}\n", ":3: parameters.speed_factor.linear"),
+        ("parameters:\n  speed_factor: {linaer: [1, 2]}\n", ":2: parameters.speed_factor: "),
+        ("parameters:\n  speed_factor: {linear: [-2, 1]}\n", ":2: parameters.speed_factor: "),
+        ("speed_factor: {linear: [1, 2]}\n", ":1: speed_factor: is no field"),
+    ],
+)
+def test_mistakes_in_the_parameters_are_told_by_file_line_and_field(
+    runs: dict[str, Path], tmp_path: Path, text: str, said: str
+) -> None:
+    file = tmp_path / "params.yaml"
+    file.write_text(text)
+    words = ("calibrate", runs["a"], "--params", file, "-o", tmp_path / "fit")
+    assert f"{file}{said}" in run(*words, ends_with=2).stderr.replace("\n", "")
+    error: Any = answer(*words, ends_with=2)["error"]
+    assert error["file"] == str(file)
+    assert error["line"] == int(said[1])
+    assert not (tmp_path / "fit").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["A"], "nobody said where to keep the fit"),
+        (["-o", "FIT"], "there is no run to fit to"),
+        (["A", "-o", "A"], "is no calibration"),
+        (["A", "-o", "PARAMS"], "is no folder"),
+        (["A", "A", "-o", "FIT"], "is given twice"),
+        (["A", "--validate", "A", "-o", "FIT"], "cannot be held out"),
+        (["A", "--hold-out", "run", "-o", "FIT"], "cannot be divided"),
+        (["A", "B", "--validate", "LARGE", "--hold-out", "run", "-o", "FIT"], "--hold-out"),
+        (["A", "--budget", "soon", "-o", "FIT"], "budget"),
+        (["A", "--loss", "nosuch", "-o", "FIT"], "no loss is called 'nosuch'"),
+        (["A", "--optimiser", "nosuch", "-o", "FIT"], "nosuch"),
+        (["A", "--aggregate", "median", "-o", "FIT"], "median"),
+        (["A", "--seed", "-1", "-o", "FIT"], "seed"),
+        (["A", "--workers", "0", "-o", "FIT"], "threads"),
+        (["A", "--on", "dask", "-o", "FIT"], "--on is for a black box"),
+        (["A", "--criteria", "PARAMS", "-o", "FIT"], "parameters"),
+    ],
+)
+def test_what_cannot_be_is_an_error_and_leaves_nothing_in_the_way(
+    runs: dict[str, Path], tmp_path: Path, words: list[str], said: str
+) -> None:
+    there = tmp_path / "fit"
+    known = {name.upper(): str(path) for name, path in runs.items()} | {"FIT": str(there)}
+    given = [known.get(word, word) for word in words]
+    refused = run("calibrate", *given, "--params", runs["params"], *_quick(words), ends_with=2)
+    assert said in refused.stderr
+    assert "Traceback" not in refused.output
+    assert not there.exists() or not list(there.iterdir())
+
+
+def _quick(words: list[str]) -> tuple[object, ...]:
+    return () if "--budget" in words else QUICK
+
+
+def test_a_log_without_a_scenario_needs_one(tmp_path: Path, runs: dict[str, Path]) -> None:
+    log = tmp_path / "log.swf"
+    log.write_text(
+        "".join(f"{n} {n} 0 5 1 -1 -1 1 9 -1 1 1 1 -1 1 -1 -1 -1\n" for n in range(1, 9))
+    )
+    words = ("calibrate", log, "--params", runs["params"], *QUICK, "-o", tmp_path / "fit")
+    assert "--scenario scenario.yaml" in run(*words, ends_with=2).stderr
+    file = tmp_path / "scenario.yaml"
+    file.write_text("platform: 1x8\nworkload: log.swf\npolicy: fcfs\n")
+    text = run(*words, "--scenario", file).stdout
+    assert text.startswith("replay: ")
+
+
+# --- the shipped example, and the page that shows it ---------------------------------------------
+
+
+def test_the_shipped_runs_name_nobody_and_are_runs_of_the_shipped_scenarios() -> None:
+    found = sorted((TRUST / "real").iterdir())
+    assert [path.name for path in found] == ["one", "one-again", "two", "two-again"]
+    size = 0
+    for folder in found:
+        trace = tl.Trace.load(folder)
+        scenario = tl.Scenario.load(TRUST / f"{folder.name.removesuffix('-again')}.yaml")
+        assert trace.manifest.scenario == scenario.to_manifest()
+        assert trace.manifest.facts["mode"] == "real"
+        assert (trace.tasks["status"] == "completed").all()
+        assert {path.suffix for path in folder.iterdir()} == {".json", ".parquet"}
+        size += sum(path.stat().st_size for path in folder.iterdir())
+        texts = (folder / "manifest.json").read_text() + str(trace.tasks.rows())
+        assert not re.search(r"[\"' ]/\w", texts), "an absolute path"
+    assert size < 300_000
+
+
+def test_the_commands_of_the_page_print_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    blocks = re.findall(r"^```console\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    count = 0
+    for block in blocks:
+        for part in block.split("$ ")[1:]:
+            command, _, expected = part.replace("\\\n", "").partition("\n")
+            program, *words = shlex.split(command)
+            assert program == "twinloop"
+            result = CliRunner().invoke(app, words)
+            # A verdict may be PASS, FAIL or neither.
+            assert result.exit_code in ((0, 1, 3) if words[0] == "assess" else (0,)), result.output
+            shown = result.stderr + result.stdout
+            flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+            assert SAME(expected, shown, flags), f"{command}\n{shown}"
+            count += 1
+    assert count >= 5

@@ -1,0 +1,177 @@
+"""The power models of SURF's cluster, calibrated on two days and judged on the two that follow.
+
+Without the log it is skipped, and says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import surf
+from replay_page import table
+from surf import HOSTS, PER_DAY, STEP, Difference
+
+import twinloop as tl
+
+pytestmark = pytest.mark.realdata
+
+PAGE = Path(__file__).parents[1] / "docs" / "surf.md"
+BLOCK = re.compile(r"<!-- calibrated -->\n(.*?)<!-- end -->", re.DOTALL)
+
+#: Samples of the days that are fitted to; the rest is what the models have not seen.
+SEEN = 2 * PER_DAY
+#: What may be missed on days that were not fitted to (%).
+ENOUGH = 3.5
+BUDGET = 1500
+#: An idle host draws less than these watts and a full one more, and what bends each curve.
+WATTS = {"power.idle": {"linear": [0, 100]}, "power.max": {"linear": [100, 300]}}
+BENT = {
+    "linear": {},
+    "sqrt": {},
+    "mse r=4": {"power.parameter": {"exponential": [0.5, 20]}},
+    "asymptotic a=0.3": {"power.parameter": {"exponential": [0.001, 1]}},
+}
+#: Shifts of the measured power that are tried, in samples.
+LAGS = range(-4, 5)
+
+
+@pytest.fixture(scope="module")
+def log(real_data: Path) -> tl.Trace:
+    return tl.read(real_data / "surf")
+
+
+@pytest.fixture(scope="module")
+def real(real_data: Path) -> surf.Floats:
+    return surf.measured(real_data / "surf")
+
+
+@pytest.fixture(scope="module")
+def begun(log: tl.Trace) -> tl.Trace:
+    """The tasks that are submitted within the first two days."""
+    tasks = log.tasks.filter(pl.col("submit") < SEEN * STEP)
+    usage = log.usage.filter(pl.col("task").is_in(tasks["id"].implode()))
+    return log.replace(tasks=tasks, usage=usage)
+
+
+@pytest.fixture(scope="module")
+def fits(begun: tl.Trace, real: surf.Floats) -> dict[str, tl.Fit]:
+    ends = STEP * np.arange(1, SEEN + 1)
+    power = pl.DataFrame({"t": ends, "dt": np.full(SEEN, STEP), "watts": real[:SEEN]})
+    return {
+        name: tl.calibrate(
+            tl.Trace(power=power),
+            scenario=surf.scenario(begun, name),
+            parameters=WATTS | bent,
+            budget=BUDGET,
+            analysis=0,
+        )
+        for name, bent in BENT.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def series(log: tl.Trace, fits: Mapping[str, tl.Fit]) -> dict[str, surf.Floats]:
+    """The power of the whole week under each calibrated model."""
+    return {name: surf.watts(fit.apply(surf.scenario(log, name))) for name, fit in fits.items()}
+
+
+@pytest.fixture(scope="module")
+def chosen(fits: Mapping[str, tl.Fit]) -> str:
+    """The model that is best on the days that were fitted to."""
+    return min(fits, key=lambda name: fits[name].loss)
+
+
+def part(values: surf.Floats, first: int, last: int) -> surf.Floats:
+    """From one day to another, both included."""
+    return values[(first - 1) * PER_DAY : last * PER_DAY]
+
+
+def figures(
+    fits: Mapping[str, tl.Fit], series: Mapping[str, surf.Floats], real: surf.Floats
+) -> str:
+    heads = ["model", "idle [W]", "max [W]", "r or a", "MAPE, days 1-2"]
+    heads += ["MAPE, days 3-4", "bias", "MAPE, day 3", "MAPE, day 4"]
+    rows = []
+    for name, fit in sorted(fits.items(), key=lambda item: -item[1].loss):
+        values = fit.values
+        bent = values.get("power.parameter")
+        rows.append(
+            [
+                name.partition(" ")[0],
+                f"{values['power.idle']:.1f}",
+                f"{values['power.max']:.1f}",
+                "" if bent is None else f"{bent:.2g}",
+                Difference.of(part(series[name], 1, 2), part(real, 1, 2)).cells()[0],
+                *Difference.of(part(series[name], 3, 4), part(real, 3, 4)).cells(),
+                Difference.of(part(series[name], 3, 3), part(real, 3, 3)).cells()[0],
+                Difference.of(part(series[name], 4, 4), part(real, 4, 4)).cells()[0],
+            ]
+        )
+    return table(heads, rows)
+
+
+def test_the_page_has_the_figures(fits, series, real, chosen):
+    fresh = figures(fits, series, real)
+    hours = [part(each, 1, 4).reshape(-1, 120).mean(axis=1) for each in (series[chosen], real)]
+    same = float(np.mean(np.diff(real) == 0))
+    print(f"\n{fresh}chosen on days 1 and 2: {chosen}")
+    print(f"means of 1 h, days 3-4: {Difference.of(hours[0][48:], hours[1][48:]).cells()[0]} %")
+    print(f"samples of the measurement that repeat the one before: {same:.0%}")
+    found = BLOCK.search(PAGE.read_text(encoding="utf-8"))
+    assert found is not None
+    assert found[1].strip() == fresh.strip(), f"{PAGE} has old figures"
+
+
+def test_two_days_are_enough_for_the_two_that_follow(fits, series, real, chosen):
+    assert Difference.of(part(series[chosen], 3, 4), part(real, 3, 4)).mape <= ENOUGH
+    assert all(run["mode"] == "replay" for run in fits[chosen].runs)
+
+
+def test_the_loss_is_the_error_of_the_simulated_power(fits, series, real):
+    for name, fit in fits.items():
+        error = Difference.of(part(series[name], 1, 2), part(real, 1, 2)).mape
+        assert 100 * fit.loss == pytest.approx(error, rel=1e-9)
+
+
+def test_no_other_idle_and_maximum_does_better(fits, series, real):
+    """The least mean of relative errors is a linear programme, and needs no search."""
+    from scipy import sparse
+    from scipy.optimize import linprog
+
+    seen = real[:SEEN]
+    for name, fit in fits.items():
+        idle, top = fit.values["power.idle"], fit.values["power.max"]
+        share = (series[name][:SEEN] - HOSTS * idle) / (top - idle)
+        columns = sparse.csr_array(np.column_stack([HOSTS - share, share]) / seen[:, np.newaxis])
+        apart = sparse.eye_array(SEEN)
+        best = linprog(
+            np.concatenate([[0.0, 0.0], np.full(SEEN, 1 / SEEN)]),
+            A_ub=sparse.vstack(
+                [sparse.hstack([columns, -apart]), sparse.hstack([-columns, -apart])]
+            ),
+            b_ub=np.concatenate([np.ones(SEEN), -np.ones(SEEN)]),
+            method="highs-ipm",
+        )
+        assert best.status == 0
+        assert best.fun * (1 - 1e-6) <= fit.loss <= best.fun * 1.001, name
+
+
+def test_the_first_two_days_know_nothing_of_those_that_follow(begun, series, fits):
+    for name, fit in fits.items():
+        alone = surf.watts(fit.apply(surf.scenario(begun, name)))[:SEEN]
+        assert alone == pytest.approx(series[name][:SEEN], rel=1e-12)
+
+
+def test_the_measured_power_does_not_lag(series, real, chosen):
+    """Shifted by half a minute or more, either way, it is further from the simulated one."""
+    inner = np.arange(max(LAGS), SEEN - max(LAGS))
+    errors = {
+        lag: float(np.mean(np.abs(series[chosen][inner - lag] / real[inner] - 1))) for lag in LAGS
+    }
+    print({lag: round(100 * error, 3) for lag, error in errors.items()})
+    assert min(errors, key=errors.__getitem__) == 0

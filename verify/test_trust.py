@@ -1,0 +1,85 @@
+"""Real bags of work, foretold; about twelve minutes, on a machine that nobody else uses.
+
+The runs are kept in `build/trust`, and made only if they are not there. `verify/trust.py` prints
+the same without pytest.
+"""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from trust import Study, study
+from trust_runs import BAGS, HELD_OUT_LEVEL, TRUTH, Size, plan, record, recorded, scenario
+from trust_runs import synthetic as simulated
+from trust_tables import KINDS, report
+
+FOLDER = Path(__file__).parents[1] / "build" / "trust"
+
+
+@pytest.fixture(scope="module")
+def known():
+    """A truth that is simulated, so that all its values are known."""
+    return Study(simulated(Size(), noise=1e-4), Size(), {})
+
+
+def product(values, own, other):
+    return (
+        values[f"contention.kinds.{own}.sensitivity"] * values[f"contention.kinds.{other}.pressure"]
+    )
+
+
+def test_known_values_are_found(known):
+    found = known.fit.values
+    for name in ("service_factors.cpu", "service_factors.cache"):
+        assert found[name] == pytest.approx(TRUTH[name], rel=0.01)
+    assert found["startup_overhead"] == pytest.approx(TRUTH["startup_overhead"], abs=0.005)
+    for own in KINDS:
+        for other in KINDS:
+            true = product(TRUTH, own, other)
+            assert product(found, own, other) == pytest.approx(true, rel=0.01, abs=0.005)
+
+
+def test_a_level_that_was_not_fitted_is_foretold_and_not_without_contention(known):
+    for bag in BAGS:
+        assert abs(known.foretold(known.fit, bag).error) < 0.01
+    for fit in (known.without, known.alone):
+        assert known.foretold(fit, "cache").error < -0.1
+    assert list(known.failures()) == []
+
+
+def test_what_is_held_out_is_not_fitted(known):
+    fitted = {run["name"] for run in known.fit.runs if run["used"] == "training"}
+    held_out = {str(key) for key in plan() if key.level == HELD_OUT_LEVEL or key.repetition == 3}
+    assert len(fitted) == 12
+    assert not fitted & held_out
+
+
+def test_every_repetition_has_all_bags_and_levels_in_another_order():
+    orders = [
+        [(key.bag, key.level) for key in plan() if key.repetition == repetition]
+        for repetition in (1, 2, 3)
+    ]
+    assert all(len(set(order)) == len(order) == 9 for order in orders)
+    assert len({tuple(order) for order in orders}) == 3
+
+
+def test_a_mixed_bag_has_half_of_each_kind_and_as_much_work():
+    tasks = scenario("mixed", 1).workload.tasks
+    work = {kind: sum(t.run_time for t in tasks if t.kind == kind) for kind in KINDS}
+    assert work["cpu"] == pytest.approx(work["cache"], rel=0.02)
+    assert np.diff([t.run_time for t in tasks]).max() < 0
+
+
+def test_the_twin_of_this_machine_can_be_trusted(capsys):
+    kept = [recorded(FOLDER / str(key), scenario(key.bag, key.level)) for key in plan()]
+    if None in kept:
+        if (os.cpu_count() or 1) < 2:
+            pytest.skip("needs two CPUs")
+        if os.getloadavg()[0] > 0.5:
+            pytest.skip("other work runs on this machine: nothing could be said about it")
+    with capsys.disabled():
+        print()
+        record(FOLDER, Size())
+        failed = report(study(FOLDER, Size()))
+    assert not failed
