@@ -66,7 +66,9 @@ def rosenbrock(rng: np.random.Generator, dimensions: int = 6) -> Objective:
 def ellipsoid(rng: np.random.Generator, dimensions: int = 10) -> Objective:
     """A rotated ellipsoid whose axes weigh 1 to 1,000, in the unit cube, as the sphere."""
     truth = rng.uniform(0.1, 0.9, dimensions)
-    axes = rotation(rng, dimensions) * np.sqrt(10.0 ** (3 * np.arange(dimensions) / (dimensions - 1)))
+    axes = rotation(rng, dimensions) * np.sqrt(
+        10.0 ** (3 * np.arange(dimensions) / (dimensions - 1))
+    )
     return Objective(
         f"ellipsoid {dimensions}-d",
         cube(dimensions),
@@ -104,7 +106,9 @@ class Workflows:
         )
         waves = np.ceil(self.tasks / self.cores)
         compute = self.work / speed
-        inputs = np.maximum(self.data / read, self.data * np.minimum(self.cores, self.tasks) / bandwidth)
+        inputs = np.maximum(
+            self.data / read, self.data * np.minimum(self.cores, self.tasks) / bandwidth
+        )
         outputs = self.data / write
         network = self.messages * latency
         dispatch = submit * self.tasks / self.stages
@@ -199,7 +203,10 @@ def rough_workflow(rng: np.random.Generator) -> Objective:
     space = Space(
         [
             *(Exponential(*each) for each in WORKFLOW[:5]),
-            *(Exponential(name, 1, round(1000 * high), integer=True) for name, _, high in WORKFLOW[5:]),
+            *(
+                Exponential(name, 1, round(1000 * high), integer=True)
+                for name, _, high in WORKFLOW[5:]
+            ),
         ]
     )
 

@@ -25,6 +25,7 @@ TOPICS = (
     "surf",
     "compiled",
     "recording",
+    "optimisers",
     "calibration",
 )
 

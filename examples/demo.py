@@ -1,11 +1,12 @@
 """From nothing to an answer: make up a log, check it, simulate it under three policies, compare;
-then run a few seconds of real work on this machine, and hold the simulator against that.
+then run a few seconds of real work on this machine, hold the simulator against that, and fit it.
 
 What a user would type is printed, and then run; the comparisons are made in Python.
 """
 
 import argparse
 import sys
+from collections import Counter
 from contextlib import chdir
 from pathlib import Path
 
@@ -63,12 +64,29 @@ def real() -> None:
     step("twinloop execute real.yaml -o runs/real --overwrite")
     step("twinloop check runs/real")
     trace = tl.read("runs/real")
-    replay = tl.simulate(tl.replaying(trace))
-    console.print("\n[bold]The same in the simulator, with the work and latencies of the run[/]\n")
-    for name, run in (("real", trace), ("replayed", replay)):
+    fit = tl.calibrate(trace, budget=300, analysis=0)
+    runs = {
+        "predicted": tl.simulate(tl.load("real.yaml"), usage_step=1.0),
+        "fitted": tl.simulate(fit.scenario, usage_step=1.0),
+        "replayed": tl.simulate(tl.replaying(trace)),
+    }
+    console.print(
+        "\n[bold]The same in the simulator[/]: predicted from the work that was declared,"
+    )
+    console.print(
+        "with the model fitted to this run, and replayed with the work that was measured\n"
+    )
+    for name, run in {"real": trace, **runs}.items():
         found = metrics.figures(run).to_dict()
         makespan, wait = (duration(found[figure]) for figure in ("makespan_s", "wait_mean_s"))
-        console.print(f"  {name:10} makespan {makespan:>8}, mean wait {wait:>8}")
+        said = f"  {name:10} makespan {makespan:>8}, mean wait {wait:>8}"
+        if name != "real":
+            counts = Counter(finding.status for finding in tl.assess(trace, run).findings)
+            said += f", {counts['PASS']} of {counts['PASS'] + counts['FAIL']} criteria pass"
+        console.print(said)
+    console.print("\nFitting moved these values; whether they hold, other runs must tell.\n")
+    for name, value in fit.values.items():
+        console.print(f"  {name:22} {fit.defaults[name]:g} -> {value:.3g}")
 
 
 def pictures(folder: Path) -> None:
@@ -107,6 +125,9 @@ def main() -> None:
     console.print("\n[bold]Go on[/]  (`. .venv/bin/activate` puts `twinloop` on the path)\n")
     console.print(f"  open {wanted.folder}/run.html in a browser")
     console.print(f"  twinloop diff {wanted.folder}/runs/fcfs {wanted.folder}/runs/easy")
+    console.print(
+        f"  twinloop calibrate {HERE.name}/trust/real/one {HERE.name}/trust/real/two -o fit"
+    )
 
 
 if __name__ == "__main__":

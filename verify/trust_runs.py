@@ -33,9 +33,10 @@ HELD_OUT_LEVEL, HELD_OUT_REPETITION = 4, 3
 
 #: Time between two samples of what tasks use, and windows of what those of the twin use (s).
 PERIOD = 0.2
-#: A run during which other processes took more of the machine than this is made again, so often.
-FOREIGN, TRIES = 0.02, 3
-#: How long to wait until they take no more than that before it begins (s).
+#: A run during which others (processes, or other virtual machines) took more of the machine than
+#: this is made again, so often.
+FOREIGN, TRIES = 0.03, 3
+#: How long to wait until processes take no more than that before it begins (s).
 PATIENCE = 20
 SEED = 20250901
 
@@ -121,7 +122,7 @@ def record(folder: Path, size: Size, say: Callable[[str], None] = print) -> None
         for attempt in range(1, TRIES + 1):
             note = _run(wanted, folder / str(key)) | {"tries": attempt}
             say(f"{key}: " + ", ".join(f"{name} {value:.4g}" for name, value in note.items()))
-            if note["foreign"] <= FOREIGN:
+            if note["foreign"] + note["stolen"] <= FOREIGN:
                 break
         notes[str(key)] = note
         _keep(folder / "notes.json", notes)

@@ -97,7 +97,8 @@ def criteria(verdicts: Mapping[Key, Verdict]) -> str:
     for place, one in enumerate(first.findings):
         each = [verdict.findings[place] for verdict in verdicts.values()]
         same = len({found.threshold for found in each}) == 1
-        cells = [_cell(found, "" if same else f", <= {found.bound:.3g} {found.unit}") for found in each]
+        limits = ["" if same else f", <= {found.bound:.3g} {found.unit}" for found in each]
+        cells = [_cell(found, limit) for found, limit in zip(each, limits, strict=True)]
         rows.append([f"{one.metric}: {one.name}", one.threshold if same else "its own", *cells])
     overall = [f"**{verdict.status}**" for verdict in verdicts.values()]
     return table(heads, [*rows, ["all", "", *overall]])

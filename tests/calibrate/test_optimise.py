@@ -27,13 +27,14 @@ MIXED = Space(
     ]
 )
 TRUTH = np.array([0.31, 0.62, 0.77])
-ALL = [*OPTIMISERS, "cma+powell", "quadratic+bayes-gp+powell+cma"]
-#: The surrogates take their time to think.
-SLOW = ("bayes",)
+ALL = [*OPTIMISERS, "cma+powell"]
+BAYES = ["bayes-gp", "bayes-gbrt", "bayes-rf", "bayes-et"]
+FAST = [name for name in ALL if "bayes" not in name]
 
 
 def budget_of(name: str, usual: int) -> int:
-    return min(usual, 30) if any(slow in name for slow in SLOW) else usual
+    """The surrogates take their time to think."""
+    return 14 if "bayes" in name else usual
 
 
 def sphere(points: Floats) -> Floats:
@@ -75,9 +76,13 @@ def test_the_same_losses_lead_to_the_same_points(name: str) -> None:
         asked = again.ask(len(first[begin : begin + 7]))
         assert (asked == first[begin : begin + 7]).all()
         again.tell(asked, losses[begin : begin + 7])
-    if name != "grid":
-        other, _ = run(name, CUBE, sphere, budget=budget, batch=7, seed=4)
-        assert (other != first).any()
+
+
+@pytest.mark.parametrize("name", sorted(set(FAST) - {"grid"}))
+def test_another_seed_leads_elsewhere(name: str) -> None:
+    first, _ = run(name, CUBE, sphere, budget=40, batch=7)
+    other, _ = run(name, CUBE, sphere, budget=40, batch=7, seed=4)
+    assert (other != first).any()
 
 
 def nothing(points: Floats) -> Floats:
@@ -103,36 +108,45 @@ def huge(points: Floats) -> Floats:
 @pytest.mark.parametrize("loss", [nothing, constant, patchy, huge])
 @pytest.mark.parametrize("name", ALL)
 def test_no_loss_stops_it(name: str, loss: Any) -> None:
-    run(name, CUBE, loss, budget=budget_of(name, 120), batch=6)
+    run(name, CUBE, loss, budget=budget_of(name, 120), batch=7)
 
 
 @pytest.mark.parametrize("batch", [1, 16])
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", FAST)
 def test_mixed_parameters_are_searched_too(name: str, batch: int) -> None:
     def loss(points: Floats) -> Floats:
         values = MIXED.decode(points)
         wrong = np.array([c != "b" for c in values["c"]]) + (np.array(values["o"]) != "high")
         return np.abs(values["x"] - 0.3) + np.abs(values["n"] - 4) + wrong.astype(float)
 
-    budget = budget_of(name, 100)
-    _, losses = run(name, MIXED, loss, budget=budget, batch=batch)
+    _, losses = run(name, MIXED, loss, budget=100, batch=batch)
     assert losses.min() < losses[0] or losses[0] < 0.5
 
 
+@pytest.mark.parametrize("name", [*BAYES, "powell+bayes-gp+cma+quadratic"])
+def test_surrogates_search_mixed_parameters(name: str) -> None:
+    def loss(points: Floats) -> Floats:
+        values = MIXED.decode(points)
+        return np.abs(values["x"] - 0.3) + np.array([c != "b" for c in values["c"]])
+
+    _, losses = run(name, MIXED, loss, budget=32, batch=8)
+    assert losses.min() < 0.3
+
+
 @pytest.mark.parametrize("batch", [1, 32])
-@pytest.mark.parametrize("name", [each for each in ALL if "bayes" not in each])
+@pytest.mark.parametrize("name", FAST)
 def test_a_bowl_is_found(name: str, batch: int) -> None:
     _, losses = run(name, CUBE, sphere, budget=300, batch=batch)
     assert losses.min() <= losses[0]
     # A thousandth of the cube, which one of 300 random points may well miss, has loss 0.03.
     sampling = name in ("random", "lhs", "sobol", "grid")
-    assert losses.min() < (0.05 if sampling else 1e-3)
+    assert losses.min() < (0.05 if sampling else 0.01)
 
 
-@pytest.mark.parametrize("name", ["bayes-gp", "bayes-gbrt", "bayes-rf", "bayes-et"])
+@pytest.mark.parametrize("name", BAYES)
 def test_a_surrogate_finds_a_bowl_with_few_points(name: str) -> None:
-    _, losses = run(name, CUBE, sphere, budget=30, batch=3)
-    assert losses[15:].min() < losses[:8].min()
+    _, losses = run(name, CUBE, sphere, budget=28, batch=4)
+    assert losses[16:].min() < losses[:8].min()
 
 
 @pytest.mark.parametrize("name", ["cma", "powell", "nelder-mead", "quadratic", "auto"])

@@ -69,7 +69,10 @@ def test_one_trace_is_cut_in_time(tasks: int, part: float) -> None:
     assert ids == [f"t{place}" for place in range(tasks)]
     assert early.tasks.height
     assert late.tasks.height
-    assert late.manifest.edits[-1].operation == "window"
+    assert late.manifest.edits[-1].operation == "only"
+    # Nothing is moved in time: both parts are held against the same twin.
+    whole = trace(tasks).tasks["submit"].to_list()
+    assert early.tasks["submit"].to_list() + late.tasks["submit"].to_list() == whole
 
 
 def test_what_cannot_be_divided() -> None:

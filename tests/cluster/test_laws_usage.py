@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import twinloop as tl
-from tests.cluster.scenarios import Case, Task, cases, few, fewer
+from tests.cluster.scenarios import MODELS, OVERCOMMITTING, Case, Task, cases, few, fewer
 from twinloop.engine import Compiled
 from twinloop.trace.errors import InputError
 from twinloop.trace.quality import check
@@ -19,8 +19,16 @@ EXACT = 1e-9
 TWICE = {"name": "pack-ic", "options": {"overcommit": 2.0}}
 
 
+# Machines that are asked for more than they have, and do not give it.
+SHORT = cases(
+    policies=OVERCOMMITTING,
+    model=MODELS.map(lambda model: {**model, "sharing": "no-delay", "effective_capacity": 2.0}),
+    failing=False,
+)
+
+
 @few
-@given(cases(), STEPS)
+@given(st.one_of(cases(), SHORT), STEPS)
 def test_windows_cover_executions_and_add_up_to_the_cpu_time(case, step):
     trace = tl.simulate(case.scenario, usage_step=step)
     found = trace.usage

@@ -1,7 +1,6 @@
 """Values of the model: a row of them is the run of a scenario that says so."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -10,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import twinloop as tl
-from tests.cluster.scenarios import KINDS, OVERCOMMITTING, Case, Task, cases, fewer
+from tests.cluster.scenarios import KINDS, Case, Task, cases, few, fewer
 from twinloop._core import KPI_NAMES
 from twinloop.engine import Compiled
 from twinloop.scenario import MODEL_VALUES
@@ -136,27 +135,62 @@ def test_the_power_of_one_run_under_many_models(case, factors, step):
     assert compiled.power_many(rows[:1], step).tobytes() == watts[:1].tobytes()
 
 
-@fewer
-@given(cases(policies=OVERCOMMITTING, failing=False, windows=False))
-def test_on_hosts_of_one_core_those_on_the_core_are_those_on_the_host(case):
-    host, core = (
-        case.but(
-            machines=tuple({**machine, "cores": 1.0} for machine in case.machines),
-            tasks=tuple(
-                replace(task, cores=1.0, nodes=None, use=1.0, fragments=()) for task in case.tasks
-            ),
-            model={
-                **case.model,
-                "demand": "elastic",
-                "contention": {"kinds": KINDS, "within": within},
-            },
-        )
+CROWDS = st.lists(
+    st.builds(
+        Task,
+        submit=st.sampled_from([0.0, 1.0, 3.0]),
+        run_time=st.sampled_from([1.0, 2.0, 3.5]),
+        kind=st.sampled_from(["loud", "shy", None]),
+    ),
+    min_size=3,
+    max_size=10,
+).map(tuple)
+CROWDED = {"name": "spread-ic", "options": {"overcommit": 4.0}}
+
+
+@few
+@given(CROWDS, st.sampled_from([1.0, 0.5, 1.07]))
+def test_on_hosts_of_one_core_those_on_the_core_are_those_on_the_host(tasks, speed):
+    outputs = ["task_start", "task_end", "task_cpu"]
+    one, other = (
+        Compiled(
+            Case(
+                ({"cores": 1.0}, {"cores": 1.0, "speed": 2.0}),
+                tasks,
+                CROWDED,
+                {"speed_factor": speed, "contention": {"kinds": KINDS, "within": within}},
+            ).scenario
+        ).run_many([{}], outputs=outputs)
         for within in ("host", "core")
     )
-    outputs = ["task_start", "task_end", "task_cpu"]
-    one, other = (Compiled(each.scenario).run_many([{}], outputs=outputs) for each in (host, core))
     for name in outputs:
         np.testing.assert_allclose(one[name], other[name], rtol=1e-9, err_msg=name)
+
+
+CONTENTIONS = (
+    {"linear": {"slope": 0.5}},
+    {"table": [[1.0, 1.0], [2.0, 1.5]]},
+    {"kinds": KINDS},
+    {"kinds": KINDS, "within": "core"},
+)
+
+
+@pytest.mark.parametrize("contention", CONTENTIONS)
+def test_every_value_changes_what_it_changes_in_a_scenario(contention):
+    mse = {"model": "mse", "idle": 50.0, "max": 200.0, "r": 1.4}
+    tasks = [Task(0.1 * i, run_time=2.0 + i, kind=("loud", "shy")[i % 2]) for i in range(8)]
+    varying = Task(0.0, fragments=((1.0, 1.0), (2.0, 0.5)), kind="loud")
+    model = {"contention": contention, "service_factors": {"loud": 1.5}}
+    case = Case(({"cores": 2.0, "power": mse},), (*tasks, varying), CROWDED, model)
+    compiled = Compiled(case.scenario)
+    own = compiled.run()
+    assert len(compiled.value_names) >= len(MODEL_VALUES) + 2 + 1 + 3
+    for name, value in zip(compiled.value_names, compiled.values(), strict=True):
+        told = {name: value + 0.25}
+        figures = compiled.run(told)
+        anew = Compiled(compiled.scenario_with(told)).run()
+        assert list(figures.values()) == list(anew.values()), name
+        assert figures["energy_j"] != own["energy_j"], name
 
 
 # --- by hand --------------------------------------------------------------------------------------

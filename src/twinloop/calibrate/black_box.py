@@ -47,8 +47,8 @@ class Bench(Description):
     """A foreign simulator, and the experiments that it is held against.
 
     >>> Bench(black_box={"command": ["sim", "{speed}"]}, experiments=[{"truth": {"time": 2.0}}],
-    ...       parameters={"speed": {"linear": [1, 5]}}).space
-    Space([Linear(name='speed', low=1.0, high=5.0)])
+    ...       parameters={"speed": {"linear": [1, 5]}}).space.names
+    ('speed',)
     """
 
     black_box: Command = Field(description="the program")
@@ -167,7 +167,11 @@ class BlackBoxObjective:
                 self.failures.add([f"it does not say '{name}'"])
                 return None
             real = np.atleast_1d(np.asarray(value, dtype=np.float64))
-            found = np.atleast_1d(np.asarray(said.get(name, said.get("")), dtype=np.float64))
+            try:
+                found = np.atleast_1d(np.asarray(said.get(name, said.get("")), dtype=np.float64))
+            except (TypeError, ValueError):
+                self.failures.add([f"'{name}' is no number"])
+                return None
             if real.shape != found.shape:
                 self.failures.add([f"'{name}' has {found.size} figures, {real.size} were measured"])
                 return None
@@ -175,15 +179,26 @@ class BlackBoxObjective:
             parts.append((found - real) / np.where(scale > 0, scale, 1.0))
         return np.concatenate(parts)
 
+    def _own(self, loss: OwnLoss, experiment: int, said: _Figures) -> float:
+        try:
+            return float(loss(self.experiments[experiment].truth, said))
+        except Exception as error:  # of a function that the user wrote
+            self.failures.add([f"the loss: {type(error).__name__}: {error}"])
+            return np.nan
+
     def _losses(self, candidates: Sequence[Mapping[str, Any]]) -> _Floats:
         losses = np.full((len(self.experiments), len(candidates)), np.nan)
         for i, row in enumerate(self._said(candidates)):
             for e, said in enumerate(row):
                 if self._loss is not None and said is not None:
-                    losses[e, i] = self._loss(self.experiments[e].truth, said)
+                    losses[e, i] = self._own(self._loss, e, said)
                 elif (errors := self._errors(e, said)) is not None and self._loss is None:
                     losses[e, i] = np.abs(errors).mean()
         return aggregate(losses, self.how)
+
+
+def _name(loss: OwnLoss | None) -> str:
+    return "relative error" if loss is None else getattr(loss, "__qualname__", "own")
 
 
 def calibrate_black_box(
@@ -238,6 +253,8 @@ def calibrate_black_box(
     header = {
         "parameters": [repr(parameter) for parameter in space],
         "aggregation": how,
+        "loss": _name(loss),
+        "simulator": black_box(simulator).describe(),
         "evaluations": effort.budget.evaluations,
         "experiments": [each.to_dict() for each in experiments],
     }
@@ -256,7 +273,7 @@ def calibrate_black_box(
         defaults=space.decode_one(np.full(len(space), 0.5)),
         loss=found.history.best_loss,
         loss_before=float(middle[0]),
-        loss_name="relative error" if loss is None else getattr(loss, "__name__", "own"),
+        loss_name=_name(loss),
         how=how,
         optimiser=found.history.optimiser,
         seed=seed,

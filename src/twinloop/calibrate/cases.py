@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from twinloop.calibrate.runs import Run, Runs, outputs_for
 from twinloop.calibrate.values import of_model, offering, with_values
 from twinloop.engine import Compiled
+from twinloop.policy import BuiltIn
 from twinloop.scenario import Scenario
 from twinloop.scenario.replay import measured
 from twinloop.trace import Trace
@@ -43,6 +44,7 @@ class Case:
     reals: tuple[Run, ...]
     #: Windows of the power that is compared (s); None: no power is.
     power_step: float | None = None
+    allow_code: bool = False
     _others: OrderedDict[str, Compiled] = field(default_factory=OrderedDict, compare=False)
 
     @classmethod
@@ -68,12 +70,34 @@ class Case:
         """
         scenario = offering(scenario or declared(traces[0], name), names)
         compiled = Compiled(scenario, allow_code=allow_code)
+        if not isinstance(compiled.policy, BuiltIn):
+            raise InputError(
+                f"the policy of {name} is written in Python: too slow to be simulated thousands "
+                "of times",
+                field="policy",
+                remedy="calibrate with runs under a built-in policy; the Model serves any",
+            )
         ids, machines = tuple(compiled.names.tasks), compiled.names.machines
+        # The windows of the twin begin with its first submission.
+        begin = compiled.start().begin if power_step is not None else 0.0
         reals = tuple(
-            Run.of(trace, tasks=ids, machines=machines, power_step=power_step, name=name)
+            Run.of(
+                trace,
+                tasks=ids,
+                machines=machines,
+                power_step=power_step,
+                power_begin=begin,
+                name=name,
+            )
             for trace in traces
         )
-        return cls(name, scenario, compiled, tuple(traces), reals, power_step)
+        return cls(name, scenario, compiled, tuple(traces), reals, power_step, allow_code)
+
+    @property
+    def part(self) -> NDArray[np.bool_] | None:
+        """Which tasks the runs have, where they are parts of the scenario; None: all of them."""
+        known = ~np.isnan(self.reals[0].submit)
+        return None if known.all() else known
 
     @property
     def mode(self) -> str:
@@ -106,7 +130,8 @@ class Case:
         if key in self._others:
             self._others.move_to_end(key)
         else:
-            self._others[key] = Compiled(with_values(self.scenario, chosen))
+            scenario = with_values(self.scenario, chosen)
+            self._others[key] = Compiled(scenario, allow_code=self.allow_code)
             if len(self._others) > _KEPT:
                 self._others.popitem(last=False)
         return self._others[key]
@@ -121,8 +146,16 @@ class Case:
     ) -> dict[str, _Floats]:
         rows = rows_of(compiled, count, values)
         found: dict[str, _Floats] = {}
-        if outputs := outputs_for(set(needs) - {"power"}):
+        wanted = set(needs) - {"power"}
+        part = self.part if "makespan" in wanted else None
+        if part is not None:
+            wanted |= {"wait", "end"}
+        if outputs := outputs_for(wanted):
             found |= compiled.run_many(rows, outputs=outputs, threads=threads)
+        if part is not None:
+            # Of the tasks that the runs have: the twin always runs the whole scenario.
+            last = found["task_end"][:, part].max(axis=1)
+            found["makespan_s"] = last - found["task_submit"][:, part].min(axis=1)
         if "power" in needs:
             found["power"] = self._power(compiled, rows, threads)
         return found

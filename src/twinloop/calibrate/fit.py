@@ -59,6 +59,8 @@ class Fit:
     runs: tuple[dict[str, Any], ...] = ()
     before: tuple[tuple[str, Verdict], ...] = field(default=(), compare=False)
     after: tuple[tuple[str, Verdict], ...] = field(default=(), compare=False)
+    #: The verdicts on the runs that were held out.
+    unseen: tuple[tuple[str, Verdict], ...] = field(default=(), compare=False)
     recipe: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     #: The scenarios of the runs, with the fitted values.
@@ -85,10 +87,15 @@ class Fit:
 
     def apply(self, scenario: Scenario) -> Scenario:
         """Another scenario, with the fitted values in the place of its own."""
+        if not isinstance(scenario, Scenario):
+            kind = type(scenario).__name__
+            raise InputError(
+                f"wants a Scenario, not a {kind}", remedy="twinloop.load(...) reads one"
+            )
         if self.scenarios:
             kept = {
                 f"model.{name}": getattr(self.model, name)
-                for name in ("dispatch_latency", "release_latency")
+                for name in ("dispatch_latency", "release_latency", "fitted_on")
             }
             scenario = scenario.replace(**kept)
         return with_values(scenario, self.values)
@@ -144,6 +151,7 @@ class Fit:
             "verdicts": {
                 "before": {name: verdict.status for name, verdict in self.before},
                 "after": {name: verdict.status for name, verdict in self.after},
+                "unseen": {name: verdict.status for name, verdict in self.unseen},
             },
             "recipe": list(self.recipe),
             "warnings": list(self.warnings),

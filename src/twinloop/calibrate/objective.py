@@ -5,17 +5,22 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twinloop.calibrate.cases import Case
 from twinloop.calibrate.losses import Loss, aggregate, evaluate, weight
+from twinloop.calibrate.runs import Runs
 from twinloop.calibrate.space import Space
+from twinloop.calibrate.values import of_model
 from twinloop.trace.errors import TwinloopError
 
 _Floats = NDArray[np.float64]
+#: Seconds that a task costs in a simulation, about, and how often that where each is compiled anew.
+_PER_TASK: Final = 1e-6
+_COMPILED: Final = 20
 _NUMBER = re.compile(r"(?<![\w'])-?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?(?![\w'])")
 
 
@@ -75,6 +80,10 @@ class TwinObjective:
         self.loss = loss
         self.how: str = how or getattr(loss, "aggregation", None) or "avg"
         self.threads = threads
+        #: About how long an evaluation takes (s), on any machine.
+        self.cost = _PER_TASK * sum(len(case.compiled.arrays) for case in self.cases)
+        if any(not of_model(name) for name in space.names):
+            self.cost = _COMPILED * (self.cost + 1e-3 * len(self.cases))
         #: What failed, and how often.
         self.failures = Failures()
         self._weights = [weight(loss, case.reals) for case in self.cases]
@@ -97,11 +106,20 @@ class TwinObjective:
         parts = []
         for case in self.cases:
             twin = case.runs(len(points), values, self.loss.needs, self.threads)
-            found = self.loss.residuals(case.reals, twin)
+            found = self._residuals(case, twin)
             if found is None:
                 return None
             parts.append(found * found.shape[1])
         return np.concatenate(parts, axis=1)
+
+    def _residuals(self, case: Case, twin: Runs) -> _Floats | None:
+        try:
+            return self.loss.residuals(case.reals, twin)
+        except TwinloopError:
+            raise
+        except Exception as error:  # of a loss that the user wrote
+            self.failures.add([f"{self.loss.name}.residuals: {type(error).__name__}: {error}"])
+            return None
 
     def _losses(self, count: int, values: Mapping[str, Any]) -> _Floats:
         try:

@@ -77,21 +77,23 @@ def explain(
         lines.append("nothing failed before: what moved makes a good twin better")
     told = {name for advice in RECIPE for name in new if _matches(name, advice.values)}
     lines += [
-        f"{name} moved {moved(old.get(name), value)}; no criterion speaks of it"
+        f"{name} moved {said}; no criterion speaks of it"
         for name, value in new.items()
-        if name not in told
+        if name not in told and (said := moved(old.get(name), value)) is not None
     ]
     return tuple(lines)
 
 
-def moved(old: Any, new: Any) -> str:
-    """How a value moved.
+def moved(old: Any, new: Any) -> str | None:
+    """How a value moved; None: not so that anybody would see it.
 
-    >>> moved(1.0, 1.07), moved("a", "b"), moved(None, 2.0)
-    ('from 1 to 1.07', 'from a to b', 'to 2')
+    >>> moved(1.0, 1.07), moved("a", "b"), moved(None, 2.0), moved(1.0, 1.00001)
+    ('from 1 to 1.07', 'from a to b', 'to 2', None)
     """
     said = [f"{v:.4g}" if isinstance(v, int | float) else str(v) for v in (old, new)]
-    return f"to {said[1]}" if old is None else f"from {said[0]} to {said[1]}"
+    if old is None:
+        return f"to {said[1]}"
+    return f"from {said[0]} to {said[1]}" if said[0] != said[1] else None
 
 
 def _said(
@@ -113,7 +115,8 @@ def _said(
         yield f"  no value that answers it was free: try {wanted}"
         return
     for name in answering:
-        yield f"  {name} moved {moved(old.get(name), new[name])}"
+        if (said := moved(old.get(name), new[name])) is not None:
+            yield f"  {name} moved {said}"
     left = len(list(_failures(advice.metric, after)))
     yield f"  failed criteria before and after: {len(failed)} and {left}"
 

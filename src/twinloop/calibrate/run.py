@@ -12,30 +12,40 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from twinloop import __version__
 from twinloop.calibrate import defaults
 from twinloop.calibrate.cases import Case, cases_of
 from twinloop.calibrate.fit import JOURNAL, Fit, make_folder, refuse_kept
 from twinloop.calibrate.identify import Identifiability
-from twinloop.calibrate.losses import DEFAULT, Loss, floor, loss_named
+from twinloop.calibrate.losses import DEFAULT, Loss, custom, evaluate, floor, loss_named
 from twinloop.calibrate.movable import refuse_unmovable
 from twinloop.calibrate.objective import TwinObjective
 from twinloop.calibrate.prediction import scatter
 from twinloop.calibrate.recipe import explain
+from twinloop.calibrate.runs import Runs
 from twinloop.calibrate.search import Budget
 from twinloop.calibrate.space import Space
-from twinloop.calibrate.splits import parted
+from twinloop.calibrate.splits import only, parted
 from twinloop.calibrate.stage import Effort, Stage, Told, staged
-from twinloop.calibrate.values import with_values
+from twinloop.calibrate.values import value_at
 from twinloop.engine import simulate
 from twinloop.fidelity import Criteria, Verdict, assess
+from twinloop.fidelity.alignment import digest
 from twinloop.scenario import Scenario
 from twinloop.trace import Manifest, Trace
 from twinloop.trace.errors import InputError
+from twinloop.trace.trace import required
 
 #: The loss for the values of a power model.
 POWER_LOSS: Final = "power"
-#: Tasks that may be simulated for an analysis, and the most and fewest evaluations it takes.
-_ANALYSED, _MOST, _FEWEST = 1_000_000, 10_000, 400
+#: What a function is given of a run, as a loss.
+_ANYTHING: Final = frozenset(
+    {"makespan", "start", "end", "run_time", "wait", "cpu_time", "machine"}
+)
+#: A wait of more than this part of the makespan was one for others.
+_QUEUED: Final = 0.01
+#: Seconds that an analysis may take, about, and the most and fewest evaluations of it.
+_ANALYSED, _MOST, _FEWEST = 1.0, 10_000, 1_300
 
 
 def calibrate(
@@ -95,6 +105,8 @@ def calibrate(
     runs = [real] if isinstance(real, Trace) else list(real)
     if not runs:
         raise InputError("there is no run to fit to", field="real")
+    for trace in (*runs, *validation):
+        required(trace)
     kept = None if folder is None else Path(folder)
     refuse_kept(kept)
     if scenario is not None and not isinstance(scenario, Scenario):
@@ -102,9 +114,10 @@ def calibrate(
     if isinstance(criteria, str | Path):
         criteria = Criteria.load(criteria)
     called = list(names) if names else [f"run {i + 1}" for i in range(len(runs) + len(validation))]
+    refuse_twice(list(zip(called, [*runs, *validation], strict=True)))
     made = _Calibration(
-        Runs(runs, called[: len(runs)]),
-        Runs(list(validation), called[len(runs) :]),
+        Named(runs, called[: len(runs)]),
+        Named(list(validation), called[len(runs) :]),
         scenario,
         how,
         Effort(optimiser, Budget.of(budget), seed, -1 if analysis is None else analysis, progress),
@@ -117,7 +130,7 @@ def calibrate(
         refuse_unmovable(space, made._cases(made.training, {}), parameters)
     fit = made.run(
         space,
-        loss_named(loss, allow_code=allow_code) if isinstance(loss, str) else loss,
+        as_loss(loss, allow_code=allow_code),
         criteria,
     )
     if report is not None:
@@ -127,24 +140,36 @@ def calibrate(
     return fit
 
 
+def as_loss(given: str | Loss | Callable[..., float], *, allow_code: bool = False) -> Loss:
+    """A loss from what a user gives: its name, one of his own, or a function of two runs."""
+    if isinstance(given, str):
+        return loss_named(given, allow_code=allow_code)
+    if hasattr(given, "needs"):
+        return given  # type: ignore[return-value]
+    if callable(given):
+        return custom(given, needs=_ANYTHING)
+    raise InputError(f"is neither a loss nor a function: {given!r}", field="loss")
+
+
 @dataclass(frozen=True)
-class Runs:
+class Named:
     """Runs, and what messages call them."""
 
     traces: list[Trace]
     names: list[str]
 
+    def __iter__(self) -> Iterator[tuple[str, Trace]]:
+        return iter(zip(self.names, self.traces, strict=True))
+
     def name_of(self, trace: Trace) -> str:
         """What a run is called."""
-        return next(
-            name for name, each in zip(self.names, self.traces, strict=True) if each is trace
-        )
+        return next(name for name, each in self if each is trace)
 
 
 @dataclass(frozen=True)
 class _Calibration:
-    training: Runs
-    held_out: Runs
+    training: Named
+    held_out: Named
     scenario: Scenario | None
     how: str | None
     effort: Effort
@@ -158,14 +183,16 @@ class _Calibration:
         values: dict[str, Any] = {}
         searched = []
         for part, measure in self._parts(space, loss):
-            objective = self._objective(part, measure, values)
+            objective = self._objective(self.training, part, measure, values)
+            refuse_incomparable(objective)
             old |= _defaults(objective.cases[0], part)
             searched.append(objective)
             stages.append(self._staged(objective, first=not stages))
             values |= stages[-1].history.best_values
         cases = self._cases(self.training, values)
-        before, _ = self._verdicts(cases, old, criteria)
-        after, pairs = self._verdicts(cases, values, criteria)
+        before, _ = self._verdicts(self.training, {}, criteria)
+        after, pairs = self._verdicts(self.training, values, criteria)
+        unseen, _ = self._verdicts(self.held_out, values, criteria)
         first = stages[0]
         fit = Fit(
             values=values,
@@ -184,17 +211,19 @@ class _Calibration:
             draws=_side_by_side([stage.draws for stage in stages]),
             noise=scatter(pairs),
             identifiability=_joined([stage.identifiability for stage in stages]),
-            validation_loss=self._validation(values, loss),
-            floor=_floor(loss, cases),
+            validation_loss=self._validation(values, searched[0]),
+            floor=_floor(searched[0]),
             runs=tuple(self._described(cases)),
             before=before,
             after=after,
+            unseen=unseen,
             recipe=explain(before, after, old, values),
             asked=self.effort.asked([each.space for each in searched])
             | {"criteria": after[0][1].to_dict()["criteria"]},
-            scenarios=tuple(with_values(case.scenario, values) for case in cases),
+            scenarios=tuple(self._fitted(case.scenario) for case in cases),
         )
-        return replace(fit, warnings=tuple(_warnings(fit, stages)))
+        busy = [said for name, trace in self.training if (said := defaults.disturbed(trace, name))]
+        return replace(fit, warnings=(*busy, *_warnings(fit, stages)))
 
     def _parts(self, space: Space | None, loss: Loss) -> list[tuple[Space, Loss]]:
         """What is searched for together: values that say when, then those that say how much."""
@@ -202,7 +231,7 @@ class _Calibration:
         if space is None:
             space = defaults.default_space(self._cases(self.training, {}))
             electric = self._power_space()
-        elif "power" not in loss.needs:
+        elif not loss.needs & {"power", "energy"}:
             watts = [each for each in space if each.name.startswith("power.")]
             if len(watts) == len(space):
                 return [(space, loss_named(POWER_LOSS))]
@@ -222,7 +251,7 @@ class _Calibration:
 
     def _cases(
         self,
-        runs: Runs,
+        runs: Named,
         values: dict[str, Any],
         *,
         moved: Sequence[str] = (),
@@ -236,17 +265,16 @@ class _Calibration:
             scenario=self.scenario,
             values=values,
             moved=moved,
-            latencies=self._latencies(),
+            # Never those of runs that are held out.
+            latencies=self.training.traces,
             allow_code=self.allow_code,
             power_step=step,
         )
 
-    def _latencies(self) -> list[Trace]:
-        """The runs whose measured latencies go into the twin: never those that are held out."""
-        return self.training.traces
-
-    def _objective(self, space: Space, loss: Loss, values: dict[str, Any]) -> TwinObjective:
-        cases = self._cases(self.training, values, moved=space.names, power="power" in loss.needs)
+    def _objective(
+        self, runs: Named, space: Space, loss: Loss, values: dict[str, Any]
+    ) -> TwinObjective:
+        cases = self._cases(runs, values, moved=space.names, power="power" in loss.needs)
         return TwinObjective(space, cases, loss, how=self.how, threads=self.threads)
 
     def _staged(self, objective: TwinObjective, *, first: bool) -> Stage:
@@ -256,16 +284,16 @@ class _Calibration:
             journal = self.folder / (JOURNAL if first else f"power-{JOURNAL}")
         effort = self.effort
         if effort.analysis < 0:
-            tasks = sum(len(case.compiled.arrays) for case in objective.cases)
-            affordable = int(min(_MOST, max(_FEWEST, _ANALYSED / max(tasks, 1))))
-            effort = replace(effort, analysis=affordable)
+            affordable = int(_ANALYSED / max(objective.cost, 1e-9))
+            effort = replace(effort, analysis=min(_MOST, max(_FEWEST, affordable)))
         header = {
             "parameters": [repr(parameter) for parameter in objective.space],
             "loss": objective.loss.name,
             "aggregation": objective.how,
             "evaluations": effort.budget.evaluations,
             "scenarios": [case.scenario.to_manifest() for case in objective.cases],
-            "makespans": [[run.makespan for run in case.reals] for case in objective.cases],
+            "runs": [[digest(trace) for trace in case.traces] for case in objective.cases],
+            "twinloop": __version__,
         }
         return staged(
             objective,
@@ -274,40 +302,52 @@ class _Calibration:
             header=header,
             observations=_observations(objective),
             facts={
-                "shared_cores": any(
-                    defaults.crowded(trace) for case in objective.cases for trace in case.traces
-                )
+                "shared_cores": any(map(defaults.crowded, self.training.traces)),
+                "queued": any(
+                    np.nanmax(run.wait, initial=0.0) > _QUEUED * run.makespan
+                    for case in objective.cases
+                    for run in case.reals
+                ),
+                "measured_power": any(trace.power.height for trace in self.training.traces),
             },
         )
 
+    def _fitted(self, scenario: Scenario) -> Scenario:
+        """The scenario that says which runs its values were fitted to."""
+        known = tuple(digest(trace) for trace in self.training.traces)
+        return scenario.replace(**{"model.fitted_on": known})
+
     def _verdicts(
         self,
-        cases: list[Case],
+        runs: Named,
         values: dict[str, Any],
         criteria: Criteria | str | Path | None,
     ) -> tuple[tuple[tuple[str, Verdict], ...], list[tuple[Trace, Trace]]]:
         """The verdict on the twin of each run, by its name; and each run with its twin."""
         found, pairs = [], []
-        for case in cases:
+        for case in self._cases(runs, values) if runs.traces else ():
             sampled = any(trace.usage.height for trace in case.traces)
             twin = simulate(
-                with_values(case.scenario, values),
+                self._fitted(case.scenario) if values else case.scenario,
                 allow_code=self.allow_code,
                 usage_step=1.0 if sampled else None,
             )
+            if case.part is not None:
+                twin = only(twin, case.traces[0].tasks["id"])
             for trace in case.traces:
                 others = [other for other in case.traces if other is not trace]
                 verdict = assess(trace, twin, criteria=criteria, repeats=others)
-                found.append((self.training.name_of(trace), verdict))
+                found.append((runs.name_of(trace), verdict))
                 pairs.append((trace, twin))
         return tuple(found), pairs
 
-    def _validation(self, values: dict[str, Any], loss: Loss) -> float | None:
+    def _validation(self, values: dict[str, Any], fitted: TwinObjective) -> float | None:
+        """The loss on the runs that were held out: the one that was made small, put together so."""
         if not self.held_out.traces:
             return None
-        cases = self._cases(self.held_out, values)
-        per_case = [loss(case.reals, case.runs(1, {}, loss.needs, self.threads)) for case in cases]
-        return float(np.mean(per_case))
+        known = {name: value for name, value in values.items() if name not in fitted.space.names}
+        unseen = self._objective(self.held_out, fitted.space, fitted.loss, known)
+        return unseen.at({name: values[name] for name in fitted.space.names})
 
     def _described(self, cases: list[Case]) -> Iterator[dict[str, Any]]:
         for case in cases:
@@ -320,7 +360,7 @@ class _Calibration:
                     "tasks": len(case.compiled.arrays),
                     "injected": list(case.compiled.workload.injected),
                 }
-        for trace, name in zip(self.held_out.traces, self.held_out.names, strict=True):
+        for name, trace in self.held_out:
             yield {
                 "name": name,
                 "manifest_sha256": hash_of(trace.manifest),
@@ -338,7 +378,10 @@ def hash_of(manifest: Manifest) -> str:
 def _defaults(case: Case, space: Space) -> dict[str, Any]:
     """The values as the scenario has them."""
     known = dict(zip(case.compiled.value_names, case.compiled.values().tolist(), strict=True))
-    return {name: known.get(name) for name in space.names if name in known}
+    return {
+        name: known[name] if name in known else value_at(case.scenario, name)
+        for name in space.names
+    }
 
 
 def _observations(objective: TwinObjective) -> int:
@@ -354,11 +397,26 @@ def _side_by_side(found: list[pl.DataFrame | None]) -> pl.DataFrame | None:
     return pl.concat([each.head(least) for each in known], how="horizontal") if known else None
 
 
-def _floor(loss: Loss, cases: list[Case]) -> float | None:
+def _floor(objective: TwinObjective) -> float | None:
     """What a perfect simulator would score: the loss between repetitions."""
-    found = [floor(loss, case.reals) for case in cases if len(case.reals) > 1]
+    found = [floor(objective.loss, case.reals) for case in objective.cases if len(case.reals) > 1]
     known = [each for each in found if each is not None]
     return float(np.mean(known)) if known else None
+
+
+def refuse_incomparable(objective: TwinObjective) -> None:
+    """Real runs that the loss cannot compare with anything are an error, before any search."""
+    for case in objective.cases:
+        evaluate(objective.loss, case.reals, Runs.of_runs(case.reals[:1]))
+
+
+def refuse_twice(runs: Sequence[tuple[str, Trace]]) -> None:
+    """A run that is given twice, or both to fit to and to validate on, would count as two."""
+    seen: dict[str, str] = {}
+    for name, trace in runs:
+        same = seen.setdefault(digest(trace), name)
+        if same != name:
+            raise InputError(f"{name} is the same run as {same}", remedy="give it once")
 
 
 def _joined(found: list[Identifiability | None]) -> Identifiability | None:

@@ -66,7 +66,7 @@ class Run:
     makespan: float
     #: In J; NaN: not known.
     energy: float = np.nan
-    #: Mean watts in windows of `power_step` seconds from t = 0; NaN: not known.
+    #: Mean watts in windows of `power_step` seconds from the begin of the twin; NaN: not known.
     power: Floats = field(default_factory=lambda: np.empty(0))
     power_step: float | None = None
     #: What messages call it.
@@ -82,6 +82,7 @@ class Run:
         machines: Iterable[str],
         *,
         power_step: float | None = None,
+        power_begin: float = 0.0,
         name: str = "",
     ) -> Run:
         """The run that a trace tells, real or simulated.
@@ -95,6 +96,7 @@ class Run:
                 an error.
             machines: The names of the machines of the scenario.
             power_step: The length of the windows of `power` in s; None: without.
+            power_begin: Where the first of them begins (s).
             name: What messages call the run.
         """
         trace = required(trace)
@@ -106,7 +108,7 @@ class Run:
             machines=names,
             **found,
             energy=np.nan if joules is None else joules,
-            power=np.empty(0) if power_step is None else mean_power(trace, power_step),
+            power=np.empty(0) if power_step is None else mean_power(trace, power_step, power_begin),
             power_step=power_step,
             name=name,
             strange=strange,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,8 @@ class Budget:
         """A whole number is a number of evaluations, a text with a unit is a time."""
         if isinstance(given, Budget):
             return given
+        if isinstance(given, float) and given.is_integer():
+            given = int(given)
         text = str(given).strip()
         try:
             found = cls(evaluations=int(text))
@@ -60,7 +63,7 @@ class Budget:
 
 
 def _seconds(text: str) -> float:
-    if not any(letter.isalpha() for letter in text):
+    if not text[-1:].isalpha():
         raise InputError(
             f"'{text}' is neither a number of evaluations nor a time",
             field="budget",
@@ -240,7 +243,14 @@ class _Search:
         )
         self.before = sum(row["seconds"] for row in told)
         for row in told:
-            points = optimiser.ask(len(row["losses"]))
+            points = np.asarray(optimiser.ask(len(row["losses"])))
+            if row["points"] != _hash(points):
+                raise InputError(
+                    "the points that were tried are not those that would be tried today: another "
+                    "version of the optimiser, or of what it stands on",
+                    field="journal",
+                    remedy="begin anew, in another folder",
+                )
             losses = np.array(row["losses"], dtype=np.float64)
             optimiser.tell(points, losses)
             self._take(points, losses)
@@ -251,7 +261,13 @@ class _Search:
             optimiser.tell(points, losses)
             self._take(points, losses)
             if journal is not None:
-                journal.append({"losses": losses.tolist(), "seconds": perf_counter() - start})
+                journal.append(
+                    {
+                        "points": _hash(points),
+                        "losses": losses.tolist(),
+                        "seconds": perf_counter() - start,
+                    }
+                )
             if self.progress is not None:
                 spent = self.before + perf_counter() - began
                 self.progress(Progress(self.count, spent, float(self.best), self.budget))
@@ -264,15 +280,18 @@ class _Search:
         )
 
     def _choose(self, name: str, batch: int | None) -> dict[str, Any]:
-        """What to search with. `auto` is decided once, by the time that an evaluation takes."""
+        """What to search with: decided once, and remembered.
+
+        How long an evaluation takes, the objective says itself, so that the same search is made on
+        any machine; if it does not, the middle of the space is tried once to see.
+        """
         space = self.objective.space
-        cost = 0.0
-        if name == "auto" or batch is None:
-            middle = np.full((1, len(space)), 0.5)
-            self.objective(middle)  # the first one pays for what is made ready once
+        cost = getattr(self.objective, "cost", None)
+        if cost is None and (name == "auto" or batch is None):
             start = perf_counter()
-            self.objective(middle)
+            self.objective(np.full((1, len(space)), 0.5))
             cost = perf_counter() - start
+        cost = 0.0 if cost is None else cost
         if name == "auto":
             name = choose(
                 space, budget=self.budget.evaluations, seconds=self.budget.seconds, cost=cost
@@ -298,6 +317,10 @@ class _Search:
         finite = losses[np.isfinite(losses)]
         if len(finite):
             self.best = min(self.best, float(finite.min()))
+
+
+def _hash(points: _Floats) -> str:
+    return hashlib.sha256(np.ascontiguousarray(points).tobytes()).hexdigest()[:16]
 
 
 __all__ = ["BATCH", "Budget", "History", "Progress", "search"]

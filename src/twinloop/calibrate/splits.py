@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 import numpy as np
+import polars as pl
 
 from twinloop.metrics.tasks import per_task
-from twinloop.trace.edit.cut import window
 from twinloop.trace.errors import InputError
+from twinloop.trace.manifest import Edit
 from twinloop.trace.trace import Trace, counted
 
 By = Literal["run", "size", "time"]
@@ -164,4 +165,31 @@ def _cut(trace: Trace, part: float) -> Split:
     moment = last - part * (last - first)
     # The last submission itself must come after the cut, however rounding goes.
     moment = min(max(moment, float(np.nextafter(first, last))), last)
-    return Split((window(trace, end=moment),), (window(trace, start=moment),), "time")
+    when = per_task(trace).select("id", "submit")
+    early = when.filter(pl.col("submit") < moment)["id"]
+    late = when.filter(pl.col("submit") >= moment)["id"]
+    before, after = pl.col("t") <= moment, pl.col("t") > moment
+    return Split((only(trace, early, before),), (only(trace, late, after),), "time")
+
+
+def only(trace: Trace, ids: pl.Series, when: pl.Expr | None = None) -> Trace:
+    """The part of a run with these tasks, at the times at which they were.
+
+    Args:
+        trace: The run.
+        ids: The tasks.
+        when: Which windows of power belong to it; by default all.
+
+    >>> run = Trace(tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 5.0]}))
+    >>> only(run, pl.Series(["b"])).tasks["submit"].to_list()
+    [5.0]
+    """
+    mine = pl.DataFrame({"id": ids.cast(pl.String)})
+    power = trace.power if when is None else trace.power.filter(when)
+    edit = Edit(operation="only", parameters={"tasks": mine.height})
+    return trace.noting(edit=edit).replace(
+        tasks=trace.tasks.join(mine, on="id", how="semi"),
+        placements=trace.placements.join(mine, left_on="task", right_on="id", how="semi"),
+        usage=trace.usage.join(mine, left_on="task", right_on="id", how="semi"),
+        power=power,
+    )

@@ -91,8 +91,10 @@ class Stage:
     def warnings(self) -> Iterator[str]:
         """What whoever uses the result should know."""
         yield from self.lacking
-        for why, count in self.objective.failures.most_common(_NAMED):
-            yield f"{count:,} evaluations failed: {why}"
+        if self.history.failed:
+            reasons = [why for why, _ in self.objective.failures.most_common(_NAMED)]
+            said = f": {'; '.join(reasons)}" if reasons else ""
+            yield f"{self.history.failed:,} evaluations failed{said}"
         for parameter, position in zip(
             self.objective.space, self.history.best_point.tolist(), strict=True
         ):

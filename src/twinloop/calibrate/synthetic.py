@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Final
 
 import polars as pl
@@ -148,10 +149,11 @@ def _row(
 
 
 def _apart(found: Any, true: Any, parameter: Parameter) -> float:
-    if not parameter.ordered or not isinstance(true, int | float):
+    if not parameter.ordered or not isinstance(true, Real):
         return float(found != true)
-    scale = abs(true) if true else parameter.decode(1.0) - parameter.decode(0.0)
-    return float(abs(found - true) / scale)
+    known = float(true)
+    scale = abs(known) if known else parameter.decode(1.0) - parameter.decode(0.0)
+    return float(abs(float(found) - known) / scale)
 
 
 def _said(value: Any) -> str:

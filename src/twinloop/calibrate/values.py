@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from twinloop.platform.address import read
 from twinloop.scenario import Scenario
 from twinloop.scenario.model import MODEL_VALUES
 from twinloop.trace.errors import InputError
@@ -66,6 +67,25 @@ def with_values(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
     if overrides != scenario.model.overrides:
         changes["model.overrides"] = overrides
     return offering(scenario, changes_of(changes)).replace(**changes) if changes else scenario
+
+
+def value_at(scenario: Scenario, path: str) -> Any:
+    """What stands at a path in a scenario; None: nothing does.
+
+    >>> value_at(Scenario(platform="2x8", policy="easy", workload="log.swf"), "policy.name")
+    'easy'
+    """
+    found: Any = scenario
+    for step in read(path):
+        try:
+            found = (
+                found[step]
+                if not isinstance(step, str) or isinstance(found, dict)
+                else (getattr(found, step))
+            )
+        except (KeyError, IndexError, AttributeError, TypeError):
+            return None
+    return found
 
 
 def changes_of(changes: Mapping[str, Any]) -> Collection[str]:

@@ -10,8 +10,8 @@ from twinloop.trace.errors import InputError
 from twinloop.trace.trace import Trace, required
 
 
-def mean_power(trace: Trace, step: float) -> Floats:
-    """The mean power of all nodes in windows of `step` seconds from t = 0, in W.
+def mean_power(trace: Trace, step: float, begin: float = 0.0) -> Floats:
+    """The mean power of all nodes in windows of `step` seconds from `begin` on, in W.
 
     A window of which less than half was measured is NaN; the mean is over what was measured.
 
@@ -24,9 +24,10 @@ def mean_power(trace: Trace, step: float) -> Floats:
     if not (np.isfinite(step) and step > 0):
         raise InputError(f"{step} is no length of time", field="power_step", remedy="above 0 s")
     boxes, _ = drawn(required(trace))
-    if boxes is None or not boxes.end.size or boxes.end.max() <= 0:
+    if boxes is None or not boxes.end.size or boxes.end.max() <= begin:
         return np.empty(0)
-    edges = np.arange(np.ceil(boxes.end.max() / step * (1 - 1e-12)) + 1) * step
+    count = np.ceil((boxes.end.max() - begin) / step * (1 - 1e-12))
+    edges = begin + np.arange(count + 1) * step
     nodes = trace.power["node"]
     sources = nodes.n_unique() if not nodes.null_count() else 1
     measured = _between(Boxes(boxes.start, boxes.end, np.ones(boxes.start.size)), edges) / sources

@@ -50,7 +50,12 @@ def as_trace(
         seed=compiled.scenario.seed,
         reference_mhz=compiled.workload.reference_mhz,
         cleaned=(*source.cleaned, *compiled.cleaned, *_unserved(compiled, ended)),
-        facts={"run": facts, "mode": mode, "injected": injected},
+        facts={
+            "run": facts,
+            "mode": mode,
+            "injected": injected,
+            "fitted_on": list(compiled.scenario.model.fitted_on),
+        },
     )
     return Trace(manifest=manifest, **tables)
 

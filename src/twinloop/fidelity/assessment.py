@@ -66,7 +66,7 @@ def assess(
     errors = Errors.of(a, b, criteria.power.step)
     if others:
         findings, errors = _with_floor(findings, errors, [a, *others], criteria)
-    mode, injected = _mode(twin)
+    mode, injected = _mode(real, twin)
     return Verdict(
         mode=mode,
         injected=injected,
@@ -135,11 +135,14 @@ def _series(
     }
 
 
-def _mode(twin: Trace) -> tuple[Mode, tuple[str, ...]]:
+def _mode(real: Trace, twin: Trace) -> tuple[Mode, tuple[str, ...]]:
     facts = twin.manifest.facts
     said = facts.get("mode")
     given = facts.get("injected")
     injected = tuple(map(str, given)) if isinstance(given, list | tuple) else ()
+    if digest(real) in facts.get("fitted_on", ()):
+        # What was fitted to a run cannot predict it.
+        return "replay", (*injected, "the fitted values of the model")
     if said == "replay":
         return "replay", injected
     return ("predict", injected) if said == "predict" else ("unknown", ())

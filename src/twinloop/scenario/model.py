@@ -162,6 +162,9 @@ class Model(Description):
     kill_at_requested_time: Flag = Field(
         False, description="whether a task that runs for longer than it requested is killed"
     )
+    fitted_on: tuple[str, ...] = Field(
+        (), description="digests of the runs that its values were fitted to; they change nothing"
+    )
     overrides: dict[str, Any] = Field(
         {}, description="values of the platform by their path, such as clusters[0].hosts[0].mhz"
     )

@@ -13,8 +13,8 @@ from twinloop.calibrate.space import Space
 #: A search as a generator: it hands out points and is sent their losses, failures infinite.
 Steps: TypeAlias = Generator[Floats, Floats, None]
 
-#: What a search is told of a failure: worse than anything, and yet a number to compute with.
-_LARGEST: Final = 1e300
+#: What a search is told of a failure: worse than anything, and yet its cube is a number.
+_LARGEST: Final = 1e100
 
 
 class _Lane:
@@ -94,7 +94,7 @@ class Lanes(Search):
     def tell(self, points: Floats, losses: Floats) -> None:
         """Send the losses to those who asked."""
         super().tell(points, losses)
-        told = np.minimum(usable(losses), _LARGEST).tolist()
+        told = np.clip(usable(losses), -_LARGEST, _LARGEST).tolist()
         for lane, loss in zip(self._order, told, strict=False):
             if not lane.answer(loss):
                 self._lanes.remove(lane)

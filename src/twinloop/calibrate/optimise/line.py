@@ -134,7 +134,7 @@ def _reach(here: Floats, direction: Floats) -> tuple[float, float]:
 
 def _vertex(places: Floats, losses: Floats) -> float | None:
     """Where the parabola through three points has its minimum, the middle one being the lowest."""
-    if len(places) < 3 or losses.max() > 1e290:
+    if len(places) < 3 or losses.max() > 1e99:
         return None
     (a, b, c), (fa, fb, fc) = places.tolist(), losses.tolist()
     across = (b - a) * (fb - fc) - (b - c) * (fb - fa)
