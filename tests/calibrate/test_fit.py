@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from twinloop.calibrate import Fit, calibrate
@@ -227,8 +228,12 @@ def test_runs_that_are_held_out_give_a_loss_and_nothing_else(real: Trace) -> Non
     assert fit.validation_loss is not None
     assert fit.validation_loss > fit.loss
     assert any("the losses part" in line for line in fit.warnings)
-    same = calibrate(real, parameters=BOTH, budget=200, analysis=0, validation=[real])
-    assert same.validation_loss == pytest.approx(same.loss)
+    with pytest.raises(InputError, match="same run"):
+        calibrate(real, parameters=BOTH, validation=[real])
+    # A repetition that went just as well.
+    later = real.replace(placements=real.placements.with_columns(pl.col("end") + 1e-9))
+    same = calibrate(real, parameters=BOTH, budget=200, analysis=0, validation=[later])
+    assert same.validation_loss == pytest.approx(same.loss, abs=1e-6)
     assert not any("the losses part" in line for line in same.warnings)
 
 

@@ -267,6 +267,13 @@ def test_values_that_the_model_cannot_have(value):
         compiled.run_many([row])
 
 
+def test_no_rows_are_no_runs():
+    compiled = Compiled(Case(({"cores": 1.0, "power": LINEAR},), (Task(0.0),) * 2).scenario)
+    many = compiled.run_many(np.empty((0, 7)), outputs=["makespan_s", "ends", "task_machine"])
+    assert [many[name].shape for name in many] == [(0,), (0, 2), (0, 2)]
+    assert compiled.power_many(np.empty((0, 2)), 1.0).shape == (0, 2)
+
+
 def test_what_no_run_can_be_told():
     compiled = Compiled(Case(({"cores": 1.0},), (Task(0.0, kind="loud"),)).scenario)
     for wrong in ({"service_factors.shy": 2.0}, {"speed_factor": "fast"}):

@@ -102,7 +102,7 @@ class Case:
     @property
     def mode(self) -> str:
         """`predict` if nothing of the runs goes into the twin, else `replay`."""
-        return "replay" if self.compiled.workload.injected else "predict"
+        return "replay" if self.compiled.injected else "predict"
 
     def runs(
         self,

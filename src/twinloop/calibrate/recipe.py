@@ -73,6 +73,12 @@ def explain(
         new: The values as they are.
     """
     lines = [line for advice in RECIPE for line in _said(advice, before, after, old, new)]
+    failed = {(run, name) for run, name, _ in _every(before)}
+    lines += [
+        f"newly failing: {name} is {figure} ({run})"
+        for run, name, figure in _every(after)
+        if (run, name) not in failed
+    ]
     if not lines and before:
         lines.append("nothing failed before: what moved makes a good twin better")
     told = {name for advice in RECIPE for name in new if _matches(name, advice.values)}
@@ -121,14 +127,18 @@ def _said(
     yield f"  failed criteria before and after: {len(failed)} and {left}"
 
 
+def _every(verdicts: Sequence[tuple[str, Verdict]]) -> Iterator[tuple[str, str, str]]:
+    for advice in RECIPE:
+        yield from _failures(advice.metric, verdicts)
+
+
 def _failures(
     metric: str, verdicts: Sequence[tuple[str, Verdict]]
 ) -> Iterator[tuple[str, str, str]]:
     for run, verdict in verdicts:
         for finding in verdict.findings:
             if finding.metric == metric and finding.status == "FAIL":
-                figure = "unknown" if finding.figure is None else f"{finding.figure:.4g}"
-                yield run, finding.name, f"{figure} where {finding.threshold} is asked for"
+                yield run, finding.name, f"{finding.said} where {finding.threshold} is asked for"
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

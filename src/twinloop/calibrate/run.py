@@ -358,7 +358,7 @@ class _Calibration:
                     "used": "training",
                     "mode": case.mode,
                     "tasks": len(case.compiled.arrays),
-                    "injected": list(case.compiled.workload.injected),
+                    "injected": list(case.compiled.injected),
                 }
         for name, trace in self.held_out:
             yield {

@@ -6,16 +6,15 @@ import json
 import shlex
 import shutil
 import signal
-import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Final, Protocol
 
 from pydantic import Field, model_validator
 
-from twinloop.campaign.boxes import Box
+from twinloop.campaign.boxes import Box, why_not
+from twinloop.campaign.scratch import PREFIX, scratch
 from twinloop.campaign.templates import filled, names_in
 from twinloop.platform import Description, FilePath
 from twinloop.platform.problems import Findings
@@ -119,6 +118,18 @@ class Command(Description):
         found = (names_in(text) for _, text in self._templates())
         return frozenset(set().union(*found) - {"folder"})
 
+    def check(self) -> None:
+        """Complain if nothing can be run so on this system, before anything is.
+
+        >>> Command(command=["sim", "{speed}"]).check()
+        """
+        if why := why_not():
+            raise InputError(
+                f"a command as a black box {why}",
+                field="black_box",
+                remedy="give a Python function that runs it",
+            )
+
     def describe(self) -> str:
         """What will be run, in one line.
 
@@ -134,8 +145,7 @@ class Command(Description):
 
     def __call__(self, values: Mapping[str, Any], case: Mapping[str, Any] | None = None) -> Result:
         """Run it once; BlackBoxError where it gives no result."""
-        if not sys.platform.startswith("linux"):
-            raise BlackBoxError("commands are run as black boxes on Linux only")
+        self.check()
         here = Path(self.folder).absolute()
         known = {f"case.{name}": value for name, value in (case or {}).items()}
         known |= {"folder": here, **values}
@@ -195,19 +205,23 @@ class Command(Description):
     @contextmanager
     def _scratch(self) -> Iterator[tuple[Path, Path, Path]]:
         """A new folder, and files for what is printed; kept or removed at the end."""
-        folder = Path(tempfile.mkdtemp(prefix="twinloop-box-"))
-        try:
-            (folder / "work").mkdir()
-            yield folder / "work", folder / "stdout", folder / "stderr"
-        except BlackBoxError as error:
-            if self.keep is None:
-                raise
-            kept = Path(self.keep).absolute() / folder.name
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            shutil.move(folder, kept)
-            raise BlackBoxError(f"{error} (kept in {kept})") from None
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        with ExitStack() as stack:
+            try:
+                folder = stack.enter_context(scratch())
+                (folder / "work").mkdir()
+            except OSError as error:
+                raise BlackBoxError(f"there is no scratch folder: {error}") from None
+            try:
+                yield folder / "work", folder / "stdout", folder / "stderr"
+            except BlackBoxError as error:
+                if self.keep is None:
+                    raise
+                # Under a name by which nobody takes it for a leftover.
+                name = f"failed-{folder.name.removeprefix(PREFIX)}"
+                kept = Path(self.keep).absolute() / name
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                shutil.move(folder, kept)
+                raise BlackBoxError(f"{error} (kept in {kept})") from None
 
 
 class Function:
@@ -247,10 +261,11 @@ def black_box(what: BlackBox | Callable[..., Any] | Mapping[str, Any]) -> BlackB
     >>> black_box(lambda values: 2 * values["speed"])({"speed": 2})
     4.0
     """
-    if isinstance(what, Command | Function):
-        return what
     if isinstance(what, Mapping):
-        return Command.from_dict(dict(what))
+        what = Command.from_dict(dict(what))
+    if isinstance(what, Command):
+        what.check()
+        return what
     if not callable(what):
         raise InputError(
             f"a black box is a command or a function, not {type(what).__name__}",

@@ -8,11 +8,13 @@ runs for real have one, sees to what is left if this process is killed.
 from __future__ import annotations
 
 import atexit
+import errno
 import itertools
 import os
 import select
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -25,6 +27,7 @@ from typing import Final, Self
 _PATIENCE: Final = 10.0
 
 _LOCK = threading.Lock()
+_GUARDING = threading.Lock()
 _CALLS = itertools.count(1)
 #: What runs in this process, by the thread that waits for it.
 _running: dict[int, Box] = {}
@@ -62,7 +65,8 @@ class Box:
         err: Path,
     ) -> Self:
         """Start a program in a folder; OSError where that cannot be."""
-        run = _guarded(os.getpid())
+        with _GUARDING:  # or each of many threads would find none, and start its own
+            run = _guarded(os.getpid())
         call = f"box-{next(_CALLS)}"
         marks = {"TWINLOOP_RUN": run, "TWINLOOP_TASK": call}
         thread = threading.get_ident()
@@ -78,7 +82,14 @@ class Box:
                 env={**os.environ, **environment, **marks},
                 start_new_session=True,
             )
-            box = _running[thread] = cls(process, run, call)
+            try:
+                box = _running[thread] = cls(process, run, call)
+            except OSError as error:
+                # Nobody could see its end, nor end it without harm to a stranger.
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                why = f"its process cannot be watched (pidfd_open): {error.strerror}"
+                raise OSError(error.errno, why) from None
         return box
 
     def wait(self, seconds: float | None) -> int | None:
@@ -130,6 +141,22 @@ class Box:
             self.end()
             self._process.wait()
         os.close(self._handle)
+
+
+def why_not() -> str | None:
+    """Why no program can be run so on this system; None if it can.
+
+    >>> why_not() is None
+    True
+    """
+    if not sys.platform.startswith("linux"):
+        return "runs on Linux only"
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except OSError as error:
+        if error.errno == errno.ENOSYS:
+            return "needs pidfd_open, so Linux 5.3 or later"
+    return None
 
 
 def _step(until: float | None) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -19,16 +19,19 @@ from twinloop.cli.output import (
     working,
 )
 from twinloop.cli.reading import Strict, read_trace
-from twinloop.fidelity import Criteria, Verdict
-from twinloop.fidelity import assess as assess_traces
 from twinloop.trace import InputError
 from twinloop.trace.files import writing
+
+if TYPE_CHECKING:
+    from twinloop.fidelity import Verdict
 
 _REPORTS = (".md", ".html")
 
 
 def _print_criteria(wanted: bool) -> None:
     if wanted:
+        from twinloop.fidelity import Criteria
+
         typer.echo(Criteria().commented(), nl=False)
         raise typer.Exit
 
@@ -91,6 +94,10 @@ def assess(
     Examples: `twinloop assess runs/real runs/twin`,
     `twinloop assess real twin --criteria criteria.yaml --repeat real2 -o report.html`.
     """
+    # It takes a moment to load, which other commands do not need.
+    from twinloop.fidelity import Criteria
+    from twinloop.fidelity import assess as assess_traces
+
     with speaking(json):
         if output is not None:
             if output.suffix.lower() not in _REPORTS:
@@ -98,7 +105,7 @@ def assess(
                     "is no report that can be written", file=output, remedy=" or ".join(_REPORTS)
                 )
             refuse_existing(output, overwrite, real, twin)
-        demanded = Criteria() if criteria is None else Criteria.load(criteria)
+        demanded = Criteria.given(criteria)
         truth, simulated = (read_trace(path, None, strict) for path in (real, twin))
         others = [read_trace(path, None, strict) for path in repeat or ()]
         with working("assessing"):

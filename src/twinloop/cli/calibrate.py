@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from twinloop.cli.output import Json, err, out, print_json, speaking, working
 from twinloop.cli.reading import Strict, read_trace
+from twinloop.cli.recording import INTERRUPTED
 from twinloop.cli.scenario import AllowCode
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
@@ -226,7 +227,7 @@ def _ours(
             )
         err.print(escape(str(ranking)), soft_wrap=True)
         options["loss"], options["optimiser"] = ranking.best
-    with _progress() as told:
+    with _going_on(output), _progress() as told:
         return fit_to(
             list(runs.values()),
             validation=list(held_out.values()),
@@ -248,7 +249,7 @@ def _foreign(path: Path, params: Path | None, output: Path, **options: Any) -> A
             "nobody said which values to move", field="parameters", remedy="--params params.yaml"
         )
     err.print(escape(f"runs {bench.black_box.describe()}"), soft_wrap=True)
-    with _progress() as told:
+    with _going_on(output), _progress() as told:
         return calibrate_black_box(
             bench.black_box,
             bench.experiments,
@@ -258,6 +259,17 @@ def _foreign(path: Path, params: Path | None, output: Path, **options: Any) -> A
             report=_written(output),
             **options,
         )
+
+
+@contextmanager
+def _going_on(output: Path) -> Iterator[None]:
+    """Tell whoever interrupts it that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        said = f"interrupted: the same command goes on from {output}"
+        err.print(escape(said), soft_wrap=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 @contextmanager

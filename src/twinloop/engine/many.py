@@ -42,7 +42,7 @@ class Many(Mapping[str, NDArray[Any]]):
         columns: Mapping[str, NDArray[np.float64]],
     ) -> Many:
         """From what the core gives: figures run by run, and columns of so many runs and tasks."""
-        figures = figures.reshape(shape[0], -1)
+        figures = figures.reshape(-1, len(KPI_NAMES))
         made: dict[str, NDArray[Any]] = {}
         for name in outputs:
             if name not in columns:

@@ -5,6 +5,8 @@
     verdict = assess(real, twin)                    # PASS, FAIL or not assessable, as a table
     assess(real, twin, criteria="criteria.yaml")    # what is demanded, declared beforehand
     assess(real, twin, repeats=[again, once_more])  # beside what reality itself would score
+    floor = Floor.of([real, again, once_more])      # the same, once for the twins of all three
+    assess(real, twin, floor=floor)
 
 Both sides are Traces, and nothing here asks where they came from.
 """
@@ -13,6 +15,7 @@ from twinloop.fidelity.alignment import Alignment, fit_alignment
 from twinloop.fidelity.assessment import assess
 from twinloop.fidelity.criteria import Criteria
 from twinloop.fidelity.errors import Errors
+from twinloop.fidelity.floor import Floor
 from twinloop.fidelity.verdict import Finding, Status, Verdict
 
 __all__ = [
@@ -20,6 +23,7 @@ __all__ = [
     "Criteria",
     "Errors",
     "Finding",
+    "Floor",
     "Status",
     "Verdict",
     "assess",

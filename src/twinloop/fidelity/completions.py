@@ -28,7 +28,8 @@ Counts = npt.NDArray[np.int64]
 class Curves:
     """Both curves at the ends of bins, and the lag at which they are closest.
 
-    `lag` in bins, above 0: the twin is late. `rmse` in tasks at that lag, `rmse_without_lag` at 0.
+    `lag` in bins, above 0: the twin is late. `rmse` in tasks at that lag, `rmse_without_lag` at 0,
+    over all `bins` up to the later end. Of more than a million the series has one in `every`.
 
     >>> curves = Curves.of(np.array([10.0, 20.0]), np.array([30.0, 40.0]), bin=10.0, most=5)
     >>> curves.lag, curves.rmse, curves.real.tolist()
@@ -39,6 +40,8 @@ class Curves:
     real: Counts
     twin: Counts
     lagged: Counts
+    bins: int
+    every: int
     lag: int
     rmse: float
     rmse_without_lag: float
@@ -49,17 +52,18 @@ class Curves:
         last = max(real.max(initial=0.0), twin.max(initial=0.0))
         # A moment between two bins belongs to the first.
         bins = max(1, math.ceil(round(last / bin, 9)))
-        # The twin further to both sides, where it is 0 and what it came to.
-        t = bin * np.arange(1 - most, bins + most + 1)
-        wide = _counted(twin, t)
-        here, lags = slice(most, most + bins), np.arange(-most, most + 1)
-        a = _counted(real, t[here])
-        moved = np.lib.stride_tricks.sliding_window_view(wide, bins)
-        errors = np.sqrt(((moved - a) ** 2).mean(axis=1))
+        a, b = _first_bins(real, bin), _first_bins(twin, bin)
+        lags = np.arange(-most, most + 1)
+        errors = np.sqrt([_squares(a, b - lag, bins) / bins for lag in lags])
         # Of equally good lags the shortest.
         best = np.lexsort((np.abs(lags), np.round(errors, 9)))[0]
         lag, error, still = int(lags[best]), float(errors[best]), float(errors[most])
-        return cls(t[here], a, wide[here], moved[best], lag, error, still)
+        every = math.ceil(bins / _MOST_BINS)
+        shown = every * np.arange(1.0, bins // every + 1)
+        return cls(
+            bin * shown, _counted(a, shown), _counted(b, shown), _counted(b, shown + lag),
+            bins, every, lag, error, still,
+        )  # fmt: skip
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -134,6 +138,8 @@ def _curve(real: Side, twin: Side, criteria: Criteria, offset: float, length: fl
     first = origins(real, twin)
     curves = Curves.of(real.ends - first[0] + offset, twin.ends - first[1], bin, asked.lag_bins)
     error = curves.rmse / real.ends.size
+    if curves.every > 1:
+        notes.append(f"of {curves.bins:,} bins the series has one in {curves.every:,}")
     if curves.lag:
         how = "late" if curves.lag > 0 else "early"
         still = f"{curves.rmse_without_lag / real.ends.size * 100:.3g} %"
@@ -145,7 +151,7 @@ def _curve(real: Side, twin: Side, criteria: Criteria, offset: float, length: fl
             "completed_real": float(real.ends.size),
             "completed_twin": float(twin.ends.size),
             "bin_s": bin,
-            "bins": float(curves.t.size),
+            "bins": float(curves.bins),
             "lag_bins": float(curves.lag),
             "lag_s": curves.lag * bin,
             "without_lag": curves.rmse_without_lag / real.ends.size,
@@ -195,7 +201,25 @@ def _nothing(criteria: Criteria, note: str) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _counted(ends: Floats, t: Floats) -> Counts:
-    """How many of the ends, sorted, lie at or before each moment."""
-    found: Counts = np.searchsorted(ends, t + 0.5 * 10.0**-DECIMALS, side="right")
+def _first_bins(ends: Floats, bin: float) -> Floats:
+    """The first bin, counted from 1, at whose end each of the ends, sorted, has passed."""
+    slack = 0.5 * 10.0**-DECIMALS
+    found: Floats = np.ceil((ends - slack) / bin)
+    # What the division has rounded over an end of a bin, either way.
+    found -= bin * (found - 1) + slack >= ends
+    found += bin * found + slack < ends
+    return found
+
+
+def _squares(real: Floats, twin: Floats, bins: int) -> float:
+    """The sum of the squares of twin - real over the bins; only where it changes costs anything."""
+    at, where = np.unique(np.maximum(np.concatenate([real, twin]), 1.0), return_inverse=True)
+    steps = np.bincount(where, np.repeat([-1.0, 1.0], [real.size, twin.size]), at.size)
+    until = np.minimum(np.append(at[1:], np.inf), bins + 1.0)
+    return float(np.cumsum(steps) ** 2 @ np.maximum(until - at, 0.0))
+
+
+def _counted(first: Floats, at: Floats) -> Counts:
+    """How many have passed at the end of each of these bins."""
+    found: Counts = np.searchsorted(first, at, side="right")
     return found

@@ -153,6 +153,17 @@ class Criteria(Description):
         found._sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
         return found
 
+    @classmethod
+    def given(cls, criteria: Self | str | Path | None) -> Self:
+        """Criteria as a function is given them: themselves, a file of them, or the defaults.
+
+        >>> Criteria.given(None) == Criteria()
+        True
+        """
+        if criteria is None:
+            return cls()
+        return cls.load(criteria) if isinstance(criteria, str | Path) else criteria
+
     @property
     def file(self) -> str | None:
         """The name of the file that they were read from."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -78,15 +78,12 @@ class Errors:
             power_bias=bias,
         )
 
-    def with_floor(self, repeated: list[Errors]) -> Errors:
-        """The same, with what these errors between repetitions of the real run come to."""
-        sizes = [
-            dict(zip(e.figures["figure"], e.figures["relative"].abs(), strict=True))
-            for e in repeated
-        ]
+    def with_floor(self, repeated: Iterable[Mapping[str, float]]) -> Errors:
+        """The same, with what `relative_errors` between repetitions of the real run come to."""
+        sizes = list(repeated)
         floors = []
         for name in self.figures["figure"]:
-            known = [size[name] for size in sizes if size.get(name) is not None]
+            known = [abs(size[name]) for size in sizes if name in size]
             floors.append(float(np.median(known)) if known else None)
         return replace(
             self, figures=self.figures.with_columns(floor=pl.Series(floors, dtype=pl.Float64))
@@ -127,6 +124,17 @@ class Errors:
 
     def __repr__(self) -> str:
         return "\n".join(self.lines())
+
+
+def relative_errors(real: Side, twin: Side, step: float = 1.0) -> dict[str, float]:
+    """The error of each figure of `Errors.figures` relative to real, where that is known.
+
+    >>> from twinloop.trace import Trace
+    >>> relative_errors(Side(Trace(), "the real run"), Side(Trace(), "the twin"))
+    {}
+    """
+    known = _figures(real, twin, _power(real, twin, step), step).drop_nulls("relative")
+    return dict(zip(known["figure"], known["relative"], strict=True))
 
 
 def _figures(real: Side, twin: Side, power: tuple[Floats, Floats], step: float) -> pl.DataFrame:

@@ -170,7 +170,7 @@ def plain(number: float) -> str:
     >>> plain(2400.0), plain(0.5)
     ('2400', '0.5')
     """
-    whole = number.is_integer() and abs(number) < 1e15
+    whole = number.is_integer() and abs(number) < 1e15 and repr(number) != "-0.0"
     return str(int(number)) if whole else repr(number)
 
 

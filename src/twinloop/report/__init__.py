@@ -1,17 +1,51 @@
 """Pictures and words: what people would rather look at than read."""
 
-from twinloop.report.accessor import Plots, VerdictPlots
-from twinloop.report.assessment import assessment_page
-from twinloop.report.assessment_figures import assessment_figures
-from twinloop.report.calibration import calibration_page
-from twinloop.report.calibration_figures import calibration_figures
-from twinloop.report.curves import power, queue, utilisation, waits
-from twinloop.report.gantt import gantt
-from twinloop.report.load import load_figure
-from twinloop.report.page import run_page
-from twinloop.report.svg import run_svg
-from twinloop.report.terminal import load_chart, run_chart
-from twinloop.report.usage import usage
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twinloop.report.accessor import Plots as Plots
+    from twinloop.report.accessor import VerdictPlots as VerdictPlots
+    from twinloop.report.assessment import assessment_page as assessment_page
+    from twinloop.report.assessment_figures import assessment_figures as assessment_figures
+    from twinloop.report.calibration import calibration_page as calibration_page
+    from twinloop.report.calibration_figures import calibration_figures as calibration_figures
+    from twinloop.report.curves import power as power
+    from twinloop.report.curves import queue as queue
+    from twinloop.report.curves import utilisation as utilisation
+    from twinloop.report.curves import waits as waits
+    from twinloop.report.gantt import gantt as gantt
+    from twinloop.report.load import load_figure as load_figure
+    from twinloop.report.page import run_page as run_page
+    from twinloop.report.svg import run_svg as run_svg
+    from twinloop.report.terminal import load_chart as load_chart
+    from twinloop.report.terminal import run_chart as run_chart
+    from twinloop.report.usage import usage as usage
+
+# Each name is fetched when it is first used: most commands draw nothing, and so start at once.
+_HOME = {
+    "Plots": "accessor",
+    "VerdictPlots": "accessor",
+    "assessment_figures": "assessment_figures",
+    "assessment_page": "assessment",
+    "calibration_figures": "calibration_figures",
+    "calibration_page": "calibration",
+    "gantt": "gantt",
+    "load_chart": "terminal",
+    "load_figure": "load",
+    "power": "curves",
+    "queue": "curves",
+    "run_chart": "terminal",
+    "run_page": "page",
+    "run_svg": "svg",
+    "usage": "usage",
+    "utilisation": "curves",
+    "waits": "curves",
+}
 
 __all__ = [
     "Plots",
@@ -32,3 +66,28 @@ __all__ = [
     "utilisation",
     "waits",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'twinloop.report' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"twinloop.report.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+class _Package(ModuleType):
+    """A package whose functions are not covered by the modules of the same names."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # A module becomes an attribute of its package when it is loaded.
+        if name in _HOME and isinstance(value, ModuleType):
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

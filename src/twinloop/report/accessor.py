@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from twinloop.report import assessment_figures
 from twinloop.report.assessment import assessment_page
+from twinloop.report.assessment_figures import completions, segments, trend
+from twinloop.report.assessment_figures import usage as usage_of_both
+from twinloop.report.assessment_figures import waits as waits_of_both
 from twinloop.report.colours import ColourBy
 from twinloop.report.curves import power, queue, utilisation, waits
 from twinloop.report.gantt import gantt
@@ -98,23 +100,23 @@ class VerdictPlots:
 
     def waits(self) -> Figure:
         """The distributions of the waits, and twin minus real."""
-        return assessment_figures.waits(self._verdict)
+        return waits_of_both(self._verdict)
 
     def completions(self) -> Figure:
         """The tasks completed over time, and twin minus real."""
-        return assessment_figures.completions(self._verdict)
+        return completions(self._verdict)
 
     def usage(self) -> Figure:
         """The CPU usage of the twin over the real one."""
-        return assessment_figures.usage(self._verdict)
+        return usage_of_both(self._verdict)
 
     def trend(self) -> Figure:
         """The z-scores of the power over time, and twin minus real."""
-        return assessment_figures.trend(self._verdict)
+        return trend(self._verdict)
 
     def segments(self) -> Figure:
         """The correlation of each segment of the power, and its lag."""
-        return assessment_figures.segments(self._verdict)
+        return segments(self._verdict)
 
     def page(self, path: str | Path) -> Path:
         """All of them in one file, with the verdict; see `assessment_page`."""

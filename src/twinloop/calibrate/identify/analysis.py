@@ -19,6 +19,7 @@ from twinloop.calibrate.identify.profile import Profile, enumerable, positions, 
 from twinloop.calibrate.identify.result import Identifiability, table_of
 from twinloop.calibrate.identify.sensitivity import sensitivity
 from twinloop.calibrate.identify.words import Told, words
+from twinloop.calibrate.parameters import Parameter
 from twinloop.trace.errors import InputError
 
 if TYPE_CHECKING:
@@ -288,10 +289,19 @@ def _flat(centre: Floats, axis: int) -> Profile:
 def _told(space: Space, problem: _Problem, found: Profile, axis: int, tolerance: float) -> bool:
     if enumerable(space.parameters[axis]):
         return len(found.points) == 1
-    if found.width > tolerance:
+    if found.width > tolerance or _at_own_end(space.parameters[axis], found):
         return False
     loose = bool((abs(problem.weak[:, axis]) > 0.1).any())
     return not (loose and _held_by_range(problem.centre, found, axis))
+
+
+def _at_own_end(parameter: Parameter, found: Profile) -> bool:
+    """Whether the range of the parameter ends the interval, and not the data.
+
+    Nothing at all is an end that no wider range could move.
+    """
+    low, high = (not closed for closed in found.closed)
+    return (high and found.high >= 1.0) or (low and found.low <= 0.0 != parameter.decode(0.0))
 
 
 def _held_by_range(centre: Floats, found: Profile, axis: int) -> bool:

@@ -66,7 +66,10 @@ class Told:
             found, levels = self.profiles[axis], self.levels(axis)
             row = {"parameter": name, "share": found.width, "levels": levels, "why": whys[axis]}
             if levels is None:
-                places = {"value": self.best[axis], "low": found.low, "high": found.high}
+                best = float(self.best[axis])
+                # What was fitted by another measure than squares is acceptable all the same.
+                low, high = min(found.low, best), max(found.high, best)
+                places = {"value": best, "low": low, "high": high}
                 row |= {key: float(self.value(axis, place)) for key, place in places.items()}
             row["identifiable"] = bool(self.identifiable[axis])
             rows.append(row)

@@ -1,0 +1,30 @@
+"""All that is compared between a real run and a twin, criterion by criterion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from twinloop.fidelity.alignment import Alignment
+from twinloop.fidelity.completions import assess_completions
+from twinloop.fidelity.cpu_usage import assess_usage
+from twinloop.fidelity.criteria import Criteria
+from twinloop.fidelity.power import assess_power
+from twinloop.fidelity.side import Side
+from twinloop.fidelity.verdict import Finding
+from twinloop.fidelity.waits import assess_waits
+
+
+def findings(
+    real: Side, twin: Side, criteria: Criteria, alignment: Alignment, *, unrelated: bool = True
+) -> Iterator[Finding]:
+    """The findings in the order of a verdict; `unrelated`: with scores of unrelated power series.
+
+    >>> from twinloop.trace import Trace
+    >>> sides = Side(Trace(), "the real run"), Side(Trace(), "the twin")
+    >>> {found.status for found in findings(*sides, Criteria(), Alignment())}
+    {'not assessable'}
+    """
+    yield from assess_waits(real, twin, criteria)
+    yield from assess_completions(real, twin, criteria, alignment.offset)
+    yield from assess_usage(real, twin, criteria, alignment.k)
+    yield from assess_power(real, twin, criteria, alignment.offset, unrelated=unrelated)
