@@ -55,11 +55,11 @@ def one_ball(tmp_path: Path, program: str | None = None, *, seconds: str = "10s"
 
 
 def test_the_command_recovers_gravity_from_a_program(tmp_path: Path) -> None:
-    words = ("--black-box", one_ball(tmp_path), "--budget", 32, "--workers", 2, "--json")
+    words = ("--black-box", one_ball(tmp_path), "--budget", 24, "--workers", 2, "--json")
     done = run("calibrate", *words, "--on", "threads", "-o", tmp_path / "fit")
     document = json.loads(done.stdout)
     assert document["values"]["gravity"] == pytest.approx(9.81, rel=0.02)
-    assert document["evaluations"] == 32
+    assert document["evaluations"] == 24
     assert document["failed"] == 0
     assert "drops.py" in document["asked"]["simulator"]
     assert done.stderr.startswith("runs ")  # what will run is said first
@@ -121,14 +121,12 @@ SPACE = {"speed": {"exponential": [10, 100]}, "loading": {"linear": [0, 2]}}
 
 
 def test_a_function_is_calibrated_and_its_failures_survived(tmp_path: Path) -> None:
-    words: dict[str, Any] = {"on": "serial", "budget": 400, "analysis": 1500}
+    words: dict[str, Any] = {"on": "serial", "budget": 250}
     fit = calibrate_black_box(truck, TRIPS, SPACE, folder=tmp_path / "fit", **words)
     assert fit.values["speed"] == pytest.approx(30.0, rel=0.01)
     assert fit.values["loading"] == pytest.approx(0.5, rel=0.05)
-    assert 0 < fit.failed < 400
+    assert 0 < fit.failed < 250
     assert any("too fast" in line for line in fit.warnings)
-    assert fit.identifiability is not None
-    assert fit.identifiability.flagged == ()
     again = calibrate_black_box(truck, TRIPS, SPACE, **words)
     assert again.values == fit.values
     assert again.history.equals(fit.history)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from twinloop.calibrate import Fit, calibrate
+from twinloop.calibrate import Fit, Space, calibrate
 from twinloop.engine import simulate
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
@@ -136,27 +137,23 @@ def test_the_report_has_every_value_verdict_and_run(fit: Fit) -> None:
 
 # --- the same however it was made ----------------------------------------------------------------
 
-TASKS, BUDGET = 30, 448
-
-CHILD = """
-import sys
-from twinloop.calibrate import calibrate
-from twinloop.trace import Trace
-calibrate(Trace.load(sys.argv[1]), parameters=%r, budget=%d, analysis=0, folder=sys.argv[2])
-"""
-
 
 def test_killed_three_times_it_ends_with_the_same_bytes(tmp_path: Path) -> None:
     """One process after the other is killed, while it searches and after it has."""
-    run = truth(TASKS, speed_factor=0.8).save(tmp_path / "run")
-    words = {"parameters": BOTH, "budget": BUDGET, "analysis": 0}
-    whole = calibrate(Trace.load(run), folder=tmp_path / "whole", **words)
+    run = truth(30, speed_factor=0.8).save(tmp_path / "run")
+    params = tmp_path / "params.yaml"
+    params.write_text(json.dumps(Space.from_dict({"parameters": BOTH}).to_dict()))
+    words: dict[str, Any] = {"optimiser": "de", "budget": 448, "analysis": 0}
+    given = {"names": [str(run)], "parameters": BOTH, **words}
+    whole = calibrate(Trace.load(run), folder=tmp_path / "whole", **given)
     there = tmp_path / "killed"
     journal = there / "journal.jsonl"
     rows = lines(tmp_path / "whole" / "journal.jsonl")
+    command = [sys.executable, "-m", "twinloop", "calibrate", str(run), "--params", str(params)]
+    command += [word for name, value in words.items() for word in (f"--{name}", str(value))]
     for moment in (3, rows // 2, rows):
         child = subprocess.Popen(
-            [sys.executable, "-c", CHILD % (BOTH, BUDGET), str(run), str(there)]
+            [*command, "-o", str(there)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         until = time.monotonic() + 120
         while lines(journal) < moment and child.poll() is None and time.monotonic() < until:
@@ -165,10 +162,9 @@ def test_killed_three_times_it_ends_with_the_same_bytes(tmp_path: Path) -> None:
         child.wait()
         assert journal.exists()
     if not (there / "fit.json").exists():  # unless the last was through before it was killed
-        calibrate(Trace.load(run), folder=there, **words)
-    again = Fit.load(there)
+        calibrate(Trace.load(run), folder=there, **given)
+    again, kept = Fit.load(there), Fit.load(tmp_path / "whole")
     assert again.values == whole.values
-    kept = Fit.load(tmp_path / "whole")
     assert untimed(again) == untimed(kept)
     one, other = (folder / "history.parquet" for folder in (there, tmp_path / "whole"))
     assert one.read_bytes() == other.read_bytes()

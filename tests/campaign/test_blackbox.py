@@ -1,5 +1,6 @@
 """Law: a black box gives what its program says, or one line that says why not; nothing stays."""
 
+import errno
 import json
 import math
 import os
@@ -7,18 +8,22 @@ import pickle
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.campaign.conftest import end, marked, until
-from twinloop.campaign import BlackBoxError, Command, Function, black_box, coordinator
+from twinloop.campaign import BlackBoxError, Command, Function, black_box, boxes, coordinator
+from twinloop.campaign.scratch import scratch as scratch_folder
+from twinloop.campaign.scratch import sweep
 from twinloop.campaign.templates import filled, names_in
+from twinloop.execute.nodes import Guard
 from twinloop.platform import DescriptionError
 from twinloop.trace.errors import InputError
 
@@ -60,6 +65,8 @@ def test_the_shipped_example_falls_as_physics_says() -> None:
         box({"gravity": 9.81, "drag": 0.0, "bounce": 2}, {"height": 2.0})
 
 
+@example(values={"a": -0.0, "b.c": 1e22})
+@settings(max_examples=50)
 @given(values=st.dictionaries(st.sampled_from(["a", "b.c", "d[0].e-f"]), st.floats()))
 def test_numbers_read_back_from_a_template_as_they_were(values: dict[str, float]) -> None:
     template = " ".join(f"{{{name}}}" for name in values)
@@ -68,7 +75,8 @@ def test_numbers_read_back_from_a_template_as_they_were(values: dict[str, float]
     assert [repr(x) for x in read] == [repr(x) for x in values.values()]
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
+@example(text="$(id) '\"; `id` \\ * ~ \n")
 @given(text=st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=30))
 def test_no_shell_reads_what_is_put_in(text: str) -> None:
     program = "import json, sys; print(json.dumps({{'it': sys.argv[1]}}))"
@@ -203,11 +211,75 @@ def test_what_fails_is_kept_where_asked(tmp_path: Path) -> None:
     assert contents == {"in": "5", "stdout": "5", "stderr": "bad\n"}
 
 
-def test_many_at_once_do_not_meet() -> None:
+def test_many_at_once_do_not_meet_and_have_one_guard(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+
+    def start(run: str, groups: list[str]) -> Guard:
+        started.append(run)
+        time.sleep(0.05)  # time for the others to look for one
+        return guard(run, groups)
+
+    guard = Guard.start
+    monkeypatch.setattr(Guard, "start", start)
+    boxes._guarded.cache_clear()
     box = sh("echo {n} > here; sleep 0.01; cat here")
     with coordinator("threads", workers=4) as workers:
-        outcomes = list(workers.map(box, [{"n": n} for n in range(24)]))
-    assert [outcome.value for outcome in outcomes] == list(range(24))
+        outcomes = list(workers.map(box, [{"n": n} for n in range(12)]))
+    assert [outcome.value for outcome in outcomes] == list(range(12))
+    assert len(started) == 1
+
+
+def test_what_cannot_be_watched_does_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where pidfd_open fails for want of files, the program that was started is ended."""
+
+    def refuse(pid: int) -> int:
+        seen.append(pid)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    seen: list[int] = []
+    box = sh("sleep 300")
+    assert sh("echo 1")({}) == 1.0  # so that there is a guard
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    with pytest.raises(BlackBoxError, match=r"cannot be watched .pidfd_open.: Too many open files"):
+        box({})
+    assert not _runs(seen[-1])
+
+
+def test_where_commands_cannot_be_run_that_is_said_before_anything_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    box = sh("echo 1")
+    monkeypatch.setattr(sys, "platform", "darwin")
+    for given_box in (box, {"command": ["sim"]}):
+        with pytest.raises(InputError, match="black_box: a command as a black box runs on Linux o"):
+            black_box(given_box)
+    monkeypatch.setattr(sys, "platform", "linux")
+
+    def missing(pid: int) -> int:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(os, "pidfd_open", missing)
+    with pytest.raises(InputError, match=r"needs pidfd_open, so Linux 5\.3 or later"):
+        black_box(box)
+    assert black_box(lambda values: 1)({}) == 1.0
+
+
+def test_a_sweep_takes_what_nobody_holds_and_nothing_else(scratch: Path) -> None:
+    with scratch_folder() as held:
+        for name in ("twinloop-box-left", "failed-kept", "other"):
+            (scratch / name / "work").mkdir(parents=True)
+        assert sweep(scratch) == 1
+        assert {each.name for each in scratch.iterdir()} == {held.name, "failed-kept", "other"}
+    for name in ("failed-kept", "other"):
+        shutil.rmtree(scratch / name)
+
+
+def test_no_place_for_a_scratch_folder_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere")
+    with pytest.raises(BlackBoxError, match=r"no scratch folder: .*No such file or directory"):
+        sh("echo 1")({})
 
 
 def test_an_error_in_a_campaign_says_what_ran_and_for_what() -> None:

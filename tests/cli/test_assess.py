@@ -89,7 +89,7 @@ def test_reports_are_written_and_not_written_over(folders: dict[str, Path], tmp_
     words = (folders["real"], folders["bad"], "-o", report)
     run(*words, ends_with=1)
     text = report.read_text()
-    assert text.splitlines()[2] == "predict: nothing taken from the real run"
+    assert text.splitlines()[0] == "predict: nothing taken from the real run"
     assert "| p50 | 10 % | <= 5 % | FAIL |" in text
     assert "is there already" in run(*words, ends_with=2).output
     run(*words, "--overwrite", ends_with=1)

@@ -1,8 +1,10 @@
 """The completion curve and the makespan, at both sides of every bound."""
 
+import math
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fidelity.runs import run
@@ -50,13 +52,55 @@ def test_fewer_than_20_bins_are_made_50_and_that_is_said(
     assert ("makespan / 50" in found.note) is said
 
 
-@given(st.integers(-5, 5))
+@pytest.mark.parametrize("lag", range(-5, 6))
 def test_a_shifted_curve_is_found_again_by_the_lag(lag: int) -> None:
     """Law: moving all completions by whole bins moves the best lag, and leaves no error."""
     ends = 600 + 60.0 * np.array([1, 2, 3, 7, 8, 12, 13, 14, 20, 26, 30])
-    found = curve(run(ends - 10, 10), run(ends + 60 * lag - 10, 10))
-    assert (found.figures["lag_bins"], found.figure) == (lag, 0.0)
-    assert (found.figures["without_lag"] > 0) is (lag != 0)
+    found = Curves.of(ends, ends + 60 * lag, bin=60.0, most=5)
+    assert (found.lag, found.rmse) == (lag, 0.0)
+    assert (found.rmse_without_lag > 0) is (lag != 0)
+
+
+moments = st.lists(st.integers(-20, 400).map(lambda n: n / 10), min_size=1, max_size=12).map(sorted)
+
+
+@settings(max_examples=40)
+@given(moments, moments, st.sampled_from([0.7, 1.0, 3.3]), st.integers(0, 3))
+def test_the_error_is_the_mean_over_all_bins_at_the_best_lag(
+    real: list[float], twin: list[float], bin: float, most: int
+) -> None:
+    """Counted one by one, at the end of each bin."""
+    found = Curves.of(np.array(real), np.array(twin), bin, most)
+    bins = range(1, max(1, math.ceil(round(max(0.0, *real, *twin) / bin, 9))) + 1)
+
+    def rmse(lag: int) -> float:
+        def passed(ends: list[float], n: int) -> int:
+            return sum(end <= bin * n + 5e-7 for end in ends)
+
+        return math.sqrt(
+            sum((passed(twin, n + lag) - passed(real, n)) ** 2 for n in bins) / bins[-1]
+        )
+
+    assert found.bins == bins[-1]
+    assert found.rmse_without_lag == pytest.approx(rmse(0), rel=1e-12)
+    assert found.rmse == pytest.approx(rmse(found.lag), rel=1e-12)
+    assert found.rmse <= min(map(rmse, range(-most, most + 1))) + 1e-9
+    assert found.t.tolist() == [bin * n for n in bins]
+
+
+def test_a_twin_that_takes_ages_costs_no_more() -> None:
+    """Real 1 s in 50 bins of 20 ms, twin 100,000 s: one task of 4 is missing in 5,000,000 bins.
+
+    Three end with the real ones, and the fourth in the last bin.
+    """
+    real, twin = run([0] * 4, [0.25, 0.5, 0.75, 1.0]), run([0] * 4, [0.25, 0.5, 0.75, 1e5])
+    found = curve(real, twin)
+    assert found.figures["bins"] == 5_000_000
+    # One task is missing from bin 50 to the last but one.
+    assert found.figures["without_lag"] == pytest.approx(math.sqrt((5e6 - 50) / 5e6) / 4, rel=1e-12)
+    assert "of 5,000,000 bins the series has one in 5" in found.note
+    assert found.series.height == 1_000_000
+    assert found.series.row(-1, named=True)["twin"] == 4
 
 
 def test_the_lag_has_a_limit() -> None:
@@ -123,3 +167,11 @@ def test_runs_of_no_length_and_of_few_tasks_are_not_assessable() -> None:
     few = run([0, 1, 2])
     assert assess(few, few).metrics["completions"] == "not assessable"
     assert assess(few, few).status == "not assessable"
+
+
+def test_a_twin_that_completes_nothing_fails() -> None:
+    whole = run([0.0] * 6, 10.0)
+    verdict = assess(whole, Trace(tasks=whole.tasks))
+    assert verdict["curve RMSE"].status == "FAIL"
+    assert "completes 0 of 6 tasks" in verdict["curve RMSE"].note
+    assert verdict.status == "FAIL"

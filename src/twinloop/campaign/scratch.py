@@ -7,7 +7,6 @@ beside it.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import tempfile
@@ -55,7 +54,7 @@ def sweep(there: str | Path) -> int:
         with suppress(OSError):
             hold = _opened(folder)
             try:
-                fcntl.flock(hold, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _lock(hold, wait=False)
                 shutil.rmtree(folder, ignore_errors=True)
                 removed += not folder.exists()
             finally:
@@ -76,7 +75,7 @@ def _made(there: str) -> tuple[Path, int]:
             hold = _opened(folder)
             # Where the file system has no locks, nobody else can get one and remove it.
             with suppress(OSError):
-                fcntl.flock(hold, fcntl.LOCK_EX)
+                _lock(hold, wait=True)
             if folder.exists():
                 return folder, hold
             os.close(hold)  # a sweep came in between
@@ -84,3 +83,10 @@ def _made(there: str) -> tuple[Path, int]:
 
 def _opened(folder: Path) -> int:
     return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def _lock(hold: int, *, wait: bool) -> None:
+    # Not on every system, and functions as black boxes need none of this.
+    import fcntl
+
+    fcntl.flock(hold, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

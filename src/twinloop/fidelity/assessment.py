@@ -76,8 +76,16 @@ def assess(
         series=_series(found, a, b, criteria),
         repeats=len(others),
         alignment=alignment,
-        notes=(*_notes(a, b), *_strangers(a, others)),
+        notes=(*_taken(injected), *_notes(a, b), *_strangers(a, others)),
     )
+
+
+def _taken(injected: tuple[str, ...]) -> Iterator[str]:
+    if "usage" in injected:
+        yield (
+            "the CPU usage was taken from the real run: that it is the same again says that the "
+            "replay keeps it, no more"
+        )
 
 
 def _demanded(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -109,7 +109,12 @@ def assess_completions(
     asked = criteria.completions
     fewest = min(real.ends.size, twin.ends.size)
     length = real.makespan
-    if fewest < asked.least_tasks:
+    if real.ends.size >= asked.least_tasks > twin.ends.size:
+        # There is enough to hold it against, and it does not do it.
+        note = f"the twin completes {twin.ends.size:,} of {counted(real.ends.size, 'task')}"
+        for found in _nothing(criteria, note):
+            yield replace(found, status="FAIL") if found.name == "curve RMSE" else found
+    elif fewest < asked.least_tasks:
         yield from _nothing(
             criteria, f"{counted(fewest, 'completed task')}; needs {asked.least_tasks} on each side"
         )

@@ -73,7 +73,9 @@ def assess_usage(real: Side, twin: Side, criteria: Criteria, k: float = 1.0) -> 
     without = [side.called for side in (real, twin) if not side.trace.usage.height]
     if without:
         have = "have" if len(without) > 1 else "has"
-        yield from _nothing(criteria, f"{' and '.join(without)} {have} no CPU usage", EMPTY)
+        remedy = " (twinloop simulate --usage 1s keeps it)" if without == [twin.called] else ""
+        note = f"{' and '.join(without)} {have} no CPU usage{remedy}"
+        yield from _nothing(criteria, note, EMPTY)
         return
     pairs, unit, notes = paired(real, twin, asked.step)
     if pairs.height < asked.least_pairs:

@@ -59,7 +59,7 @@ def as_html(verdict: Verdict) -> str:
 def as_markdown(verdict: Verdict) -> str:
     """The verdict as a Markdown document."""
     mode, *rest = _head(verdict)
-    lines = ["# Assessment of a twin", "", mode, *(part for text in rest for part in ("", text))]
+    lines = [mode, "", "# Assessment of a twin", *(part for text in rest for part in ("", text))]
     rows = [row for kind, row in _rows(verdict) if kind != "note"]
     lines += ["", *_markdown_table(_columns(verdict), rows), "", "## What was compared, and how"]
     for found in verdict.findings:
@@ -120,7 +120,7 @@ def _row(found: Finding, verdict: Verdict) -> list[str]:
     cells = [f"  {found.name}", found.said, found.threshold]
     cells += [figure(found.floor, found.unit)] if verdict.repeats else []
     cells += [figure(found.unaligned, found.unit)] if verdict.alignment is not None else []
-    return [*cells, found.status]
+    return [*cells, f"{found.status} (weak)" if found.weak else found.status]
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -73,6 +73,11 @@ class Finding:
     unaligned: float | None = None
 
     @property
+    def weak(self) -> bool:
+        """Whether there is too little behind it for it to say much."""
+        return self.note.startswith("weak")
+
+    @property
     def said(self) -> str:
         """The figure as people say it."""
         return show.figure(self.figure, self.unit)
@@ -87,6 +92,7 @@ class Finding:
             "threshold": self.threshold,
             "bound": self.bound,
             "status": self.status,
+            "weak": self.weak,
             "floor": self.floor,
             "unaligned": self.unaligned,
             "figures": dict(self.figures),

@@ -60,7 +60,7 @@ def assess_waits(real: Side, twin: Side, criteria: Criteria) -> Iterator[Finding
             )  # fmt: skip
         return
     yield _kolmogorov_smirnov(real.waits, twin.waits, criteria, series)
-    latency = _latency(real, twin)
+    latency = _latency(real)
     for name, level in _QUANTILES.items():
         yield _quantile(name, level, real.waits, twin.waits, criteria, latency, series)
 
@@ -153,20 +153,17 @@ def _quantile(
     )  # fmt: skip
 
 
-def _latency(real: Side, twin: Side) -> tuple[float, str]:
-    """The dispatch latency in s: as measured in the real run, else as a model has it."""
+def _latency(real: Side) -> tuple[float, str]:
+    """The dispatch latency in s: as measured in the real run, else as its scenario has it."""
     try:
         measured = number(real.trace.manifest.facts["latency"]["start"]["mean_s"])
     except (KeyError, TypeError):
         measured = None
     if measured is not None:
         return measured, "the measured dispatch latency"
-    for side in (twin, real):
-        try:
-            scenario = side.trace.manifest.scenario or {}
-            modelled = number(scenario["model"]["dispatch_latency"])
-        except (KeyError, TypeError):
-            modelled = None
-        if modelled is not None:
-            return modelled, "the dispatch latency of the model"
-    return 0.0, ""
+    try:
+        modelled = number((real.trace.manifest.scenario or {})["model"]["dispatch_latency"])
+    except (KeyError, TypeError):
+        modelled = None
+    # Never that of the twin: a twin could excuse itself.
+    return (0.0, "") if modelled is None else (modelled, "the dispatch latency of the real run")
