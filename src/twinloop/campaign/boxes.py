@@ -86,7 +86,7 @@ class Box:
                 box = _running[thread] = cls(process, run, call)
             except OSError as error:
                 # Nobody could see its end, nor end it without harm to a stranger.
-                raise
+                os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
                 why = f"its process cannot be watched (pidfd_open): {error.strerror}"
                 raise OSError(error.errno, why) from None
