@@ -8,13 +8,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.campaign.conftest import PATIENCE, until
-from tests.campaign.functions import Shared, dying, identified, touchy
+from tests.campaign.functions import Shared, identified, touchy
 from twinloop.campaign import Coordinator, Outcome, coordinator
 from twinloop.campaign.cluster import LostScheduler
 from twinloop.trace.errors import InputError
@@ -117,24 +116,6 @@ def test_a_real_cluster_of_which_one_dies(cluster: Cluster, tmp_path: Path) -> N
         cluster.scheduler.send_signal(signal.SIGKILL)
         with pytest.raises(LostScheduler, match=f"the Dask scheduler at {cluster.address} is gone"):
             list(workers.map(touchy, range(1000)))
-
-
-def test_a_cluster_of_this_machine_survives_what_kills_its_workers(tmp_path: Path) -> None:
-    """One item kills its worker, one does not; no death is allowed."""
-    dask = pytest.importorskip("dask")
-    pytest.importorskip("distributed")  # before its settings are changed, or they would be lost
-
-    with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-        coordinator("dask", workers=1) as workers,
-    ):
-        assert workers.workers == 1
-        # One by one: Dask suspects everybody who was on the worker that died.
-        outcomes = list(workers.map(partial(dying, tmp_path), [10, 2], outstanding=1))
-    assert [outcome.value for outcome in outcomes] == [None, -2]
-    assert outcomes[0].error is not None
-    assert outcomes[0].error.startswith("KilledWorker: ")
-    assert outcomes[0].error.endswith(", for 10")
 
 
 def test_dask_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,8 @@ from twinloop.calibrate import defaults
 from twinloop.calibrate.cases import Case, cases_of
 from twinloop.calibrate.fit import JOURNAL, Fit, make_folder, refuse_kept
 from twinloop.calibrate.identify import Identifiability
-from twinloop.calibrate.losses import DEFAULT, Loss, custom, evaluate, floor, loss_named
+from twinloop.calibrate.losses import DEFAULT, Loss, custom, evaluate, loss_named
+from twinloop.calibrate.losses.floor import floor as noise_floor
 from twinloop.calibrate.movable import refuse_unmovable
 from twinloop.calibrate.objective import TwinObjective
 from twinloop.calibrate.prediction import scatter
@@ -29,7 +30,7 @@ from twinloop.calibrate.splits import only, parted
 from twinloop.calibrate.stage import Effort, Stage, Told, staged
 from twinloop.calibrate.values import value_at
 from twinloop.engine import simulate
-from twinloop.fidelity import Criteria, Verdict, assess
+from twinloop.fidelity import Criteria, Floor, Verdict, assess
 from twinloop.fidelity.alignment import digest
 from twinloop.scenario import Scenario
 from twinloop.trace import Manifest, Trace
@@ -334,9 +335,9 @@ class _Calibration:
             )
             if case.part is not None:
                 twin = only(twin, case.traces[0].tasks["id"])
+            floor = Floor.of(case.traces, criteria)
             for trace in case.traces:
-                others = [other for other in case.traces if other is not trace]
-                verdict = assess(trace, twin, criteria=criteria, repeats=others)
+                verdict = assess(trace, twin, floor=floor)
                 found.append((runs.name_of(trace), verdict))
                 pairs.append((trace, twin))
         return tuple(found), pairs
@@ -399,7 +400,9 @@ def _side_by_side(found: list[pl.DataFrame | None]) -> pl.DataFrame | None:
 
 def _floor(objective: TwinObjective) -> float | None:
     """What a perfect simulator would score: the loss between repetitions."""
-    found = [floor(objective.loss, case.reals) for case in objective.cases if len(case.reals) > 1]
+    found = [
+        noise_floor(objective.loss, case.reals) for case in objective.cases if len(case.reals) > 1
+    ]
     known = [each for each in found if each is not None]
     return float(np.mean(known)) if known else None
 

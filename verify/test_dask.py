@@ -1,0 +1,27 @@
+"""Law: a Dask cluster of this machine survives what kills its workers."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.campaign.functions import dying
+from twinloop.campaign import coordinator
+
+
+def test_a_cluster_of_this_machine_survives_what_kills_its_workers(tmp_path: Path) -> None:
+    """One item kills its worker, one does not; no death is allowed."""
+    dask = pytest.importorskip("dask")
+    pytest.importorskip("distributed")  # before its settings are changed, or they would be lost
+
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        coordinator("dask", workers=1) as workers,
+    ):
+        assert workers.workers == 1
+        # One by one: Dask suspects everybody who was on the worker that died.
+        outcomes = list(workers.map(partial(dying, tmp_path), [10, 2], outstanding=1))
+    assert [outcome.value for outcome in outcomes] == [None, -2]
+    assert outcomes[0].error is not None
+    assert outcomes[0].error.startswith("KilledWorker: ")
+    assert outcomes[0].error.endswith(", for 10")
