@@ -12,8 +12,9 @@ from objectives import SETS, Objective, cube, objectives
 
 from twinloop.calibrate.optimise import OPTIMISERS, make
 
-BUDGETS = (200, 1000)
-REPETITIONS = 5
+#: Repetitions by budget: after few evaluations the median of five is a matter of luck.
+REPETITIONS = {200: 15, 1000: 5}
+BUDGETS = tuple(REPETITIONS)
 BAYES_REPETITIONS = 3  # and only with the smaller budget: they think for long
 SOLVED = 1e-8  # a loss below this is as good as this
 WITHIN = 0.5  # powers of ten
@@ -48,7 +49,7 @@ def found(name: str, which: str, budget: int, repetitions: int) -> np.ndarray[An
 
 def repetitions_of(name: str, budget: int, quick: bool) -> int:
     if not name.startswith("bayes"):
-        return REPETITIONS
+        return 5 if quick else REPETITIONS[budget]
     return 0 if quick or budget > BUDGETS[0] else BAYES_REPETITIONS
 
 

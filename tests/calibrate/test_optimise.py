@@ -123,7 +123,7 @@ def test_mixed_parameters_are_searched_too(name: str, batch: int) -> None:
     assert losses.min() < losses[0] or losses[0] < 0.5
 
 
-@pytest.mark.parametrize("name", [*BAYES, "powell+bayes-gp+cma+quadratic"])
+@pytest.mark.parametrize("name", [*BAYES, "powell+bayes-gp+quadratic+cma"])
 def test_surrogates_search_mixed_parameters(name: str) -> None:
     def loss(points: Floats) -> Floats:
         values = MIXED.decode(points)

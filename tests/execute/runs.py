@@ -14,6 +14,7 @@ import pytest
 
 import twinloop as tl
 from tests.execute.children import PATIENCE, ended, until
+from twinloop.campaign import boxes
 from twinloop.execute.guard import clear, named_runs
 from twinloop.execute.journal import entries
 from twinloop.execute.machine import Machine
@@ -65,7 +66,7 @@ def left(pid: int) -> list[str]:
 
 
 def guards(pid: int) -> list[int]:
-    """The guards of the runs of a process."""
+    """The guards of the runs of a process; that of its black boxes stays as long as itself."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -75,7 +76,9 @@ def guards(pid: int) -> list[int]:
         except OSError:
             continue
         if any(
-            one.endswith(b"/execute/guard.py") and two.startswith(b"%d-" % pid)
+            one.endswith(b"/execute/guard.py")
+            and two.startswith(b"%d-" % pid)
+            and two.decode() not in boxes.names
             for one, two in pairwise(words)
         ) and not ended(int(entry.name)):
             found.append(int(entry.name))

@@ -15,7 +15,8 @@ from twinloop.calibrate.evaluations import Evaluations, SpentError
 from twinloop.calibrate.identify import Identifiability, identify
 from twinloop.calibrate.identify.fits import OutputsFit
 from twinloop.calibrate.objective import Objective
-from twinloop.calibrate.predict import Acceptable, acceptable
+from twinloop.calibrate.paces import drawn
+from twinloop.calibrate.predict import Acceptable
 from twinloop.calibrate.search import Budget, History, Progress, search
 from twinloop.calibrate.space import Space
 from twinloop.trace.errors import InputError
@@ -179,13 +180,13 @@ def staged(
             float(objective(best[None])[0]), observations=observations, parameters=len(best)
         )
     near = cloud(objective, best, loss_bound=bound, budget=effort.analysis, seed=effort.seed)
-    drawn: Acceptable | None = None
+    found: Acceptable | None = None
     lacking: tuple[str, ...] = ()
     try:
-        drawn = acceptable(
+        found = drawn(
             objective, best, observations=observations, budget=effort.analysis, seed=effort.seed
         )
     except InputError as error:  # what was found is good without
         said = f"no limits of predictions: {error.problem}"
         lacking = (f"{said} (analysis: {error.remedy})" if error.remedy else said,)
-    return Stage(objective, history, known, near, drawn, lacking)
+    return Stage(objective, history, known, near, found, lacking)

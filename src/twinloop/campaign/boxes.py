@@ -31,6 +31,8 @@ _GUARDING = threading.Lock()
 _CALLS = itertools.count(1)
 #: What runs in this process, by the thread that waits for it.
 _running: dict[int, Box] = {}
+#: The names under which this process runs programs; a guard has one as long as the process lives.
+names: set[str] = set()
 #: Threads that may start nothing more.
 _refused: set[int] = set()
 
@@ -193,6 +195,7 @@ def _guarded(process: int) -> str:
 
     run = run_name()
     guard = Guard.start(run, [])
+    names.add(run)
 
     def leave() -> None:
         if os.getpid() == process:

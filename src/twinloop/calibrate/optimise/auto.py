@@ -40,7 +40,7 @@ def choose(
     >>> choose(space, seconds=60, cost=1.0)
     'quadratic+bayes-gp+powell+cma'
     >>> choose(Space([Categorical("mode", ["a", "b"])]), budget=2000)
-    'powell+cma+quadratic'
+    'powell+quadratic+cma'
     """
     d = len(space)
     counts = [] if budget is None else [budget]
@@ -52,7 +52,7 @@ def choose(
     if count is not None and count >= MANY and cost < LIGHT:
         return "cma+powell"
     if any(not parameter.ordered for parameter in space):
-        members = ["powell", "cma", "quadratic"]
+        members = ["powell", "quadratic", "cma"]
     else:
         members = ["quadratic", "powell", "nelder-mead", "cma"]
     if d > MOST_MODELLED:
