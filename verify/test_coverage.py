@@ -1,0 +1,129 @@
+"""Nine of ten runs lie between the limits that a calibrated twin gave them beforehand.
+
+Truths are drawn, and runs of them made with the simulator: every task has a little more or less
+work than was declared, and every run is a little faster or slower as a whole. A twin is fitted to
+some of them and says between what limits the makespan of another scenario will be. Then that is
+run, too.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+
+import twinloop as tl
+from twinloop.metrics import figures
+
+TRUTHS = 240
+LEVEL = 0.9
+LEAST, MOST = 0.85, 0.95
+BUDGET, ANALYSIS = 300, 2000
+PARAMETERS = {
+    "service_factor": {"linear": [0.5, 2]},
+    "startup_overhead": {"linear": [0, 2]},
+    "contention.kinds.cache.sensitivity": {"linear": [0, 1]},
+}
+
+
+class Outcome(NamedTuple):
+    """What was foretold of a makespan, and what came."""
+
+    low: float
+    median: float
+    high: float
+    real: float
+    runs: int
+
+    @property
+    def held(self) -> bool:
+        return self.low <= self.real <= self.high
+
+    @property
+    def width(self) -> float:
+        return (self.high - self.low) / self.median
+
+
+def bag(
+    per_core: int, tasks: int = 40, longest: float = 18.0, shortest: float = 3.0
+) -> tl.Scenario:
+    """Tasks that are all there at once on two nodes of one core, so many on each core."""
+    lengths = np.linspace(longest, shortest, tasks).round(3).tolist()
+    return tl.Scenario(
+        platform="2x1",
+        policy={"name": "spread-ic", "options": {"overcommit": per_core}},
+        workload={
+            "tasks": [
+                {"id": f"t{number:02}", "kind": "cache", "cores": 1, "run_time": length}
+                for number, length in enumerate(lengths)
+            ]
+        },
+    )
+
+
+#: What is foretold: fewer tasks of other lengths, and more of them on a core than ever seen.
+HELD_OUT = bag(3, tasks=30, longest=24.0, shortest=2.0)
+
+
+class Truth:
+    """Values that a machine really has, and how much its runs differ."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng([20250901, seed])
+        draw = self.rng.uniform
+        self.model = {
+            "service_factor": draw(0.8, 1.3),
+            "startup_overhead": draw(0.0, 1.0),
+            "contention": {
+                "kinds": {"cache": {"pressure": 1.0, "sensitivity": draw(0.0, 0.4)}},
+                "within": "core",
+            },
+        }
+        self.by_task, self.by_run = draw(0.03, 0.05), draw(0.01, 0.02)
+
+    def run(self, declared: tl.Scenario) -> tl.Trace:
+        """A run of this, which knows only what was declared."""
+        pace = np.exp(self.by_run * self.rng.standard_normal())
+        tasks = [
+            task.model_dump(exclude_defaults=True)
+            | {"run_time": task.run_time * pace * np.exp(self.by_task * self.rng.standard_normal())}
+            for task in declared.workload.tasks
+        ]
+        trace = tl.simulate(declared.replace(workload={"tasks": tasks}, model=self.model))
+        return trace.noting(scenario=declared.to_manifest())
+
+
+def foretold(seed: int) -> Outcome:
+    """One truth: runs of two scenarios, two or three of each, a fit, a prediction, a run."""
+    truth = Truth(seed)
+    repetitions = 2 + seed % 2
+    runs = [truth.run(bag(per_core)) for per_core in (1, 2) for _ in range(repetitions)]
+    fit = tl.calibrate(
+        runs, parameters=PARAMETERS, budget=BUDGET, analysis=ANALYSIS, seed=seed, threads=1
+    )
+    said = fit.predict(HELD_OUT, outputs=["makespan_s"], level=LEVEL, threads=1)
+    return Outcome(*said["makespan_s"], figures(truth.run(HELD_OUT)).makespan, len(runs))
+
+
+def told(outcomes: list[Outcome]) -> str:
+    share = np.mean([outcome.held for outcome in outcomes])
+    width = np.median([outcome.width for outcome in outcomes])
+    below = sum(outcome.real < outcome.low for outcome in outcomes)
+    above = sum(outcome.real > outcome.high for outcome in outcomes)
+    error = np.median([abs(outcome.median / outcome.real - 1) for outcome in outcomes])
+    return (
+        f"{share:.1%} of {len(outcomes)} within ({below} below, {above} above), "
+        f"median width {width:.1%}, median error {error:.1%}"
+    )
+
+
+def test_nine_of_ten_runs_lie_between_the_limits():
+    # A fresh interpreter each: libraries with threads of their own do not survive a fork.
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
+        outcomes = list(pool.map(foretold, range(TRUTHS)))
+    print(f"\nall: {told(outcomes)}")
+    for runs in sorted({outcome.runs for outcome in outcomes}):
+        print(f"{runs} runs: {told([each for each in outcomes if each.runs == runs])}")
+    assert LEAST <= np.mean([outcome.held for outcome in outcomes]) <= MOST
