@@ -112,11 +112,13 @@ def predict(
     return Prediction(pl.DataFrame(found), level, fit.draws.height)
 
 
-def scatter(pairs: Sequence[tuple[Trace, Trace]]) -> dict[str, dict[str, float]]:
+def scatter(pairs: Sequence[tuple[Trace, Trace]], levels: int = 1) -> dict[str, dict[str, float]]:
     """How far real runs lie from their twins, as a share of the twin's figure.
 
     Args:
         pairs: Real runs and their calibrated twins.
+        levels: How many levels were fitted to these runs: one for each scenario, but no more than
+            there are values. So many of the differences are as small as they are by choice.
 
     Returns:
         For each figure that all of them have, `share` (a standard deviation) and `freedom`.
@@ -130,7 +132,7 @@ def scatter(pairs: Sequence[tuple[Trace, Trace]]) -> dict[str, dict[str, float]]
         if any(real is None or not twin for real, twin in both):
             continue
         errors = np.array([real / twin - 1.0 for real, twin in both])
-        freedom = max(len(errors) - 1, 1)
+        freedom = max(len(errors) - levels, 1)
         share = float(np.sqrt((errors**2).sum() / freedom))
         found[name] = {"share": share, "freedom": float(freedom)}
     return found

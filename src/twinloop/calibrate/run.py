@@ -210,7 +210,7 @@ class _Calibration:
             history=pl.concat([stage.history.table() for stage in stages], how="diagonal"),
             cloud=first.frame,
             draws=_side_by_side([stage.draws for stage in stages]),
-            noise=scatter(pairs),
+            noise=scatter(pairs, min(len(values), len(cases))),
             identifiability=_joined([stage.identifiability for stage in stages]),
             validation_loss=self._validation(values, searched[0]),
             floor=_floor(searched[0]),
