@@ -16,7 +16,7 @@ from tests.execute.children import PATIENCE, TICK, Start, ended, python, start, 
 from twinloop import InputError, Trace
 from twinloop.execute.attach import attach
 from twinloop.execute.processes import Stat
-from twinloop.execute.watched import WatchedGroup
+from twinloop.execute.watched import WatchedGroup, WatchedTree
 
 __all__ = ["start"]  # a fixture
 
@@ -206,6 +206,18 @@ def test_a_recorded_process_can_be_simulated(start: Start, tmp_path: Path) -> No
     )
     assert twin.tasks["status"].to_list() == ["completed"]
     assert twin.tasks["run_time"].item() == pytest.approx(trace.tasks["run_time"].item(), abs=0.1)
+
+
+def test_a_process_that_was_just_started_has_its_words() -> None:
+    """The system shows a new program a moment before its words: the recorder waits for them."""
+    for _ in range(100):
+        with subprocess.Popen(["sleep", "30"]) as one:
+            try:
+                watched = WatchedTree(one.pid)
+                assert watched.columns()["command"] == ["sleep", "30"]
+                watched.close()
+            finally:
+                one.kill()
 
 
 def test_what_cannot_be_recorded_is_refused(start: Start, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,8 @@ from twinloop.execute.processes import Stat
 from twinloop.trace.errors import InputError
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+#: Seconds that a process may seem to have no command line.
+_WITHOUT_WORDS = 0.2
 # As much as a page of kernel text; the files that are read have less.
 _MOST = 16_384
 
@@ -65,7 +68,7 @@ class WatchedTree:
         name, words, user, folder = "", [], None, None
         with suppress(OSError):
             name = (place / "comm").read_bytes().decode(errors="replace").rstrip("\n")
-            words = (place / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+            words = _command(place)
             user = _user(place.stat().st_uid)
             folder = str((place / "cwd").readlink())
         return {
@@ -198,6 +201,20 @@ def _folders(name: str, machine: Machine) -> tuple[str, list[Path]]:
             remedy=f"groups are folders below {mounts}" if mounts else "this machine has none",
         )
     return str(place), folders
+
+
+def _command(place: Path) -> list[str]:
+    """The words of a process, also of one that is just being started.
+
+    The system shows a new program before its words: for a moment it seems to have none. Only
+    processes of the kernel really have none, and these are of no file.
+    """
+    until = time.monotonic() + _WITHOUT_WORDS
+    while True:
+        words = (place / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+        if words or not os.path.lexists(place / "exe") or time.monotonic() > until:
+            return words
+        time.sleep(0.001)
 
 
 def _no_process(pid: int) -> InputError:
