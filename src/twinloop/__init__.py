@@ -9,6 +9,8 @@
     real = tl.execute(scenario)          # what happens, with real processes -> Trace
     print(tl.assess(real, run))          # how far the one can be trusted to be the other
     fit = tl.calibrate(real)             # the values that make it so, and how sure they are
+    study = tl.explore(scenario, factors, fit)    # what if: a table of KPIs, each with its doubt
+    check = tl.confirm(study.top(3))     # run the best for real, and say which of them hold
 
 The event-level kernel is in `twinloop.engine`.
 """
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
     from twinloop.engine import Simulation as Simulation
     from twinloop.engine import simulate as simulate
     from twinloop.execute import execute as execute
+    from twinloop.explore import Study as Study
+    from twinloop.explore import confirm as confirm
+    from twinloop.explore import explore as explore
+    from twinloop.explore import loop as loop
     from twinloop.fidelity import assess as assess
     from twinloop.platform import Platform as Platform
     from twinloop.scenario import Model as Model
@@ -52,15 +58,19 @@ _HOME = {
     "Scenario": "scenario",
     "SessionGraphs": "workload",
     "Simulation": "engine",
+    "Study": "explore",
     "Trace": "trace",
     "TwinloopError": "trace",
     "Workload": "workload",
     "assess": "fidelity",
     "calibrate": "calibrate",
     "check": "trace",
+    "confirm": "explore",
     "execute": "execute",
+    "explore": "explore",
     "generate": "workload.generate",
     "load": "scenario",
+    "loop": "explore",
     "read": "trace",
     "repair": "trace",
     "replaying": "scenario",

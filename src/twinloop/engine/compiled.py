@@ -23,6 +23,7 @@ from twinloop._core import (
 )
 from twinloop.engine import tasks
 from twinloop.engine.blame import blaming
+from twinloop.engine.loaded import Loaded
 from twinloop.engine.machines import Machines
 from twinloop.engine.many import BY_TASK, SORTED, Many
 from twinloop.engine.values import Values
@@ -55,20 +56,20 @@ class Compiled:
         scenario: Scenario,
         *,
         allow_code: bool = False,
-        given: Trace | Workload | None = None,
+        given: Trace | Workload | Loaded | None = None,
     ) -> None:
         """Compile a scenario; `given` stands for its workload where that has been read already."""
         #: The scenario it was made of.
         self.scenario = scenario
         #: The policy that decides.
         self.policy: AnyPolicy = scenario.policy.resolve(allow_code=allow_code)
-        if given is None:
-            given = scenario.workload.resolve(scenario.seed)
+        #: What is to run, as it was read.
+        self.loaded = given if isinstance(given, Loaded) else Loaded(scenario, given)
         #: The trace that is replayed; None if the scenario was given a Workload.
-        self.trace = given if isinstance(given, Trace) else None
+        self.trace = self.loaded.trace
         #: What is to run.
-        self.workload = _workload(given, scenario)
-        self.arrays = tasks.scaled(self.workload.to_arrays(), scenario.time_scale)
+        self.workload = self.loaded.workload
+        self.arrays = self.loaded.arrays
         self.cleaned: tuple[Cleaning, ...] = self.workload.cleaned
         self._loads: tuple[float, bytes, LoadProfile] | None = None
         self._compile()
@@ -95,8 +96,10 @@ class Compiled:
             resources=arrays.resources,
         )
         told = tasks.columns(self.workload, arrays, platform, queues, kinds, clocks=clocks)
-        self.requested = self._requested("requested_time")
-        told["requested_time"] = self._planned()
+        self.requested = self.loaded.requested
+        # A replay plans with what was planned with, unless that would kill somebody.
+        kills = scenario.model.kill_at_requested_time
+        told["requested_time"] = self.requested if kills else self.loaded.planned
         self.problem = Problem(
             self.machines.columns(arrays.resources, arrays.user.names, queues),
             told,
@@ -161,23 +164,6 @@ class Compiled:
             return False
         self._set_downs(2.0 * now)
         return True
-
-    def _requested(self, column: str) -> Any:
-        """The time that was requested for each task; NaN: nobody requested any."""
-        if self.trace is None:
-            return self.workload.tasks["requested_time"].fill_null(np.nan).to_numpy()
-        known = rows_of(self.trace.tasks["id"], self.arrays.ids)
-        return self.trace.tasks[column].gather(known).fill_null(np.nan).to_numpy()
-
-    def _planned(self) -> Any:
-        """The time to plan with for each task; NaN: how long it takes.
-
-        A replay plans with what was planned with, unless that would kill somebody.
-        """
-        if self.trace is None or self.scenario.model.kill_at_requested_time:
-            return self.requested
-        planned = self._requested("planned_time")
-        return np.where(np.isnan(self.requested), planned, self.requested)
 
     def _options(
         self, contention: dict[str, Any], native: Mapping[str, Any], kinds: tuple[str, ...]
@@ -465,15 +451,6 @@ class Compiled:
     def __repr__(self) -> str:
         count, machines = counted(len(self.arrays), "task"), self.machines.nodes.height
         return f"<Compiled {self.policy.name}: {count} on {counted(machines, 'machine')}>"
-
-
-def _workload(given: Trace | Workload, scenario: Scenario) -> Workload:
-    if isinstance(given, Workload):
-        return given
-    clocks = [host.mhz for _, host in scenario.platform.hosts() if host.mhz]
-    reference = given.manifest.reference_mhz or (max(clocks) if clocks else None)
-    missing = scenario.workload.missing
-    return Workload.from_trace(given, missing=missing, reference_mhz=reference)
 
 
 def _contention(

@@ -1,0 +1,194 @@
+"""`twinloop explore`: what if, for all combinations of some levels."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from twinloop.cli.output import Json, err, out, print_json, speaking, working
+from twinloop.cli.recording import INTERRUPTED
+from twinloop.cli.scenario import AllowCode
+from twinloop.trace.errors import InputError
+
+
+def explore(
+    scenario: Annotated[
+        Path,
+        typer.Argument(help="A scenario; or the folder of a study, to see how far it is."),
+    ],
+    factors: Annotated[
+        Path | None, typer.Argument(help="Factors and levels, in YAML.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The folder to keep the study in.")
+    ] = None,
+    fit: Annotated[
+        Path | None, typer.Option(help="A calibration: its values, and the doubt that it leaves.")
+    ] = None,
+    by: Annotated[str, typer.Option(help="The KPI to rank by.")] = "makespan_s",
+    top: Annotated[int, typer.Option(help="How many of the best to list.")] = 3,
+    on: Annotated[
+        str | None, typer.Option(help="threads, processes, serial, dask, or tcp://HOST:PORT.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="How many runs at the same time.")] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Make failed runs again.")] = False,
+    allow_code: AllowCode = False,
+    json: Json = False,
+) -> None:
+    """Simulate a scenario with all combinations of some levels, and rank them.
+
+    The factors name fields of the scenario and the values that they take; `twinloop explore`
+    writes a folder with one table of all runs and one of all configurations (CSV and Parquet) and
+    `report.html`. Given again, the same command runs only what is missing: after an interruption,
+    or with new levels. With the folder alone it says how far the study is, also while it runs.
+
+    Keys of --json: `output`, `planned`, `done`, `failed`, `configurations`, `factors`, `by`, `top`
+    (rank, name, levels, kpis, probability, tie, unsupported), `pareto` (names), `objectives`,
+    `effects` (factor, level, mean, effect, share).
+
+    Examples: `twinloop explore scenario.yaml factors.yaml -o study`, `twinloop explore
+    scenario.yaml factors.yaml -o study --fit fit --by wait_p95_s`, `twinloop explore study`.
+    """
+    from twinloop.explore import Objective, Study
+    from twinloop.explore.study import MANIFEST
+
+    with speaking(json):
+        Objective.of(by)
+        if (scenario / MANIFEST).is_file() and factors is None:
+            _refuse(output=output, fit=fit)
+            study = Study.load(scenario)
+        else:
+            study = _made(scenario, factors, output, fit, on, workers, retry, allow_code)
+            err.print(escape(f"wrote {output}"), soft_wrap=True)
+        if json:
+            print_json(_told(study, by, top))
+        else:
+            from twinloop.explore.show import study_text
+
+            out.print(study_text(study, by, top), markup=False, soft_wrap=True)
+
+
+def _refuse(**options: Any) -> None:
+    for name, given in options.items():
+        if given is not None:
+            raise InputError(
+                f"--{name} is for a study that is to run", remedy="name a scenario and the factors"
+            )
+
+
+def _made(
+    scenario: Path,
+    factors: Path | None,
+    output: Path | None,
+    fit: Path | None,
+    on: str | None,
+    workers: int | None,
+    retry: bool,
+    allow_code: bool,
+) -> Any:
+    from twinloop.explore import explore as study_of
+    from twinloop.report import study_page
+
+    if factors is None:
+        raise InputError(
+            "nobody said what to change",
+            field="factors",
+            remedy="twinloop explore scenario.yaml factors.yaml -o study",
+        )
+    if output is None:
+        raise InputError("nobody said where to keep the study", remedy="-o study")
+    if allow_code and "" not in sys.path:
+        sys.path.insert(0, "")  # a policy in the folder that the user is in
+    try:
+        with _progress() as told:
+            study = study_of(
+                scenario,
+                factors,
+                fit,
+                folder=output,
+                on=on,
+                workers=workers,
+                retry=retry,
+                allow_code=allow_code,
+                progress=told,
+            )
+    except KeyboardInterrupt:
+        said = f"interrupted: the same command goes on from {output}"
+        err.print(escape(said), soft_wrap=True)
+        raise typer.Exit(INTERRUPTED) from None
+    with working("drawing"):
+        study_page(study, output / "report.html")
+    return study
+
+
+def _told(study: Any, by: str, top: int) -> dict[str, Any]:
+    ranking = study.top(top, by)
+    return {
+        "output": None if study.folder is None else str(study.folder),
+        "planned": study.planned,
+        "done": study.done,
+        "failed": study.failed,
+        "configurations": len(study.planned_configurations),
+        "factors": list(study.factors),
+        "by": by,
+        "top": [
+            {
+                "rank": row["rank"],
+                "name": each.name,
+                "levels": dict(each.levels),
+                "kpis": dict(each.predicted),
+                "probability": row["probability"],
+                "tie": row["tie"],
+                "unsupported": list(each.unsupported),
+            }
+            for each, row in zip(ranking, ranking.table.iter_rows(named=True), strict=True)
+        ],
+        "objectives": list(study.objectives),
+        "pareto": study.pareto()["name"].to_list(),
+        "effects": study.effects(by)
+        .select("factor", "level", "mean", "effect", "share")
+        .to_dicts(),
+    }
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Any], None]]:
+    """A bar with the time left for whoever watches, a line now and then for a log."""
+    if not err.is_terminal:
+        yield _lines()
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} of {task.total:,.0f} runs{task.fields[failed]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task("exploring", total=None, failed="")
+
+        def told(at: Any) -> None:
+            failed = f", {at.failed:,} failed" if at.failed else ""
+            bar.update(task, completed=at.done, total=at.total, failed=failed)
+
+        yield told
+
+
+def _lines() -> Callable[[Any], None]:
+    last = 0.0
+
+    def told(at: Any) -> None:
+        nonlocal last
+        if at.seconds - last >= 10.0:
+            last = at.seconds
+            left = "" if at.left is None else f", about {at.left:.0f} s left"
+            err.print(f"{at.done:,} of {at.total:,} runs, {at.failed:,} failed{left}")
+
+    return told

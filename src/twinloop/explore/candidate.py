@@ -1,0 +1,45 @@
+"""A candidate: one configuration of a study, with what was predicted of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinloop.scenario import Scenario
+
+
+@dataclass(frozen=True, repr=False)
+class Candidate:
+    """A configuration, its scenario, and its predicted KPIs.
+
+    >>> from twinloop.scenario import Scenario
+    >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
+    >>> Candidate("easy", scenario, {"makespan_s": 120.0}, levels={"policy": "easy"})
+    <Candidate easy: makespan_s 120>
+    """
+
+    #: Its levels in words, as people call it.
+    name: str
+    #: What to run, with the first of the seeds; the fitted model in it.
+    scenario: Scenario
+    #: The mean over the seeds of each KPI.
+    predicted: Mapping[str, float]
+    #: The standard deviation over the seeds; a KPI is left out where there is one seed only.
+    spread: Mapping[str, float] = field(default_factory=dict)
+    #: With a fit: each KPI under every calibration that the data allows, in the same order for
+    #: all candidates of a study.
+    draws: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    #: The level of each factor that is active.
+    levels: Mapping[str, Any] = field(default_factory=dict)
+    #: Its number in the study; None: it comes from elsewhere.
+    configuration: int | None = None
+    #: What it leans on that the data of the fit could not tell, in sentences.
+    unsupported: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        name, value = next(iter(self.predicted.items()), ("nothing", float("nan")))
+        return f"<Candidate {self.name}: {name} {value:.4g}>"

@@ -1,0 +1,230 @@
+"""Designs: which combinations of levels a study runs, with which seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from twinloop.explore.factors import Factor, Label, fields_of, labelled, said
+from twinloop.explore.objectives import KPIS
+from twinloop.platform.address import nearest
+from twinloop.platform.description import Description, FilePath
+from twinloop.platform.problems import Findings
+from twinloop.trace.errors import InputError
+
+#: How many combinations a Latin hypercube has unless it is said.
+SAMPLES: Final = 50
+#: Names that columns of the tables have already.
+TAKEN: Final = frozenset(
+    {"run", "configuration", "name", "seed", "runs", "failed_runs", "seconds", "error", *KPIS}
+)
+#: More runs than this are taken for a slip.
+MOST: Final = 1_000_000
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One combination of levels.
+
+    >>> next(Design(factors={"policy": ["fifo", "easy"]}).configurations())
+    Configuration(number=0, name='fifo', labels={'policy': 'fifo'}, changes={'policy': 'fifo'})
+    """
+
+    number: int
+    name: str
+    #: The level of each factor that is active, as tables call it.
+    labels: dict[str, Label]
+    #: What it changes in the scenario.
+    changes: dict[str, Any]
+
+
+class Design(Description):
+    """Factors, their levels, how they are combined, and the seeds.
+
+    `factorial`: every combination. `one-at-a-time`: the first level of all, then one factor at
+    another level. `latin-hypercube`: `samples` combinations that cover all ranges evenly. `list`:
+    the combinations in `points`, and no others.
+
+    >>> design = Design.from_text('''
+    ... factors:
+    ...   platform: [4x4, 2x8]
+    ...   policy: [baseline-ic1, first-fit, pack-ic, spread-ic, spread-vcpu]
+    ...   overcommit:
+    ...     levels: [1, 1.25, 1.5, 2]
+    ...     when: {policy: [pack-ic, spread-ic, spread-vcpu]}
+    ... seeds: 3
+    ... ''')
+    >>> len(list(design.configurations())), len(design.seeds)
+    (28, 3)
+    """
+
+    scenario: FilePath | None = Field(None, description="the scenario that is changed")
+    design: Literal["factorial", "one-at-a-time", "latin-hypercube", "list"] = Field(
+        "factorial", description="how levels are combined"
+    )
+    factors: dict[str, Factor] = Field(description="what is changed, by name")
+    points: tuple[dict[str, Any], ...] = Field(
+        (), description="the combinations of a list: a level for each factor that is not as usual"
+    )
+    samples: int = Field(SAMPLES, ge=1, description="combinations of a Latin hypercube")
+    seeds: tuple[int, ...] = Field(
+        (), description="seeds of the runs of each combination, or how many: 3 is 0, 1, 2"
+    )
+    seed: int = Field(0, ge=0, description="where the randomness of a Latin hypercube starts")
+
+    @classmethod
+    def _long_form(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and "factors" not in data and "scenario" not in data:
+            return {"factors": dict(data)} if data else data
+        return data
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _count(cls, value: Any) -> Any:
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        return tuple(range(value)) if whole and 0 <= value <= MOST else value
+
+    @model_validator(mode="after")
+    def _fits(self) -> Design:
+        findings = Findings()
+        names = list(self.factors)
+        if not names:
+            findings.add(("factors",), "nothing is changed", "name a factor: policy: [fifo, easy]")
+        for name, factor in self.factors.items():
+            if name in TAKEN:
+                remedy = "list `seeds` beside the factors" if name == "seed" else "call it otherwise"
+                findings.add(("factors", name), "is the name of a column of the results", remedy)
+            if factor.range is not None and self.design not in ("latin-hypercube", "list"):
+                what = f"has a range, and {self.design} needs levels"
+                findings.add(("factors", name, "range"), what, "list some levels")
+            try:
+                for value in factor.levels or factor.range or ():
+                    fields_of(name, factor, value)
+            except InputError as error:
+                findings.add(("factors", name, "field"), error.problem, error.remedy)
+            self._check_when(findings, name, factor)
+        if (self.design == "list") != bool(self.points):
+            findings.add(("points",), "are for the design `list`, and it needs them")
+        for place, point in enumerate(self.points):
+            for name in point:
+                if name not in self.factors:
+                    where = ("points", place, name)
+                    findings.add(where, "is no factor", nearest(name, names))
+        if len(set(self.seeds)) < len(self.seeds):
+            findings.add(("seeds",), "has a seed twice")
+        findings.check()
+        return self
+
+    def _check_when(self, findings: Findings, name: str, factor: Factor) -> None:
+        before = list(self.factors)[: list(self.factors).index(name)]
+        for other, wanted in factor.when.items():
+            where = ("factors", name, "when", other)
+            if other not in before:
+                remedy = "name it before this one" if other in self.factors else None
+                findings.add(where, "is no factor above", remedy or nearest(other, before))
+                continue
+            known = self.factors[other].labels
+            for label in map(labelled, wanted):
+                if known and label not in known:
+                    findings.add(where, f"has no level {label!r}", f"known: {_listed(known)}")
+
+    def configurations(self) -> Iterator[Configuration]:
+        """All combinations, each once, in a fixed order."""
+        seen: set[tuple[tuple[str, Label], ...]] = set()
+        for values in self._combinations():
+            labels: dict[str, Label] = {}
+            changes: dict[str, Any] = {}
+            for name, factor in self.factors.items():
+                active = all(
+                    labels.get(other) in tuple(map(labelled, wanted))
+                    for other, wanted in factor.when.items()
+                )
+                if active and name in values:
+                    value = values[name]
+                    labels[name] = _label(factor, value)
+                    changes |= fields_of(name, factor, value)
+            key = tuple(labels.items())
+            if key not in seen:
+                seen.add(key)
+                yield Configuration(len(seen) - 1, self._name(labels), labels, changes)
+
+    def _name(self, labels: Mapping[str, Label]) -> str:
+        parts = [
+            said(name, self.factors[name], label)
+            for name, label in labels.items()
+            if len(self.factors[name].labels) != 1
+        ]
+        return ", ".join(parts) or "as it is"
+
+    def _combinations(self) -> Iterator[dict[str, Any]]:
+        factors = self.factors
+        if self.design == "factorial":
+            for values in product(*(factor.levels for factor in factors.values())):
+                yield dict(zip(factors, values, strict=True))
+        elif self.design == "one-at-a-time":
+            usual = {name: factor.levels[0] for name, factor in factors.items()}
+            yield usual
+            for name, factor in factors.items():
+                for value in factor.levels[1:]:
+                    yield usual | self._reached(name) | {name: value}
+        elif self.design == "list":
+            for point in self.points:
+                yield {name: _meant(factors[name], level) for name, level in point.items()}
+        else:
+            yield from self._hypercube()
+
+    def _reached(self, name: str) -> dict[str, Any]:
+        """The levels of other factors that a factor needs to be active."""
+        found: dict[str, Any] = {}
+        for other, wanted in self.factors[name].when.items():
+            factor = self.factors[other]
+            labels = tuple(map(labelled, wanted))
+            if factor.labels[0] not in labels:
+                found |= self._reached(other) | {other: _meant(factor, wanted[0])}
+        return found
+
+    def _hypercube(self) -> Iterator[dict[str, Any]]:
+        from scipy.stats.qmc import LatinHypercube
+
+        shares = LatinHypercube(len(self.factors), rng=self.seed).random(self.samples)
+        for row in shares:
+            yield {
+                name: factor.sampled(float(share))
+                for (name, factor), share in zip(self.factors.items(), row, strict=True)
+            }
+
+
+def design_of(given: Design | Mapping[str, Any] | str | Path) -> Design:
+    """A design, from a file, from a mapping, or as it is.
+
+    >>> design_of({"policy": ["fifo", "easy"]}).design
+    'factorial'
+    """
+    if isinstance(given, Design):
+        return given
+    return Design.load(given) if isinstance(given, str | Path) else Design.from_dict(dict(given))
+
+
+def _label(factor: Factor, value: Any) -> Label:
+    for level, label in zip(factor.levels, factor.labels, strict=True):
+        if level == value and type(level) is type(value):
+            return label
+    return labelled(value)
+
+
+def _meant(factor: Factor, level: Any) -> Any:
+    """The value of a level that is called by its name."""
+    by_name = dict(zip(factor.labels, factor.levels, strict=True))
+    try:
+        return by_name.get(labelled(level), level)
+    except TypeError:
+        return level
+
+
+def _listed(labels: tuple[Label, ...]) -> str:
+    return ", ".join(f"{each:g}" if isinstance(each, float) else each for each in labels)

@@ -1,0 +1,187 @@
+"""Factors and their levels: what a study changes in a scenario."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import Field, field_validator, model_validator
+
+from twinloop.platform.address import nearest, read
+from twinloop.platform.description import Description
+from twinloop.platform.problems import Findings
+from twinloop.scenario import Scenario
+from twinloop.trace.errors import InputError
+
+#: Short names for fields that are asked for often.
+SHORT: Final = {"overcommit": "policy.options.overcommit"}
+#: Fields whose levels speak for themselves: `easy` needs no `policy` before it.
+_PLAIN: Final = ("platform", "policy", "workload", "source")
+
+#: How a level is called in tables: a number where it is one.
+Label = str | float
+
+
+class Factor(Description):
+    """Something that a study changes, and the values that it takes.
+
+    `levels` alone is enough where the factor is called like the field that it changes, or where
+    each level is a mapping of fields. Levels that need names are a mapping of name and value.
+
+    >>> Factor.from_dict([1, 2]).levels
+    (1, 2)
+    >>> Factor.from_dict({"levels": {"small": "2x4", "large": "2x16"}}).labels
+    ('small', 'large')
+    >>> Factor(range=[0.5, 2]).levels
+    ()
+    """
+
+    field: str | None = Field(None, description="dotted path of what it changes in the scenario")
+    levels: tuple[Any, ...] = Field((), description="values, or a mapping of names and values")
+    names: tuple[str, ...] = Field((), description="names of the levels, as tables call them")
+    range: tuple[float, float] | None = Field(
+        None, description="lowest and highest value, for a Latin hypercube"
+    )
+    log: bool = Field(False, description="whether the range is even in the logarithm")
+    integer: bool = Field(False, description="whether only whole numbers of the range are meant")
+    when: dict[str, tuple[Any, ...]] = Field(
+        {}, description="levels of other factors that it is for; else it is left as it is"
+    )
+
+    @classmethod
+    def _long_form(cls, data: Any) -> Any:
+        if isinstance(data, list | tuple):
+            data = {"levels": data}
+        if isinstance(data, Mapping) and isinstance(data.get("levels"), Mapping):
+            named = data["levels"]
+            data = {**data, "levels": list(named.values()), "names": list(map(str, named))}
+        return data
+
+    @field_validator("when", mode="before")
+    @classmethod
+    def _lists(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        return {k: v if isinstance(v, list | tuple) else [v] for k, v in value.items()}
+
+    @model_validator(mode="after")
+    def _levels_or_range(self) -> Factor:
+        findings = Findings()
+        if (self.range is None) == (not self.levels):
+            findings.add(("levels",), "needs levels or a range, and not both")
+        if self.names and len(self.names) != len(self.levels):
+            findings.add(("names",), f"are {len(self.names)} for {len(self.levels)} levels")
+        if self.range is not None and not (self.range[0] < self.range[1]):
+            findings.add(("range",), "must go from a lower to a higher value")
+        elif self.range is not None and self.log and self.range[0] <= 0:
+            findings.add(("range",), "must be positive to be even in the logarithm")
+        labels = self.labels
+        for label in dict.fromkeys(each for each in labels if labels.count(each) > 1):
+            findings.add(("levels",), f"has {label!r} twice", "name each level once")
+        findings.check()
+        return self
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """What the levels are called."""
+        return self.names or tuple(map(labelled, self.levels))
+
+    def sampled(self, share: float) -> Any:
+        """The value that lies at this share (0 to 1) of the range, or of the levels.
+
+        >>> round(Factor(range=[1, 100], log=True).sampled(0.5), 9)
+        10.0
+        >>> Factor.from_dict(["a", "b", "c"]).sampled(0.99)
+        'c'
+        """
+        if self.range is None:
+            return self.levels[min(int(share * len(self.levels)), len(self.levels) - 1)]
+        low, high = self.range
+        if self.integer:
+            # Both ends are as likely as what lies between.
+            low, high = low - 0.5 * (not self.log), high + 0.5 * (not self.log)
+        if self.log:
+            value = math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
+        else:
+            value = low + share * (high - low)
+        if not self.integer:
+            return value
+        first, last = (round(end) for end in self.range)
+        return min(max(round(value), first), last)
+
+
+def labelled(value: Any) -> Label:
+    """What a level is called that has no name of its own.
+
+    >>> labelled(2), labelled("easy"), labelled({"name": "pack-ic", "options": {"overcommit": 2}})
+    (2.0, 'easy', 'pack-ic overcommit=2')
+    """
+    if isinstance(value, bool) or value is None:
+        return "yes" if value else "no" if value is False else "none"
+    if isinstance(value, int | float):
+        return float(value)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping) and set(value) <= {"name", "options"} and "name" in value:
+        options = " ".join(f"{k}={v}" for k, v in (value.get("options") or {}).items())
+        return f"{value['name']} {options}".rstrip()
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {labelled(each)}" for name, each in value.items())
+    return json.dumps(value, default=str)
+
+
+def fields_of(name: str, factor: Factor, value: Any) -> dict[str, Any]:
+    """Which fields of a scenario a level sets, and to what.
+
+    >>> fields_of("overcommit", Factor.from_dict([1, 2]), 2)
+    {'policy.options.overcommit': 2}
+    >>> fields_of("shape", Factor.from_dict([{"platform": "2x4", "seed": 3}]),
+    ...           {"platform": "2x4", "seed": 3})
+    {'platform': '2x4', 'seed': 3}
+    """
+    field = factor.field or SHORT.get(name)
+    if field is None and _is_field(name):
+        field = name
+    if field is not None:
+        return {field: value}
+    if isinstance(value, Mapping) and value and all(map(_is_field, value)):
+        return dict(value)
+    raise InputError(
+        f"nobody said which field of the scenario '{name}' changes",
+        field=f"factors.{name}.field",
+        remedy="give it a field such as policy.options.overcommit; "
+        + nearest(name, sorted(Scenario.model_fields)),
+    )
+
+
+def _is_field(path: Any) -> bool:
+    try:
+        return isinstance(path, str) and read(path)[0] in Scenario.model_fields
+    except InputError:
+        return False
+
+
+def said(name: str, factor: Factor, label: Label) -> str:
+    """A level as a part of the name of a configuration.
+
+    >>> said("policy", Factor.from_dict(["easy"]), "easy"), said("overcommit", Factor(
+    ...     levels=[1, 2]), 2.0)
+    ('easy', 'overcommit 2')
+    """
+    shown = f"{label:g}" if isinstance(label, float) else label
+    alone = name in _PLAIN or (factor.field is None and name not in SHORT and not _is_field(name))
+    return shown if alone else f"{name} {shown}"
+
+
+def changed(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
+    """The scenario with other values in these fields, whole fields before parts of them.
+
+    >>> base = Scenario(platform="2x4", policy="easy", workload="log.swf")
+    >>> changed(base, {"policy.options.overcommit": 2, "policy": "pack-ic"}).policy.options
+    {'overcommit': 2}
+    """
+    for path in sorted(changes, key=lambda each: len(read(each))):
+        scenario = scenario.replace(**{path: changes[path]})
+    return scenario

@@ -1,0 +1,60 @@
+"""What a study is to be good at: a KPI, and which way is better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from twinloop._core import KPI_NAMES
+from twinloop.metrics import FIGURES
+from twinloop.platform.address import nearest
+from twinloop.trace.errors import InputError
+
+#: Figures that a run of a study may have: those of the core, and what it costs.
+KPIS: Final = (*(name for name in KPI_NAMES if name != "events"), "carbon_g", "cost")
+#: Those of which more is better; of all others less is.
+MORE_IS_BETTER: Final = frozenset({"completed", "throughput_per_s", "utilisation"})
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """A KPI, and which way is better.
+
+    >>> Objective.of("makespan_s"), Objective.of("utilisation").lower
+    (Objective(kpi='makespan_s', lower=True), False)
+    >>> Objective.of("max:energy_j").lower
+    False
+    >>> Objective.of("makespam_s")
+    Traceback (most recent call last):
+    twinloop.trace.errors.InputError: objective: 'makespam_s' is no KPI (did you mean 'makespan_s'?)
+    """
+
+    kpi: str
+    lower: bool = True
+
+    @classmethod
+    def of(cls, said: str | Objective) -> Objective:
+        """Read `makespan_s`, or `min:` or `max:` before it where the usual way is not meant."""
+        if isinstance(said, Objective):
+            return said
+        way, _, kpi = said.rpartition(":")
+        if kpi not in KPIS or way not in ("", "min", "max"):
+            raise InputError(f"{said!r} is no KPI", field="objective", remedy=nearest(kpi, KPIS))
+        return cls(kpi, way == "min" if way else kpi not in MORE_IS_BETTER)
+
+    @property
+    def unit(self) -> str:
+        """The unit of the KPI."""
+        return FIGURES[self.kpi].unit
+
+    @property
+    def meaning(self) -> str:
+        """What the KPI is, in words."""
+        return FIGURES[self.kpi].meaning
+
+    def __str__(self) -> str:
+        return self.kpi if self.lower != (self.kpi in MORE_IS_BETTER) else _against(self)
+
+
+def _against(objective: Objective) -> str:
+    return f"{'min' if objective.lower else 'max'}:{objective.kpi}"

@@ -1,0 +1,119 @@
+"""A run of a study: a scenario simulated, and its KPIs; with a fit, under every calibration."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinloop.calibrate.cases import rows_of
+from twinloop.calibrate.values import of_model, offering
+from twinloop.engine import Compiled, simulate
+from twinloop.engine.loaded import Loaded
+from twinloop.explore.factors import changed
+from twinloop.explore.objectives import KPIS
+from twinloop.metrics import figures
+from twinloop.policy import BuiltIn
+from twinloop.scenario import Scenario
+
+if TYPE_CHECKING:
+    from twinloop.calibrate.fit import Fit
+
+#: How many calibrations of those that the data allows are tried in each run of a study.
+DRAWS: Final = 64
+#: The KPIs whose doubt is looked at.
+DOUBTED: Final = (
+    "makespan_s",
+    "wait_mean_s",
+    "wait_p95_s",
+    "turnaround_mean_s",
+    "turnaround_p95_s",
+    "bounded_slowdown_mean",
+    "energy_j",
+    "energy_per_task_j",
+)
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Simulates the base scenario with some fields changed; goes to each worker once.
+
+    >>> base = Scenario(platform="2x4", policy="easy", workload={"tasks": [{"id": "a",
+    ...     "run_time": 5}]})
+    >>> Runner(base)({"seed": 3})["kpis"]["makespan_s"]
+    5.0
+    """
+
+    scenario: Scenario
+    allow_code: bool = False
+    #: Values of the model by name, a column for each, a row for each calibration.
+    draws: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+
+    def __call__(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """The KPIs of one run, and what they are under each calibration."""
+        scenario = changed(self.scenario, changes)
+        # A level of the study has the last word on a value that was fitted as well.
+        levels = {name.removeprefix("model.") for name in changes}
+        moved = {name: column for name, column in self.draws.items() if name not in levels}
+        ready = Compiled(
+            offering(scenario, list(moved)), allow_code=self.allow_code, given=_loaded(scenario)
+        )
+        found: dict[str, float] = ready.run()
+        kpis = {name: found[name] for name in KPIS if name in found} | self._priced(scenario)
+        told: dict[str, Any] = {"kpis": kpis}
+        if moved and isinstance(ready.policy, BuiltIn):
+            told["draws"] = _doubt(ready, moved)
+        return told
+
+    def _priced(self, scenario: Scenario) -> dict[str, float]:
+        """What needs the whole trace: money and carbon, where the scenario has prices for them."""
+        clusters = scenario.effective_platform().clusters
+        if scenario.prices is None and all(cluster.carbon is None for cluster in clusters):
+            return {}
+        trace = simulate(scenario, allow_code=self.allow_code)
+        found = figures(trace, prices=scenario.prices).to_dict()
+        priced = {name: found[name] for name in ("cost", "carbon_g")}
+        return {name: float(value) for name, value in priced.items() if value is not None}
+
+
+def _doubt(ready: Compiled, moved: Mapping[str, NDArray[np.float64]]) -> dict[str, list[float]]:
+    """The KPIs under each calibration."""
+    known = {name: column for name, column in moved.items() if name in ready.value_names}
+    rows = rows_of(ready, len(next(iter(moved.values()))), known)
+    # On one thread: it is the runs of a study that go on at the same time.
+    many = ready.run_many(rows, outputs=DOUBTED, threads=1)
+    return {name: many[name].tolist() for name in DOUBTED if np.isfinite(many[name]).all()}
+
+
+def draws_of(fit: Fit | None, most: int) -> dict[str, NDArray[np.float64]]:
+    """The calibrations that the data allows, evenly chosen where there are more than `most`."""
+    if fit is None or fit.draws is None or not most or not fit.draws.height:
+        return {}
+    chosen = np.unique(np.linspace(0, fit.draws.height - 1, most).round().astype(int))
+    return {
+        name: fit.draws[name].to_numpy()[chosen]
+        for name in fit.draws.columns
+        if of_model(name) and fit.draws[name].dtype.is_numeric()
+    }
+
+
+#: What was read last, for the runs that have the same: seldom more than the seeds.
+_READ: deque[Loaded] = deque(maxlen=8)
+
+
+def _loaded(scenario: Scenario) -> Loaded:
+    """The workload of a scenario, read or made once for all runs that have it."""
+    for each in tuple(_READ):
+        if each.serves(scenario):
+            return each
+    _READ.append(Loaded(scenario))
+    return _READ[-1]
+
+
+def forget_workloads() -> None:
+    """Read files again that may have changed since the last study."""
+    _READ.clear()

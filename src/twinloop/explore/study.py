@@ -1,0 +1,436 @@
+"""A Study: a set of scenarios made from factors and levels, and their results."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from twinloop.explore.candidate import Candidate
+from twinloop.explore.design import Configuration, Design
+from twinloop.explore.factors import changed
+from twinloop.explore.objectives import KPIS, Objective
+from twinloop.explore.planning import Run, duplicates
+from twinloop.scenario import Scenario
+from twinloop.trace.errors import InputError
+from twinloop.trace.files import writing
+
+if TYPE_CHECKING:
+    from twinloop.calibrate.fit import Fit
+    from twinloop.explore.ranking import Ranking
+
+#: Files of the folder of a study.
+MANIFEST: Final = "study.json"
+JOURNAL: Final = "journal.jsonl"
+#: How many of the best are looked at for what the fit cannot know.
+SUPPORTED: Final = 50
+#: The tables that are exported, each as CSV and as Parquet.
+TABLES: Final = ("runs", "configurations")
+
+
+@dataclass(frozen=True, repr=False)
+class Study:
+    """What was asked, and what came out so far.
+
+    `runs` has a row per run: its configuration, the level of each factor (null where the factor
+    is not active), the seed, the KPIs, and the error of a run that failed. `configurations` has a
+    row per configuration: the mean of each KPI over the seeds, with `_sd`, `_min` and `_max`.
+
+    >>> import twinloop as tl
+    >>> tasks = [{"id": f"t{i}", "run_time": 10 + i, "cores": 1 + i % 3} for i in range(20)]
+    >>> scenario = tl.Scenario(platform="2x4", policy="fifo", workload={"tasks": tasks})
+    >>> study = tl.explore(scenario, {"policy": ["fifo", "fcfs", "easy", "sjf"]})
+    >>> study
+    <Study: 4 configurations of policy, 4 of 4 runs done>
+    >>> study.top(1)[0].name
+    'sjf'
+    >>> study.configurations.select("name", "makespan_s").height
+    4
+    """
+
+    scenario: Scenario
+    design: Design
+    planned_configurations: tuple[Configuration, ...]
+    planned_runs: tuple[Run, ...]
+    #: What became of each run that is done, by its key: `kpis`, `seconds`, `error`, `draws`.
+    results: Mapping[str, Mapping[str, Any]] = field(compare=False)
+    #: The key of the scenario as it is, with the first seed.
+    baseline_key: str = ""
+    fit: Fit | None = field(default=None, compare=False)
+    folder: Path | None = None
+
+    # --- what there is ---------------------------------------------------------------------------
+
+    @property
+    def factors(self) -> tuple[str, ...]:
+        """The names of the factors."""
+        return tuple(self.design.factors)
+
+    @property
+    def planned(self) -> int:
+        """How many runs the design has."""
+        return len(self.planned_runs)
+
+    @cached_property
+    def done(self) -> int:
+        """How many runs are over, the failed ones among them."""
+        return sum(run.key in self.results for run in self.planned_runs)
+
+    @cached_property
+    def failed(self) -> int:
+        """How many runs failed."""
+        found = (self.results.get(run.key) for run in self.planned_runs)
+        return sum(one is not None and one["error"] is not None for one in found)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all runs are over."""
+        return self.done == self.planned
+
+    @property
+    def repeated(self) -> int:
+        """How many runs are the same as another one, and so were made once."""
+        return duplicates(self.planned_runs)
+
+    @cached_property
+    def kpis(self) -> tuple[str, ...]:
+        """The KPIs that the runs have."""
+        found = {
+            name
+            for one in self.results.values()
+            for name, value in (one["kpis"] or {}).items()
+            if value is not None and math.isfinite(value)
+        }
+        return tuple(name for name in KPIS if name in found)
+
+    @cached_property
+    def runs(self) -> pl.DataFrame:
+        """A row per run that is over."""
+        rows = []
+        for number, run in enumerate(self.planned_runs):
+            found = self.results.get(run.key)
+            if found is not None:
+                kpis = found["kpis"] or {}
+                rows.append(
+                    {
+                        "run": number,
+                        "configuration": run.configuration,
+                        **self._labels(run.configuration),
+                        "seed": run.seed,
+                        **{name: _number(kpis.get(name)) for name in self.kpis},
+                        "seconds": found["seconds"],
+                        "error": found["error"],
+                    }
+                )
+        return pl.DataFrame(rows, schema=self._schema(), infer_schema_length=None)
+
+    def _labels(self, configuration: int) -> dict[str, Any]:
+        labels = self.planned_configurations[configuration].labels
+        return {
+            name: _column(labels.get(name), numeric=numeric)
+            for name, numeric in self._numeric.items()
+        }
+
+    @cached_property
+    def _numeric(self) -> dict[str, bool]:
+        """Which factors have numbers for levels."""
+        return {
+            name: all(
+                isinstance(each.labels[name], float)
+                for each in self.planned_configurations
+                if name in each.labels
+            )
+            for name in self.factors
+        }
+
+    def _schema(self) -> dict[str, Any]:
+        factors = {
+            name: pl.Float64 if numeric else pl.String for name, numeric in self._numeric.items()
+        }
+        return {
+            "run": pl.Int64,
+            "configuration": pl.Int64,
+            **factors,
+            "seed": pl.Int64,
+            **dict.fromkeys(self.kpis, pl.Float64),
+            "seconds": pl.Float64,
+            "error": pl.String,
+        }
+
+    @cached_property
+    def configurations(self) -> pl.DataFrame:
+        """A row per configuration of which a run is over: means over the seeds, and spread."""
+        well = pl.col("error").is_null()
+        names = pl.DataFrame(
+            {
+                "configuration": [each.number for each in self.planned_configurations],
+                "name": [each.name for each in self.planned_configurations],
+            },
+            schema={"configuration": pl.Int64, "name": pl.String},
+        )
+        spread = [
+            expression
+            for name in self.kpis
+            for expression in (
+                pl.col(name).filter(well).mean(),
+                pl.col(name).filter(well).std().alias(f"{name}_sd"),
+                pl.col(name).filter(well).min().alias(f"{name}_min"),
+                pl.col(name).filter(well).max().alias(f"{name}_max"),
+            )
+        ]
+        found = self.runs.group_by("configuration", maintain_order=True).agg(
+            *(pl.col(name).first() for name in self.factors),
+            pl.len().cast(pl.Int64).alias("runs"),
+            (~well).sum().cast(pl.Int64).alias("failed_runs"),
+            *spread,
+        )
+        return names.join(found, on="configuration", how="inner").sort("configuration")
+
+    # --- candidates ------------------------------------------------------------------------------
+
+    @cached_property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """The configurations of which a run did not fail, as candidates."""
+        return tuple(map(self._whole_of, self._outlines))
+
+    def candidate(self, configuration: int | str) -> Candidate:
+        """One configuration, by its number or its name."""
+        for each in self._outlines:
+            if configuration in (each.configuration, each.name):
+                return self._supported(self._whole_of(each))
+        raise InputError(
+            f"the study has no configuration {configuration!r} that ran",
+            field="configuration",
+            remedy="`configurations` lists them",
+        )
+
+    @cached_property
+    def baseline(self) -> Candidate:
+        """The scenario that was given, unchanged: what all candidates are held against."""
+        for run in self.planned_runs:
+            if run.key == self.baseline_key:
+                for each in self._outlines:
+                    if each.configuration == run.configuration:
+                        return self._supported(self._whole_of(each))
+        from twinloop.explore.running import Runner, draws_of
+
+        seeds = self.design.seeds or (self.scenario.seed,)
+        runner = Runner(self.scenario, draws=draws_of(self.fit, self._drawn))
+        found = [runner({"seed": seed}) for seed in seeds]
+        first = self.scenario.replace(seed=seeds[0])
+        return self._supported(_outlined("as it is", first, found))
+
+    @cached_property
+    def _outlines(self) -> tuple[Candidate, ...]:
+        """All candidates with the scenario still unchanged: of thousands, few are ever run."""
+        made = []
+        for number, runs in self._by_configuration.items():
+            found = [self.results[run.key] for run in runs if run.key in self.results]
+            whole = [one for one in found if one["error"] is None]
+            if whole:
+                known = self.planned_configurations[number]
+                made.append(_outlined(known.name, self.scenario, whole, known.labels, number))
+        return tuple(made)
+
+    def _whole_of(self, outline: Candidate) -> Candidate:
+        if outline.configuration is None:
+            return outline
+        first = self._by_configuration[outline.configuration][0]
+        return replace(outline, scenario=changed(self.scenario, first.changes))
+
+    def _supported(self, candidate: Candidate) -> Candidate:
+        """The candidate with what it leans on that the fit cannot know."""
+        if self.fit is None:
+            return candidate
+        from twinloop.explore.support import unsupported
+
+        return replace(candidate, unsupported=unsupported(candidate.scenario, self.fit))
+
+    @cached_property
+    def _by_configuration(self) -> dict[int, list[Run]]:
+        found: dict[int, list[Run]] = {}
+        for run in self.planned_runs:
+            found.setdefault(run.configuration, []).append(run)
+        return found
+
+    @property
+    def _drawn(self) -> int:
+        """How many calibrations each run was tried with."""
+        sizes = {len(v) for r in self.results.values() for v in (r.get("draws") or {}).values()}
+        return max(sizes, default=0)
+
+    # --- deciding --------------------------------------------------------------------------------
+
+    def pareto(self, *objectives: str | Objective) -> pl.DataFrame:
+        """The configurations that no other one beats in all objectives, best by the first first.
+
+        By default makespan and energy per task, or wait where no energy is known.
+        """
+        from twinloop.explore.pareto import front
+
+        chosen = [Objective.of(each) for each in objectives or self.objectives]
+        for each in chosen:
+            self._check(each.kpi)
+        table = self.configurations
+        values = table.select(each.kpi for each in chosen).cast(pl.Float64).fill_null(math.nan)
+        kept = front(values.to_numpy(), [each.lower for each in chosen])
+        first = chosen[0]
+        return table.filter(pl.Series(kept)).sort(first.kpi, descending=not first.lower)
+
+    @property
+    def objectives(self) -> tuple[str, str]:
+        """The trade-off that is looked at unless another is asked for."""
+        energy = "energy_per_task_j" in self.kpis and bool(self.runs["energy_per_task_j"].max())
+        return ("makespan_s", "energy_per_task_j" if energy else "wait_p95_s")
+
+    def rank(self, by: Any = "makespan_s", *, tolerance: float = 0.0) -> Ranking:
+        """All candidates, best first.
+
+        Args:
+            by: A KPI; several, of which a later one decides between those that are equal in the
+                earlier ones; or a mapping of KPIs and weights.
+            tolerance: Values that differ by no more than this share count as equal.
+        """
+        return self._ranked(by, None, tolerance)
+
+    def top(self, k: int = 3, by: Any = "makespan_s", *, tolerance: float = 0.0) -> Ranking:
+        """The best candidates; see `rank`."""
+        if k < 1:
+            raise InputError(f"must be 1 or more, not {k}", field="k")
+        return self._ranked(by, k, tolerance)
+
+    def _ranked(self, by: Any, k: int | None, tolerance: float) -> Ranking:
+        from twinloop.explore.ranking import ranked
+
+        if not self._outlines:
+            raise InputError("no run of the study is over that did not fail", file=self.folder)
+        options: dict[str, Any] = {
+            "baseline": self.baseline,
+            "noise": {} if self.fit is None else self.fit.noise,
+            "tolerance": tolerance,
+            "fit": self.fit,
+        }
+        first = ranked(self._outlines, by, k=k, **options)
+        whole = {each.configuration: self._whole_of(each) for each in first}
+        for each in first[:SUPPORTED]:
+            whole[each.configuration] = self._supported(whole[each.configuration])
+        chosen = [whole.get(each.configuration, each) for each in self._outlines]
+        return ranked(chosen, by, k=k, **options)
+
+    def effects(self, kpi: str = "makespan_s") -> pl.DataFrame:
+        """What each level of each factor does to a KPI; see `main_effects`."""
+        from twinloop.explore.effects import main_effects
+
+        self._check(kpi)
+        return main_effects(self._whole, self.factors, kpi)
+
+    def interactions(self, kpi: str = "makespan_s") -> pl.DataFrame:
+        """What two factors do together that neither does alone; see `interactions`."""
+        from twinloop.explore.effects import interactions
+
+        self._check(kpi)
+        return interactions(self._whole, self.factors, kpi)
+
+    @property
+    def _whole(self) -> pl.DataFrame:
+        return self.runs.filter(pl.col("error").is_null())
+
+    def _check(self, kpi: str) -> None:
+        Objective.of(kpi)
+        if kpi not in self.kpis:
+            raise InputError(
+                f"the runs do not say {kpi}",
+                field="kpi",
+                remedy=f"they have: {', '.join(self.kpis) or 'nothing yet'}",
+            )
+
+    # --- keeping and showing ---------------------------------------------------------------------
+
+    def export(self, folder: str | Path) -> tuple[Path, ...]:
+        """Write both tables as CSV and as Parquet."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        made = []
+        for name in TABLES:
+            table: pl.DataFrame = getattr(self, name)
+            for suffix in ("csv", "parquet"):
+                path = folder / f"{name}.{suffix}"
+                with writing(path) as stream:
+                    if suffix == "csv":
+                        table.write_csv(stream)
+                    else:
+                        table.write_parquet(stream)
+                made.append(path)
+        return tuple(made)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Study:
+        """Read a study back, also one that is still running."""
+        from twinloop.explore.keeping import loaded
+
+        return loaded(Path(folder))
+
+    @property
+    def plot(self) -> Any:
+        """Its pictures, as Plotly figures: `study.plot.pareto()`; see `StudyPlots`."""
+        return importlib.import_module("twinloop.report").StudyPlots(self)
+
+    def __str__(self) -> str:
+        from twinloop.explore.show import study_text
+
+        return study_text(self)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>"
+
+    def __repr__(self) -> str:
+        failed = f", {self.failed:,} failed" if self.failed else ""
+        return (
+            f"<Study: {len(self.planned_configurations):,} configurations of "
+            f"{', '.join(self.factors)}, {self.done:,} of {self.planned:,} runs done{failed}>"
+        )
+
+
+def _outlined(
+    name: str,
+    scenario: Scenario,
+    found: Sequence[Mapping[str, Any]],
+    levels: Mapping[str, Any] | None = None,
+    configuration: int | None = None,
+) -> Candidate:
+    """A candidate from what became of its runs, one for each seed."""
+    values = {
+        kpi: np.array([one["kpis"].get(kpi, math.nan) for one in found], dtype=float)
+        for kpi in found[0]["kpis"]
+    }
+    known = {kpi: each for kpi, each in values.items() if np.isfinite(each).all()}
+    drawn = [one.get("draws") or {} for one in found]
+    shared = [kpi for kpi in drawn[0] if all(kpi in one for one in drawn)]
+    return Candidate(
+        name,
+        scenario,
+        {kpi: float(each.mean()) for kpi, each in known.items()},
+        {kpi: float(each.std(ddof=1)) for kpi, each in known.items() if len(each) > 1},
+        {kpi: np.mean([one[kpi] for one in drawn], axis=0) for kpi in shared},
+        dict(levels or {}),
+        configuration,
+    )
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def _column(label: Any, *, numeric: bool) -> Any:
+    if label is None or numeric:
+        return label
+    return f"{label:g}" if isinstance(label, float) else label
