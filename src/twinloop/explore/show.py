@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from twinloop.metrics import FIGURES
 from twinloop.trace.trace import counted
 
 if TYPE_CHECKING:
@@ -26,9 +25,9 @@ def study_text(study: Study, by: str = "makespan_s", top: int = SHOWN) -> str:
         front = study.pareto()
         first, second = study.objectives
         if front.height > 1:
-            lines += ["", f"Neither beaten in {_name(first)} and {_name(second)} at once:"]
+            lines += ["", f"Not beaten in {first} and {second} at once:"]
             lines += table(
-                ("configuration", _name(first), _name(second)),
+                ("configuration", first, second),
                 [
                     (row["name"], f"{row[first]:.4g}", f"{row[second]:.4g}")
                     for row in front.head(SHOWN).iter_rows(named=True)
@@ -51,28 +50,18 @@ def _state(study: Study) -> str:
 
 
 def _factors(study: Study, by: str) -> list[str]:
-    """How much of the differences each factor makes."""
+    """How much of the differences each factor makes, and between which ends."""
     effects = study.effects(by)
-    if effects.is_empty() or study.done < 3:
+    if effects.is_empty():
         return []
-    shares = effects.group_by("factor", maintain_order=True).agg(share=effects["share"].first())
-    return []if shares.is_empty() else ["", f"What makes the difference in {_name(by)}:"] + table(
-        ("factor", "share", "best level", "worst level"),
-        [
-            (row["factor"], "-" if row["share"] is None else f"{row['share']:.0%}", *_ends(study, row["factor"], by))
-            for row in shares.iter_rows(named=True)
-        ],
-    )
-
-
-def _ends(study: Study, factor: str, by: str) -> tuple[str, str]:
-    ordered = study.effects(by).filter(factor=factor).sort("mean")
-    ends = [f"{ordered['level'][at]} ({ordered['mean'][at]:.4g})" for at in (0, -1)]
-    return ends[0], ends[1]
-
-
-def _name(kpi: str) -> str:
-    return FIGURES[kpi].meaning
+    rows = []
+    for (factor,), levels in effects.group_by("factor", maintain_order=True):
+        ordered = levels.sort("mean")
+        ends = [f"{ordered['level'][at]} ({ordered['mean'][at]:.4g})" for at in (0, -1)]
+        share = ordered["share"][0]
+        rows.append((str(factor), "-" if share is None else f"{share:.0%}", *ends))
+    head = f"What makes the difference in {by}:"
+    return ["", head, *table(("factor", "share", "lowest at", "highest at"), rows)]
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

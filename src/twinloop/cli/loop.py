@@ -1,0 +1,109 @@
+"""`twinloop loop`: record, simulate, judge, fit, explore, confirm: all in one command."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from twinloop.cli.output import Json, err, out, print_json, speaking, working
+from twinloop.cli.recording import INTERRUPTED
+
+#: What each step is, for whoever watches.
+STEPS = {
+    "run": "Run it for real",
+    "probe": "Probe: what does sharing cost",
+    "check": "Check what was recorded",
+    "simulate": "Simulate the same",
+    "assess": "Judge the twin",
+    "calibrate": "Fit the twin",
+    "explore": "Explore what-ifs",
+    "confirm": "Confirm the best for real",
+}
+
+
+def loop(
+    plan: Annotated[Path, typer.Argument(help="What to do, in YAML.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to keep it in.")],
+    traces: Annotated[
+        Path | None,
+        typer.Option(help="Run nothing; take what an earlier loop recorded in this folder."),
+    ] = None,
+    isolation: Annotated[
+        str, typer.Option(help="auto, cgroup2, cgroup1, affinity or none.")
+    ] = "auto",
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a loop that is in the folder.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Go round the whole loop: run a scenario for real, simulate it, judge the twin, fit it,
+    explore what-ifs, and run the best of them for real.
+
+    Writes everything into the folder, and `report.html`, which explains it. A loop that was
+    interrupted goes on when the same command is given again. The exit status is 0 if the first
+    recommendation holds, 1 if it is reversed, 3 if nobody can tell.
+
+    Keys of --json: `output`, `report`, `lines` (five sentences), `notes`, `before`, `after`,
+    `unseen` (statuses of the verdicts), `values` (what was fitted), `best` (name), `status`.
+
+    Examples: `twinloop loop examples/demo/loop.yaml -o demo`, `twinloop loop
+    examples/demo/loop.yaml --traces examples/demo/recorded -o demo`.
+    """
+    from twinloop.explore import loop as going
+    from twinloop.explore.loop import MANIFEST
+
+    with speaking(json):
+        if overwrite and (output / MANIFEST).is_file():
+            shutil.rmtree(output)
+        try:
+            made = going(plan, output, traces=traces, isolation=isolation, say=_Said())
+        except KeyboardInterrupt:
+            said = f"interrupted: the same command goes on from {output}"
+            err.print(escape(said), soft_wrap=True)
+            raise typer.Exit(INTERRUPTED) from None
+        page = output / "report.html"
+        with working("drawing"):
+            from twinloop.report import loop_page
+
+            loop_page(made, page)
+        status = "not assessable" if made.confirmation is None else made.confirmation.status
+        if json:
+            print_json(_told(made, page, status))
+        else:
+            err.print()
+            for line in made.lines:
+                out.print(line, markup=False, soft_wrap=True)
+            err.print(escape(f"\nOpen {page} in a browser: it shows all of this."), soft_wrap=True)
+    raise typer.Exit({"holds": 0, "reversed": 1}.get(status, 3))
+
+
+class _Said:
+    """Prints a heading when a step begins, and what it says below."""
+
+    def __init__(self) -> None:
+        self._step = ""
+
+    def __call__(self, step: str, text: str) -> None:
+        if step != self._step:
+            self._step = step
+            err.print(f"\n[bold green]{STEPS[step]}[/]")
+        err.print(escape(f"  {text}"), soft_wrap=True)
+
+
+def _told(made: Any, page: Path, status: str) -> dict[str, Any]:
+    return {
+        "output": str(made.folder),
+        "report": str(page),
+        "lines": list(made.lines),
+        "notes": list(made.notes),
+        "before": made.before.status,
+        "after": made.after.status,
+        "unseen": None if made.unseen is None else made.unseen.status,
+        "values": made.fit.values,
+        "best": made.study.top(1, made.plan.by)[0].name,
+        "status": status,
+    }

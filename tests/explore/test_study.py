@@ -1,0 +1,229 @@
+"""Laws of studies: every run once, the same whoever does it, nothing lost, failures recorded."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import twinloop as tl
+from twinloop import metrics
+from twinloop.explore.factors import changed
+
+FACTORS = {
+    "factors": {"platform": ["2x4", "4x2", "1x8"], "policy": ["fifo", "fcfs", "easy", "sjf"]},
+    "seeds": 2,
+}
+LOG = {"generate": {"name": "poisson", "parameters": {"tasks": 60, "cores": "1:3,2:1"}}}
+BASE = tl.Scenario(platform="2x4", policy="fifo", workload=LOG)
+
+
+def values(study: tl.Study) -> pl.DataFrame:
+    """All but how long it took."""
+    return study.runs.drop("seconds")
+
+
+@pytest.fixture(scope="module")
+def study() -> tl.Study:
+    return tl.explore(BASE, FACTORS)
+
+
+def test_every_run_is_that_scenario_simulated(study: tl.Study) -> None:
+    """The table against `simulate` and `metrics`, run by run."""
+    assert study.complete
+    assert study.runs.height == 24
+    for row in study.runs[::5].iter_rows(named=True):
+        run = study.planned_runs[row["run"]]
+        found = metrics.figures(tl.simulate(changed(BASE, run.changes))).to_dict()
+        for name in ("makespan_s", "wait_p95_s", "turnaround_mean_s", "utilisation", "completed"):
+            assert row[name] == pytest.approx(found[name], rel=1e-9), name
+        assert (row["platform"], row["policy"]) == (run.changes["platform"], run.changes["policy"])
+
+
+def test_configurations_are_means_over_the_seeds(study: tl.Study) -> None:
+    for row in study.configurations.iter_rows(named=True):
+        mine = study.runs.filter(configuration=row["configuration"])["makespan_s"]
+        assert row["runs"] == 2
+        assert row["makespan_s"] == pytest.approx(mine.mean())
+        assert row["makespan_s_sd"] == pytest.approx(mine.std())
+        assert (row["makespan_s_min"], row["makespan_s_max"]) == (mine.min(), mine.max())
+
+
+@pytest.mark.parametrize("on", ["serial", "threads", "processes"])
+def test_it_is_the_same_whoever_runs_it(study: tl.Study, on: str) -> None:
+    workers = None if on == "serial" else 2
+    assert values(tl.explore(BASE, FACTORS, on=on, workers=workers)).equals(values(study))
+
+
+def test_what_is_there_is_not_run_again_and_new_levels_are_added(tmp_path: Path) -> None:
+    made: list[int] = []
+    first = tl.explore(
+        BASE, FACTORS, folder=tmp_path / "s", progress=lambda at: made.append(at.done)
+    )
+    assert made == list(range(1, 25))
+    again = tl.explore(
+        BASE, FACTORS, folder=tmp_path / "s", progress=lambda at: made.append(-at.done)
+    )
+    assert made == list(range(1, 25))
+    assert values(again).equals(values(first))
+    more = {"factors": {**FACTORS["factors"], "policy": ["fifo", "ljf"]}, "seeds": 3}  # type: ignore[dict-item]
+    made.clear()
+    wider = tl.explore(BASE, more, folder=tmp_path / "s", progress=lambda at: made.append(at.done))
+    # Three platforms: fifo lacks the third seed, ljf all three.
+    assert len(made) == 3 * (1 + 3)
+    assert wider.complete
+    shared = wider.runs.filter((pl.col("policy") == "fifo") & (pl.col("seed") < 2))
+    old = first.runs.filter(policy="fifo")
+    assert shared["makespan_s"].sort().equals(old["makespan_s"].sort())
+    assert values(tl.Study.load(tmp_path / "s")).equals(values(wider))
+
+
+def test_scenarios_that_are_the_same_run_once() -> None:
+    made = []
+    same = {"platform": ["2x4"], "shape": [{"platform": "2x4"}, {"platform": "4x2"}]}
+    found = tl.explore(BASE, same, progress=made.append)
+    # `shape` has the last word: two scenarios.
+    assert len(made) == 2
+    twice = {
+        "policy": {"levels": {"one": "easy", "the same": {"name": "easy"}, "other": "fifo"}},
+    }
+    made.clear()
+    found = tl.explore(BASE, twice, progress=made.append)
+    assert (len(made), found.planned, found.repeated) == (2, 3, 1)
+    times = found.configurations["makespan_s"]
+    assert times[0] == times[1]
+
+
+def test_a_run_that_fails_is_recorded_and_the_rest_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "good.csv").write_text("nothing of the kind\n")
+    factors = {
+        "policy": ["fifo", "easy"],
+        "load": [{"workload": LOG}, {"workload": str(tmp_path / "good.csv")}, {"platform": "0x4"}],
+    }
+    found = tl.explore(BASE, factors, folder=tmp_path / "s")
+    assert (found.done, found.failed) == (6, 4)
+    bad = found.runs.filter(pl.col("error").is_not_null())
+    assert bad["makespan_s"].is_null().all()
+    assert any("good.csv" in said for said in bad["error"])
+    assert any("platform" in said for said in bad["error"])
+    assert len(found.candidates) == 2
+    assert found.rank()[0].name.startswith(("fifo", "easy"))
+    # Failed runs are over; they are made again only if asked for.
+    made: list[object] = []
+    tl.explore(BASE, factors, folder=tmp_path / "s", progress=made.append)
+    assert made == []
+    tl.explore(BASE, factors, folder=tmp_path / "s", progress=made.append, retry=True)
+    assert len(made) == 4
+
+
+SCRIPT = textwrap.dedent("""
+    import sys, time
+    import twinloop as tl
+    from tests.explore.test_study import BASE, FACTORS
+    print("began", flush=True)
+    tl.explore(BASE, FACTORS, folder=sys.argv[1], on="threads", workers=2,
+               progress=lambda at: time.sleep(0.02))
+""")
+
+
+def test_killed_at_any_moment_it_ends_with_the_same_results(
+    study: tl.Study, tmp_path: Path
+) -> None:
+    """Killed three times while it runs; verify/ does it ten times, and with calibrations."""
+    folder = tmp_path / "s"
+    counts = []
+    for pause in (0.05, 0.15, 0.1):
+        child = subprocess.Popen(
+            [sys.executable, "-c", SCRIPT, str(folder)], stdout=subprocess.PIPE
+        )
+        try:
+            assert child.stdout is not None
+            child.stdout.readline()
+            time.sleep(pause)
+            os.kill(child.pid, signal.SIGKILL)
+        finally:
+            child.kill()
+            child.wait(60)
+            child.stdout.close()  # type: ignore[union-attr]
+        if (folder / "study.json").exists():
+            seen = tl.Study.load(folder)
+            counts.append(seen.done)
+            assert values(seen).equals(values(study).filter(pl.col("run") < seen.done))
+    assert counts == sorted(counts)
+    ended = tl.explore(BASE, FACTORS, folder=folder)
+    assert values(ended).equals(values(study))
+    assert (folder / "runs.csv").exists()
+    assert pl.read_parquet(folder / "runs.parquet").drop("seconds").equals(values(study))
+
+
+def test_a_fit_gives_its_values_and_its_doubt(tmp_path: Path) -> None:
+    truth = tl.simulate(BASE.replace(**{"model.speed_factor": 0.8}))
+    fit = tl.calibrate(
+        truth,
+        scenario=BASE,
+        parameters={"speed_factor": {"linear": [0.5, 2]}},
+        budget=200,
+        analysis=3000,
+    )
+    found = tl.explore(BASE, {"policy": ["fifo", "easy"]}, fit, folder=tmp_path / "s", draws=16)
+    slower = tl.simulate(fit.apply(BASE))
+    mine = found.candidate("fifo")
+    assert mine.predicted["makespan_s"] == pytest.approx(metrics.figures(slower).makespan)
+    assert mine.scenario.model.speed_factor == pytest.approx(0.8, rel=0.01)
+    assert 1 <= len(mine.draws["makespan_s"]) <= 16
+    assert mine.draws["makespan_s"].mean() == pytest.approx(mine.predicted["makespan_s"], rel=0.05)
+    back = tl.Study.load(tmp_path / "s")
+    assert back.fit is not None
+    assert back.fit.values == fit.values
+    assert back.candidate("fifo").draws["makespan_s"].tolist() == mine.draws["makespan_s"].tolist()
+    # A level has the last word on a value that was fitted.
+    levels = tl.explore(BASE, {"model.speed_factor": [1, 2]}, fit)
+    times = [
+        metrics.figures(tl.simulate(BASE.replace(**{"model.speed_factor": s}))) for s in (1, 2)
+    ]
+    assert levels.runs["makespan_s"].to_list() == pytest.approx([each.makespan for each in times])
+
+
+def test_money_and_carbon_are_kpis_where_they_have_a_price() -> None:
+    priced = BASE.replace(prices={"core_hour": 0.1})
+    found = tl.explore(priced, {"policy": ["fifo", "easy"]})
+    assert "cost" in found.kpis
+    run = metrics.figures(tl.simulate(priced), prices=priced.prices)
+    assert found.runs["cost"][0] == pytest.approx(run.to_dict()["cost"])
+    assert "cost" not in tl.explore(BASE, {"policy": ["fifo"]}).kpis
+
+
+def test_the_baseline_is_the_scenario_as_it_is(study: tl.Study) -> None:
+    assert study.baseline.name == "2x4, fifo"
+    outside = tl.explore(BASE, {"policy": ["easy", "sjf"]})
+    assert outside.baseline.configuration is None
+    assert outside.baseline.predicted["makespan_s"] == pytest.approx(
+        metrics.figures(tl.simulate(BASE)).makespan
+    )
+
+
+def test_a_workload_in_memory_is_kept_with_the_study(tmp_path: Path) -> None:
+    log = tl.generate("poisson", seed=3, tasks=30)
+    held = BASE.replace(workload=log)
+    made = tl.explore(held, {"policy": ["fifo", "easy"]}, folder=tmp_path / "s")
+    back = tl.Study.load(tmp_path / "s")
+    assert tl.simulate(back.candidate("easy").scenario).tasks.height == 30
+    assert values(back).equals(values(made))
+
+
+def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("precious")
+    with pytest.raises(tl.InputError, match="is no study"):
+        tl.explore(BASE, FACTORS, folder=tmp_path / "mine")
+    with pytest.raises(tl.InputError, match="no study is kept there"):
+        tl.Study.load(tmp_path / "mine")
+    with pytest.raises(tl.InputError, match="none of the runs can be made"):
+        tl.explore(BASE, {"policy": ["no-such-policy"]})
+    with pytest.raises(tl.InputError, match="'makespam_s' is no KPI"):
+        tl.explore(BASE, {"policy": ["fifo"]}).rank("makespam_s")
