@@ -27,6 +27,7 @@ from twinloop.explore.loop_plan import LoopPlan
 from twinloop.explore.run import explore
 from twinloop.explore.study import Study
 from twinloop.fidelity import Verdict, assess
+from twinloop.metrics import figures
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace, check
 from twinloop.trace.errors import InputError
@@ -261,13 +262,16 @@ class _Going:
             trace = Trace.load(self.traces / place)
             trace.save(path)
             return trace
+        foretold = figures(simulate(scenario))
+        about = "" if foretold.makespan is None else f", about {foretold.makespan:.0f} s"
+        self.say(step, f"{scenario.name or place}: {counted(foretold.tasks, 'task')}{about}")
         return execute(
             scenario,
             path,
             period=self.plan.period,
             isolation=self.isolation,
             overwrite=True,
-            announce=lambda text: self.say(step, text),
+            announce=lambda text: self.say(step, f"  {text}"),
         )
 
     def _checked(self, runs: Mapping[str, Trace]) -> None:
@@ -300,7 +304,9 @@ class _Going:
             seed=self.plan.seed,
             folder=place,
         )
-        for said in fit.recipe:
+        for name, value in fit.values.items():
+            self.say("calibrate", f"{name}: {fit.defaults[name]:.3g} -> {value:.3g}")
+        for said in fit.identifiability.sentences if fit.identifiability else ():
             self.say("calibrate", said)
         return fit
 
@@ -313,7 +319,10 @@ class _Going:
 
     def _confirmed(self, study: Study, fit: Fit, fitted_to: list[Trace]) -> Confirmation | None:
         place = self.folder / CONFIRMATION
-        ranking = study.top(self.plan.top, self.plan.by)
+        base = study.baseline
+        best = study.top(self.plan.top + 1, self.plan.by)
+        others = [at for at, each in enumerate(best) if each.name != base.name][: self.plan.top]
+        ranking = best[: others[-1] + 1] if others else best
         recorded = None if self.traces is None else self.traces / CONFIRMATION
         if recorded is not None:
             if not recorded.is_dir():
