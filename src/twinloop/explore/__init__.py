@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from twinloop.explore.bundle import bundle as bundle
     from twinloop.explore.candidate import Candidate as Candidate
     from twinloop.explore.confirm import confirm as confirm
     from twinloop.explore.confirmation import Confirmation as Confirmation
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from twinloop.explore.design import Configuration as Configuration
     from twinloop.explore.design import Design as Design
     from twinloop.explore.diagnosis import Diagnosis as Diagnosis
+    from twinloop.explore.diagnosis import diagnose as diagnose
     from twinloop.explore.factors import Factor as Factor
     from twinloop.explore.loop import Loop as Loop
     from twinloop.explore.loop import loop as loop
@@ -46,7 +48,9 @@ _HOME = {
     "Ranking": "ranking",
     "Recommendation": "confirmation",
     "Study": "study",
+    "bundle": "bundle",
     "confirm": "confirm",
+    "diagnose": "diagnosis",
     "explore": "run",
     "loop": "loop",
 }

@@ -37,6 +37,8 @@ class Candidate:
     levels: Mapping[str, Any] = field(default_factory=dict)
     #: Its number in the study; None: it comes from elsewhere.
     configuration: int | None = None
+    #: Each KPI with every seed, in the same order for all candidates of a study.
+    by_seed: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     #: What it leans on that the data of the fit could not tell, in sentences.
     unsupported: tuple[str, ...] = ()
 

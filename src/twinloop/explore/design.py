@@ -97,7 +97,9 @@ class Design(Description):
             findings.add(("factors",), "nothing is changed", "name a factor: policy: [fifo, easy]")
         for name, factor in self.factors.items():
             if name in TAKEN:
-                remedy = "list `seeds` beside the factors" if name == "seed" else "call it otherwise"
+                remedy = (
+                    "list `seeds` beside the factors" if name == "seed" else "call it otherwise"
+                )
                 findings.add(("factors", name), "is the name of a column of the results", remedy)
             if factor.range is not None and self.design not in ("latin-hypercube", "list"):
                 what = f"has a range, and {self.design} needs levels"

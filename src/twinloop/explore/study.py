@@ -423,6 +423,7 @@ def _outlined(
         {kpi: np.mean([one[kpi] for one in drawn], axis=0) for kpi in shared},
         dict(levels or {}),
         configuration,
+        known,
     )
 
 

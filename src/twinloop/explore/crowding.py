@@ -1,0 +1,77 @@
+"""How many tasks run on a core and on a host at a time, and on what hosts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from twinloop.engine import Compiled, simulate
+
+_SCHEMA: Final = {"kind": pl.String(), "load": pl.Float64(), "tasks": pl.Int64()}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was seen in simulated runs: by kind of task, and of the hosts that were used.
+
+    >>> from twinloop.scenario import Scenario
+    >>> tasks = [{"id": f"t{i}", "run_time": 5, "kind": "cache" if i else "cpu"} for i in range(4)]
+    >>> scenario = Scenario(platform="1x2", policy="fcfs", workload={"tasks": tasks})
+    >>> seen = Seen.of([Compiled(scenario)])
+    >>> seen.load, seen.tasks
+    ({'cpu': 1.0, 'cache': 1.0}, {'cpu': 2, 'cache': 2})
+    """
+
+    #: The most cores that tasks wanted over those of their host, with such a task among them.
+    load: Mapping[str, float]
+    #: The most tasks on a host at a time, with such a task among them.
+    tasks: Mapping[str, int]
+    #: Clocks (MHz; 0: not known) and speeds.
+    hosts: frozenset[tuple[float, float]]
+
+    @classmethod
+    def of(cls, runs: Iterable[Compiled]) -> Seen:
+        """Simulate these, and look."""
+        load: dict[str, float] = {}
+        tasks: dict[str, int] = {}
+        hosts: set[tuple[float, float]] = set()
+        for compiled in runs:
+            trace = simulate(compiled, usage_step=math.inf)
+            placed = trace.placements.join(
+                trace.tasks.select(task="id", kind=pl.col("kind").fill_null("")), on="task"
+            )
+            for kind, most, count in _most(placed, trace.nodes).iter_rows():
+                load[kind] = max(load.get(kind, 0.0), most)
+                tasks[kind] = max(tasks.get(kind, 0), count)
+            used = set(placed["machine"])
+            nodes = compiled.machines.nodes.with_columns(speed=pl.Series(compiled.machines.speed))
+            clocks = nodes.filter(pl.col("node").is_in(used)).select("mhz", "speed").unique()
+            hosts |= {(mhz or 0.0, speed) for mhz, speed in clocks.iter_rows()}
+        return cls(load, tasks, frozenset(hosts))
+
+
+def _most(placed: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
+    """The highest load and the most tasks of a host by kind, while one of that kind was there."""
+    placed = placed.select("machine", "kind", "cores", "start", "end").drop_nulls()
+    placed = placed.join(nodes.select(machine="node", has="cores"), on="machine")
+    load = pl.col("cores") / pl.col("has")
+    comes = placed.select("machine", "kind", t="start", load=load, change=pl.lit(1))
+    goes = placed.select("machine", "kind", t="end", load=-load, change=pl.lit(-1))
+    # At the same time some go before others come.
+    steps = (
+        pl.concat([goes, comes])
+        .sort("machine", "t", "change")
+        .with_columns(pl.col("load").cum_sum().over("machine").round(9))
+        .with_columns(tasks=pl.col("change").cum_sum().over("machine"))
+    )
+    found = [pl.DataFrame(schema=_SCHEMA)]
+    for kind in steps["kind"].unique(maintain_order=True):
+        own = pl.when(pl.col("kind") == kind).then("change").otherwise(0)
+        there = steps.filter(own.cum_sum().over("machine") > 0)
+        most = there.select(kind=pl.lit(kind), load=pl.max("load"), tasks=pl.max("tasks"))
+        found.append(most.cast(_SCHEMA))  # type: ignore[arg-type]
+    return pl.concat(found).drop_nulls()
