@@ -112,7 +112,8 @@ LARGE = textwrap.dedent("""
     began = time.perf_counter(); study.top(3); told("top 3", began)
     began = time.perf_counter(); study.pareto(); told("pareto", began)
     began = time.perf_counter(); study.effects(); told("effects", began)
-    began = time.perf_counter(); study_page(study, sys.argv[2] + "/report.html"); told("page", began)
+    page = sys.argv[2] + "/report.html"
+    began = time.perf_counter(); study_page(study, page); told("page", began)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, study.done, study.failed)
 """)
 

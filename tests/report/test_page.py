@@ -27,7 +27,7 @@ def powered(trace: Trace) -> Trace:
 def test_the_page_has_all_pictures_and_the_figures(tmp_path: Path) -> None:
     trace = powered(fcfs(drawn_tasks(100)))
     _, page = written(trace, tmp_path)
-    assert list(pictures(page)) == ["gantt", "queue", "utilisation", "power", "waits"]
+    assert list(pictures(page)) == ["gantt", "queue", "utilisation", "heat", "power", "waits"]
     drawn = {attrs["id"] for _, attrs in page.tags if attrs.get("class") == "picture"}
     assert drawn == set(pictures(page))
     ends, submits = trace.placements["end"], trace.tasks["submit"]

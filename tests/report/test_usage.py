@@ -186,7 +186,7 @@ def test_a_recorded_run_has_its_cpu_use_on_the_page_and_others_need_not(tmp_path
     trace = recorded(drawn_tasks(30))
     _, page = written(trace, tmp_path)
     drawn = pictures(page)
-    assert list(drawn) == ["gantt", "queue", "utilisation", "usage", "waits"]
+    assert list(drawn) == ["gantt", "queue", "utilisation", "heat", "usage", "waits"]
     assert drawn["usage"]["layout"]["xaxis"]["range"] == drawn["gantt"]["layout"]["xaxis"]["range"]
     without = trace.replace(usage=trace.usage.clear())
     assert "no CPU use to draw" in written(without, tmp_path)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -123,6 +124,11 @@ class Fit:
         return predict(
             self, scenario, outputs=outputs, level=level, threads=threads, allow_code=allow_code
         )
+
+    @property
+    def plot(self) -> Any:
+        """Its pictures: `fit.plot.history()`; see `FitPlots`."""
+        return importlib.import_module("twinloop.report").FitPlots(self)
 
     # --- keeping ---------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -220,6 +221,11 @@ class Confirmation:
             "candidates": [_kept(each) for each in self.candidates],
             "baseline": _kept(self.baseline),
         }
+
+    @property
+    def plot(self) -> Any:
+        """Its pictures: `confirmation.plot.ranks()`; see `ConfirmationPlots`."""
+        return importlib.import_module("twinloop.report").ConfirmationPlots(self)
 
     def save(self, folder: str | Path) -> Path:
         """Keep it in a folder: `confirmation.json`, the table of runs, and `report.md`."""

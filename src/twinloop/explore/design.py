@@ -15,6 +15,7 @@ from twinloop.explore.objectives import KPIS
 from twinloop.platform.address import nearest
 from twinloop.platform.description import Description, FilePath
 from twinloop.platform.problems import Findings
+from twinloop.platform.quantities import Whole
 from twinloop.trace.errors import InputError
 
 #: How many combinations a Latin hypercube has unless it is said.
@@ -72,7 +73,7 @@ class Design(Description):
         (), description="the combinations of a list: a level for each factor that is not as usual"
     )
     samples: int = Field(SAMPLES, ge=1, description="combinations of a Latin hypercube")
-    seeds: tuple[int, ...] = Field(
+    seeds: tuple[Whole, ...] = Field(
         (), description="seeds of the runs of each combination, or how many: 3 is 0, 1, 2"
     )
     seed: int = Field(0, ge=0, description="where the randomness of a Latin hypercube starts")

@@ -182,6 +182,9 @@ def changed(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
     >>> changed(base, {"policy.options.overcommit": 2, "policy": "pack-ic"}).policy.options
     {'overcommit': 2}
     """
-    for path in sorted(changes, key=lambda each: len(read(each))):
-        scenario = scenario.replace(**{path: changes[path]})
+    depths = {path: len(read(path)) for path in changes}
+    for depth in sorted(set(depths.values())):
+        scenario = scenario.replace(
+            **{path: changes[path] for path in changes if depths[path] == depth}
+        )
     return scenario

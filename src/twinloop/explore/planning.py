@@ -65,21 +65,46 @@ def planned(scenario: Scenario, design: Design, beside: Mapping[str, Any]) -> Pl
     if len(configurations) * len(seeds) > MOST:
         count = f"{len(configurations) * len(seeds):,}"
         raise InputError(f"makes {count} runs, more than {MOST:,}", field="factors")
-    runs: list[Run] = []
-    for seed in seeds:
-        for each in configurations:
-            changes = seeded(each.changes, seed)
-            try:
-                one = changed(scenario, changes)
-            except InputError as error:
-                key = _digest({"refused": str(error), "changes": changes})
-                runs.append(Run(each.number, seed or 0, changes, key, " ".join(str(error).split())))
-                continue
-            runs.append(Run(each.number, one.seed, changes, key_of(one, beside)))
+    told = [_described(scenario, each, beside) for each in configurations]
+    runs = [
+        Run(each.number, *_keyed(one, seed), refused=one.refused)
+        for seed in seeds
+        for each, one in zip(configurations, told, strict=True)
+    ]
     if all(run.refused for run in runs):
         raise InputError(f"none of the runs can be made: {runs[0].refused}", field="factors")
     first = scenario if design.seeds == () else scenario.replace(seed=design.seeds[0])
     return Plan(configurations, tuple(runs), key_of(first, beside))
+
+
+@dataclass(frozen=True)
+class _Described:
+    """A configuration as its runs have it in common, whatever their seed."""
+
+    changes: dict[str, Any]
+    #: All that decides how its runs come out, the seed among it.
+    told: dict[str, Any]
+    seed: int
+    refused: str | None = None
+
+
+def _described(
+    scenario: Scenario, configuration: Configuration, beside: Mapping[str, Any]
+) -> _Described:
+    changes = configuration.changes
+    try:
+        one = changed(scenario, changes)
+    except InputError as error:
+        said = " ".join(str(error).split())
+        return _Described(changes, {"refused": said, "changes": changes}, scenario.seed, said)
+    return _Described(changes, _decisive(one, beside), one.seed)
+
+
+def _keyed(one: _Described, seed: int | None) -> tuple[int, dict[str, Any], str]:
+    """The seed, the changes and the key of a run."""
+    number = one.seed if seed is None else seed
+    key = _digest({**one.told, "seed": number})
+    return number, seeded(one.changes, seed), key
 
 
 def seeded(changes: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
@@ -93,12 +118,17 @@ def seeded(changes: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
 
 def key_of(scenario: Scenario, beside: Mapping[str, Any]) -> str:
     """What decides how a run of this scenario comes out, in one short text."""
+    return _digest(_decisive(scenario, beside))
+
+
+def _decisive(scenario: Scenario, beside: Mapping[str, Any]) -> dict[str, Any]:
     told = scenario.to_dict(complete=True)
+    seed = told.pop("seed")
     told.pop("name", None)
     if scenario.workload.object is not None:
         told["workload"]["object"] = id(scenario.workload.object)
     inputs = {str(path): _hashed(str(path)) for path in scenario._files()}
-    return _digest({"scenario": told, "inputs": inputs, "by": __version__, **beside})
+    return {"scenario": told, "inputs": inputs, "by": __version__, **beside, "seed": seed}
 
 
 def _hashed(path: str) -> str | None:

@@ -408,22 +408,22 @@ def _outlined(
     configuration: int | None = None,
 ) -> Candidate:
     """A candidate from what became of its runs, one for each seed."""
-    values = {
-        kpi: np.array([one["kpis"].get(kpi, math.nan) for one in found], dtype=float)
-        for kpi in found[0]["kpis"]
-    }
-    known = {kpi: each for kpi, each in values.items() if np.isfinite(each).all()}
+    names = list(found[0]["kpis"])
+    values = np.array([[one["kpis"].get(kpi, math.nan) for one in found] for kpi in names], float)
+    means = values.mean(axis=1)
+    spread = values.std(axis=1, ddof=1) if len(found) > 1 else np.full(len(names), math.nan)
+    known = [(at, kpi) for at, kpi in enumerate(names) if math.isfinite(means[at])]
     drawn = [one.get("draws") or {} for one in found]
     shared = [kpi for kpi in drawn[0] if all(kpi in one for one in drawn)]
     return Candidate(
         name,
         scenario,
-        {kpi: float(each.mean()) for kpi, each in known.items()},
-        {kpi: float(each.std(ddof=1)) for kpi, each in known.items() if len(each) > 1},
+        {kpi: float(means[at]) for at, kpi in known},
+        {kpi: float(spread[at]) for at, kpi in known if len(found) > 1},
         {kpi: np.mean([one[kpi] for one in drawn], axis=0) for kpi in shared},
         dict(levels or {}),
         configuration,
-        known,
+        {kpi: values[at] for at, kpi in known},
     )
 
 

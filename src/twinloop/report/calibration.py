@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from twinloop.report import words
 from twinloop.report.calibration_figures import drawn
@@ -14,6 +14,12 @@ from twinloop.report.scales import said
 
 if TYPE_CHECKING:
     from twinloop.fidelity.verdict import Finding, Verdict
+
+
+#: The columns of `criteria`.
+CRITERIA: Final = (
+    "run", "criterion", "threshold", "figure before", "figure after", "before", "after",
+)  # fmt: skip
 
 
 def calibration_page(fit: Fitted, path: str | Path, *, title: str | None = None) -> Path:
@@ -44,7 +50,7 @@ def calibration_page(fit: Fitted, path: str | Path, *, title: str | None = None)
     page.add(paragraph(_summary(fit)))
     if fit.warnings:
         page.section("Warnings", bullets(fit.warnings))
-    _values(page, fit)
+    values(page, fit)
     if fit.recipe:
         page.section("What moved and why", bullets(fit.recipe))
     _losses(page, fit)
@@ -83,7 +89,16 @@ def _summary(fit: Fitted) -> str:
     )
 
 
-def _values(page: Document, fit: Fitted) -> None:
+def values(page: Document, fit: Fitted) -> None:
+    """Put on a page what was fitted, and how far the data determine it.
+
+    >>> from types import SimpleNamespace
+    >>> page = Document("Mine")
+    >>> fit = SimpleNamespace(values={"speed": 1.07}, defaults={"speed": 1.0}, identifiability=None)
+    >>> values(page, fit)
+    >>> "was not examined" in page.html()
+    True
+    """
     found = fit.identifiability
     rows = {} if found is None else {row["parameter"]: row for row in found.table.rows(named=True)}
     sure = paragraph("How far the data determine these values was not examined.")
@@ -138,16 +153,12 @@ def _verdicts(page: Document, fit: Fitted) -> None:
         page.section("Verdicts before and after", paragraph("No run was assessed."))
         return
     overall = [(run, _status(before.get(run)), _status(after.get(run))) for run in runs]
-    details = [row for run in runs for row in _criteria(run, before.get(run), after.get(run))]
+    details = [row for run in runs for row in criteria(run, before.get(run), after.get(run))]
     page.section(
         "Verdicts before and after",
         table(("run", "before", "after"), overall),
         "<h3>Criterion by criterion</h3>",
-        table(
-            ("run", "criterion", "threshold", "figure before", "figure after", "before", "after"),
-            details,
-            numbers=("figure before", "figure after"),
-        ),
+        table(CRITERIA, details, numbers=CRITERIA[3:5]),
     )
 
 
@@ -155,8 +166,14 @@ def _status(verdict: Verdict | None) -> str:
     return "-" if verdict is None else verdict.status
 
 
-def _criteria(run: str, before: Verdict | None, after: Verdict | None) -> Iterator[Sequence[str]]:
-    """A row per criterion that either verdict has."""
+def criteria(run: str, before: Verdict | None, after: Verdict | None) -> Iterator[Sequence[str]]:
+    """A row per criterion that either verdict has, with the columns of `CRITERIA`.
+
+    >>> from twinloop.fidelity import assess
+    >>> from twinloop.trace import Trace
+    >>> next(criteria("real", None, assess(Trace(), Trace())))[:2]
+    ('real', 'wait times, KS p')
+    """
     old, new = (
         {} if each is None else {(found.metric, found.name): found for found in each.findings}
         for each in (before, after)

@@ -159,7 +159,7 @@ def power(trace: Trace) -> Figure:
     figure = canvas("Power", axis)
     windows = Steps.of(Boxes.of(begin, end, np.ones(end.size)))
     notes = _add_curve(figure, steps, axis, "power", colours.CURVE, windows)
-    figure.update_layout(yaxis={"title": {"text": "W"}, "rangemode": "tozero"})
+    figure.update_layout(yaxis={"title": {"text": "power (W)"}, "rangemode": "tozero"})
     return noting(figure, notes)
 
 
@@ -205,6 +205,7 @@ def waits(trace: Trace) -> Figure:
         x=wait, y=share, mode="lines", line_shape="hv", line={"color": colours.CURVE},
         text=[words.duration(value) for value in wait],
         hovertemplate="%{y:.1%} waited at most %{text}<extra></extra>",
+        name="tasks", meta={"columns": {"x": "wait (s)", "text": "wait"}},
     )  # fmt: skip
     figure.update_layout(
         xaxis=axis,

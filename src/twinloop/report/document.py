@@ -6,7 +6,7 @@ import base64
 import gzip
 import importlib.resources
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from html import escape, unescape
 from pathlib import Path
@@ -53,6 +53,8 @@ class Document:
         self._parts = [f'<p class="above">{escape(above)}</p>'] if above else []
         self._parts.append(f"<h1>{escape(title)}</h1>")
         self._figures: dict[str, Figure] = {}
+        self._over_time: set[str] = set()
+        self._level = 2
 
     def add(self, *markup: str) -> None:
         """Put these parts next."""
@@ -60,18 +62,30 @@ class Document:
 
     def section(self, heading: str, *markup: str) -> None:
         """Put these parts next, under a heading."""
+        level = f"h{self._level}"
         self._parts.append(
-            f"<section><h2>{escape(heading)}</h2>{''.join(markup)}</section>"
-        )  # fmt: skip
+            f"<section><{level}>{escape(heading)}</{level}>{''.join(markup)}</section>"
+        )
 
-    def picture(self, name: str, figure: Figure, height: int, *, over_time: bool = False) -> None:
+    def chapter(self, anchor: str, heading: str, *markup: str) -> None:
+        """Begin a chapter that `contents` can point to; the sections that follow belong to it."""
+        self._level = 3
+        self._parts.append(f'<h2 class="chapter" id="{anchor}">{escape(heading)}</h2>')
+        self._parts += markup
+
+    def picture(
+        self, name: str, figure: Figure, height: int, *, over_time: bool = False, look: str = ""
+    ) -> None:
         """Put a figure next, under its title, with its notes below it.
+
+        It can be saved as PNG and SVG, and its data as CSV.
 
         Args:
             name: What it is called on the page.
             figure: It loses its title, its notes and its height to the page.
             height: In pixels.
             over_time: Whether it follows what is chosen in the other pictures over time.
+            look: What to look at, in a sentence.
         """
         if not self._figures:
             self._parts.append(_NO_SCRIPT)
@@ -80,16 +94,20 @@ class Document:
         figure.update_layout(title=None, height=None, meta=None, template="none")
         self._figures[name] = figure
         follows = ' data-over="time"' if over_time else ""
+        if over_time:
+            self._over_time.add(name)
         self.section(
             heading,
+            paragraph(look) if look else "",
+            f'<div class="shown">{_tools(name, heading)}'
             f'<div class="picture" id="{name}" style="height:{height}px" role="img" '
-            f'aria-label="{escape(heading)}"{follows}></div>',
+            f'aria-label="{escape(heading)}"{follows}></div></div>',
             *(note(said) for said in notes),
         )
 
     def html(self) -> str:
         """The whole page."""
-        _align(self._figures.values())
+        _align(self._figures, self._over_time)
         pictures = {name: json.loads(figure.to_json()) for name, figure in self._figures.items()}
         parts = self._parts if pictures else [*self._parts, _NO_SCRIPT]
         return f"""<!DOCTYPE html>
@@ -134,6 +152,15 @@ def paragraph(said: str) -> str:
     return f"<p>{escape(said)}</p>"
 
 
+def answer(said: Iterable[str]) -> str:
+    """What a page has to say first, in sentences.
+
+    >>> answer(["Take the second."])
+    '<div class="answer"><p>Take the second.</p></div>'
+    """
+    return f'<div class="answer">{"".join(map(paragraph, said))}</div>'
+
+
 def note(said: str) -> str:
     """A remark in small type, a clause without its full stop.
 
@@ -150,6 +177,18 @@ def bullets(said: Iterable[str]) -> str:
     '<ul><li>one</li><li>two</li></ul>'
     """
     return f"<ul>{''.join(f'<li>{escape(each)}</li>' for each in said)}</ul>"
+
+
+def contents(chapters: Iterable[tuple[str, str]]) -> str:
+    """A list of the chapters of a page, each by its anchor and its heading.
+
+    >>> contents([("real", "What was measured")])
+    '<nav aria-label="Contents"><ol><li><a href="#real">What was measured</a></li></ol></nav>'
+    """
+    inside = "".join(
+        f'<li><a href="#{anchor}">{escape(said)}</a></li>' for anchor, said in chapters
+    )
+    return f'<nav aria-label="Contents"><ol>{inside}</ol></nav>'
 
 
 def cards(figures: Iterable[tuple[str, str]]) -> str:
@@ -169,7 +208,7 @@ def table(
 ) -> str:
     """A table of plain text; the columns of these names hold numbers.
 
-    A cell that is a status (PASS, FAIL, not assessable) has its colour.
+    A cell that is a status (PASS, FAIL, not assessable; holds, reversed, tie) has its colour.
 
     >>> table(["task", "error"], [["a & b", "3 s"]], numbers=["error"])
     '...<td>a &amp; b</td><td class="number">3 s</td>...'
@@ -188,7 +227,15 @@ def table(
     return f'<div class="wide"><table>{rows_of_both}</table></div>'
 
 
-_STATUSES: Final = {"PASS": "pass", "FAIL": "fail", "not assessable": "open"}
+_STATUSES: Final = {
+    "PASS": "pass",
+    "FAIL": "fail",
+    "not assessable": "open",
+    "holds": "pass",
+    "reversed": "fail",
+    "tie": "open",
+    "not measured": "open",
+}
 
 
 def status(said: str, *, big: bool = False) -> str:
@@ -224,14 +271,30 @@ def source(text: str) -> str:
     return f"<pre>{escape(text)}</pre>"
 
 
-def _align(figures: Collection[Figure]) -> None:
-    """Give all pictures the same margins, so that a moment is at the same place in all."""
-    longest = max((_shorten(figure) for figure in figures), default=0)
-    left = max(_LEFT, _BESIDE + _LETTER * longest)
+def _tools(name: str, heading: str) -> str:
+    """The buttons that save a picture."""
+    kinds = {"png": "the picture as PNG", "svg": "the picture as SVG", "csv": "its data as CSV"}
+    buttons = "".join(
+        f'<button type="button" data-of="{name}" data-save="{kind}" title="Save {said}" '
+        f'aria-label="{escape(heading)}: save {said}">{kind.upper()}</button>'
+        for kind, said in kinds.items()
+    )
+    return f'<div class="tools">{buttons}</div>'
+
+
+def _align(figures: Mapping[str, Figure], over_time: Collection[str]) -> None:
+    """Give all pictures over time the same margins: a moment is at the same place in all.
+
+    The others have these too, or wider ones where their names need them.
+    """
+    needed = {
+        name: max(_LEFT, _BESIDE + _LETTER * _shorten(figure)) for name, figure in figures.items()
+    }
+    shared = max((needed[name] for name in over_time), default=_LEFT)
     above = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom",
              "len": 0.3, "thickness": 10, "title": {"side": "top"}}  # fmt: skip
-    for figure in figures:
-        figure.update_layout(margin_l=left)
+    for name, figure in figures.items():
+        figure.update_layout(margin_l=shared if name in over_time else max(shared, needed[name]))
         figure.update_traces(colorbar=above, selector={"type": "heatmap"})
 
 

@@ -120,6 +120,7 @@ def _bars(trace: Trace, ran: pl.DataFrame, by: ColourBy, axis: TimeAxis, last: f
             width=high - low,
             hovertext=text[number].tolist(),
             hoverinfo="text",
+            meta={"columns": _columns(axis)},
             marker={
                 "color": colours.colour_of(by, label, place, members),
                 "line": {"width": 0.5, "color": "rgba(128, 128, 128, 0.7)"},
@@ -129,6 +130,15 @@ def _bars(trace: Trace, ran: pl.DataFrame, by: ColourBy, axis: TimeAxis, last: f
     figure.update_yaxes(**bands.layout())
     figure.update_layout(legend_title_text=by, showlegend=True)
     return figure
+
+
+def _columns(axis: TimeAxis) -> dict[str, str]:
+    """What the data of a bar are called where they are saved."""
+    unit = "ms" if axis.epoch_ms is not None else axis.title.split()[0]
+    return {
+        "base": f"start ({axis.title})", "x": f"length ({unit})", "width": "cores",
+        "y": "middle of the bar, in cores from the first machine on", "text": "task",
+    }  # fmt: skip
 
 
 def _add_absences(figure: Figure, trace: Trace, bands: Bands, axis: TimeAxis, last: float) -> None:
@@ -142,7 +152,7 @@ def _add_absences(figure: Figure, trace: Trace, bands: Bands, axis: TimeAxis, la
         orientation="h", name="not available",
         base=axis.at(start), x=axis.length(end - start),
         y=spans.mean(axis=1), width=spans[:, 1] - spans[:, 0],
-        hovertext=said, hoverinfo="text",
+        hovertext=said, hoverinfo="text", meta={"columns": _columns(axis)},
         marker={"color": colours.AWAY, "pattern": {"shape": "/", "size": 6}},
     )  # fmt: skip
 

@@ -6,18 +6,36 @@ async function unpacked(id) {
   return new Response(stream).text();
 }
 
-function themed(layout, paper) {
+// A name that is no longer than this, its middle left out.
+function shortened(name, longest) {
+  if (name.length <= longest) return name;
+  const end = Math.floor((longest - 1) / 2);
+  return `${name.slice(0, longest - 1 - end)}…${name.slice(-end)}`;
+}
+
+function themed({ data, layout }, paper) {
   const style = getComputedStyle(document.documentElement);
   const colour = (name, onPaper) => (paper ? onPaper : style.getPropertyValue(name).trim());
   const narrow = !paper && window.innerWidth < 600;
-  const axis = (name, old) => ({
-    ...old,
-    // The left margin is the same in all pictures, whatever stands in it.
-    automargin: name.startsWith("x"),
-    gridcolor: colour("--rule", "#cccccc"),
-    linecolor: colour("--rule", "#cccccc"),
-    zerolinecolor: colour("--rule", "#cccccc"),
-  });
+  const wanted = layout.margin.l * (narrow ? 11 / 13 : 1);
+  const left = narrow ? Math.min(wanted, 0.36 * window.innerWidth) : wanted;
+  const axis = (name, old) => {
+    const changed = {
+      ...old,
+      // The left margin is the same in all pictures over time, whatever stands in it.
+      automargin: name.startsWith("x"),
+      gridcolor: colour("--rule", "#cccccc"),
+      linecolor: colour("--rule", "#cccccc"),
+      zerolinecolor: colour("--rule", "#cccccc"),
+    };
+    const map = data.find((trace) => trace.type === "heatmap");
+    const names = name !== "yaxis" ? undefined : map ? map.y : old.ticktext;
+    if (left < wanted && Array.isArray(names)) {
+      changed.ticktext = names.map((each) => shortened(each, Math.floor(left / 7)));
+      if (map) Object.assign(changed, { tickmode: "array", tickvals: names });
+    }
+    return changed;
+  };
   const themedLayout = {
     ...layout,
     autosize: true,
@@ -27,7 +45,7 @@ function themed(layout, paper) {
     modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("--soft", "#444444"), activecolor: colour("--ink", "#000000") },
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
-    margin: { l: layout.margin.l * (narrow ? 11 / 13 : 1), r: narrow ? 10 : 20, t: narrow ? 10 : 30, b: layout.showlegend ? 75 : 45 },
+    margin: { l: left, r: narrow ? 10 : 20, t: narrow ? 10 : 30, b: layout.showlegend ? 75 : 45 },
     legend: { ...layout.legend, orientation: "h", x: 0, xanchor: "left", yref: "container", y: 0, yanchor: "bottom" },
   };
   for (const name of Object.keys(layout).filter((key) => /^[xy]axis/.test(key))) {
@@ -51,28 +69,168 @@ function follow(ids) {
   }
 }
 
+// The numbers of an array that is packed as bytes.
+function numbers(packed) {
+  if (!packed || packed.bdata === undefined) return packed;
+  const kinds = {
+    i1: Int8Array, u1: Uint8Array, i2: Int16Array, u2: Uint16Array, i4: Int32Array, u4: Uint32Array,
+    f4: Float32Array, f8: Float64Array,
+  };
+  const bytes = Uint8Array.from(atob(packed.bdata), (c) => c.charCodeAt(0));
+  const flat = Array.from(new kinds[packed.dtype](bytes.buffer));
+  if (packed.shape === undefined) return flat;
+  const width = Number(String(packed.shape).split(",")[1]);
+  return Array.from({ length: flat.length / width }, (_, row) => flat.slice(row * width, (row + 1) * width));
+}
+
+function plain(text) {
+  const lines = String(text).replace(/<br>/g, "; ").replace(/<[^>]*>/g, "");
+  return lines.replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&quot;/g, '"').replace(/&amp;/g, "&");
+}
+
+// The columns of what is drawn, by name: as the picture names them, else as its axes are called.
+function columnsOf(trace, layout) {
+  const named = (trace.meta && trace.meta.columns) || {};
+  const axisOf = (letter) => layout[(trace[`${letter}axis`] || letter).replace(letter, `${letter}axis`)] || {};
+  const [across, up] = [axisOf("x"), axisOf("y")];
+  const called = (key, axis) => named[key] || plain((axis.title && axis.title.text) || "") || key;
+  const placed = (value, axis) => {
+    if (axis.type === "date" && typeof value === "number") return new Date(value).toISOString();
+    const at = axis.type === "log" || !axis.ticktext ? -1 : Array.from(numbers(axis.tickvals)).indexOf(value);
+    return at < 0 ? value : plain(axis.ticktext[at]);
+  };
+  const found = [];
+  const add = (said, values) => {
+    const name = plain(said);
+    let free = name;
+    for (let again = 2; found.some(([other]) => other === free); again += 1) free = `${name} ${again}`;
+    found.push([free, values]);
+  };
+  const [x, y] = [numbers(trace.x), numbers(trace.y)];
+  if (trace.type === "heatmap") {
+    const z = numbers(trace.z);
+    const bar = (trace.colorbar && trace.colorbar.title && trace.colorbar.title.text) || "value";
+    add(called("x", across), y.flatMap(() => Array.from(x, (value) => placed(value, across))));
+    add(called("y", up), y.flatMap((value) => Array.from(x, () => plain(placed(value, up)))));
+    add(named.z || plain(bar), z.flatMap((row) => Array.from(row)));
+    return found;
+  }
+  for (const { label, values } of trace.dimensions || []) add(plain(label), Array.from(numbers(values)));
+  if (trace.base !== undefined) {
+    add(named.base || "begin", Array.from(numbers(trace.base), (value) => placed(value, across)));
+  }
+  // The length of a bar is no moment, also where its axis has dates.
+  const onAxis = (value) => (trace.base === undefined ? placed(value, across) : value);
+  if (x) add(called("x", across), Array.from(x, onAxis));
+  if (y) add(called("y", up), Array.from(y, (value) => placed(value, up)));
+  if (trace.width !== undefined && typeof trace.width === "object") add(named.width || "width", numbers(trace.width));
+  for (const [key, letter] of [["error_x", "x"], ["error_y", "y"]]) {
+    const error = trace[key];
+    if (!error || error.array === undefined) continue;
+    const name = named[key] || `${called(letter, axisOf(letter))}, above and below`;
+    if (error.arrayminus === undefined) add(name, numbers(error.array));
+    else {
+      add(`${name}: below`, numbers(error.arrayminus));
+      add(`${name}: above`, numbers(error.array));
+    }
+  }
+  const colours = trace.marker && numbers(trace.marker.color);
+  if (Array.isArray(colours) && colours.every((value) => typeof value === "number")) {
+    add(named.colour || "colour", colours);
+  }
+  const said = trace.hovertext !== undefined ? trace.hovertext : trace.text;
+  if (Array.isArray(said)) add(named.text || "label", said.map(plain));
+  if (trace.customdata !== undefined) {
+    const rows = numbers(trace.customdata);
+    (named.customdata || []).forEach((name, at) => add(name, rows.map((row) => row[at])));
+  }
+  return found;
+}
+
+// The data of a picture as a table: a row per point, a column per quantity.
+function tableOf({ data, layout }) {
+  const names = ["series"];
+  const rows = [];
+  // What only guides the eye is no data.
+  for (const trace of data.filter(({ meta }) => !(meta && meta.aside))) {
+    const columns = columnsOf(trace, layout);
+    for (const [name] of columns) if (!names.includes(name)) names.push(name);
+    const length = Math.max(0, ...columns.map(([, values]) => values.length));
+    for (let at = 0; at < length; at += 1) {
+      const row = new Map(columns.map(([name, values]) => [name, values[at]]));
+      const known = [...row.values()].some((value) => value !== null && value !== undefined && !Number.isNaN(value));
+      if (known) rows.push(row.set("series", plain(trace.name || "")));
+    }
+  }
+  const cell = (value) => {
+    if (value === null || value === undefined || Number.isNaN(value)) return "";
+    const text = String(value);
+    return /[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
+  };
+  const lines = [names.map(cell), ...rows.map((row) => names.map((name) => cell(row.get(name))))];
+  return lines.map((line) => `${line.join(",")}\r\n`).join("");
+}
+
+function saveText(text, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "text/csv;charset=utf-8" }));
+  link.download = name;
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+async function save(button, picture) {
+  const there = document.getElementById(button.dataset.of);
+  const title = there.getAttribute("aria-label");
+  const name = title.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "") || "picture";
+  if (button.dataset.save === "csv") return saveText(tableOf(picture), `${name}.csv`);
+  // Dark on white, whatever the screen: it goes into a document.
+  const layout = themed(picture, true);
+  const width = Math.max(900, there.clientWidth);
+  const height = there.clientHeight + 40;
+  const whole = {
+    ...layout, width, height, autosize: false, paper_bgcolor: "#ffffff",
+    title: { text: title.replace(/&/g, "&amp;").replace(/</g, "&lt;") }, margin: { ...layout.margin, t: 70 },
+  };
+  // What is shown at the moment is what is saved.
+  for (const [axis, shown] of Object.entries(there.layout)) {
+    if (/^[xy]axis/.test(axis) && shown.range) whole[axis] = { ...whole[axis], range: shown.range };
+  }
+  const how = { format: button.dataset.save, filename: name, width, height };
+  return Plotly.downloadImage({ data: picture.data, layout: whole }, how);
+}
+
+function failed(what, error) {
+  const problem = document.getElementById("problem");
+  problem.textContent = `${what}: ${error}`;
+  problem.hidden = false;
+}
+
 async function draw() {
   const code = document.createElement("script");
   code.textContent = await unpacked("plotly");
   document.head.append(code);
   const pictures = JSON.parse(await unpacked("pictures"));
-  const buttons = [["toImage", "zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]];
+  const buttons = [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]];
   const drawAll = (paper) => {
     const modebar = window.innerWidth < 600 ? { displayModeBar: false } : { modeBarButtons: buttons };
-    for (const [id, { data, layout }] of Object.entries(pictures)) {
-      Plotly.react(id, data, themed(layout, paper), { responsive: true, displaylogo: false, ...modebar });
+    for (const [id, picture] of Object.entries(pictures)) {
+      Plotly.react(id, picture.data, themed(picture, paper), { responsive: true, displaylogo: false, ...modebar });
     }
   };
   drawAll(false);
   follow(Object.keys(pictures).filter((id) => document.getElementById(id).dataset.over === "time"));
+  for (const button of document.querySelectorAll("[data-save]")) {
+    button.addEventListener("click", () => {
+      save(button, pictures[button.dataset.of]).catch((error) => failed("The picture cannot be saved", error));
+    });
+  }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawAll(false));
   matchMedia("(max-width: 599px)").addEventListener("change", () => drawAll(false));
   window.addEventListener("beforeprint", () => drawAll(true));
   window.addEventListener("afterprint", () => drawAll(false));
 }
 
-draw().catch((error) => {
-  const problem = document.getElementById("problem");
-  problem.textContent = `The pictures cannot be drawn by this browser: ${error}`;
-  problem.hidden = false;
-});
+draw().catch((error) => failed("The pictures cannot be drawn by this browser", error));

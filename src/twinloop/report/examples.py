@@ -1,0 +1,26 @@
+"""Small results to draw in examples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from twinloop.explore.confirmation import Confirmation
+
+
+def confirmation() -> Confirmation:
+    """One candidate and its baseline, run twice each.
+
+    >>> confirmation()
+    <Confirmation: easy against fifo: holds>
+    """
+    from twinloop.explore.candidate import Candidate
+    from twinloop.explore.confirmation import Confirmation
+    from twinloop.scenario import Scenario
+
+    scenario = Scenario(platform="1x1", workload="log.swf", policy="easy")
+    easy = Candidate("easy", scenario, {"makespan_s": 9.0})
+    fifo = Candidate("fifo", scenario.replace(policy="fifo"), {"makespan_s": 10.0})
+    ran = [("easy", 1, 9.3), ("fifo", 1, 10.1), ("fifo", 2, 10.3), ("easy", 2, 9.4)]
+    runs = [{"candidate": c, "repetition": r, "makespan_s": s} for c, r, s in ran]
+    return Confirmation.of([easy], fifo, runs, ["makespan_s"])

@@ -1,0 +1,155 @@
+"""The page of a study says first what to do, and its pictures are its tables."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.report.pages import EVIL, Reader, loads_nothing, pictures
+from tests.report.studies import scenario, study
+from twinloop.explore.study import Study
+from twinloop.report import study_page
+from twinloop.report.study_figures import effects, interactions
+from twinloop.report.tradeoff import pareto
+from twinloop.trace import InputError
+
+
+def written(of: Study, folder: Path) -> tuple[str, Reader]:
+    text = study_page(of, folder / "study.html").read_text(encoding="utf-8")
+    return text, Reader(text)
+
+
+def failing(of: Study, message: str) -> Study:
+    """The study with its first run failed."""
+    key = of.planned_runs[0].key
+    lost = {"kpis": None, "seconds": 0.1, "error": message, "draws": None}
+    return replace(of, results={**of.results, key: lost})
+
+
+def test_the_page_says_first_what_to_do(tmp_path: Path) -> None:
+    text, page = written(study(), tmp_path)
+    loads_nothing(text, page)
+    best = study().configurations.sort("makespan_s").row(0, named=True)
+    first = page.text.index("is predicted to be best by makespan")
+    # 390 core seconds cannot be done faster on 8 cores, and the baseline takes 100 s.
+    assert best["makespan_s"] == 390 / 8
+    assert "48.8 s, -51.2 % to the baseline (2x4, fifo)" in page.text
+    assert first < page.text.index("Trade-off")
+    assert list(pictures(page)) == ["pareto", "effects", "interactions"]
+
+
+def test_every_configuration_is_a_point_of_the_trade_off() -> None:
+    found = {
+        name: (x, y)
+        for trace in pareto(study(), "makespan_s", "wait_p95_s").data
+        if trace.customdata is not None
+        for name, x, y in zip(trace.text, trace.x, trace.y, strict=True)
+    }
+    table = study().configurations.select("name", "makespan_s", "wait_p95_s")
+    assert found == {name: (x, y) for name, x, y in table.rows()}
+
+
+def test_the_front_is_that_of_the_study_and_labels_have_all_figures() -> None:
+    figure = pareto(study(), "makespan_s", "wait_p95_s")
+    front = next(trace for trace in figure.data if trace.name == "front")
+    best = study().pareto("makespan_s", "wait_p95_s")
+    assert list(front.x) == best["makespan_s"].to_list()
+    points = next(trace for trace in figure.data if trace.customdata is not None)
+    names = points.meta["columns"]["customdata"]
+    row = study().configurations.row(by_predicate=pl.col("name") == points.text[0], named=True)
+    told = dict(zip(names, points.customdata[0], strict=True))
+    assert told["95th percentile wait (s), mean"] == pytest.approx(row["wait_p95_s"], rel=1e-5)
+    assert told["on the front"] == ("yes" if row["name"] in best["name"] else "no")
+    assert points.hovertemplate.count("customdata[") == len(study().kpis)
+
+
+def test_effects_are_the_means_of_the_runs_with_that_level() -> None:
+    figure = effects(study(), "makespan_s")
+    ticks = dict(zip(figure.layout.yaxis.tickvals, figure.layout.yaxis.ticktext, strict=True))
+    drawn = {
+        ticks[y]: x
+        for trace in figure.data
+        if trace.customdata is not None
+        for x, y in zip(trace.x, trace.y, strict=True)
+    }
+    runs = study().runs
+    for factor, level, rows in (
+        ("policy", "easy", runs.filter(policy="easy")),
+        ("platform", "1x8", runs.filter(platform="1x8")),
+        ("overcommit", "2", runs.filter(overcommit=2.0)),
+        ("overcommit", "not active", runs.filter(pl.col("overcommit").is_null())),
+    ):
+        assert drawn[f"{factor}: {level}"] == pytest.approx(rows["makespan_s"].mean())
+
+
+def test_interactions_are_those_of_the_study() -> None:
+    drawn = interactions(study(), "makespan_s").data[0]
+    for row in study().interactions("makespan_s").rows(named=True):
+        down = drawn.y.index(f"{row['factor']}: {row['level']}")
+        across = drawn.x.index(f"{row['other']}: {row['other_level']}")
+        assert drawn.z[down][across] == pytest.approx(row["interaction"], rel=1e-5, abs=1e-8)
+
+
+def test_failed_runs_are_counted_and_listed(tmp_path: Path) -> None:
+    _, page = written(failing(study(), "the disk is full"), tmp_path)
+    _, rest = page.text.split("Runs that failed")
+    assert "the disk is full" in rest
+    assert "failed runs1" in page.text.replace("\n", "")
+    assert "Runs that failed" not in written(study(), tmp_path)[1].text
+
+
+def test_a_study_that_runs_says_so_and_one_without_results_recommends_nothing(
+    tmp_path: Path,
+) -> None:
+    some = dict(list(study().results.items())[:3])
+    _, page = written(replace(study(), results=some), tmp_path)
+    assert "The study is not over: " in page.text
+    _, page = written(replace(study(), results={}), tmp_path)
+    assert "Nothing can be recommended" in page.text
+    assert pictures(page) == {}
+
+
+def test_no_name_becomes_markup(tmp_path: Path) -> None:
+    of = failing(study(EVIL), EVIL)
+    text, page = written(of, tmp_path)
+    assert EVIL not in text
+    assert sum(tag == "script" for tag, _ in page.tags) == 3
+    said = json.dumps(pictures(page))
+    assert "<a" not in said
+    assert "<script" not in said
+
+
+def test_the_page_of_very_many_lists_the_best_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("twinloop.report.study.LISTED", 2)
+    monkeypatch.setattr("twinloop.report.tradeoff.POINTS", 3)
+    text, page = written(study(), tmp_path)
+    total = study().configurations.height
+    assert f"the best 2 of {total} by makespan" in page.text
+    assert text.split("All configurations")[1].split("What was asked")[0].count("<tr>") == 1 + 2
+    assert f"the front and 3 of {total} configurations" in page.text
+
+
+def test_a_scatter_has_two_objectives_that_exist() -> None:
+    with pytest.raises(InputError, match="two objectives"):
+        pareto(study(), "makespan_s")
+    with pytest.raises(InputError, match="is no KPI"):
+        pareto(study(), "makespan_s", "speed")
+
+
+def test_one_factor_has_no_interactions_and_the_page_says_so(tmp_path: Path) -> None:
+    import twinloop as tl
+
+    _, page = written(tl.explore(scenario(), {"policy": ["fifo", "easy"]}), tmp_path)
+    assert list(pictures(page)) == ["pareto", "effects"]
+    assert "fewer than two factors" in page.text
+
+
+def test_the_baseline_is_marked() -> None:
+    marks: Any = [trace for trace in pareto(study()).data if trace.name.startswith("baseline")]
+    (mark,) = marks
+    assert (mark.x[0], list(mark.text)) == (100.0, ["2x4, fifo"])
