@@ -20,17 +20,26 @@ PY_DIRS    := $(wildcard conftest.py src tests verify benchmarks examples docs/e
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint stub format bench verify sanitize docs clean FORCE
+.PHONY: help demo test browser lint stub format bench verify sanitize docs clean FORCE
 
 help: ## say what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.package ## make up a log, simulate it under three policies, run some work for real
-	@$(PY) examples/demo.py --folder build/demo
+# Whether the recommendation held is what the demo is to find out, so no answer is a failure.
+demo: $(VENV)/.package ## close the loop on this machine, in under four minutes; OFFLINE=1: on recorded runs
+	@$(BIN)/twinloop loop examples/demo/loop.yaml -o demo --overwrite \
+	  $(if $(OFFLINE),--traces examples/demo/recorded) || case $$? in 1|3) ;; *) exit 1;; esac
 
 # A page of the documentation is one story: its examples stay together on one worker.
 test: $(VENV)/.package $(VENV)/.extra-test ## run the tests, and the examples of docs and docstrings
 	$(PY) -m pytest -n auto --dist loadfile $(ARGS)
+
+# The browser of the system, driven by Playwright. Here a browser that is missing is an error; `make
+# test` does not ask for one.
+browser: $(VENV)/.package $(VENV)/.extra-test $(VENV)/.extra-browser ## look at the reports in a real browser
+	@$(FIND_BROWSER) >/dev/null || $(GET_BROWSER)
+	@browser="$$($(FIND_BROWSER))" && echo "in $$browser" && \
+	  TWINLOOP_BROWSER="$$browser" $(PY) -m pytest tests/browser -m browser $(ARGS)
 
 lint: $(VENV)/.package $(VENV)/.extra-lint ## check style and types, Python and C++
 	$(BIN)/ruff check $(PY_DIRS)
@@ -59,7 +68,7 @@ docs: $(VENV)/.package $(VENV)/.extra-docs ## build the documentation into site/
 	@echo "open site/index.html"
 
 clean: ## remove what was built, and the environment
-	rm -rf build dist site $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
+	rm -rf build demo dist site $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
 
 # --- the environment -----------------------------------------------------------------------------
 
@@ -99,6 +108,22 @@ $(BUILD)/.tidy: .clang-tidy core/bind/.clang-tidy $(TIDY_FILES) $(filter core/%.
                 $(VENV)/.package $(VENV)/.extra-lint
 	printf '%s\n' $(TIDY_FILES) | xargs -P $(JOBS) -n 1 $(BIN)/clang-tidy --quiet -p $(BUILD)
 	@touch $@
+
+# --- the browser ---------------------------------------------------------------------------------
+
+TWINLOOP_BROWSER ?=
+FIND_BROWSER := $(if $(TWINLOOP_BROWSER),command -v "$(TWINLOOP_BROWSER)",\
+  { command -v chromium || command -v chromium-browser || command -v google-chrome; })
+GET_BROWSER  := { \
+  if [ -z "$(TWINLOOP_BROWSER)" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+    echo "installing chromium"; \
+    apt-get -qq update && \
+    DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install \
+      chromium fonts-dejavu-core >/dev/null; \
+  else \
+    echo "These tests need chromium: install it (Debian: apt-get install chromium), or name a" >&2; \
+    echo "browser of its kind: make browser TWINLOOP_BROWSER=/path/to/chrome" >&2; exit 1; \
+  fi; }
 
 # --- the sanitizers ------------------------------------------------------------------------------
 

@@ -47,7 +47,7 @@ def test_the_commands_of_the_tutorial_print_what_it_shows(
     assert Path("run.html").stat().st_size > 1e6
 
 
-@pytest.mark.parametrize("example", ["demo.py", "kernel.py", "policy.py"])
+@pytest.mark.parametrize("example", ["kernel.py", "policy.py", "week.py"])
 def test_the_examples_run(example: str, tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, ROOT / "examples" / example],

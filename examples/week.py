@@ -1,12 +1,9 @@
-"""From nothing to an answer: make up a log, check it, simulate it under three policies, compare;
-then run a few seconds of real work on this machine, hold the simulator against that, and fit it.
+"""From nothing to an answer: make up a log, check it, simulate it under three policies, compare.
 
 What a user would type is printed, and then run; the comparisons are made in Python.
 """
 
 import argparse
-import sys
-from collections import Counter
 from contextlib import chdir
 from pathlib import Path
 
@@ -56,39 +53,6 @@ def compare(scenario: tl.Scenario) -> None:
     console.print(table)
 
 
-def real() -> None:
-    """A dozen real tasks on this machine, and the same in the simulator."""
-    kept = {"bursts": 2, "size": 6, "period": 4, "shortest": 0.3, "longest": 0.9}
-    short = {f"workload.generate.parameters.{name}": value for name, value in kept.items()}
-    tl.load(HERE / "execute.yaml").replace(**{**short, "platform": "1x1"}).save("real.yaml")
-    step("twinloop execute real.yaml -o runs/real --overwrite")
-    step("twinloop check runs/real")
-    trace = tl.read("runs/real")
-    fit = tl.calibrate(trace, budget=300, analysis=0)
-    runs = {
-        "predicted": tl.simulate(tl.load("real.yaml"), usage_step=1.0),
-        "fitted": tl.simulate(fit.scenario, usage_step=1.0),
-        "replayed": tl.simulate(tl.replaying(trace)),
-    }
-    console.print(
-        "\n[bold]The same in the simulator[/]: predicted from the work that was declared,"
-    )
-    console.print(
-        "with the model fitted to this run, and replayed with the work that was measured\n"
-    )
-    for name, run in {"real": trace, **runs}.items():
-        found = metrics.figures(run).to_dict()
-        makespan, wait = (duration(found[figure]) for figure in ("makespan_s", "wait_mean_s"))
-        said = f"  {name:10} makespan {makespan:>8}, mean wait {wait:>8}"
-        if name != "real":
-            counts = Counter(finding.status for finding in tl.assess(trace, run).findings)
-            said += f", {counts['PASS']} of {counts['PASS'] + counts['FAIL']} criteria pass"
-        console.print(said)
-    console.print("\nFitting moved these values; whether they hold, other runs must tell.\n")
-    for name, value in fit.values.items():
-        console.print(f"  {name:22} {fit.defaults[name]:g} -> {value:.3g}")
-
-
 def pictures(folder: Path) -> None:
     """The pictures of the documentation: a day on four nodes, and the sessions of a user."""
     nodes = {"cores": 8, "names": ["node 1", "node 2", "node 3", "node 4"]}
@@ -106,7 +70,7 @@ def pictures(folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=Path("build/demo"), help="for what is made")
+    parser.add_argument("--folder", type=Path, default=Path("build/week"), help="for what is made")
     parser.add_argument("--pictures", type=Path, help="only draw those of the documentation, there")
     wanted = parser.parse_args()
     if wanted.pictures:
@@ -120,14 +84,9 @@ def main() -> None:
         scenario.save("scenario.yaml")
         step("twinloop simulate scenario.yaml -o runs/week --picture run.html --overwrite")
         compare(scenario)
-        if sys.platform == "linux":
-            real()
     console.print("\n[bold]Go on[/]  (`. .venv/bin/activate` puts `twinloop` on the path)\n")
     console.print(f"  open {wanted.folder}/run.html in a browser")
     console.print(f"  twinloop diff {wanted.folder}/runs/fcfs {wanted.folder}/runs/easy")
-    console.print(
-        f"  twinloop calibrate {HERE.name}/trust/real/one {HERE.name}/trust/real/two -o fit"
-    )
 
 
 if __name__ == "__main__":
