@@ -127,20 +127,20 @@ def test_verdicts_and_sentences() -> None:
     found = judged(
         {"fast": 86.0, "slow": 95.0, "like": 97.0, "base": 100.0},
         {
-            "fast": [87.0, 88.0, 89.0],
-            "slow": [106.0, 107.0, 105.0],
-            "like": [95.0, 105.0, 100.0],
-            "base": [100.0, 100.0, 100.0],
+            "fast": [87.0, 88.0, 89.0, 88.0, 88.0],
+            "slow": [106.0, 107.0, 105.0, 106.0, 106.0],
+            "like": [95.0, 105.0, 100.0, 98.0, 102.0],
+            "base": [100.0, 100.0, 100.0, 100.0, 100.0],
         },
     )
     assert [each.verdict for each in found.recommendations] == ["holds", "reversed", "tie"]
     assert found.status == "holds"
     fast, slow, like = (each.sentence for each in found.recommendations)
-    # By hand: mean -12, sd 1, t(2, 95 %) = 2.92, so -12 -+ 1.686.
-    assert fast == "fast is 12 % faster than base (10 to 14 %), as predicted (14 %): holds"
-    assert slow.startswith("slow is 6 % slower than base (4.3 to 7.7 %), but 5 % faster was")
-    assert like.startswith("like against base, makespan_s: between 8.4 % faster and 8.4 % slower")
-    assert found.recommendations[0].low == pytest.approx(-12 - 2.91999 / math.sqrt(3), abs=1e-4)
+    # By hand: mean -12, sd 0.7071, t(4, 95 %) = 2.132, so -12 -+ 0.674.
+    assert fast == "fast is 12 % faster than base (11 to 13 %), as predicted (14 %): holds"
+    assert slow.startswith("slow is 6 % slower than base (5.3 to 6.7 %), but 5 % faster was")
+    assert like.startswith("like against base, makespan_s: between 3.6 % faster and 3.6 % slower")
+    assert found.recommendations[0].low == pytest.approx(-12 - 2.131847 * 0.5**0.5 / 5**0.5, abs=1e-4)
     # Six pairs; the order of the means is fast, base and like, slow.
     (row,) = found.ranks.to_dicts()
     assert not row["same"]

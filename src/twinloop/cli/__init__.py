@@ -10,14 +10,19 @@ from twinloop.cli import (
     burn,
     calibrate,
     check,
+    confirm,
     convert,
     diff,
     execute,
+    explore,
     generate,
     inspect,
+    loop,
     nodes,
     record,
+    report,
     simulate,
+    view,
 )
 
 app = typer.Typer(
@@ -31,7 +36,10 @@ app = typer.Typer(
         "happen, and `twinloop diff A B` how two runs differ. `twinloop execute scenario.yaml -o "
         "DIR` runs a scenario for real on this machine, `twinloop simulate DIR` replays that, and "
         "`twinloop record -o DIR -- CMD` records one command. `twinloop assess REAL TWIN` says how "
-        "far the simulator can be trusted, and `twinloop calibrate REAL -o FIT` fits it.\n\n"
+        "far the simulator can be trusted, and `twinloop calibrate REAL -o FIT` fits it. "
+        "`twinloop explore scenario.yaml factors.yaml -o STUDY` asks what if, `twinloop confirm "
+        "STUDY` runs the best for real, `twinloop loop loop.yaml -o DIR` does all of this in one "
+        "go, and `twinloop report DIR` or `twinloop view DIR` shows it in a browser.\n\n"
         "Every command takes --json: one JSON object on stdout, nothing else."
     ),
     no_args_is_help=True,
@@ -50,6 +58,11 @@ app.command("record", context_settings=record.SETTINGS)(record.record)
 app.command("execute")(execute.execute)
 app.command("assess")(assess.assess)
 app.command("calibrate")(calibrate.calibrate)
+app.command("explore")(explore.explore)
+app.command("confirm")(confirm.confirm)
+app.command("loop")(loop.loop)
+app.command("report")(report.report)
+app.command("view")(view.view)
 app.command("diff")(diff.diff)
 
 

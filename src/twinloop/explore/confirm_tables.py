@@ -119,7 +119,8 @@ def pairs_of(
     for metric in (each.kpi for each in objectives):
         for one, other in combinations(every, 2):
             difference = difference_of(one, other, metric)
-            real = Paired.of(columns[metric][one.name], columns[metric][other.name])
+            every_run = columns[metric]
+            real = Paired.of(every_run[one.name], every_run[other.name], beside=every_run.values())
             rows.append(
                 {
                     "metric": metric,

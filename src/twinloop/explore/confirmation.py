@@ -301,7 +301,7 @@ def _recommended(
     metric = objective.kpi
     mine, theirs = columns[metric][one.name], columns[metric][baseline.name]
     predicted = difference_of(one, baseline, metric)
-    real = Paired.of(mine, theirs)
+    real = Paired.of(mine, theirs, beside=columns[metric].values())
     verdict = judged(predicted, real)
     # Of the repetitions that both have, as the differences are.
     base = mean_of([t for m, t in zip(mine, theirs, strict=True) if not np.isnan(m)])

@@ -271,8 +271,17 @@ class _Going:
             period=self.plan.period,
             isolation=self.isolation,
             overwrite=True,
-            announce=lambda text: self.say(step, f"  {text}"),
+            announce=self._announced(step),
         )
+
+    def _announced(self, step: Step) -> Callable[[str], None]:
+        """Says what a run will do; of the probes, which run the same programs, only what is new."""
+
+        def say(text: str) -> None:
+            if step == "run" or not text.startswith(("will run ", "and ")):
+                self.say(step, f"  {text}")
+
+        return say
 
     def _checked(self, runs: Mapping[str, Trace]) -> None:
         for name, trace in runs.items():
@@ -338,7 +347,7 @@ class _Going:
             seed=self.plan.seed,
             traces=None if recorded is None else place,
             isolation=self.isolation,
-            announce=lambda text: self.say("confirm", text),
+            announce=self._announced("confirm"),
             fitted_to=fitted_to,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from twinloop.explore.objectives import Objective
 from twinloop.metrics import figures
@@ -10,6 +10,18 @@ from twinloop.trace.trace import counted
 
 if TYPE_CHECKING:
     from twinloop.explore.loop import Loop
+
+
+#: How many of many are named.
+_NAMED: Final = 3
+#: What the verdict on the first recommendation means for whoever has to decide.
+_TO_DO: Final = {
+    "holds": "So take the first: it did for real what was foretold.",
+    "reversed": "So do not take the first: for real it was the other way round.",
+    "tie": "So the runs cannot tell: more repetitions would, or it does not matter.",
+    "not assessable": "So nobody can tell: it needs more than one repetition, and a difference.",
+    "not measured": "So nobody can tell: it was not measured.",
+}
 
 
 def lines(loop: Loop) -> tuple[str, ...]:
@@ -36,16 +48,32 @@ def _agreed(loop: Loop) -> str:
 
 
 def _fitted(loop: Loop) -> str:
-    moved = ", ".join(
-        f"{name} {_short(loop.fit.defaults.get(name))} -> {_short(value)}"
-        for name, value in loop.fit.values.items()
-    )
+    values, before = loop.fit.values, loop.fit.defaults
+    far = sorted(values, key=lambda name: -_moved(before.get(name), values[name]))
+    said = [f"{name} {_short(before.get(name))} -> {_short(values[name])}" for name in far]
     known = loop.fit.identifiability
     if known is None:
-        return f"Fitted: {moved}; how sure that is was not examined."
+        return f"Fitted: {_some(said)}; how sure that is was not examined."
     open_ = known.table.filter(known.table["identifiable"].not_())["parameter"].to_list()
-    cannot = f"the data cannot tell {', '.join(open_)}" if open_ else "the data tell all of them"
-    return f"Fitted: {moved}; {cannot}."
+    cannot = f"the data cannot tell {_some(open_)}" if open_ else "the data tell all of them"
+    return f"Fitted: {_some(said)}; {cannot}."
+
+
+def _moved(before: object, after: object) -> float:
+    """How far a value moved, whatever its unit: a factor from 1, all else from where it was."""
+    if not isinstance(before, int | float) or not isinstance(after, int | float):
+        return 0.0
+    return abs(after - before) / max(abs(before), abs(after), 1e-12)
+
+
+def _some(said: list[str]) -> str:
+    """The first few of many.
+
+    >>> _some(["a", "b", "c", "d", "e"])
+    'a, b, c and 2 more'
+    """
+    rest = len(said) - _NAMED
+    return ", ".join(said[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _recommended(loop: Loop) -> str:
@@ -71,8 +99,8 @@ def _confirmed(loop: Loop) -> str:
     if made is None:
         return "Confirmed: nothing was run again, so nobody knows whether it holds."
     first = made.recommendations[0]
-    found = [f"{each.candidate} {each.verdict}" for each in made.recommendations]
-    return f"Confirmed for real: {'; '.join(found)}. {first.sentence}"
+    found = [f"{each.candidate}: {each.verdict}" for each in made.recommendations]
+    return f"Confirmed for real: {'; '.join(found)}. {_TO_DO[first.verdict]}"
 
 
 def notes(loop: Loop) -> tuple[str, ...]:

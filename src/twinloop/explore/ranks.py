@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -11,6 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 #: How often the interval of a difference holds it.
 LEVEL: Final = 0.9
+
+#: From so many pairs on, these alone say how much their difference scatters.
+ALONE: Final = 5
 
 Judged = Literal["holds", "reversed", "tie", "not assessable", "not measured"]
 #: All verdicts on a recommendation.
@@ -72,12 +75,32 @@ class Paired(NamedTuple):
 
     @classmethod
     def of(
-        cls, one: Sequence[float], other: Sequence[float], *, level: float = LEVEL
+        cls,
+        one: Sequence[float],
+        other: Sequence[float],
+        *,
+        beside: Iterable[Sequence[float]] = (),
+        level: float = LEVEL,
     ) -> Paired | None:
         """Repetition r of one against repetition r of the other, which ran in the same block.
 
-        The interval is that of Student's t. Repetitions that one of them lacks (NaN) are left
-        out; None: no pair remains.
+        The interval is that of Student's t. Two or three differences hardly tell how much they
+        scatter; so with fewer than five pairs, all configurations that ran in the same blocks do:
+        what remains of them after the means of blocks and of configurations is taken to scatter
+        alike in all (a randomised block design). Repetitions that one of the two lacks (NaN) are
+        left out; None: no pair remains.
+
+        Args:
+            one: The runs of one configuration, repetition by repetition.
+            other: Those of another.
+            beside: Those of all configurations, these two among them.
+            level: How often the interval holds the difference.
+
+        >>> one, other, third, last = [11.0, 12.6], [10.0, 11.0], [13.0, 14.1], [9.0, 10.2]
+        >>> alone = Paired.of(one, other)
+        >>> pooled = Paired.of(one, other, beside=[one, other, third, last])
+        >>> alone.sign, pooled.sign
+        (0, 1)
         """
         from scipy.special import stdtrit
 
@@ -88,8 +111,10 @@ class Paired(NamedTuple):
         mean = float(found.mean())
         if len(found) < 2:
             return cls(mean, None, None, len(found))
-        error = float(found.std(ddof=1)) / math.sqrt(len(found))
-        half = error * float(stdtrit(len(found) - 1, (1.0 + level) / 2.0))
+        variance, freedom = float(found.var(ddof=1)), len(found) - 1
+        if len(found) < ALONE:
+            variance, freedom = _pooled(list(beside)) or (variance, freedom)
+        half = math.sqrt(variance / len(found)) * float(stdtrit(freedom, (1.0 + level) / 2.0))
         return cls(mean, mean - half, mean + half, len(found))
 
     @property
@@ -98,6 +123,25 @@ class Paired(NamedTuple):
         if self.low is None or self.high is None:
             return 0
         return int(self.low > 0) - int(self.high < 0)
+
+
+def _pooled(columns: Sequence[Sequence[float]]) -> tuple[float, int] | None:
+    """The variance of a difference of two runs of one block, and its degrees of freedom.
+
+    Of two configurations it is the variance of their differences.
+
+    >>> _pooled([[11.0, 12.0, 13.0], [10.0, 10.0, 10.0]])
+    (1.0, 2)
+    """
+    runs = np.asarray(columns, dtype=np.float64)
+    if runs.ndim != 2:
+        return None
+    runs = runs[:, np.isfinite(runs).all(axis=0)]
+    freedom = (runs.shape[0] - 1) * (runs.shape[1] - 1)
+    if freedom < 1:
+        return None
+    rest = runs - runs.mean(axis=0) - runs.mean(axis=1, keepdims=True) + runs.mean()
+    return 2.0 * float((rest**2).sum()) / freedom, freedom
 
 
 def judged(predicted: float | None, real: Paired | None) -> Judged:

@@ -1,0 +1,1 @@
+"""A folder of runs and studies, served to a browser on this machine."""

@@ -1,0 +1,248 @@
+"""What there is below a folder: runs, fits, studies, confirmations and loops, newest first."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from twinloop.explore.study import JOURNAL
+from twinloop.report import words
+from twinloop.report.view.kinds import KINDS, Kind
+from twinloop.trace.errors import InputError
+
+#: How deep folders are searched, and how many things are listed at most.
+DEPTH: Final = 8
+LISTED: Final = 2000
+#: A description larger than this is not read for a list.
+_LARGEST: Final = 64 << 20
+#: A run with more rows than this is not opened for its makespan.
+_ROWS: Final = 200_000
+_KEY: Final = re.compile(rb'\{"key":"([^"]+)"')
+_LOGS: Final = tuple(
+    ending + packed for ending in (".swf", ".gwf") for packed in ("", ".gz", ".zst", ".bz2", ".xz")
+)
+_RUNS: Final = {
+    "recorded": "real run", "simulated": "simulated run", "generated": "generated log", "log": "log"
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing in the list; None where its description does not say.
+
+    >>> Entry("runs/easy", "simulated run", changed=0.0, is_run=True).title
+    ''
+    """
+
+    #: Below the folder, with slashes.
+    path: str
+    kind: str
+    #: When its description was last written, in Unix time.
+    changed: float
+    #: Whether it is one run, which can be compared with others.
+    is_run: bool = False
+    title: str = ""
+    tasks: int | None = None
+    makespan: float | None = None
+    policy: str = ""
+    #: What was found, or how far it has come.
+    verdict: str = ""
+    problem: str = ""
+
+
+class Index:
+    """The list of a folder; a description is read again only when it has changed.
+
+    >>> import tempfile
+    >>> from twinloop.trace import Trace
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     _ = Trace(tasks=pl.DataFrame({"id": ["a", "b"]})).save(there + "/runs/week")
+    ...     (entry,), more = Index(Path(there)).entries()
+    >>> entry.path, entry.kind, entry.tasks, more
+    ('runs/week', 'log', 2, False)
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._known: dict[str, tuple[Any, Entry]] = {}
+
+    def entries(self) -> tuple[list[Entry], bool]:
+        """What there is, newest first, and whether there is more than is listed."""
+        found: list[Entry] = []
+        for path, kind in _found(self.root):
+            if len(found) == LISTED:
+                return _sorted(found), True
+            found.append(self._entry(path, kind))
+        return _sorted(found), False
+
+    def _entry(self, path: Path, kind: Kind | None) -> Entry:
+        name = path.relative_to(self.root).as_posix()
+        marker = path if kind is None else path / kind.marker
+        # A study that runs grows by its journal, and its description stays as it is.
+        state = tuple(map(_state, (marker, path / JOURNAL)))
+        known = self._known.get(name)
+        if known is None or known[0] != state:
+            blank = Entry(name, "log", state[0][0] / 1e9, is_run=True)
+            known = state, blank if kind is None else _described(blank, path, kind)
+            self._known[name] = known
+        return known[1]
+
+
+def _sorted(entries: list[Entry]) -> list[Entry]:
+    return sorted(entries, key=lambda entry: (-entry.changed, entry.path))
+
+
+def _found(root: Path) -> Iterator[tuple[Path, Kind | None]]:
+    """Folders of our kinds, and logs; links are not followed, hidden folders are left out."""
+    for place, folders, files in os.walk(root):
+        here = Path(place)
+        depth = len(here.relative_to(root).parts)
+        names = set(files)
+        kind = next((kind for kind in KINDS if kind.marker in names), None)
+        if kind is not None and not (here / kind.marker).is_symlink():
+            yield here, kind
+        if depth >= DEPTH or (kind is not None and kind.name == "run"):
+            folders.clear()
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names) if kind is None else ():
+            if name.endswith(_LOGS) and not name.startswith(".") and not (here / name).is_symlink():
+                yield here / name, None
+
+
+def _state(file: Path) -> tuple[int, int]:
+    try:
+        known = file.stat()
+    except OSError:
+        return 0, 0
+    return known.st_mtime_ns, known.st_size
+
+
+def _described(entry: Entry, folder: Path, kind: Kind) -> Entry:
+    entry = replace(entry, kind=kind.name, is_run=kind.name == "run")
+    try:
+        kept = description(folder / kind.marker)
+    except InputError as error:
+        return replace(entry, problem=error.problem)
+    return {"run": _run, "fit": _fit, "study": _study, "confirmation": _confirmation}.get(
+        kind.name, _loop
+    )(entry, folder, kept)
+
+
+def description(file: Path) -> dict[str, Any]:
+    """The JSON object in a file that describes its folder."""
+    try:
+        if file.stat().st_size > _LARGEST:
+            raise InputError("is too large to be listed", file=file)
+        kept = json.loads(file.read_bytes())
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=file) from None
+    except (ValueError, RecursionError):
+        raise InputError(f"{file.name} is no JSON: it is damaged", file=file) from None
+    if not isinstance(kept, dict):
+        raise InputError(f"{file.name} holds no description", file=file)
+    return kept
+
+
+def _run(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
+    tables, scenario = part(kept, "tables"), part(kept, "scenario")
+    run = part(part(kept, "facts"), "run")
+    rows = {name: part(tables, f"{name}.parquet").get("rows") for name in ("tasks", "placements")}
+    makespan = _number(run.get("makespan_s"))
+    small = all(type(count) is int and count <= _ROWS for count in rows.values())
+    if makespan is None and small and not any(file.is_symlink() for file in folder.iterdir()):
+        makespan = _makespan(folder)
+    files = part(kept, "source").get("files")
+    source = files[0] if isinstance(files, list) and files else None
+    named = scenario.get("name") or (source.get("name") if isinstance(source, dict) else "")
+    return replace(
+        entry,
+        kind=_RUNS.get(str(kept.get("kind")), "run"),
+        title=str(named or ""),
+        tasks=rows["tasks"] if type(rows["tasks"]) is int else None,
+        makespan=makespan,
+        policy=str(run.get("policy") or ""),
+        verdict="interrupted" if run.get("interrupted") is True else "",
+    )
+
+
+def _makespan(folder: Path) -> float | None:
+    """From the first submission of what ran to the last end, of two columns of two tables."""
+    try:
+        placed, tasks = (
+            pl.scan_parquet(folder / f"{name}.parquet", glob=False)
+            for name in ("placements", "tasks")
+        )
+        ran = placed.filter(pl.col("start").is_not_null())
+        first = tasks.join(ran, left_on="id", right_on="task", how="semi").select("submit").min()
+        found = pl.concat([first, ran.select("end").max()], how="horizontal").collect()
+    except (pl.exceptions.PolarsError, OSError):
+        return None  # the page of this run says what is wrong with it
+    submit, end = found.row(0)
+    return None if submit is None or end is None else float(end - submit)
+
+
+def _fit(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
+    after = list(part(part(kept, "verdicts"), "after").values())
+    passed = sum(status == "PASS" for status in after)
+    said = f"{passed} of {len(after)} PASS" if len(after) > 1 else "".join(map(str, after))
+    values = part(kept, "values")
+    title = ", ".join(f"{name} {_value(value)}" for name, value in values.items())
+    return replace(entry, title=title, verdict=said)
+
+
+def _study(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
+    keys = kept.get("keys")
+    planned = set(map(str, keys)) if isinstance(keys, list) else set()
+    done = len(planned & _done(folder / JOURNAL))
+    said = f"{words.count(len(keys or ()), 'run')}"
+    if done < len(planned):
+        said = f"{done:,} of {words.count(len(planned), 'run')} done"
+    title = ", ".join(part(part(kept, "design"), "factors"))
+    return replace(entry, title=title, verdict=said)
+
+
+def _done(journal: Path) -> set[str]:
+    """The keys of the runs that are over; the rest of a row is not looked at."""
+    try:
+        with journal.open("rb") as lines:
+            found = (_KEY.match(line) for line in lines if line.endswith(b"\n"))
+            return {match[1].decode() for match in found if match}
+    except OSError:
+        return set()
+
+
+def _confirmation(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
+    first = kept.get("recommendations")
+    said = first[0] if isinstance(first, list) and first and isinstance(first[0], dict) else {}
+    title = f"{said['candidate']} against {said['against']}" if "against" in said else ""
+    return replace(entry, title=title, verdict=str(kept.get("status") or ""))
+
+
+def _loop(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
+    named = part(part(kept, "plan"), "scenario").get("name")
+    return replace(entry, title=str(named or ""))
+
+
+def part(kept: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """The object of this name; an empty one where there is none.
+
+    >>> part({"run": None}, "run"), part({"run": {"cores": 2}}, "run")
+    ({}, {'cores': 2})
+    """
+    found = kept.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and value == value else None
+
+
+def _value(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,111 @@
+"""The first page of a folder: what there is, to be opened, filtered and compared."""
+
+from __future__ import annotations
+
+import importlib.resources
+import time
+from collections.abc import Sequence
+from html import escape
+from typing import Final
+from urllib.parse import quote
+
+from twinloop.report import words
+from twinloop.report.document import status
+from twinloop.report.view.index import LISTED, Entry
+
+_HEADINGS: Final = ("", "name", "kind", "what", "tasks", "makespan", "policy", "found", "when")
+_NUMBERS: Final = frozenset({"tasks", "makespan"})
+_STATUSES: Final = frozenset({"PASS", "FAIL", "not assessable", "holds", "reversed", "tie"})
+
+
+def address(path: str) -> str:
+    """Where the page of this is served.
+
+    >>> address("runs/a b"), address(".")
+    ('/page/runs/a%20b', '/page/')
+    """
+    return f"/page/{'' if path == '.' else quote(path)}"
+
+
+def listing(folder: str, entries: Sequence[Entry], more: bool, nonce: str) -> str:
+    """The list as an HTML page; its one script and its style carry the nonce.
+
+    >>> page = listing("runs", [Entry("easy", "simulated run", 0.0, is_run=True)], False, "abc")
+    >>> '<a href="/page/easy">easy</a>' in page
+    True
+    """
+    notes = "" if not more else f'<p class="note">Only the first {LISTED:,} are listed.</p>'
+    rows = "\n".join(map(_row, entries))
+    head = "".join(
+        f"<th{_kind(name)}>{name or chr(60) + 'span class=hidden>compare</span>'}</th>"
+        for name in _HEADINGS
+    )
+    table = (
+        f'<form action="/compare" method="get">\n<p class="pick"><label>Filter '
+        f'<input type="search" id="filter" placeholder="name, kind, policy ..." autocomplete="off">'
+        f'</label>\n<button id="compare">Compare the ticked runs</button>'
+        f' <span class="note" id="ticked" role="status"></span></p>\n'
+        f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody id="list">\n{rows}\n'
+        f"</tbody></table></div>\n</form>"
+    )
+    nothing = (
+        '<p id="nothing">There is no run, fit, study, confirmation or loop below this folder.</p>'
+    )
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="data:,">
+<title>{escape(folder)}</title>
+<style nonce="{nonce}">
+{_asset("twinloop.report", "page.css")}{_asset("twinloop.report.view", "listing.css")}</style>
+</head>
+<body>
+<main>
+<h1>{escape(folder)}</h1>
+<p class="origin">{words.count(len(entries), "thing")} to look at, newest first</p>
+{notes}{table if entries else nothing}
+</main>
+<script nonce="{nonce}">
+{_asset("twinloop.report.view", "listing.js")}</script>
+</body>
+</html>
+"""
+
+
+def _row(entry: Entry) -> str:
+    name = escape(entry.path)
+    tick = (
+        f'<input type="checkbox" name="run" value="{name}" aria-label="compare {name}">'
+        if entry.is_run
+        else ""
+    )
+    verdict = status(entry.verdict) if entry.verdict in _STATUSES else escape(entry.verdict)
+    if entry.problem:
+        verdict = f'<span class="status fail">{escape(entry.problem)}</span>'
+    cells = (
+        tick,
+        f'<a href="{escape(address(entry.path))}">{name}</a>',
+        escape(entry.kind),
+        escape(words.shortened(entry.title, 60)),
+        "" if entry.tasks is None else f"{entry.tasks:,}",
+        "" if entry.makespan is None else words.duration(entry.makespan),
+        escape(entry.policy),
+        verdict,
+        time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.changed)),
+    )
+    inside = "".join(
+        f"<td{_kind(heading)}>{cell}</td>"
+        for heading, cell in zip(_HEADINGS, cells, strict=True)
+    )  # fmt: skip
+    return f"<tr>{inside}</tr>"
+
+
+def _kind(heading: str) -> str:
+    return ' class="number"' if heading in _NUMBERS else ""
+
+
+def _asset(package: str, name: str) -> str:
+    return importlib.resources.files(package).joinpath(name).read_text(encoding="utf-8")

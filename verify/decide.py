@@ -1,0 +1,224 @@
+"""Does the twin decide well: a bag of real work under several policies, ranked beforehand.
+
+    python verify/decide.py                        # from the runs that are shipped, nothing is run
+    python verify/decide.py --page docs/decide.md  # the same, and put the tables into the page
+    python verify/decide.py --folder build/decide --record    # run for real what is not there yet
+    python verify/decide.py --synthetic            # the same with a simulated truth
+
+Policies that crowd the machine look better than plain ones to a twin that knows nothing of
+contention. The twin that was fitted to other runs has to rank them as they really turn out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from decide_runs import (
+    APART,
+    BASELINE,
+    KINDS,
+    LEVELS,
+    PROBE_REPETITIONS,
+    REPETITIONS,
+    TRIED,
+    Key,
+    plan,
+    probe,
+    record,
+    recorded,
+    scenario,
+    synthetic,
+)
+from trust import OPTIMISER
+
+import twinloop as tl
+from twinloop.explore.candidate import Candidate
+from twinloop.explore.confirmation import Confirmation
+from twinloop.explore.diagnosis import Diagnosis, diagnose
+from twinloop.metrics import figures
+
+SHIPPED = Path(__file__).parents[1] / "examples" / "decide" / "runs"
+BUDGET, ANALYSIS = 8000, 6000
+METRICS = ("makespan_s", "wait_p95_s")
+
+#: The twins that are asked: one was fitted to tasks that had their core to themselves, one to all
+#: probes without a word of contention, one with it.
+ALONE, WITHOUT, WITH = "one per core", "without contention", "with contention"
+TWINS = (ALONE, WITHOUT, WITH)
+#: The values that are left when nothing is said of contention.
+PLAIN: Mapping[str, Any] = {
+    **{f"service_factors.{kind}": {"linear": [0.5, 4]} for kind in KINDS},
+    "startup_overhead": {"linear": [0, 0.5]},
+}
+
+
+@dataclass(frozen=True)
+class Study:
+    """The runs, and what twins that were fitted to the probes say of the others."""
+
+    runs: Mapping[Key, tl.Trace]
+    notes: Mapping[str, Mapping[str, float]]
+    budget: int = BUDGET
+    analysis: int = ANALYSIS
+
+    @cached_property
+    def fits(self) -> dict[str, tl.Fit]:
+        """Each twin by its name."""
+        return {
+            ALONE: self._fitted(("1",), PLAIN),
+            WITHOUT: self._fitted(tuple(map(str, LEVELS)), PLAIN),
+            WITH: self._fitted(tuple(map(str, LEVELS)), None, analysis=self.analysis),
+        }
+
+    def _fitted(
+        self, levels: Collection[str], parameters: Mapping[str, Any] | None, *, analysis: int = 0
+    ) -> tl.Fit:
+        keys = [key for key in self.runs if key.bag == "probe" and key.name in levels]
+        return tl.calibrate(
+            [self.runs[key] for key in keys],
+            names=[str(key) for key in keys],
+            parameters=parameters,
+            optimiser=OPTIMISER,
+            budget=self.budget,
+            analysis=analysis,
+        )
+
+    def predicted(self, twin: str, bag: str, name: str) -> dict[str, float]:
+        """What a twin says of a bag under a candidate."""
+        return _measured(tl.simulate(self.twin(twin, bag, name)))
+
+    def twin(self, twin: str, bag: str, name: str) -> tl.Scenario:
+        """A bag under a candidate, with the fitted model of a twin."""
+        return self.fits[twin].apply(scenario(bag, name))
+
+    @cached_property
+    def confirmations(self) -> dict[tuple[str, str], Confirmation]:
+        """By twin and bag: what it said of all candidates, held against what they did."""
+        return {(twin, bag): self._confirmed(twin, bag) for twin in TWINS for bag in TRIED}
+
+    def _confirmed(self, twin: str, bag: str) -> Confirmation:
+        candidates = {
+            name: Candidate(name, self.twin(twin, bag, name), self.predicted(twin, bag, name))
+            for name in TRIED[bag]
+        }
+        baseline = candidates.pop(BASELINE)
+        ranking = sorted(candidates.values(), key=lambda each: each.predicted[METRICS[0]])
+        rows = [
+            {"candidate": key.name, "repetition": key.repetition, **_measured(trace)}
+            for key, trace in self.runs.items()
+            if key.bag == bag
+        ]
+        return Confirmation.of(ranking, baseline, rows, METRICS)
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis | None:
+        """What would have ranked the heavy bag right, of all options of the Model.
+
+        Fitted to the probes alone, as the twin without contention was; None: that one did rank it
+        right.
+        """
+        return diagnose(
+            self.confirmations[WITHOUT, "heavy"],
+            [trace for key, trace in self.runs.items() if key.bag == "probe"],
+            fit=self.fits[WITHOUT],
+            with_confirmed=False,
+            budget=self.budget // 4,
+        )
+
+    def pairs(self, twin: str, bag: str, metric: str = METRICS[0]) -> pl.DataFrame:
+        """The pairs of candidates that really differ, as far as the interval tells."""
+        found = self.confirmations[twin, bag].pairs.filter(metric=metric)
+        return found.filter((pl.col("low") > 0) | (pl.col("high") < 0))
+
+    def makespans(self, bag: str, name: str) -> list[float]:
+        """Of all repetitions (s)."""
+        repetitions = PROBE_REPETITIONS if bag == "probe" else REPETITIONS
+        found = [self.runs[Key(bag, name, each)] for each in repetitions]
+        return [_measured(trace)["makespan_s"] for trace in found]
+
+    def inflation(self, level: int, kind: str, *, apart: bool) -> list[float]:
+        """CPU time over declared work of the tasks of a kind, in each repetition of a probe.
+
+        Args:
+            level: How many tasks were on a core.
+            kind: Of these tasks.
+            apart: Those that were among their own kind; else those among all.
+        """
+        declared = probe()
+        first = APART * len(KINDS)
+        found = []
+        for each in PROBE_REPETITIONS:
+            tasks = self.runs[Key("probe", str(level), each)].tasks.select(
+                "kind", "cpu_time", number=pl.col("id").cast(pl.Int64)
+            )
+            tasks = tasks.filter(pl.col("kind") == kind, (pl.col("number") <= first) == apart)
+            work = sum(declared[number - 1][1] for number in tasks["number"])
+            found.append(float(tasks["cpu_time"].sum()) / work)
+        return found
+
+    def failures(self) -> Iterator[str]:
+        """What was demanded and did not come true.
+
+        All pairs of the heavy bag that differ; of the light one, each against the plain policy:
+        its crowded candidates are nearly the same, and a task that ends a millisecond earlier
+        decides which is ahead.
+        """
+        if self.pairs(WITH, "heavy").is_empty():
+            yield "heavy: no two candidates differ by more than the noise, so nothing is shown"
+        plain = (pl.col("one") == BASELINE) | (pl.col("other") == BASELINE)
+        for bag, demanded in (("heavy", pl.lit(True)), ("light", plain)):
+            wrong = self.pairs(WITH, bag).filter(demanded, pl.col("verdict") != "holds")
+            for pair in wrong.to_dicts():
+                yield f"{bag}: {said(pair)}"
+
+
+def said(pair: Mapping[str, Any]) -> str:
+    """A pair of candidates in words."""
+    real = f"{pair['real']:+.2f} s ({pair['low']:+.2f} to {pair['high']:+.2f})"
+    return f"{pair['one']} - {pair['other']} is {real}, foretold {pair['predicted']:+.2f} s"
+
+
+def _measured(trace: tl.Trace) -> dict[str, float]:
+    found = figures(trace).to_dict()
+    return {metric: float(found[metric] or 0.0) for metric in METRICS}
+
+
+def study(folder: Path, **options: int) -> Study:
+    """The runs of a folder."""
+    runs = {}
+    for key in plan():
+        trace = recorded(folder / str(key), scenario(key.bag, key.name))
+        if trace is None:
+            raise SystemExit(f"{folder / str(key)}: no complete run of this scenario is there")
+        runs[key] = trace
+    return Study(runs, json.loads((folder / "notes.json").read_text()), **options)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Fit, foretell, compare and print; 1: what was demanded did not come true."""
+    from decide_tables import report
+
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--folder", type=Path, default=SHIPPED)
+    parser.add_argument("--record", action="store_true", help="run for real what is not there yet")
+    parser.add_argument("--synthetic", action="store_true", help="simulate the truth")
+    parser.add_argument("--noise", type=float, default=0.01, help="of a simulated truth")
+    parser.add_argument("--page", type=Path, help="a page to put the tables into")
+    given = parser.parse_args(arguments)
+    if given.synthetic:
+        return report(Study(synthetic(given.noise), {}), page=given.page)
+    if given.record:
+        record(given.folder)
+    return report(study(given.folder), page=given.page)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

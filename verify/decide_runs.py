@@ -1,0 +1,192 @@
+"""The runs of the proof that a twin decides well: probes, candidates, and a simulated truth.
+
+Probes are what the twin is fitted to: tasks of each kind, one, two and four on each core at a time.
+Candidates are what has to be decided between: one bag under plain, packed and overcommitted
+policies. No candidate is ever fitted to.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from trust_runs import (
+    LATENCIES,
+    PERIOD,
+    SEED,
+    TRIES,
+    _keep,
+    _kept,
+    _run,
+    recorded,
+)
+
+import twinloop as tl
+from twinloop.execute import burn
+from twinloop.workload.generate.burn import PROGRAM
+
+KINDS = ("cpu", "memory", "cache")
+
+#: A run during which others had more of the machine than this is made again. Starting and watching
+#: the short tasks costs 3 to 4 % itself, which nobody can tell from others.
+DISTURBED = 0.08
+
+#: Of the probes: tasks on each core at a time.
+LEVELS = (1, 2, 4)
+#: Tasks of each kind among themselves, then among all; and their lengths in turn (s), several of
+#: them, or what a start costs could not be told from what a second of work does.
+APART, TOGETHER, PROBE_LENGTHS = 8, 4, (0.6, 0.3, 0.5, 0.4)
+PROBE_REPETITIONS = (1, 2, 3)
+
+#: What has to be decided: node shape and policy, from plain to crowded.
+CANDIDATES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "first-fit": ("2x1", {"name": "first-fit"}),
+    "pack-ic 1.5": ("1x2", {"name": "pack-ic", "options": {"overcommit": 1.5}}),
+    "spread-ic 2": ("2x1", {"name": "spread-ic", "options": {"overcommit": 2}}),
+    "spread-ic 4": ("2x1", {"name": "spread-ic", "options": {"overcommit": 4}}),
+}
+BASELINE = "first-fit"
+REPETITIONS = (1, 2, 3, 4, 5)
+#: Lengths of the tasks of a bag, in order (s), and their kinds in turn. Both bags are the same to
+#: a twin that knows nothing of contention.
+LENGTHS = (0.8, 0.5, 0.4, 0.9, 1.0, 0.7, 1.1, 0.5, 0.9, 0.8, 1.3, 1.3, 1.3)
+BAGS = {"heavy": ("cache", "cache", "memory"), "light": ("cpu",)}
+#: Of which candidates each bag is run.
+TRIED = {"heavy": tuple(CANDIDATES), "light": (BASELINE, "pack-ic 1.5", "spread-ic 2")}
+
+
+class Key(NamedTuple):
+    """One run: a bag under a candidate, or a probe (`probe`) at a level."""
+
+    bag: str
+    name: str
+    repetition: int
+
+    def __str__(self) -> str:
+        return f"{self.bag}-{self.name.replace(' ', '-')}-{self.repetition}"
+
+
+def scenario(bag: str, name: str) -> tl.Scenario:
+    """What is run: a bag under a candidate, or a probe at a level."""
+    if bag == "probe":
+        policy: Mapping[str, Any] = {"name": "spread-ic", "options": {"overcommit": int(name)}}
+        return _scenario(f"{name} per core", "2x1", policy, probe())
+    platform, policy = CANDIDATES[name]
+    kinds = BAGS[bag]
+    tasks = [(kinds[place % len(kinds)], length) for place, length in enumerate(LENGTHS)]
+    return _scenario(f"{bag}, {name}", platform, policy, tasks)
+
+
+def probe() -> list[tuple[str, float]]:
+    """Kinds and lengths of a probe, in order: each kind among itself, then all among each other."""
+    apart = [(kind, PROBE_LENGTHS[i % len(PROBE_LENGTHS)]) for kind in KINDS for i in range(APART)]
+    return apart + [(kind, PROBE_LENGTHS[i]) for i in range(TOGETHER) for kind in KINDS]
+
+
+def _scenario(
+    name: str, platform: str, policy: Mapping[str, Any], tasks: Iterable[tuple[str, float]]
+) -> tl.Scenario:
+    rows = [
+        {"id": str(number), "kind": kind, "cores": 1, "run_time": length}
+        for number, (kind, length) in enumerate(tasks, start=1)
+    ]
+    command = [PROGRAM, "{kind}", "--seconds", "{run_time}", "--seed", "{id}"]
+    return tl.Scenario(
+        name=name, platform=platform, policy=policy, workload={"tasks": rows, "command": command}
+    )
+
+
+def plan() -> list[Key]:
+    """All runs, the probes first; each repetition has all of them, in an order of its own.
+
+    What changes on the machine with time so comes to all of them alike.
+    """
+    probes = [("probe", str(level)) for level in LEVELS]
+    tried = [(bag, name) for bag, names in TRIED.items() for name in names]
+    return [*_blocks(probes, PROBE_REPETITIONS), *_blocks(tried, REPETITIONS)]
+
+
+def _blocks(runs: list[tuple[str, str]], repetitions: Iterable[int]) -> Iterator[Key]:
+    drawn = random.Random(SEED)
+    for repetition in repetitions:
+        for bag, name in drawn.sample(runs, len(runs)):
+            yield Key(bag, name, repetition)
+
+
+# --- the real runs -------------------------------------------------------------------------------
+
+
+def record(folder: Path, say: Callable[[str], None] = print) -> None:
+    """Run for real what is not in the folder yet, all with the same rates of work."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rates = _kept(folder / "rates.json", lambda: burn.rates(list(KINDS), say))
+    os.environ[burn.RATES] = ",".join(f"{kind}={rate!r}" for kind, rate in rates.items())
+    say(f"rates: {os.environ[burn.RATES]}")
+    notes: dict[str, Any] = _kept(folder / "notes.json", dict)
+    for key in plan():
+        wanted, place = scenario(key.bag, key.name), folder / str(key)
+        if str(key) in notes and recorded(place, wanted) is not None:
+            continue
+        for attempt in range(1, TRIES + 1):
+            note = _run(wanted, place) | {"tries": attempt}
+            say(f"{key}: " + ", ".join(f"{name} {value:.4g}" for name, value in note.items()))
+            if note["foreign"] + note["stolen"] <= DISTURBED:
+                break
+        _slim(place)
+        notes[str(key)] = note
+        _keep(folder / "notes.json", notes)
+
+
+def _slim(folder: Path) -> None:
+    """Leave out what tasks printed, and samples of usage: nothing here needs them."""
+    shutil.rmtree(folder / "output")
+    trace = tl.read(folder)
+    trace.replace(usage=trace.usage.clear()).save(folder, overwrite=True)
+
+
+# --- a truth that is known -----------------------------------------------------------------------
+
+#: Of each kind: CPU time over declared work, pressure on others, and sensitivity to theirs.
+TRUTH: Mapping[str, tuple[float, float, float]] = {
+    "cpu": (1.02, 0.1, 0.02),
+    "memory": (1.05, 0.6, 0.3),
+    "cache": (1.08, 0.7, 0.5),
+}
+
+
+def synthetic(noise: float = 0.01, *, free: bool = False) -> dict[Key, tl.Trace]:
+    """Runs of a simulated truth, whose tasks have a little more or less work each time.
+
+    Args:
+        noise: Of what a run and each of its tasks have of work, as a share.
+        free: A truth in which sharing a core costs nothing.
+    """
+    return {key: _synthetic(key, noise, free) for key in plan()}
+
+
+def _synthetic(key: Key, noise: float, free: bool) -> tl.Trace:
+    declared = scenario(key.bag, key.name)
+    drawn = np.random.default_rng([SEED, *map(ord, str(key))])
+    # What a run has in common, and what is each task's own.
+    common = dict(zip(KINDS, np.exp(noise * drawn.standard_normal(len(KINDS))), strict=True))
+    tasks = [
+        task.model_dump(exclude_defaults=True)
+        | {"run_time": task.run_time * common[task.kind] * np.exp(noise * drawn.standard_normal())}
+        for task in declared.workload.tasks
+    ]
+    kinds = {kind: {"pressure": p, "sensitivity": s} for kind, (_, p, s) in TRUTH.items()}
+    model = {
+        "service_factors": {kind: factor for kind, (factor, _, _) in TRUTH.items()},
+        "startup_overhead": 0.004,
+        **({} if free else {"contention": {"kinds": kinds, "within": "core"}}),
+        **LATENCIES,
+    }
+    trace = tl.simulate(declared.replace(workload={"tasks": tasks}, model=model), usage_step=PERIOD)
+    means = {"start": "dispatch_latency", "release": "release_latency"}
+    latency = {what: {"mean_s": LATENCIES[name]} for what, name in means.items()}
+    return trace.noting(scenario=declared.to_manifest(), facts={"latency": latency})

@@ -1,0 +1,218 @@
+"""The tables of the proof that a twin decides well, printed and put into its page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+from decide import METRICS, TWINS, WITH, Study
+from decide_runs import BAGS, BASELINE, CANDIDATES, KINDS, LEVELS, TRIED, TRUTH, plan
+from replay_page import blocks, filled, table
+from trust_runs import FOREIGN
+
+from twinloop.trace.files import writing
+
+
+def decisions(study: Study) -> str:
+    """What each twin would have chosen by makespan, what it promised, and what came of it."""
+    heads = ["bag", "twin", "chooses", f"promised against `{BASELINE}`", "came", "90 % between"]
+    heads += ["slower than the best", "Kendall's tau", "pairs ranked right"]
+    rows = []
+    for bag in BAGS:
+        for twin in TWINS:
+            found = study.confirmations[twin, bag]
+            table_ = found.table.filter(metric=METRICS[0])
+            said, came = (
+                dict(table_["candidate", what].iter_rows()) for what in ("predicted", "real")
+            )
+            choice = min(said, key=said.__getitem__)
+            cells = ["-", "-", "-"]
+            for each in found.recommendations:
+                if each.candidate == choice:
+                    parts = (each.real, each.low, each.high)
+                    real, low, high = (_signed(part / came[BASELINE]) for part in parts)
+                    cells = [_signed(each.predicted / said[BASELINE]), real, f"{low} to {high}"]
+            differ = study.pairs(twin, bag)
+            right = f"{differ.filter(verdict='holds').height} of {differ.height}"
+            regret = _share(came[choice] / min(came.values()) - 1)
+            tau = found.ranks.filter(metric=METRICS[0])["tau"].item()
+            rows.append([bag, twin, f"`{choice}`", *cells, regret, f"{tau:+.2f}", right])
+    return table(heads, rows)
+
+
+def inflations(study: Study) -> str:
+    """What a declared second of work took of CPU time in the probes, by neighbours."""
+    heads = ["kind", "among", *(f"{level} per core" for level in LEVELS)]
+    rows = []
+    for kind in KINDS:
+        for apart in (True, False):
+            found = [study.inflation(level, kind, apart=apart) for level in LEVELS]
+            cells = [" ".join(f"{each:.2f}" for each in three) for three in found]
+            rows.append([kind, "its own kind" if apart else "all kinds", *cells])
+    return table(heads, rows)
+
+
+def values(study: Study) -> str:
+    """The fitted values of all twins."""
+    fitted = [study.fits[twin].values for twin in TWINS]
+    rows = [
+        [f"`{name}`", *(f"{each[name]:.3f}" if name in each else "-" for each in fitted)]
+        for name in study.fits[WITH].values
+    ]
+    return table(["value", *TWINS], rows)
+
+
+def products(study: Study) -> str:
+    """What one neighbour on the core costs: all that shows of pressures and sensitivities."""
+    fit = study.fits[WITH]
+    true = [] if study.notes else ["true"]
+    heads = ["a task of kind", "beside one of kind", *true, "takes more", "acceptable (90 %)"]
+    rows = []
+    for own in KINDS:
+        for other in KINDS:
+            names = [f"contention.kinds.{own}.sensitivity", f"contention.kinds.{other}.pressure"]
+            best = float(np.prod([fit.values[name] for name in names]))
+            between = "-"
+            if fit.draws is not None:
+                drawn = fit.draws[names[0]] * fit.draws[names[1]]
+                between = " to ".join(map(_share, np.quantile(drawn.to_numpy(), [0.05, 0.95])))
+            known = [] if study.notes else [_share(TRUTH[own][2] * TRUTH[other][1])]
+            rows.append([own, other, *known, _share(best), between])
+    return table(heads, rows)
+
+
+def makespans(study: Study) -> str:
+    """What came, of each candidate, and what each twin had said; with ranks."""
+    heads = ["bag", "candidate", "nodes", "real, each run [s]", "real [s]"]
+    rows = []
+    for bag in BAGS:
+        columns = [_ranked(study, twin, bag, "predicted") for twin in TWINS]
+        real = _ranked(study, WITH, bag, "real")
+        for name in TRIED[bag]:
+            each = " ".join(f"{value:.2f}" for value in study.makespans(bag, name))
+            cells = [column[name] for column in columns]
+            rows.append([bag, name, CANDIDATES[name][0], each, real[name], *cells])
+    return table([*heads, *(f"{twin} [s]" for twin in TWINS)], rows)
+
+
+def _ranked(study: Study, twin: str, bag: str, what: str) -> dict[str, str]:
+    found = study.confirmations[twin, bag].table.filter(metric=METRICS[0])
+    return {
+        row["candidate"]: f"{row[what]:.2f} ({row[f'{what}_rank']:g})" for row in found.to_dicts()
+    }
+
+
+def rankings(study: Study) -> str:
+    """How far each twin had the real order."""
+    heads = ["bag", "metric", "twin", "Kendall's tau", "pairs that really differ", "ranked right"]
+    heads += ["ranked wrong", "no difference to be seen"]
+    rows = []
+    for bag in BAGS:
+        for metric in METRICS:
+            for twin in TWINS:
+                found = study.confirmations[twin, bag].ranks.filter(metric=metric).to_dicts()[0]
+                differ = study.pairs(twin, bag, metric)
+                right = differ.filter(verdict="holds").height
+                tau = "-" if found["tau"] is None else f"{found['tau']:+.2f}"
+                counts = [differ.height, right, differ.height - right]
+                counts += [found["pairs"] - differ.height]
+                rows.append([bag, metric, twin, tau, *map(str, counts)])
+    return table(heads, rows)
+
+
+def pairs(study: Study) -> str:
+    """Every pair: the real difference of makespans, and what each twin had said."""
+    heads = ["bag", "pair", "real difference [s]", "90 % between"]
+    heads += [f"{twin} [s]" for twin in TWINS]
+    rows = []
+    for bag in BAGS:
+        # In the order of the candidates, whatever each twin made of them.
+        order = {name: place for place, name in enumerate(CANDIDATES)}
+        found = [_by_pair(study, twin, bag, order) for twin in TWINS]
+        for (one, other), pair in sorted(
+            found[0].items(), key=lambda item: [order[name] for name in item[0]]
+        ):
+            between = f"{pair['low']:+.2f} to {pair['high']:+.2f}"
+            said = [
+                f"{each[one, other]['predicted']:+.2f} {each[one, other]['verdict']}"
+                for each in found
+            ]
+            rows.append([bag, f"{other} less {one}", f"{pair['real']:+.2f}", between, *said])
+    return table(heads, rows)
+
+
+def _by_pair(
+    study: Study, twin: str, bag: str, order: Mapping[str, int]
+) -> dict[tuple[str, str], dict[str, float | str]]:
+    """By the two names, the plainer first: the differences of the other less the plainer."""
+    found = {}
+    for row in study.confirmations[twin, bag].pairs.filter(metric=METRICS[0]).to_dicts():
+        one, other = row["one"], row["other"]
+        if order[one] > order[other]:
+            found[other, one] = row
+        else:
+            turned = {name: -row[name] + 0.0 for name in ("predicted", "real")}
+            found[one, other] = row | turned | {"low": -row["high"], "high": -row["low"]}
+    return found
+
+
+def diagnosis(study: Study) -> str:
+    """The options of the Model, each turned, and what it would have ranked right."""
+    found = study.diagnosis
+    return "No pair that really differs was ranked wrong.\n" if found is None else found.markdown()
+
+
+def machine(study: Study) -> str:
+    """What else the machine did during the runs."""
+    heads = ["runs", "of them", "others' CPU time, median", "at most", "stolen, median", "at most"]
+    heads += ["made again", f"over {_share(FOREIGN)}"]
+    rows = []
+    for bag in ("probe", *BAGS):
+        noted = [study.notes[str(key)] for key in plan() if key.bag == bag and study.notes]
+        if not noted:
+            continue
+        cells = []
+        for what in ("foreign", "stolen"):
+            shares = [note[what] for note in noted]
+            cells += [_share(float(np.median(shares))), _share(max(shares))]
+        again = sum(note["tries"] > 1 for note in noted)
+        over = sum(note["foreign"] + note["stolen"] > FOREIGN for note in noted)
+        rows.append([bag, str(len(noted)), *cells, str(again), str(over)])
+    return table(heads, rows)
+
+
+TABLES: Mapping[str, Callable[[Study], str]] = {
+    "table decisions": decisions,
+    "table machine": machine,
+    "table inflations": inflations,
+    "table values": values,
+    "table products": products,
+    "table makespans": makespans,
+    "table rankings": rankings,
+    "table pairs": pairs,
+    "table diagnosis": diagnosis,
+}
+
+
+def report(study: Study, page: Path | None = None) -> int:
+    """Print all tables; 1: something that was demanded did not come true."""
+    made = {name: draw(study) for name, draw in TABLES.items()}
+    for name, text in made.items():
+        print(f"{name.removeprefix('table ')}\n\n{text}")
+    if page is not None:
+        frame = page.read_text(encoding="utf-8")
+        fresh = filled(frame, {name: made[name] for name in blocks(frame)})
+        with writing(page) as stream:
+            stream.write(fresh.encode())
+    failed = list(study.failures())
+    print("\n".join(["NOT as demanded", *failed]) if failed else "all as demanded")
+    return 1 if failed else 0
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _signed(share: float) -> str:
+    return f"{100 * share:+.1f} %"

@@ -1,0 +1,141 @@
+"""The twin decides: on a truth that is known, and on the runs that are shipped.
+
+`verify/decide.py` prints the same without pytest. Nothing is run here but simulations.
+"""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from decide import ALONE, SHIPPED, TWINS, WITH, WITHOUT, Study, study
+from decide_runs import BAGS, BASELINE, CANDIDATES, LENGTHS, TRIED, plan, scenario
+from decide_runs import synthetic as simulated
+from decide_tables import TABLES
+from replay_page import blocks, filled
+
+import twinloop as tl
+from twinloop.metrics import figures
+
+PAGE = Path(__file__).parents[1] / "docs" / "decide.md"
+CROWDED = [name for name in CANDIDATES if name != BASELINE]
+
+
+@pytest.fixture(scope="module")
+def known():
+    """A truth that is simulated, in which sharing a core costs what it is said to cost."""
+    return Study(simulated(noise=0.003), {}, budget=2500, analysis=0)
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    """The runs that were recorded, judged as the command does it."""
+    if not SHIPPED.exists():
+        pytest.skip("no recorded runs are there")
+    return study(SHIPPED)
+
+
+def against_plain(found, twin, bag):
+    """What came of each crowded candidate in the place of the plain one."""
+    recommended = found.confirmations[twin, bag].recommendations
+    return {each.candidate: (each.predicted, each.verdict) for each in recommended}
+
+
+@pytest.mark.parametrize("twin", [ALONE, WITHOUT])
+def test_crowding_looks_good_to_a_twin_without_contention_and_is_not(known, twin):
+    found = against_plain(known, twin, "heavy")
+    assert sorted(found) == sorted(CROWDED)
+    assert all(predicted < 0 and verdict == "reversed" for predicted, verdict in found.values())
+    assert known.confirmations[twin, "heavy"].ranks["tau"][0] < 0
+
+
+def test_with_contention_every_pair_that_differs_is_ranked_right(known):
+    assert list(known.failures()) == []
+    assert known.pairs(WITH, "heavy").height == 6
+    assert all(verdict == "holds" for _, verdict in against_plain(known, WITH, "heavy").values())
+
+
+def test_what_was_lacking_is_named(known):
+    found = known.diagnosis
+    assert (found.cause, found.turned) == ("contention", "on")
+
+
+def test_it_does_not_say_of_everything_that_crowding_is_bad(known):
+    found = against_plain(known, WITH, "light")
+    assert all(predicted < 0 and verdict == "holds" for predicted, verdict in found.values())
+
+
+def test_no_contention_is_found_where_there_is_none():
+    free = Study(simulated(noise=0.003, free=True), {}, budget=2500, analysis=0)
+    for bag in BAGS:
+        found = against_plain(free, WITH, bag)
+        assert all(predicted < 0 and verdict == "holds" for predicted, verdict in found.values())
+
+
+def test_a_pair_that_is_ranked_wrong_is_told(known):
+    runs = dict(known.runs)
+    for key in plan():
+        if key.bag == "heavy" and key.name == BASELINE:
+            other = key._replace(name="spread-ic 4")
+            runs[key], runs[other] = runs[other], runs[key]
+    swapped = Study(runs, {})
+    vars(swapped)["fits"] = known.fits
+    assert any("spread-ic 4" in line and BASELINE in line for line in swapped.failures())
+
+
+def test_noise_in_which_nothing_shows_is_no_proof(known):
+    runs = dict(known.runs)
+    for key in plan():
+        # Every candidate is the slowest one and the fastest one in turn.
+        if key.bag == "heavy":
+            names = [BASELINE, *CROWDED]
+            turned = names[(names.index(key.name) + key.repetition) % len(names)]
+            runs[key] = known.runs[key._replace(name=turned)]
+    noisy = Study(runs, {})
+    vars(noisy)["fits"] = known.fits
+    assert any("nothing is shown" in line for line in noisy.failures())
+
+
+def test_nothing_that_is_decided_was_fitted(known):
+    for twin in TWINS:
+        assert all(run["name"].startswith("probe-") for run in known.fits[twin].runs)
+    assert {run["name"] for run in known.fits[ALONE].runs} == {f"probe-1-{r}" for r in (1, 2, 3)}
+
+
+def test_every_repetition_has_all_candidates_in_another_order_after_the_probes():
+    keys = plan()
+    probes = [key.bag == "probe" for key in keys]
+    assert probes == sorted(probes, reverse=True)
+    blocks_ = {}
+    for key in keys[sum(probes) :]:
+        blocks_.setdefault(key.repetition, []).append((key.bag, key.name))
+    assert [key.repetition for key in keys[sum(probes) :]] == sorted(
+        key.repetition for key in keys[sum(probes) :]
+    )
+    tried = sorted((bag, name) for bag, names in TRIED.items() for name in names)
+    assert all(sorted(block) == tried for block in blocks_.values())
+    assert len({tuple(block) for block in blocks_.values()}) == len(blocks_) >= 4
+
+
+@pytest.mark.parametrize("name", CANDIDATES)
+def test_both_bags_are_the_same_to_the_simulator_as_it_comes(name):
+    heavy, light = (figures(tl.simulate(scenario(bag, name))).makespan for bag in BAGS)
+    assert heavy == light >= sum(LENGTHS) / 2
+
+
+def test_the_twin_ranks_the_recorded_runs_as_they_were(shipped):
+    assert list(shipped.failures()) == []
+
+
+def test_the_page_says_what_the_recorded_runs_say(shipped):
+    frame = PAGE.read_text(encoding="utf-8")
+    assert set(blocks(frame)) == set(TABLES)
+    assert filled(frame, {name: draw(shipped) for name, draw in TABLES.items()}) == frame
+
+
+def test_recorded_runs_are_whole_and_small(shipped):
+    assert set(shipped.notes) == {str(key) for key in plan()}
+    files = [path for path in SHIPPED.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 2e6
+    assert {path.suffix for path in files} == {".parquet", ".json"}
+    for trace in shipped.runs.values():
+        assert trace.tasks.select((pl.col("status") == "completed").all()).item()
