@@ -1,0 +1,363 @@
+"""A folder is served to who has the token, and nothing is served that is not in it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import polars as pl
+import pytest
+
+from tests.report.pages import EVIL, Reader, pictures
+from tests.report.runs import drawn_tasks, fcfs
+from twinloop.metrics.figures import figures
+from twinloop.report.view.index import Index
+from twinloop.report.view.server import Server
+from twinloop.trace import InputError, Manifest, Trace
+
+SECRET = "what lies outside is nobody's business"
+
+
+def made(tasks: int, kind: str, **facts: object) -> Trace:
+    manifest = Manifest(kind=kind, scenario={"name": f"{tasks} tasks"}, facts=facts)
+    return fcfs(drawn_tasks(tasks), manifest=manifest)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs of several kinds and states, and a neighbour that is not served."""
+    there = tmp_path_factory.mktemp("served")
+    root = there / "root"
+    made(40, "recorded", run={"policy": "fifo"}).save(root / "runs/real")
+    made(40, "simulated", run={"policy": "easy", "makespan_s": 99.0}).save(root / "runs/twin")
+    made(10, "simulated").save(root / "runs/with space & <b>")
+    damaged = made(5, "simulated").save(root / "damaged")
+    (damaged / "tasks.parquet").write_bytes(b"PAR1")
+    (root / "torn").mkdir()
+    (root / "torn/manifest.json").write_text("{")
+    outside = made(3, "recorded").save(there / "outside")
+    (there / "secret.swf").write_text(SECRET)
+    (root / "way-out").symlink_to(outside)
+    borrowed = made(3, "recorded").save(root / "borrowed")
+    (borrowed / "tasks.parquet").unlink()
+    (borrowed / "tasks.parquet").symlink_to(outside / "tasks.parquet")
+    (root / ".hidden").mkdir()
+    made(3, "recorded").save(root / ".hidden/run")
+    return root
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[Server]:
+    with Server(folder) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join(10)
+
+
+def ask(server: Server, path: str, method: str = "GET", **headers: str) -> tuple[HTTPResponse, str]:
+    connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=60)
+    try:
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        return answer, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def entered(server: Server, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
+    """As a browser asks that was let in."""
+    cookie = f"{server.cookie}={server.session}"
+    answer, text = ask(server, path, method, Cookie=cookie, **headers)
+    assert SECRET not in text
+    assert str(server.folder) not in text
+    assert "Traceback" not in text
+    return answer.status, text
+
+
+def test_the_token_is_in_the_address_once_and_then_a_cookie(server: Server) -> None:
+    parts = urlsplit(server.url)
+    answer, text = ask(server, f"/?{parts.query}")
+    assert answer.status == 200
+    assert 'content="0; url=/"' in text
+    assert server.token not in text
+    cookie, *how = answer.headers["Set-Cookie"].split("; ")
+    assert {"HttpOnly", "SameSite=Strict"} <= set(how)
+    assert server.token not in cookie
+    answer, text = ask(server, "/", Cookie=f"other=1; {cookie}")
+    assert answer.status == 200
+    assert "runs/real" in text
+
+
+@pytest.mark.parametrize("path", ["/", "/page/runs/real", "/compare?run=a&run=b", "/none", "/%00"])
+def test_without_the_token_nothing_is_said(server: Server, path: str) -> None:
+    wrong = [
+        {},
+        {"Cookie": f"{server.cookie}=guess"},
+        {"Cookie": f"{server.cookie}={server.token}"},
+        {"Cookie": f"{server.cookie}="},
+        {"Cookie": "=;;\x01"},
+    ]
+    for headers in wrong:
+        answer, text = ask(server, path, **headers)
+        assert answer.status == 403
+        assert "runs/real" not in text
+        assert "Set-Cookie" not in answer.headers
+
+
+@pytest.mark.parametrize("token", ["", "guess", "%ff", "é".encode().hex()])
+def test_a_wrong_token_opens_nothing(server: Server, token: str) -> None:
+    answer, _ = ask(server, f"/?token={token}")
+    assert answer.status == 403
+    assert "Set-Cookie" not in answer.headers
+
+
+def test_an_address_for_one_time_is_good_for_one_time(server: Server) -> None:
+    path = "/?" + urlsplit(server.url_for_once()).query
+    assert [ask(server, path)[0].status for _ in range(2)] == [200, 403]
+    assert ask(server, "/?" + urlsplit(server.url).query)[0].status == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", ""])
+def test_a_name_that_was_made_to_point_here_is_refused(server: Server, host: str) -> None:
+    cookie = f"{server.cookie}={server.session}"
+    for path in ("/", "/?" + urlsplit(server.url).query, "/page/runs/real"):
+        answer, text = ask(server, path, Cookie=cookie, Host=host)
+        assert answer.status == 403
+        assert "runs/real" not in text
+        assert "Set-Cookie" not in answer.headers
+    assert entered(server, "/", Host="localhost:8000")[0] == 200
+
+
+@pytest.mark.parametrize("method", ["HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+def test_only_get_is_answered(server: Server, method: str) -> None:
+    status, text = entered(server, "/", method)
+    assert status == 405
+    assert "runs/real" not in text
+
+
+def test_every_answer_forbids_what_a_page_does_not_need(server: Server) -> None:
+    cookie = f"{server.cookie}={server.session}"
+    for path in ("/", "/page/runs/real", "/none", "/?token=x"):
+        answer, _ = ask(server, path, Cookie=cookie)
+        policy = answer.headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none';")
+        assert "frame-ancestors 'none'" in policy
+        assert "http" not in policy
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Referrer-Policy"] == "no-referrer"
+        assert answer.headers["Cache-Control"] == "no-store"
+    listed = ask(server, "/", Cookie=cookie)[0].headers["Content-Security-Policy"]
+    assert "unsafe" not in listed
+
+
+def test_the_list_has_what_the_descriptions_say(server: Server, folder: Path) -> None:
+    entries, more = Index(folder).entries()
+    assert not more
+    known = {entry.path: entry for entry in entries}
+    assert set(known) == {
+        "runs/real", "runs/twin", "runs/with space & <b>", "damaged", "torn", "borrowed"
+    }  # fmt: skip
+    real, twin = known["runs/real"], known["runs/twin"]
+    assert (real.kind, real.tasks, real.policy) == ("real run", 40, "fifo")
+    assert real.makespan == pytest.approx(figures(Trace.load(folder / "runs/real")).makespan)
+    assert (twin.kind, twin.makespan, twin.policy) == ("simulated run", 99.0, "easy")
+    assert "damaged" in known["torn"].problem
+    assert [e.changed for e in entries] == sorted((e.changed for e in entries), reverse=True)
+    page = Reader(entered(server, "/")[1])
+    links = [attrs["href"] for tag, attrs in page.tags if tag == "a"]
+    assert set(links) == {f"/page/{quote(path)}" for path in known}
+    assert "99 s" in page.text
+    assert "with space & <b>" in page.text
+
+
+def test_a_run_has_its_page_until_it_changes(server: Server, folder: Path) -> None:
+    status, text = entered(server, "/page/runs/real")
+    assert status == 200
+    assert "40 tasks" in Reader(text).text
+    assert '<a href="/">' in text
+    path = folder / "changing"
+    made(7, "simulated").save(path)
+    assert "7 tasks" in Reader(entered(server, "/page/changing")[1]).text
+    made(8, "simulated").save(path, overwrite=True)
+    assert "8 tasks" in Reader(entered(server, "/page/changing")[1]).text
+    for file in path.iterdir():
+        file.unlink()
+    path.rmdir()
+    assert entered(server, "/page/changing")[0] == 404
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../outside", "../secret.swf", "runs/../../outside", "%2e%2e/outside",
+        "%2e%2e%2foutside", "..%5coutside", "/etc/passwd", "%2fetc%2fpasswd", "//etc/passwd",
+        "way-out", "borrowed", ".hidden/run", "runs/real%00", "runs/real/tasks.parquet", "none",
+        "runs",
+    ],
+)  # fmt: skip
+def test_what_is_not_in_the_folder_is_not_served(server: Server, path: str) -> None:
+    status, text = entered(server, f"/page/{path}")
+    assert status == 404
+    assert "3 tasks" not in text
+    name = path.replace("%2e", ".").replace("%2f", "/")
+    for query in (f"/compare?run=runs/real&run={name}", f"/assess?real=runs/real&twin={name}"):
+        assert entered(server, query)[0] == 404
+
+
+def test_a_damaged_run_is_a_clear_page(server: Server) -> None:
+    status, text = entered(server, "/page/damaged")
+    assert status == 404
+    assert "its hash differs" in Reader(text).text
+    status, text = entered(server, "/page/torn")
+    assert status == 404
+    assert "is no JSON" in Reader(text).text
+    assert entered(server, "/compare?run=damaged&run=runs/real")[0] == 404
+
+
+def test_what_was_not_foreseen_is_said_without_its_inside(
+    server: Server, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def broken(name: str) -> bytes:
+        raise KeyError(SECRET)
+
+    monkeypatch.setattr(server.pages, "report", broken)
+    status, text = entered(server, "/page/runs/real")
+    assert status == 500
+    assert "KeyError" in text
+    assert SECRET in capfd.readouterr().err
+
+
+def test_two_runs_are_compared_and_the_twin_is_assessed(server: Server, folder: Path) -> None:
+    status, text = entered(server, "/compare?run=runs/real&run=runs/twin")
+    assert status == 200
+    page = Reader(text)
+    # The very same run but for what it says of itself.
+    assert "all figures are the same" in page.text
+    assert "PASS" in page.text
+    assert "40 tasks are in both" in page.text
+    (link,) = (a["href"] for tag, a in page.tags if tag == "a" and "assess" in (a["href"] or ""))
+    assert link == "/assess?real=runs%2Freal&twin=runs%2Ftwin"
+    status, text = entered(server, link)
+    assert status == 200
+    assert "KS p" in Reader(text).text
+    makespan = figures(Trace.load(folder / "runs/real")).makespan
+    bars = pictures(page)["makespan_s"]["data"][0]
+    assert bars["x"] == pytest.approx([makespan, makespan])
+
+
+def test_several_runs_stand_side_by_side(server: Server, folder: Path) -> None:
+    names = ["runs/real", "runs/twin", "runs/with space & <b>"]
+    status, text = entered(server, "/compare?" + "&".join(f"run={quote(name)}" for name in names))
+    assert status == 200
+    page = Reader(text)
+    assert "3 runs side by side" in page.text
+    assert "<b>" not in text
+    links = {attrs["href"] for tag, attrs in page.tags if tag == "a"}
+    assert {f"/page/{quote(name)}" for name in names} <= links
+    assert "What differs" not in page.text
+    assert "makespan_s" in pictures(page)
+
+
+@pytest.mark.parametrize("query", ["", "?run=runs/real", "?run=runs/real&run=runs/real"])
+def test_fewer_than_two_runs_are_not_compared(server: Server, query: str) -> None:
+    status, text = entered(server, f"/compare{query}")
+    assert status == 404
+    assert "tick 2 to 12" in text
+
+
+def test_names_are_never_taken_for_markup(tmp_path: Path) -> None:
+    name = EVIL.replace("/", "|")[:200]
+    odd = made(3, "simulated")
+    told = odd.manifest.model_copy(update={"scenario": {"name": EVIL}, "facts": {
+        "run": {"policy": EVIL}}})  # fmt: skip
+    odd.replace(manifest=told).save(tmp_path / name)
+    with Server(tmp_path) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        pages = [entered(server, path)[1] for path in ("/", f"/page/{quote(name)}", f"/{EVIL[:8]}")]
+        server.shutdown()
+    for text in pages:
+        assert "alert(" not in "".join(Reader(text).scripts.values())
+        assert "<script>alert" not in text
+        assert all(not (a.get("href") or "").startswith("https") for _, a in Reader(text).tags)
+
+
+def test_an_empty_folder_says_so_and_no_folder_is_an_error(tmp_path: Path) -> None:
+    with Server(tmp_path) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        assert "There is no run" in entered(server, "/")[1]
+        with pytest.raises(InputError, match=r"port \d+ cannot be had"):
+            Server(tmp_path, server.server_address[1])
+        server.shutdown()
+    with pytest.raises(InputError, match="does not exist"):
+        Server(tmp_path / "none")
+
+
+def test_a_folder_that_is_itself_a_run_is_listed(tmp_path: Path) -> None:
+    made(4, "recorded").save(tmp_path / "run")
+    with Server(tmp_path / "run") as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        assert 'href="/page/"' in entered(server, "/")[1]
+        assert entered(server, "/page/")[0] == 200
+        server.shutdown()
+
+
+def test_a_log_is_listed_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "week.swf").write_text("1 0 5 60 4 -1 -1 4 60 -1 1 7 1 -1 1 -1 -1 -1\n")
+    (tmp_path / "notes.txt").write_text("nothing")
+    (entry,), _ = Index(tmp_path).entries()
+    assert (entry.path, entry.kind, entry.is_run, entry.tasks) == ("week.swf", "log", True, None)
+    with Server(tmp_path) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        assert "1 task" in entered(server, "/page/week.swf")[1]
+        assert entered(server, "/page/notes.txt")[0] == 404
+        server.shutdown()
+
+
+SERVE = "import typer; from twinloop.cli.view import view; typer.run(view)"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Ctrl-C as a signal")
+def test_the_command_says_where_and_ends_with_ctrl_c(folder: Path) -> None:
+    command = [sys.executable, "-c", SERVE, str(folder), "--json", "--no-open"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, encoding="utf-8") as process:
+        watch = threading.Timer(60, process.kill)
+        watch.start()
+        try:
+            assert process.stdout is not None
+            told = ""
+            while not told.endswith("}\n"):
+                line = process.stdout.readline()
+                assert line, "it ended"
+                told += line
+            said = json.loads(told)
+            connection = HTTPConnection("127.0.0.1", said["port"], timeout=30)
+            connection.request("GET", said["url"].partition(str(said["port"]))[2])
+            assert connection.getresponse().status == 200
+            connection.close()
+            process.send_signal(signal.SIGINT)
+            rest, complaints = process.communicate(timeout=30)
+            assert (process.returncode, rest, complaints) == (0, "", "")
+        finally:
+            watch.cancel()
+            process.kill()
+
+
+def test_the_index_reads_a_description_again_when_it_changed(tmp_path: Path) -> None:
+    index = Index(tmp_path)
+    made(4, "simulated").save(tmp_path / "run")
+    assert [entry.tasks for entry in index.entries()[0]] == [4]
+    made(5, "simulated").save(tmp_path / "run", overwrite=True)
+    assert [entry.tasks for entry in index.entries()[0]] == [5]
+    bare = Trace(tasks=pl.DataFrame({"id": ["a"]}), manifest=Manifest(kind="simulated"))
+    bare.save(tmp_path / "run", overwrite=True)
+    (entry,) = index.entries()[0]
+    assert (entry.tasks, entry.makespan, entry.policy) == (1, None, "")
