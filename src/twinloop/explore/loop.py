@@ -122,7 +122,12 @@ class Loop:
             raise InputError(
                 "no loop is kept there", file=folder, remedy=f"it would have {MANIFEST}"
             )
-        plan = LoopPlan.from_dict(kept["plan"])
+        try:
+            plan, offline = LoopPlan.from_dict(kept["plan"]), bool(kept["offline"])
+        except KeyError as error:
+            raise InputError(
+                f"says nothing of {error}: it is no loop, or a damaged one", file=folder / MANIFEST
+            ) from None
         real = Trace.load(folder / REAL)
         made = folder / CONFIRMATION
         return _closed(
@@ -133,7 +138,7 @@ class Loop:
             Fit.load(folder / FIT),
             Study.load(folder / STUDY),
             Confirmation.load(made) if made.is_dir() else None,
-            offline=bool(kept["offline"]),
+            offline=offline,
         )
 
     def __str__(self) -> str:
@@ -405,7 +410,9 @@ def _kept(folder: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
+        found = json.loads(path.read_bytes())
     except ValueError as error:
         raise InputError(f"cannot be read: {error}", file=path) from None
+    if not isinstance(found, dict):
+        raise InputError("holds no mapping: it is no loop, or a damaged one", file=path)
     return found
