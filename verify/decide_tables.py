@@ -7,9 +7,18 @@ from pathlib import Path
 
 import numpy as np
 from decide import METRICS, TWINS, WITH, Study
-from decide_runs import BAGS, BASELINE, CANDIDATES, KINDS, LEVELS, TRIED, TRUTH, plan
+from decide_runs import (
+    BAGS,
+    BASELINE,
+    CANDIDATES,
+    DISTURBED,
+    KINDS,
+    LEVELS,
+    TRIED,
+    TRUTH,
+    plan,
+)
 from replay_page import blocks, filled, table
-from trust_runs import FOREIGN
 
 from twinloop.trace.files import writing
 
@@ -166,7 +175,7 @@ def diagnosis(study: Study) -> str:
 def machine(study: Study) -> str:
     """What else the machine did during the runs."""
     heads = ["runs", "of them", "others' CPU time, median", "at most", "stolen, median", "at most"]
-    heads += ["made again", f"over {_share(FOREIGN)}"]
+    heads += ["made again", f"over {_share(DISTURBED)}"]
     rows = []
     for bag in ("probe", *BAGS):
         noted = [study.notes[str(key)] for key in plan() if key.bag == bag and study.notes]
@@ -177,7 +186,7 @@ def machine(study: Study) -> str:
             shares = [note[what] for note in noted]
             cells += [_share(float(np.median(shares))), _share(max(shares))]
         again = sum(note["tries"] > 1 for note in noted)
-        over = sum(note["foreign"] + note["stolen"] > FOREIGN for note in noted)
+        over = sum(note["foreign"] + note["stolen"] > DISTURBED for note in noted)
         rows.append([bag, str(len(noted)), *cells, str(again), str(over)])
     return table(heads, rows)
 
