@@ -29,7 +29,10 @@ def confirm(
         Path | None, typer.Option("-o", "--output", help="The folder to keep it in.")
     ] = None,
     top: Annotated[int, typer.Option(help="How many of the best to run.")] = 3,
-    by: Annotated[str, typer.Option(help="The KPI that they are the best by.")] = "makespan_s",
+    by: Annotated[
+        str | None,
+        typer.Option(help="The KPI that they are the best by; what the study is by if not said."),
+    ] = None,
     repetitions: Annotated[int, typer.Option(help="How often each is run.")] = 5,
     budget: Annotated[
         str | None,
@@ -88,7 +91,8 @@ def confirm(
     from twinloop.explore import Objective, Study
 
     with speaking(json):
-        Objective.of(by)
+        if by is not None:
+            Objective.of(by)
         _refuse_both(output, bundle, traces)
         seconds = None if budget is None else duration(budget, "--budget")
         if allow_code and "" not in sys.path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,7 +33,9 @@ def explore(
     fit: Annotated[
         Path | None, typer.Option(help="A calibration: its values, and the doubt that it leaves.")
     ] = None,
-    by: Annotated[str, typer.Option(help="The KPI to rank by.")] = "makespan_s",
+    by: Annotated[
+        str | None, typer.Option(help="The KPI that is to be good; makespan_s if not said.")
+    ] = None,
     top: Annotated[int, typer.Option(help="How many of the best to list.")] = 3,
     on: Annotated[
         str | None, typer.Option(help="threads, processes, serial, dask, or tcp://HOST:PORT.")
@@ -60,19 +63,30 @@ def explore(
     from twinloop.explore.study import MANIFEST
 
     with speaking(json):
-        Objective.of(by)
+        if by is not None:
+            Objective.of(by)
         if (scenario / MANIFEST).is_file() and factors is None:
             _refuse(output=output, fit=fit)
             study = Study.load(scenario)
+            study = study if by is None else replace(study, by=by)
         else:
-            study = _made(scenario, factors, output, fit, on, workers, retry, allow_code)
+            options: dict[str, Any] = {"on": on, "workers": workers, "retry": retry}
+            study = _made(
+                scenario,
+                factors,
+                output,
+                fit,
+                by=by or "makespan_s",
+                allow_code=allow_code,
+                **options,
+            )
             err.print(escape(f"wrote {output}"), soft_wrap=True)
         if json:
-            print_json(_told(study, by, top))
+            print_json(_told(study, top))
         else:
             from twinloop.explore.show import study_text
 
-            out.print(study_text(study, by, top), markup=False, soft_wrap=True)
+            out.print(study_text(study, top), markup=False, soft_wrap=True)
 
 
 def _refuse(**options: Any) -> None:
@@ -88,10 +102,9 @@ def _made(
     factors: Path | None,
     output: Path | None,
     fit: Path | None,
-    on: str | None,
-    workers: int | None,
-    retry: bool,
+    *,
     allow_code: bool,
+    **options: Any,
 ) -> Any:
     from twinloop.explore import explore as study_of
     from twinloop.report import study_page
@@ -113,11 +126,9 @@ def _made(
                 factors,
                 fit,
                 folder=output,
-                on=on,
-                workers=workers,
-                retry=retry,
                 allow_code=allow_code,
                 progress=told,
+                **options,
             )
     except KeyboardInterrupt:
         said = f"interrupted: the same command goes on from {output}"
@@ -128,8 +139,8 @@ def _made(
     return study
 
 
-def _told(study: Any, by: str, top: int) -> dict[str, Any]:
-    ranking = study.top(top, by)
+def _told(study: Any, top: int) -> dict[str, Any]:
+    ranking = study.top(top)
     return {
         "output": None if study.folder is None else str(study.folder),
         "planned": study.planned,
@@ -137,7 +148,7 @@ def _told(study: Any, by: str, top: int) -> dict[str, Any]:
         "failed": study.failed,
         "configurations": len(study.planned_configurations),
         "factors": list(study.factors),
-        "by": by,
+        "by": study.by,
         "top": [
             {
                 "rank": row["rank"],
@@ -152,9 +163,7 @@ def _told(study: Any, by: str, top: int) -> dict[str, Any]:
         ],
         "objectives": list(study.objectives),
         "pareto": study.pareto()["name"].to_list(),
-        "effects": study.effects(by)
-        .select("factor", "level", "mean", "effect", "share")
-        .to_dicts(),
+        "effects": study.effects().select("factor", "level", "mean", "effect", "share").to_dicts(),
     }
 
 

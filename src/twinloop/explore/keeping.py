@@ -21,12 +21,15 @@ from twinloop.trace.files import writing
 HEADER: Final = {"study": 1}
 
 
-def keep(folder: Path, scenario: Scenario, design: Design, plan: Plan, fit: Fit | None) -> None:
+def keep(
+    folder: Path, scenario: Scenario, design: Design, plan: Plan, fit: Fit | None, by: str
+) -> None:
     """Write what is asked, before anything runs."""
     told = {
         "twinloop": __version__,
         "scenario": scenario.to_manifest(),
         "design": design.to_dict(),
+        "by": by,
         "baseline": plan.baseline,
         "keys": [run.key for run in plan.runs],
         "fit": None if fit is None else _keep_fit(folder, fit),
@@ -65,7 +68,7 @@ def loaded(folder: Path) -> Study:
         kept = json.loads(path.read_bytes())
         design = Design.from_dict(kept["design"])
         scenario = Scenario.from_manifest(kept["scenario"])
-        keys, baseline, fit = kept["keys"], kept["baseline"], kept["fit"]
+        keys, baseline, fit, by = (kept[name] for name in ("keys", "baseline", "fit", "by"))
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"cannot be read: {error}", file=path) from None
     configurations = tuple(design.configurations())
@@ -85,6 +88,7 @@ def loaded(folder: Path) -> Study:
         baseline,
         None if fit is None else Fit.load(folder / fit),
         folder,
+        by,
     )
 
 

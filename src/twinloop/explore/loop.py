@@ -325,7 +325,9 @@ class _Going:
         return fit
 
     def _explored(self, fit: Fit) -> Study:
-        study = explore(self.plan.asked, self.plan.factors, fit, folder=self.folder / STUDY)
+        study = explore(
+            self.plan.asked, self.plan.factors, fit, by=self.plan.by, folder=self.folder / STUDY
+        )
         best = study.top(1, self.plan.by)[0]
         count = counted(len(study.planned_configurations), "what-if")
         self.say("explore", f"{count} simulated; best by {self.plan.by}: {best.name}")

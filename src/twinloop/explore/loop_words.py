@@ -31,7 +31,7 @@ def lines(loop: Loop) -> tuple[str, ...]:
 
 def _measured(loop: Loop) -> str:
     found = figures(loop.real)
-    where = "recorded earlier" if loop.offline else "on this machine"
+    where = "earlier" if loop.offline else "on this machine"
     long = "" if found.makespan is None else f" in {found.makespan:.1f} s"
     probes = f", and {counted(len(loop.probes), 'probe')}" if loop.probes else ""
     nodes = counted(loop.real.nodes.height, "node")

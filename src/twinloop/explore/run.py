@@ -13,6 +13,7 @@ from twinloop.calibrate.fit import Fit
 from twinloop.campaign import Coordinator, Journal, coordinator
 from twinloop.explore.design import Design, design_of
 from twinloop.explore.keeping import HEADER, digest_of, keep, results_in
+from twinloop.explore.objectives import Objective
 from twinloop.explore.planning import Plan, Run, kept, planned
 from twinloop.explore.running import DOUBTED, DRAWS, Runner, draws_of, forget_workloads
 from twinloop.explore.study import JOURNAL, MANIFEST, Study
@@ -51,6 +52,7 @@ def explore(
     factors: Design | Mapping[str, Any] | str | Path,
     fit: Fit | str | Path | None = None,
     *,
+    by: str = "makespan_s",
     folder: str | Path | None = None,
     on: str | None = None,
     workers: int | None = None,
@@ -70,6 +72,7 @@ def explore(
         factors: A Design, a mapping of factors and levels, or the path of a YAML file.
         fit: A calibration: its values are laid on the scenario, and the doubt that it leaves goes
             with every run.
+        by: The KPI that is to be good: what rankings and pictures are by.
         folder: Where to keep the study; without one it is in memory only.
         on: `threads`, `processes`, `serial`, `dask`, or the address of a Dask scheduler; by
             default this process for short studies, else processes.
@@ -85,6 +88,7 @@ def explore(
     >>> study.runs.select("policy", "platform", "makespan_s").rows()
     [('fifo', '2x4', 100.0), ('fifo', '1x8', 200.0), ('easy', '2x4', 50.0), ('easy', '1x8', 50.0)]
     """
+    Objective.of(by)
     design = design_of(factors)
     base = _scenario(scenario, design)
     laid = Fit.load(fit) if isinstance(fit, str | Path) else fit
@@ -97,13 +101,13 @@ def explore(
     beside = {} if not rows or laid is None else {"draws": [digest_of(laid), draws, DOUBTED]}
     plan = planned(base, design, beside)
     if place is not None:
-        keep(place, base, design, plan, laid)
+        keep(place, base, design, plan, laid, by)
     with Journal.open(place / JOURNAL, HEADER) if place is not None else nullcontext() as journal:
         results = {} if journal is None else results_in(journal)
         if retry:
             results = {key: row for key, row in results.items() if row["error"] is None}
         study = Study(
-            base, design, plan.configurations, plan.runs, results, plan.baseline, laid, place
+            base, design, plan.configurations, plan.runs, results, plan.baseline, laid, place, by
         )
         forget_workloads()
         missing = _missing(plan, results)

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 SHOWN = 10
 
 
-def study_text(study: Study, by: str = "makespan_s", top: int = SHOWN) -> str:
+def study_text(study: Study, top: int = SHOWN) -> str:
     """What was run, what came out best, and what cannot be told apart."""
-    lines = [_state(study)]
+    lines, by = [_state(study)], study.by
     if study.failed:
         failed = study.runs.filter(study.runs["error"].is_not_null())
         lines += [f"  failed: {said}" for said in failed["error"].unique(maintain_order=True)[:3]]

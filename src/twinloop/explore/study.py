@@ -50,7 +50,7 @@ class Study:
     >>> study
     <Study: 4 configurations of policy, 4 of 4 runs done>
     >>> study.top(1)[0].name
-    'sjf'
+    'easy'
     >>> study.configurations.select("name", "makespan_s").height
     4
     """
@@ -65,6 +65,8 @@ class Study:
     baseline_key: str = ""
     fit: Fit | None = field(default=None, compare=False)
     folder: Path | None = None
+    #: The KPI that is to be good.
+    by: str = "makespan_s"
 
     # --- what there is ---------------------------------------------------------------------------
 
@@ -271,13 +273,13 @@ class Study:
     def pareto(self, *objectives: str | Objective) -> pl.DataFrame:
         """The configurations that no other one beats in all objectives, best by the first first.
 
-        By default makespan and energy per task, or wait where no energy is known.
+        By default what the study is by, and energy per task, or wait where no energy is known.
         """
         from twinloop.explore.pareto import front
 
         chosen = [Objective.of(each) for each in objectives or self.objectives]
         for each in chosen:
-            self._check(each.kpi)
+            self._checked(each.kpi)
         table = self.configurations
         values = table.select(each.kpi for each in chosen).cast(pl.Float64).fill_null(math.nan)
         kept = front(values.to_numpy(), [each.lower for each in chosen])
@@ -286,21 +288,22 @@ class Study:
 
     @property
     def objectives(self) -> tuple[str, str]:
-        """The trade-off that is looked at unless another is asked for."""
+        """The trade-off that is looked at unless another is asked for, `by` first."""
         energy = "energy_per_task_j" in self.kpis and bool(self.runs["energy_per_task_j"].max())
-        return ("makespan_s", "energy_per_task_j" if energy else "wait_p95_s")
+        usual = ("energy_per_task_j" if energy else "wait_p95_s", "makespan_s")
+        return (self.by, next(kpi for kpi in usual if kpi != Objective.of(self.by).kpi))
 
-    def rank(self, by: Any = "makespan_s", *, tolerance: float = 0.0) -> Ranking:
+    def rank(self, by: Any = None, *, tolerance: float = 0.0) -> Ranking:
         """All candidates, best first.
 
         Args:
             by: A KPI; several, of which a later one decides between those that are equal in the
-                earlier ones; or a mapping of KPIs and weights.
+                earlier ones; or a mapping of KPIs and weights. By default what the study is by.
             tolerance: Values that differ by no more than this share count as equal.
         """
         return self._ranked(by, None, tolerance)
 
-    def top(self, k: int = 3, by: Any = "makespan_s", *, tolerance: float = 0.0) -> Ranking:
+    def top(self, k: int = 3, by: Any = None, *, tolerance: float = 0.0) -> Ranking:
         """The best candidates; see `rank`."""
         if k < 1:
             raise InputError(f"must be 1 or more, not {k}", field="k")
@@ -309,6 +312,7 @@ class Study:
     def _ranked(self, by: Any, k: int | None, tolerance: float) -> Ranking:
         from twinloop.explore.ranking import ranked
 
+        by = self.by if by is None else by
         if not self._outlines:
             raise InputError("no run of the study is over that did not fail", file=self.folder)
         options: dict[str, Any] = {
@@ -324,32 +328,31 @@ class Study:
         chosen = [whole.get(each.configuration, each) for each in self._outlines]
         return ranked(chosen, by, k=k, **options)
 
-    def effects(self, kpi: str = "makespan_s") -> pl.DataFrame:
+    def effects(self, kpi: str | None = None) -> pl.DataFrame:
         """What each level of each factor does to a KPI; see `main_effects`."""
         from twinloop.explore.effects import main_effects
 
-        self._check(kpi)
-        return main_effects(self._whole, self.factors, kpi)
+        return main_effects(self._whole, self.factors, self._checked(kpi))
 
-    def interactions(self, kpi: str = "makespan_s") -> pl.DataFrame:
+    def interactions(self, kpi: str | None = None) -> pl.DataFrame:
         """What two factors do together that neither does alone; see `interactions`."""
         from twinloop.explore.effects import interactions
 
-        self._check(kpi)
-        return interactions(self._whole, self.factors, kpi)
+        return interactions(self._whole, self.factors, self._checked(kpi))
 
     @property
     def _whole(self) -> pl.DataFrame:
         return self.runs.filter(pl.col("error").is_null())
 
-    def _check(self, kpi: str) -> None:
-        Objective.of(kpi)
+    def _checked(self, kpi: str | None) -> str:
+        kpi = Objective.of(self.by if kpi is None else kpi).kpi
         if kpi not in self.kpis:
             raise InputError(
                 f"the runs do not say {kpi}",
                 field="kpi",
                 remedy=f"they have: {', '.join(self.kpis) or 'nothing yet'}",
             )
+        return kpi
 
     # --- keeping and showing ---------------------------------------------------------------------
 

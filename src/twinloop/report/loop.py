@@ -150,7 +150,9 @@ def loop_page(loop: Looped, path: str | Path, *, title: str | None = None) -> Pa
         "From a real run to a decision" if title is None else title,
         above=page_title(loop.real),
     )
-    page.add("<h2>What to do</h2>", answer(loop.lines), contents(CHAPTERS.items()))
+    # A reader wants the end of the story first: what is recommended, and whether it held.
+    first = [*loop.lines[-2:], *loop.lines[:-2]]
+    page.add("<h2>What to do</h2>", answer(first), contents(CHAPTERS.items()))
     _measured(page, loop)
     _simulated(page, loop)
     _agreement(page, loop)

@@ -217,7 +217,7 @@ def _all(page: Document, study: Study) -> None:
     names = ["configuration", "runs", "failed", *(labelled(kpi) for kpi in study.kpis)]
     rows = (
         [
-            row["name"], f"{row['runs']:,}", f"{row['failed']:,}",
+            row["name"], f"{row['runs']:,}", f"{row['failed_runs']:,}",
             *(_with_spread(row[kpi], row[f"{kpi}_sd"]) for kpi in study.kpis),
         ]
         for row in shown.rows(named=True)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: So many levels have a row and a column each in the map of interactions.
 LEVELS: Final = 30
+#: Fewer runs than this say nothing of use about their interval.
+FEWEST: Final = 4
 #: How the level of a factor is called where the factor is not active.
 _INACTIVE: Final = {"-": "not active"}
 # What changes nothing shows the page behind it, light or dark.
@@ -117,8 +119,8 @@ def effects(study: Study, kpi: str | None = None) -> Figure:
         height=170 + round(26 * place),
     )  # fmt: skip
     said = "bars are 95 % intervals of the means over all runs with that level"
-    single = found.filter(pl.col("low").is_null()).height
-    extra = [f"{words.count(single, 'level')} with one run: no interval"] if single else []
+    few = found.filter(pl.col("runs") < FEWEST).height
+    extra = [f"{words.count(few, 'level')} with fewer than {FEWEST} runs: no bar"] if few else []
     return noting(figure, [said, *extra])
 
 
@@ -132,9 +134,13 @@ def _middle(figure: Figure, study: Study, kpi: str, place: float) -> None:
 
 
 def _limits(rows: pl.DataFrame) -> dict[str, Any] | None:
-    if rows["low"].null_count() == rows.height:
+    shown = pl.col("runs") >= FEWEST
+    known = rows.with_columns(
+        pl.when(shown).then(name).otherwise(None).fill_null(pl.col("mean")).alias(name)
+        for name in ("low", "high")
+    )
+    if (known["low"] == known["high"]).all():
         return None
-    known = rows.with_columns(pl.col("low", "high").fill_null(pl.col("mean")))
     return {
         "type": "data", "symmetric": False, "thickness": 2,
         "array": (known["high"] - known["mean"]).to_list(),
