@@ -25,7 +25,9 @@ POINTS: Final = 500
 
 # From the lowest loss to the highest; can be seen on white and on black.
 _SHADES: Final = ("#2f6db3", "#3fa7a0", "#e3b23c", "#9aa0a6")
-_LONGEST: Final = 16
+_LONGEST: Final = 18
+# What contention by kind is named below, the same for all: it would take all the room.
+_OF_KINDS: Final = "contention.kinds."
 
 
 def cloud(fit: Fitted) -> Figure:
@@ -186,7 +188,7 @@ def _axis(values: pl.Series, name: str) -> dict[str, Any]:
 
 
 def _short(name: str) -> str:
-    return escape(words.shortened(name, _LONGEST), quote=False)
+    return escape(words.shortened(name.removeprefix(_OF_KINDS), _LONGEST), quote=False)
 
 
 def _marks(points: pl.DataFrame, names: list[str]) -> dict[str, Any]:

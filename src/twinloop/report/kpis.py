@@ -50,6 +50,16 @@ def labelled(kpi: str) -> str:
     return f"{called(kpi)} ({unit})" if unit else called(kpi)
 
 
+def averaged(kpi: str) -> str:
+    """The mean of a KPI over runs, with its unit.
+
+    >>> averaged("makespan_s"), averaged("wait_mean_s")
+    ('mean makespan (s)', 'mean wait (s)')
+    """
+    said = labelled(kpi)
+    return said if said.startswith("mean ") else f"mean {said}"
+
+
 def valued(kpi: str, value: float | None) -> str:
     """A value of a KPI with its unit.
 

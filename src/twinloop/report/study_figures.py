@@ -11,7 +11,7 @@ import polars as pl
 
 from twinloop.report import colours, words
 from twinloop.report.canvas import canvas, noting
-from twinloop.report.kpis import called, labelled
+from twinloop.report.kpis import averaged, called, labelled
 from twinloop.report.tradeoff import pareto
 from twinloop.trace.errors import InputError
 
@@ -104,13 +104,13 @@ def effects(study: Study, kpi: str | None = None) -> Figure:
             customdata=rows.select("runs", "effect", "low", "high").rows(),
             hovertemplate="%{text}<extra></extra>",
             meta={"columns": {
-                "x": f"mean {labelled(kpi)}", "y": "level", "error_x": "95 % interval",
+                "x": averaged(kpi), "y": "level", "error_x": "95 % interval",
                 "customdata": ["runs", "effect", "95 % interval from", "95 % interval to"],
             }},
         )  # fmt: skip
     _middle(figure, study, kpi, place)
     figure.update_layout(
-        xaxis={"title": {"text": f"mean {labelled(kpi)}"}},
+        xaxis={"title": {"text": averaged(kpi)}},
         yaxis={
             "tickvals": ticks, "ticktext": names, "range": [place - 0.8, -0.8], "showgrid": False,
             "zeroline": False,
@@ -151,7 +151,7 @@ def _limits(rows: pl.DataFrame) -> dict[str, Any] | None:
 def _said(rows: pl.DataFrame, labels: Sequence[str], kpi: str) -> list[str]:
     said = []
     for label, row in zip(labels, rows.rows(named=True), strict=True):
-        text = f"<b>{label}</b><br>mean {labelled(kpi)} {words.number(row['mean'])}"
+        text = f"<b>{label}</b><br>{averaged(kpi)} {words.number(row['mean'])}"
         if row["low"] is not None:
             text += f"<br>95 % from {words.number(row['low'])} to {words.number(row['high'])}"
         said.append(f"{text}<br>{words.count(row['runs'], 'run')}")
@@ -228,7 +228,7 @@ def _cell(cell: dict[str, Any] | None, kpi: str, *, by_level: bool) -> str:
         return f"{_percent(cell['share'])} of the variance"
     return (
         f"{_whole(cell['interaction']):+.3g} beside what the two do alone"
-        f"<br>mean {labelled(kpi)} {words.number(cell['mean'])}, {words.count(cell['runs'], 'run')}"
+        f"<br>{averaged(kpi)} {words.number(cell['mean'])}, {words.count(cell['runs'], 'run')}"
     )
 
 
