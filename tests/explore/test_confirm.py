@@ -1,5 +1,6 @@
 """Confirmations: the order of runs, the verdicts, and real runs, kept and taken up again."""
 
+import json
 import math
 import shutil
 from collections import Counter
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import twinloop as tl
+from twinloop.explore.bundle import bundle
 from twinloop.explore.candidate import Candidate
 from twinloop.explore.confirm import confirm
 from twinloop.explore.confirm_plan import Plan, fingerprint
@@ -140,7 +142,9 @@ def test_verdicts_and_sentences() -> None:
     assert fast == "fast is 12 % faster than base (11 to 13 %), as predicted (14 %): holds"
     assert slow.startswith("slow is 6 % slower than base (5.3 to 6.7 %), but 5 % faster was")
     assert like.startswith("like against base, makespan_s: between 3.6 % faster and 3.6 % slower")
-    assert found.recommendations[0].low == pytest.approx(-12 - 2.131847 * 0.5**0.5 / 5**0.5, abs=1e-4)
+    assert found.recommendations[0].low == pytest.approx(
+        -12 - 2.131847 * 0.5**0.5 / 5**0.5, abs=1e-4
+    )
     # Six pairs; the order of the means is fast, base and like, slow.
     (row,) = found.ranks.to_dicts()
     assert not row["same"]
@@ -367,3 +371,19 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     candidates, baseline = pair()
     with pytest.raises(InputError, match=r"is no confirmation: it holds mine\.txt"):
         confirm(candidates, baseline=baseline, folder=tmp_path, announce=lambda text: None)
+
+
+def test_a_perfect_twin_is_never_reversed_whatever_the_seeds(tmp_path: Path) -> None:
+    """What is run has one of the seeds of a study: it is held against what that seed predicts."""
+    log = {"generate": {"name": "poisson", "parameters": {"tasks": 60, "cores": "1:2,4:1"}}}
+    base = tl.Scenario(platform="1x4", policy="easy", workload=log)
+    study = tl.explore(base, {"factors": {"policy": ["fcfs", "sjf", "easy"]}, "seeds": 3})
+    ranking = study.rank("wait_mean_s")
+    plan = bundle(ranking, tmp_path / "b", repetitions=2)
+    for run in json.loads((plan / "plan.json").read_text())["runs"]:
+        scenario = next(c for c in (*ranking, ranking.baseline) if c.name == run["configuration"])
+        tl.simulate(scenario.scenario).save(plan / "runs" / run["name"])
+    found = confirm(ranking, traces=plan, repetitions=2, diagnose=False)
+    assert {each.verdict for each in found.recommendations} <= {"holds", "not assessable"}
+    for row in found.table.filter(metric="wait_mean_s").iter_rows(named=True):
+        assert row["predicted"] == pytest.approx(row["real"], rel=1e-9)

@@ -146,9 +146,25 @@ factors:
             "is no factor above .name it before",
         ),
         ("factors:\n  time_scale: {range: [1, 2]}", "has a range, and factorial needs levels"),
+        ("policy: [fifo]\nseeds: 2", "factors"),
+        ("design: list\npoints:\n- {policy: fifo}", "factors"),
+        ("factors:\n  policy: [fifo]\nseeds: 0", "seeds"),
         ("design: list\nfactors:\n  policy: [fifo]", "points: are for the design `list`"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(text: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         Design.from_text(text, file="f.yaml")
+
+
+def test_levels_of_equal_value_and_other_names_are_two_configurations() -> None:
+    design = Design.from_text(
+        "factors: {site: {levels: {a: {platform: 4x4}, b: {platform: 4x4}}}, policy: [fifo, easy]}"
+    )
+    names = [each.name for each in design.configurations()]
+    assert names == ["a, fifo", "a, easy", "b, fifo", "b, easy"]
+
+
+def test_a_single_level_is_named_where_nothing_else_is() -> None:
+    (only,) = Design.from_dict({"policy": ["fifo"]}).configurations()
+    assert only.name == "fifo"

@@ -6,13 +6,18 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections import deque
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 import twinloop as tl
 from twinloop import metrics
+from twinloop.campaign import Journal
+from twinloop.explore import running
 from twinloop.explore.factors import changed
 
 FACTORS = {
@@ -153,7 +158,8 @@ def test_killed_at_any_moment_it_ends_with_the_same_results(
         if (folder / "study.json").exists():
             seen = tl.Study.load(folder)
             counts.append(seen.done)
-            assert values(seen).equals(values(study).filter(pl.col("run") < seen.done))
+            if seen.done:
+                assert values(seen).equals(values(study).filter(pl.col("run") < seen.done))
     assert counts == sorted(counts)
     ended = tl.explore(BASE, FACTORS, folder=folder)
     assert values(ended).equals(values(study))
@@ -227,3 +233,118 @@ def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
         tl.explore(BASE, {"policy": ["no-such-policy"]})
     with pytest.raises(tl.InputError, match="'makespam_s' is no KPI"):
         tl.explore(BASE, {"policy": ["fifo"]}).rank("makespam_s")
+
+
+# --- what must not be mixed up -------------------------------------------------------------------
+
+
+def swf(path: Path, seconds: int) -> Path:
+    """A log of three jobs that take so long."""
+    path.write_text(
+        "".join(
+            f"{i} {i} -1 {seconds} 1 -1 -1 1 {seconds} -1 1 1 1 1 1 -1 -1 -1\n" for i in (1, 2, 3)
+        )
+    )
+    return path
+
+
+def test_a_log_that_changed_is_read_again(tmp_path: Path) -> None:
+    log = swf(tmp_path / "log.swf", 50)
+    base = tl.Scenario(platform="1x1", policy="fifo", workload=str(log))
+    factors = {"policy": ["fifo", "easy"]}
+    first = tl.explore(base, factors, folder=tmp_path / "s")
+    swf(log, 500)
+    second = tl.explore(base, factors, folder=tmp_path / "s")
+    assert first.runs["makespan_s"].to_list() == [150.0, 150.0]
+    assert second.runs["makespan_s"].to_list() == [1500.0, 1500.0]
+
+
+def test_a_run_gets_its_own_workload_whoever_reads_at_the_same_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Busy(deque[Any]):
+        """Somebody else reads another workload just after us."""
+
+        def append(self, item: Any) -> None:
+            super().append(item)
+            super().append((item[0], running.Loaded(BASE.replace(seed=99))))
+
+    monkeypatch.setattr(running, "_READ", Busy(maxlen=8))
+    mine = running.Runner(BASE)({"seed": 3})["kpis"]["makespan_s"]
+    assert mine == pytest.approx(metrics.figures(tl.simulate(BASE.replace(seed=3))).makespan)
+
+
+def test_candidates_are_compared_by_the_seeds_that_all_have(study: tl.Study) -> None:
+    """A candidate without its worst seed would look better than it is."""
+    worst = study.runs.sort("makespan_s")["run"][-1]
+    lost = study.planned_runs[worst]
+    results = dict(study.results)
+    results[lost.key] = {**results[lost.key], "kpis": None, "error": "lost"}
+    less = replace(study, results=results)
+    other = next(seed for seed in (0, 1) if seed != lost.seed)
+    assert less.seeds == (other,)
+    for each in less.candidates:
+        row = study.runs.filter(configuration=each.configuration, seed=other)
+        assert each.predicted["makespan_s"] == row["makespan_s"].item()
+        assert each.scenario.seed == other
+
+
+def test_what_is_predicted_of_a_scenario_is_of_its_seed(study: tl.Study) -> None:
+    for each in study.candidates[:3]:
+        alone = each.of_its_scenario()
+        found = metrics.figures(tl.simulate(each.scenario)).makespan
+        assert alone.predicted["makespan_s"] == pytest.approx(found)
+        assert each.predicted["makespan_s"] == pytest.approx(each.by_seed["makespan_s"].mean())
+
+
+def test_a_folder_that_somebody_writes_is_left_alone(tmp_path: Path) -> None:
+    tl.explore(BASE, {"policy": ["fifo", "easy"]}, folder=tmp_path / "s")
+    before = (tmp_path / "s" / "study.json").read_bytes()
+    with (
+        Journal.open(tmp_path / "s" / "journal.jsonl", {"study": 1}),
+        pytest.raises(tl.InputError, match="is being written by"),
+    ):
+        tl.explore(BASE, {"policy": ["sjf"]}, folder=tmp_path / "s")
+    assert (tmp_path / "s" / "study.json").read_bytes() == before
+
+
+def test_one_that_was_killed_over_its_first_files_goes_on(tmp_path: Path) -> None:
+    there = tmp_path / "s"
+    log = tl.generate("poisson", seed=3, tasks=10)
+    log.save(there / "workload")
+    (there / "fit-01234567").mkdir()
+    (there / "fit-01234567" / "history.parquet").write_bytes(b"half")
+    assert tl.explore(BASE.replace(workload=log), {"policy": ["fifo"]}, folder=there).complete
+
+
+@pytest.mark.parametrize("row", ["{}", "[1, 2]", "5", '{"key": "a"}', "garbage"])
+def test_a_damaged_journal_is_said_with_its_line(tmp_path: Path, row: str) -> None:
+    tl.explore(BASE, {"policy": ["fifo", "easy"]}, folder=tmp_path / "s")
+    journal = tmp_path / "s" / "journal.jsonl"
+    head, *rows = journal.read_text().splitlines()
+    journal.write_text("\n".join([head, row, *rows]) + "\n")
+    with pytest.raises(tl.InputError, match=r"journal.jsonl:2: "):
+        tl.Study.load(tmp_path / "s")
+    with pytest.raises(tl.InputError, match=r"journal.jsonl:2: "):
+        tl.explore(BASE, {"policy": ["fifo", "easy"]}, folder=tmp_path / "s")
+    # A last line that is not whole is what a kill leaves, and no damage.
+    journal.write_text("\n".join([head, *rows]) + '\n{"key": "x')
+    assert tl.Study.load(tmp_path / "s").complete
+
+
+def test_a_baseline_that_fails_leaves_the_others(tmp_path: Path) -> None:
+    broken = BASE.replace(workload=str(tmp_path / "nosuch.swf"))
+    found = tl.explore(broken, {"load": [{"workload": LOG, "policy": p} for p in ("fifo", "sjf")]})
+    assert found.top(1)[0].predicted["makespan_s"] > 0
+    assert found.baseline.predicted == {}
+    assert "as given" in str(found)
+
+
+def test_a_study_can_be_used_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    swf(tmp_path / "log.swf", 50)
+    base = tl.Scenario(platform="1x1", policy="fcfs", workload="log.swf")
+    tl.explore(base, {"policy": ["fifo", "easy"]}, folder="s")
+    monkeypatch.chdir("/")
+    best = tl.Study.load(tmp_path / "s").top(1)[0]
+    assert metrics.figures(tl.simulate(best.scenario)).makespan == 150.0

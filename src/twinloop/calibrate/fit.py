@@ -70,6 +70,8 @@ class Fit:
     draws: pl.DataFrame | None = field(default=None, compare=False)
     #: How far real runs lie from the twin, by figure: what no value explains.
     noise: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    #: What the verdicts were when it was kept: `before`, `after` and `unseen`, by run.
+    kept: Mapping[str, Mapping[str, str]] = field(default_factory=dict, compare=False)
     #: What was asked for: `parameters` with their ranges, `budget`, `optimiser`, `analysis`, and
     #: the `criteria` of the verdicts.
     asked: Mapping[str, Any] = field(default_factory=dict)
@@ -80,6 +82,14 @@ class Fit:
         if not self.scenarios:
             raise InputError("a black box has no scenario", field="scenario")
         return self.scenarios[0]
+
+    @property
+    def statuses(self) -> Mapping[str, Mapping[str, str]]:
+        """PASS, FAIL or not assessable by run, `before` and `after` the fit, and `unseen`."""
+        made = {"before": self.before, "after": self.after, "unseen": self.unseen}
+        if not any(made.values()):
+            return self.kept
+        return {when: {name: v.status for name, v in found} for when, found in made.items()}
 
     @property
     def model(self) -> Model:
@@ -154,11 +164,7 @@ class Fit:
             "noise": {name: dict(known) for name, known in self.noise.items()},
             "runs": list(self.runs),
             "identifiability": None if known is None else known.to_dict(),
-            "verdicts": {
-                "before": {name: verdict.status for name, verdict in self.before},
-                "after": {name: verdict.status for name, verdict in self.after},
-                "unseen": {name: verdict.status for name, verdict in self.unseen},
-            },
+            "verdicts": {when: dict(found) for when, found in self.statuses.items()},
             "recipe": list(self.recipe),
             "warnings": list(self.warnings),
             "scenarios": [scenario.to_manifest() for scenario in self.scenarios],
@@ -217,6 +223,7 @@ class Fit:
                 warnings=tuple(kept["warnings"]),
                 scenarios=tuple(Scenario.from_manifest(each) for each in kept["scenarios"]),
                 noise=kept["noise"],
+                kept=kept["verdicts"],
                 asked=kept["asked"],
             )
         except (ValueError, KeyError, TypeError) as error:

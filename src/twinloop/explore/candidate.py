@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -39,8 +39,23 @@ class Candidate:
     configuration: int | None = None
     #: Each KPI with every seed, in the same order for all candidates of a study.
     by_seed: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    #: The same with the first seed alone, which is the one in the scenario; None: there is one.
+    alone: Candidate | None = field(default=None, repr=False, compare=False)
     #: What it leans on that the data of the fit could not tell, in sentences.
     unsupported: tuple[str, ...] = ()
+
+    def of_its_scenario(self) -> Candidate:
+        """What is predicted of its scenario, which has one seed, and not of the mean over seeds.
+
+        >>> from twinloop.scenario import Scenario
+        >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
+        >>> one = Candidate("easy", scenario, {"makespan_s": 100.0})
+        >>> Candidate("easy", scenario, {"makespan_s": 120.0}, alone=one).of_its_scenario()
+        <Candidate easy: makespan_s 100>
+        """
+        if self.alone is None:
+            return self
+        return replace(self.alone, scenario=self.scenario, unsupported=self.unsupported)
 
     def __repr__(self) -> str:
         name, value = next(iter(self.predicted.items()), ("nothing", float("nan")))

@@ -282,8 +282,9 @@ def chosen(
             field="baseline",
             remedy="baseline=study.baseline",
         )
-    found = tuple(each for each in ranking if each.scenario != base.scenario)
+    # What is run has one seed: what is predicted of that is what it has to be compared with.
+    found = tuple(each.of_its_scenario() for each in ranking if each.scenario != base.scenario)
     notes = []
     if len(found) < len(ranking):
-        notes.append(f"{base.name} is the baseline itself: it runs as that, and only once a block")
-    return found, base, tuple(notes)
+        notes.append(f"{base.name} is the baseline: it is run once in each repetition, as that")
+    return found, base.of_its_scenario(), tuple(notes)

@@ -28,6 +28,10 @@ TAKEN: Final = frozenset(
 MOST: Final = 1_000_000
 
 
+#: A level: what it is called, and its value.
+Level = tuple[Label, Any]
+
+
 @dataclass(frozen=True)
 class Configuration:
     """One combination of levels.
@@ -80,15 +84,15 @@ class Design(Description):
 
     @classmethod
     def _long_form(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and "factors" not in data and "scenario" not in data:
-            return {"factors": dict(data)} if data else data
+        if isinstance(data, Mapping) and data and not data.keys() & cls.model_fields.keys():
+            return {"factors": dict(data)}
         return data
 
     @field_validator("seeds", mode="before")
     @classmethod
     def _count(cls, value: Any) -> Any:
         whole = isinstance(value, int) and not isinstance(value, bool)
-        return tuple(range(value)) if whole and 0 <= value <= MOST else value
+        return tuple(range(value)) if whole and 1 <= value <= MOST else value
 
     @model_validator(mode="after")
     def _fits(self) -> Design:
@@ -148,8 +152,7 @@ class Design(Description):
                     for other, wanted in factor.when.items()
                 )
                 if active and name in values:
-                    value = values[name]
-                    labels[name] = _label(factor, value)
+                    labels[name], value = values[name]
                     changes |= fields_of(name, factor, value)
             key = tuple(labels.items())
             if key not in seen:
@@ -157,47 +160,44 @@ class Design(Description):
                 yield Configuration(len(seen) - 1, self._name(labels), labels, changes)
 
     def _name(self, labels: Mapping[str, Label]) -> str:
-        parts = [
-            said(name, self.factors[name], label)
-            for name, label in labels.items()
-            if len(self.factors[name].labels) != 1
-        ]
-        return ", ".join(parts) or "as it is"
+        """What it is called: by all levels that not every configuration has."""
+        told = {name: said(name, self.factors[name], label) for name, label in labels.items()}
+        several = [name for name in told if len(self.factors[name].labels) != 1]
+        return ", ".join(told[name] for name in several or told) or "nothing changed"
 
-    def _combinations(self) -> Iterator[dict[str, Any]]:
+    def _combinations(self) -> Iterator[dict[str, Level]]:
         factors = self.factors
         if self.design == "factorial":
-            for values in product(*(factor.levels for factor in factors.values())):
+            for values in product(*map(_levels, factors.values())):
                 yield dict(zip(factors, values, strict=True))
         elif self.design == "one-at-a-time":
-            usual = {name: factor.levels[0] for name, factor in factors.items()}
+            usual = {name: _levels(factor)[0] for name, factor in factors.items()}
             yield usual
             for name, factor in factors.items():
-                for value in factor.levels[1:]:
-                    yield usual | self._reached(name) | {name: value}
+                for level in _levels(factor)[1:]:
+                    yield usual | self._reached(name) | {name: level}
         elif self.design == "list":
             for point in self.points:
                 yield {name: _meant(factors[name], level) for name, level in point.items()}
         else:
             yield from self._hypercube()
 
-    def _reached(self, name: str) -> dict[str, Any]:
+    def _reached(self, name: str) -> dict[str, Level]:
         """The levels of other factors that a factor needs to be active."""
-        found: dict[str, Any] = {}
+        found: dict[str, Level] = {}
         for other, wanted in self.factors[name].when.items():
             factor = self.factors[other]
-            labels = tuple(map(labelled, wanted))
-            if factor.labels[0] not in labels:
+            if factor.labels[0] not in tuple(map(labelled, wanted)):
                 found |= self._reached(other) | {other: _meant(factor, wanted[0])}
         return found
 
-    def _hypercube(self) -> Iterator[dict[str, Any]]:
+    def _hypercube(self) -> Iterator[dict[str, Level]]:
         from scipy.stats.qmc import LatinHypercube
 
         shares = LatinHypercube(len(self.factors), rng=self.seed).random(self.samples)
         for row in shares:
             yield {
-                name: factor.sampled(float(share))
+                name: _sampled(factor, float(share))
                 for (name, factor), share in zip(self.factors.items(), row, strict=True)
             }
 
@@ -213,20 +213,23 @@ def design_of(given: Design | Mapping[str, Any] | str | Path) -> Design:
     return Design.load(given) if isinstance(given, str | Path) else Design.from_dict(dict(given))
 
 
-def _label(factor: Factor, value: Any) -> Label:
-    for level, label in zip(factor.levels, factor.labels, strict=True):
-        if level == value and type(level) is type(value):
-            return label
-    return labelled(value)
+def _levels(factor: Factor) -> list[Level]:
+    return list(zip(factor.labels, factor.levels, strict=True))
 
 
-def _meant(factor: Factor, level: Any) -> Any:
-    """The value of a level that is called by its name."""
-    by_name = dict(zip(factor.labels, factor.levels, strict=True))
-    try:
-        return by_name.get(labelled(level), level)
-    except TypeError:
-        return level
+def _sampled(factor: Factor, share: float) -> Level:
+    if factor.range is None:
+        return _levels(factor)[factor.place(share)]
+    value = factor.sampled(share)
+    return labelled(value), value
+
+
+def _meant(factor: Factor, level: Any) -> Level:
+    """The level that is called by its name, or is this value."""
+    for label, value in _levels(factor):
+        if labelled(level) == label:
+            return label, value
+    return labelled(level), level
 
 
 def _listed(labels: tuple[Label, ...]) -> str:

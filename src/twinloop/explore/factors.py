@@ -88,6 +88,14 @@ class Factor(Description):
         """What the levels are called."""
         return self.names or tuple(map(labelled, self.levels))
 
+    def place(self, share: float) -> int:
+        """The place of the level that lies at this share (0 to 1) of all.
+
+        >>> Factor.from_dict(["a", "b", "c"]).place(0.5)
+        1
+        """
+        return min(int(share * len(self.levels)), len(self.levels) - 1)
+
     def sampled(self, share: float) -> Any:
         """The value that lies at this share (0 to 1) of the range, or of the levels.
 
@@ -97,7 +105,7 @@ class Factor(Description):
         'c'
         """
         if self.range is None:
-            return self.levels[min(int(share * len(self.levels)), len(self.levels) - 1)]
+            return self.levels[self.place(share)]
         low, high = self.range
         if self.integer:
             # Both ends are as likely as what lies between.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from twinloop import __version__
+from twinloop.calibrate.fit import MANIFEST as FIT_MANIFEST
 from twinloop.calibrate.fit import Fit
 from twinloop.explore.design import Design
 from twinloop.explore.planning import Plan, Run, seeded
@@ -17,8 +19,13 @@ from twinloop.scenario import Scenario
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
 
+#: What every row of it has.
+_ROW: Final = {"key", "kpis", "seconds", "error"}
 #: What the journal of every study begins with.
 HEADER: Final = {"study": 1}
+_AGAIN: Final = "give the same `twinloop explore` again: it writes it anew, and keeps all runs"
+#: What the folder of the fit begins with.
+FITTED: Final = "fit-"
 
 
 def keep(
@@ -30,7 +37,7 @@ def keep(
         "scenario": scenario.to_manifest(),
         "design": design.to_dict(),
         "by": by,
-        "baseline": plan.baseline,
+        "baseline": [run.key for run in plan.baseline],
         "keys": [run.key for run in plan.runs],
         "fit": None if fit is None else _keep_fit(folder, fit),
     }
@@ -40,9 +47,13 @@ def keep(
 
 def _keep_fit(folder: Path, fit: Fit) -> str:
     """A copy of the fit beside its study, under a name of its own: a study may get another one."""
-    name = f"fit-{digest_of(fit)[:8]}"
-    if not (folder / name).exists():
-        fit.save(folder / name)
+    name = f"{FITTED}{digest_of(fit)[:8]}"
+    if not (folder / name / FIT_MANIFEST).exists():
+        # Whole or not at all: one that was killed over it left some of it.
+        new = folder / f".{name}"
+        for left in (new, folder / name):
+            shutil.rmtree(left, ignore_errors=True)
+        fit.save(new).rename(folder / name)
     return name
 
 
@@ -54,12 +65,26 @@ def digest_of(fit: Fit) -> str:
     return hashlib.sha256(told).hexdigest()
 
 
-def results_in(rows: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """What became of each run, by its key; of a run that was made again, the last."""
-    return {row["key"]: row for row in rows}
+def results_in(rows: Iterable[Any], file: Path | None = None) -> dict[str, Mapping[str, Any]]:
+    """What became of each run, by its key; of a run that was made again, the last.
+
+    >>> results_in([{"key": "a", "kpis": {}, "seconds": 0.1, "error": None}]).keys()
+    dict_keys(['a'])
+    """
+    found = {}
+    for number, row in enumerate(rows, start=2):
+        if not isinstance(row, Mapping) or not row.keys() >= _ROW:
+            raise InputError(
+                "is no row of a study",
+                file=file,
+                line=number,
+                remedy="cut the file off before this line to go on from there",
+            )
+        found[str(row["key"])] = row
+    return found
 
 
-def loaded(folder: Path) -> Study:
+def loaded(folder: Path, *, allow_code: bool = False) -> Study:
     """The study that is kept in a folder, as far as it has come."""
     path = folder / MANIFEST
     if not path.is_file():
@@ -70,25 +95,32 @@ def loaded(folder: Path) -> Study:
         scenario = Scenario.from_manifest(kept["scenario"])
         keys, baseline, fit, by = (kept[name] for name in ("keys", "baseline", "fit", "by"))
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"cannot be read: {error}", file=path) from None
+        said = f"lacks {error}" if isinstance(error, KeyError) else "is damaged"
+        raise InputError(f"{said}, or is of another version", file=path, remedy=_AGAIN) from None
     configurations = tuple(design.configurations())
     pairs = [(each, seed) for seed in design.seeds or (None,) for each in configurations]
-    if len(pairs) != len(keys):
-        raise InputError("does not fit together: it was written by another version", file=path)
+    if len(pairs) != len(keys) or len(baseline) != len(design.seeds or (None,)):
+        said = "does not fit together: it is damaged, or of another version"
+        raise InputError(said, file=path, remedy=_AGAIN)
     runs = tuple(
         Run(each.number, _seed(each.changes, seed, scenario), seeded(each.changes, seed), key)
         for (each, seed), key in zip(pairs, keys, strict=True)
+    )
+    as_it_is = tuple(
+        Run(-1, scenario.seed if seed is None else seed, seeded({}, seed), key)
+        for seed, key in zip(design.seeds or (None,), baseline, strict=True)
     )
     return Study(
         scenario,
         design,
         configurations,
         runs,
-        results_in(_rows(folder / JOURNAL)),
-        baseline,
+        results_in(_rows(folder / JOURNAL), folder / JOURNAL),
+        as_it_is,
         None if fit is None else Fit.load(folder / fit),
         folder,
         by,
+        allow_code,
     )
 
 
@@ -96,16 +128,15 @@ def _seed(changes: Mapping[str, Any], seed: int | None, scenario: Scenario) -> i
     return int(changes.get("seed", scenario.seed)) if seed is None else seed
 
 
-def _rows(path: Path) -> Iterable[Mapping[str, Any]]:
-    """The rows of a journal that somebody may be writing: one that is not whole is left out."""
+def _rows(path: Path) -> Iterable[Any]:
+    """The rows of a journal that somebody may be writing: the last may not be whole."""
     if not path.is_file():
         return
-    with path.open("rb") as lines:
-        next(lines, None)
-        for line in lines:
-            if not line.endswith(b"\n"):
-                return
-            try:
-                yield json.loads(line)
-            except ValueError:
-                return
+    lines = path.read_bytes().split(b"\n")
+    if not lines[0].startswith(b'{"twinloop journal"'):
+        raise InputError("is no journal of a study", file=path, remedy=_AGAIN)
+    for line in lines[1:-1]:
+        try:
+            yield json.loads(line)
+        except ValueError:
+            yield None

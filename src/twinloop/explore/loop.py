@@ -8,7 +8,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -22,8 +22,11 @@ from twinloop.execute import burn, execute
 from twinloop.explore.candidate import Candidate
 from twinloop.explore.confirm import confirm
 from twinloop.explore.confirm_runs import complete_run
+from twinloop.explore.confirmation import MANIFEST as CONFIRMED
 from twinloop.explore.confirmation import Confirmation
 from twinloop.explore.loop_plan import LoopPlan
+from twinloop.explore.objectives import Objective
+from twinloop.explore.ranking import Ranking
 from twinloop.explore.run import explore
 from twinloop.explore.study import Study
 from twinloop.fidelity import Verdict, assess
@@ -137,7 +140,7 @@ class Loop:
             {name: Trace.load(folder / PROBES / name) for name in plan.probes},
             Fit.load(folder / FIT),
             Study.load(folder / STUDY),
-            Confirmation.load(made) if made.is_dir() else None,
+            Confirmation.load(made) if (made / CONFIRMED).is_file() else None,
             offline=offline,
         )
 
@@ -335,18 +338,17 @@ class _Going:
 
     def _confirmed(self, study: Study, fit: Fit, fitted_to: list[Trace]) -> Confirmation | None:
         place = self.folder / CONFIRMATION
-        base = study.baseline
-        best = study.top(self.plan.top + 1, self.plan.by)
-        others = [at for at, each in enumerate(best) if each.name != base.name][: self.plan.top]
-        ranking = best[: others[-1] + 1] if others else best
+        ranking = self._worth_running(study)
         recorded = None if self.traces is None else self.traces / CONFIRMATION
         if recorded is not None:
             if not recorded.is_dir():
                 self.say("confirm", f"no confirmation was recorded in {self.traces}")
                 return None
             self.say("confirm", f"taking the recorded runs in {recorded}")
-            if not place.exists():
-                shutil.copytree(recorded / "runs", place / "runs")
+            if not (place / "runs").exists():
+                # Whole or not at all: one that was cut short would be taken for all there is.
+                shutil.rmtree(place / ".runs", ignore_errors=True)
+                shutil.copytree(recorded / "runs", place / ".runs").rename(place / "runs")
         return confirm(
             ranking,
             repetitions=self.plan.repetitions,
@@ -357,6 +359,16 @@ class _Going:
             announce=self._announced("confirm"),
             fitted_to=fitted_to,
         )
+
+    def _worth_running(self, study: Study) -> Ranking:
+        """The best that are not predicted to be the same as the baseline: nothing could come of it.
+
+        Those that are worse than it show whether the twin is right on that side too.
+        """
+        every, kpi = study.rank(), Objective.of(self.plan.by).kpi
+        usual = study.baseline.predicted.get(kpi)
+        places = [each for each in every.places if each.candidate.predicted[kpi] != usual]
+        return replace(every, places=tuple(places[: self.plan.top]))
 
 
 def _closed(

@@ -42,8 +42,8 @@ class Plan:
 
     configurations: tuple[Configuration, ...]
     runs: tuple[Run, ...]
-    #: The key of the scenario as it is, with the first seed.
-    baseline: str
+    #: The scenario as it is, with each seed.
+    baseline: tuple[Run, ...]
 
 
 def planned(scenario: Scenario, design: Design, beside: Mapping[str, Any]) -> Plan:
@@ -73,8 +73,13 @@ def planned(scenario: Scenario, design: Design, beside: Mapping[str, Any]) -> Pl
     ]
     if all(run.refused for run in runs):
         raise InputError(f"none of the runs can be made: {runs[0].refused}", field="factors")
-    first = scenario if design.seeds == () else scenario.replace(seed=design.seeds[0])
-    return Plan(configurations, tuple(runs), key_of(first, beside))
+    return Plan(configurations, tuple(runs), baseline_of(scenario, design, beside))
+
+
+def baseline_of(scenario: Scenario, design: Design, beside: Mapping[str, Any]) -> tuple[Run, ...]:
+    """The runs of the scenario as it is, with each seed."""
+    one = _Described({}, _decisive(scenario, beside), scenario.seed)
+    return tuple(Run(-1, *_keyed(one, seed)) for seed in design.seeds or (None,))
 
 
 @dataclass(frozen=True)
@@ -116,18 +121,15 @@ def seeded(changes: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
     return dict(changes) if seed is None else {**changes, "seed": seed}
 
 
-def key_of(scenario: Scenario, beside: Mapping[str, Any]) -> str:
-    """What decides how a run of this scenario comes out, in one short text."""
-    return _digest(_decisive(scenario, beside))
-
-
 def _decisive(scenario: Scenario, beside: Mapping[str, Any]) -> dict[str, Any]:
     told = scenario.to_dict(complete=True)
     seed = told.pop("seed")
     told.pop("name", None)
     if scenario.workload.object is not None:
         told["workload"]["object"] = id(scenario.workload.object)
-    inputs = {str(path): _hashed(str(path)) for path in scenario._files()}
+    elif scenario.workload.path is not None:
+        told["workload"]["path"] = Path(scenario.workload.path).name  # what is in it decides
+    inputs = [_hashed(str(path)) for path in scenario._files()]
     return {"scenario": told, "inputs": inputs, "by": __version__, **beside, "seed": seed}
 
 
@@ -164,6 +166,20 @@ def kept(scenario: Scenario, folder: Path) -> Scenario:
     given.save(place, overwrite=True)
     described = scenario.workload.model_copy(update={"object": None, "path": str(place)})
     return scenario.replace(workload=described)
+
+
+def anchored(scenario: Scenario) -> Scenario:
+    """The scenario with the paths of its files whole: a study can then be used from anywhere."""
+    changes: dict[str, Any] = {}
+    if scenario.workload.path is not None:
+        changes["workload.path"] = Path(scenario.workload.path).resolve().as_posix()
+    if scenario.failures is not None and scenario.failures.trace is not None:
+        changes["failures.trace"] = Path(scenario.failures.trace).resolve().as_posix()
+    for number, cluster in enumerate(scenario.platform.clusters):
+        if cluster.carbon is not None:
+            path = Path(cluster.carbon).resolve().as_posix()
+            changes[f"platform.clusters[{number}].carbon"] = path
+    return scenario.replace(**changes) if changes else scenario
 
 
 def duplicates(runs: Sequence[Run]) -> int:

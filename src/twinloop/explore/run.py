@@ -12,10 +12,10 @@ from typing import Any, Final
 from twinloop.calibrate.fit import Fit
 from twinloop.campaign import Coordinator, Journal, coordinator
 from twinloop.explore.design import Design, design_of
-from twinloop.explore.keeping import HEADER, digest_of, keep, results_in
+from twinloop.explore.keeping import FITTED, HEADER, digest_of, keep, results_in
 from twinloop.explore.objectives import Objective
-from twinloop.explore.planning import Plan, Run, kept, planned
-from twinloop.explore.running import DOUBTED, DRAWS, Runner, draws_of, forget_workloads
+from twinloop.explore.planning import WORKLOAD, Plan, Run, anchored, kept, planned
+from twinloop.explore.running import DOUBTED, DRAWS, Runner, draws_of
 from twinloop.explore.study import JOURNAL, MANIFEST, Study
 from twinloop.scenario import Scenario
 from twinloop.trace.errors import InputError
@@ -95,21 +95,22 @@ def explore(
     if laid is not None:
         base = laid.apply(base)
     place = None if folder is None else _folder(Path(folder))
-    if place is not None:
-        base = kept(base, place)
     rows = draws_of(laid, draws)
     beside = {} if not rows or laid is None else {"draws": [digest_of(laid), draws, DOUBTED]}
-    plan = planned(base, design, beside)
-    if place is not None:
-        keep(place, base, design, plan, laid, by)
+    # The journal is the lock of the folder: nothing is written there without it.
     with Journal.open(place / JOURNAL, HEADER) if place is not None else nullcontext() as journal:
-        results = {} if journal is None else results_in(journal)
+        if place is not None:
+            base = anchored(kept(base, place))
+        plan = planned(base, design, beside)
+        if place is not None:
+            keep(place, base, design, plan, laid, by)
+        results = {} if journal is None else results_in(journal, journal.path)
         if retry:
             results = {key: row for key, row in results.items() if row["error"] is None}
         study = Study(
-            base, design, plan.configurations, plan.runs, results, plan.baseline, laid, place, by
-        )
-        forget_workloads()
+            base, design, plan.configurations, plan.runs, results, plan.baseline, laid, place, by,
+            allow_code,
+        )  # fmt: skip
         missing = _missing(plan, results)
         told = _Told(plan, results, progress)
         for row in _run(Runner(base, allow_code, rows), missing, on, workers):
@@ -138,7 +139,8 @@ def _scenario(given: Scenario | str | Path | None, design: Design) -> Scenario:
 def _folder(folder: Path) -> Path:
     if folder.exists() and not folder.is_dir():
         raise InputError("is no folder", file=folder, remedy="name one that is not there yet")
-    if folder.is_dir() and not (folder / MANIFEST).exists() and any(folder.iterdir()):
+    strange = folder.is_dir() and any(not _own(each.name) for each in folder.iterdir())
+    if strange and not (folder / MANIFEST).exists():
         raise InputError(
             "is there already, and is no study",
             file=folder,
@@ -151,11 +153,18 @@ def _folder(folder: Path) -> Path:
     return folder
 
 
+def _own(name: str) -> bool:
+    """Whether a study that was killed before it said what it is may have left this."""
+    return name in (JOURNAL, WORKLOAD) or name.startswith((FITTED, "."))
+
+
 def _missing(plan: Plan, results: Mapping[str, Any]) -> list[Run]:
-    """The runs that are not there, those that are the same once."""
-    return list({run.key: run for run in reversed(plan.runs) if run.key not in results}.values())[
-        ::-1
-    ]
+    """The runs that are not there, those that are the same once; the baseline last."""
+    found: dict[str, Run] = {}
+    for run in (*plan.runs, *plan.baseline):
+        if run.key not in results:
+            found.setdefault(run.key, run)
+    return list(found.values())
 
 
 def _run(
@@ -193,7 +202,7 @@ class _Told:
     ) -> None:
         self._tell = tell
         self._began = time.monotonic()
-        keys = {run.key for run in plan.runs}
+        keys = {run.key for run in (*plan.runs, *plan.baseline)}
         self._total = len(keys)
         self._before = self._done = len(keys & results.keys())
         self._failed = sum(results[key]["error"] is not None for key in keys & results.keys())

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +53,8 @@ class Runner:
     allow_code: bool = False
     #: Values of the model by name, a column for each, a row for each calibration.
     draws: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    #: Tells studies apart on workers that live longer than one: files may change between them.
+    mark: str = field(default_factory=lambda: uuid4().hex)
 
     def __call__(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """The KPIs of one run, and what they are under each calibration."""
@@ -60,7 +63,9 @@ class Runner:
         levels = {name.removeprefix("model.") for name in changes}
         moved = {name: column for name, column in self.draws.items() if name not in levels}
         ready = Compiled(
-            offering(scenario, list(moved)), allow_code=self.allow_code, given=_loaded(scenario)
+            offering(scenario, list(moved)),
+            allow_code=self.allow_code,
+            given=_loaded(self.mark, scenario),
         )
         found: dict[str, float] = ready.run()
         kpis = {name: found[name] for name in KPIS if name in found} | self._priced(scenario)
@@ -101,19 +106,15 @@ def draws_of(fit: Fit | None, most: int) -> dict[str, NDArray[np.float64]]:
     }
 
 
-#: What was read last, for the runs that have the same: seldom more than the seeds.
-_READ: deque[Loaded] = deque(maxlen=8)
+#: What was read last, for the runs of a study that have the same: seldom more than the seeds.
+_READ: deque[tuple[str, Loaded]] = deque(maxlen=8)
 
 
-def _loaded(scenario: Scenario) -> Loaded:
-    """The workload of a scenario, read or made once for all runs that have it."""
-    for each in tuple(_READ):
-        if each.serves(scenario):
+def _loaded(mark: str, scenario: Scenario) -> Loaded:
+    """The workload of a scenario, read or made once for all runs of a study that have it."""
+    for of, each in tuple(_READ):
+        if of == mark and each.serves(scenario):
             return each
-    _READ.append(Loaded(scenario))
-    return _READ[-1]
-
-
-def forget_workloads() -> None:
-    """Read files again that may have changed since the last study."""
-    _READ.clear()
+    made = Loaded(scenario)
+    _READ.append((mark, made))
+    return made

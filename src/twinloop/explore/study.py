@@ -19,7 +19,7 @@ from twinloop.explore.factors import changed
 from twinloop.explore.objectives import KPIS, Objective
 from twinloop.explore.planning import Run, duplicates
 from twinloop.scenario import Scenario
-from twinloop.trace.errors import InputError
+from twinloop.trace.errors import InputError, TwinloopError
 from twinloop.trace.files import writing
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 #: Files of the folder of a study.
 MANIFEST: Final = "study.json"
 JOURNAL: Final = "journal.jsonl"
+#: What the scenario is called that was given, where it is none of the configurations.
+AS_GIVEN: Final = "as given"
 #: How many of the best are looked at for what the fit cannot know.
 SUPPORTED: Final = 50
 #: The tables that are exported, each as CSV and as Parquet.
@@ -61,12 +63,14 @@ class Study:
     planned_runs: tuple[Run, ...]
     #: What became of each run that is done, by its key: `kpis`, `seconds`, `error`, `draws`.
     results: Mapping[str, Mapping[str, Any]] = field(compare=False)
-    #: The key of the scenario as it is, with the first seed.
-    baseline_key: str = ""
+    #: The scenario as it is, with each seed.
+    planned_baseline: tuple[Run, ...] = ()
     fit: Fit | None = field(default=None, compare=False)
     folder: Path | None = None
     #: The KPI that is to be good.
     by: str = "makespan_s"
+    #: Whether policies named as `module:Class` may be imported and run.
+    allow_code: bool = False
 
     # --- what there is ---------------------------------------------------------------------------
 
@@ -215,36 +219,63 @@ class Study:
 
     @cached_property
     def baseline(self) -> Candidate:
-        """The scenario that was given, unchanged: what all candidates are held against."""
-        for run in self.planned_runs:
-            if run.key == self.baseline_key:
-                for each in self._outlines:
-                    if each.configuration == run.configuration:
-                        return self._supported(self._whole_of(each))
-        from twinloop.explore.running import Runner, draws_of
+        """The scenario that was given, unchanged: what all candidates are held against.
 
-        seeds = self.design.seeds or (self.scenario.seed,)
-        runner = Runner(self.scenario, draws=draws_of(self.fit, self._drawn))
-        found = [runner({"seed": seed}) for seed in seeds]
-        first = self.scenario.replace(seed=seeds[0])
-        return self._supported(_outlined("as it is", first, found))
+        Where its runs failed, or are still to come, nothing is predicted of it.
+        """
+        keys = {run.key for run in self.planned_baseline[:1]}
+        for run in self.planned_runs:
+            for each in self._outlines if run.key in keys else ():
+                if each.configuration == run.configuration:
+                    return self._supported(self._whole_of(each))
+        runs = {run.seed: run for run in self.planned_baseline if self._well(run)}
+        chosen = [seed for seed in self.seeds if seed in runs] or list(runs)
+        found = [self.results[runs[seed].key] for seed in chosen]
+        if not found:
+            return Candidate(AS_GIVEN, self.scenario, {})
+        first = self.scenario.replace(seed=chosen[0])
+        return self._supported(_outlined(AS_GIVEN, first, found))
+
+    def _well(self, run: Run) -> bool:
+        """Whether a run is over and did not fail."""
+        found = self.results.get(run.key)
+        return found is not None and found["error"] is None
+
+    @cached_property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds that candidates are compared by: those that all of them have.
+
+        Of a configuration none of whose runs is over or all failed there is nothing to compare.
+        """
+        sets = [
+            {run.seed for run in runs if self._well(run)}
+            for runs in self._by_configuration.values()
+        ]
+        shared = set.intersection(*([each for each in sets if each] or [set()]))
+        order = dict.fromkeys(run.seed for run in self.planned_runs)
+        return tuple(seed for seed in order if seed in shared)
 
     @cached_property
     def _outlines(self) -> tuple[Candidate, ...]:
         """All candidates with the scenario still unchanged: of thousands, few are ever run."""
         made = []
         for number, runs in self._by_configuration.items():
-            found = [self.results[run.key] for run in runs if run.key in self.results]
-            whole = [one for one in found if one["error"] is None]
+            whole = self._compared(runs)
             if whole:
                 known = self.planned_configurations[number]
-                made.append(_outlined(known.name, self.scenario, whole, known.labels, number))
+                found = [self.results[run.key] for run in whole]
+                made.append(_outlined(known.name, self.scenario, found, known.labels, number))
         return tuple(made)
+
+    def _compared(self, runs: Sequence[Run]) -> list[Run]:
+        """The runs that a candidate is made of; all that it has where no seed is shared."""
+        well = [run for run in runs if self._well(run)]
+        return [run for run in well if run.seed in self.seeds] or well
 
     def _whole_of(self, outline: Candidate) -> Candidate:
         if outline.configuration is None:
             return outline
-        first = self._by_configuration[outline.configuration][0]
+        first = self._compared(self._by_configuration[outline.configuration])[0]
         return replace(outline, scenario=changed(self.scenario, first.changes))
 
     def _supported(self, candidate: Candidate) -> Candidate:
@@ -253,7 +284,11 @@ class Study:
             return candidate
         from twinloop.explore.support import unsupported
 
-        return replace(candidate, unsupported=unsupported(candidate.scenario, self.fit))
+        try:
+            leans = unsupported(candidate.scenario, self.fit, allow_code=self.allow_code)
+        except TwinloopError as error:
+            leans = (f"What it leans on could not be examined: {error}",)
+        return replace(candidate, unsupported=leans)
 
     @cached_property
     def _by_configuration(self) -> dict[int, list[Run]]:
@@ -261,12 +296,6 @@ class Study:
         for run in self.planned_runs:
             found.setdefault(run.configuration, []).append(run)
         return found
-
-    @property
-    def _drawn(self) -> int:
-        """How many calibrations each run was tried with."""
-        sizes = {len(v) for r in self.results.values() for v in (r.get("draws") or {}).values()}
-        return max(sizes, default=0)
 
     # --- deciding --------------------------------------------------------------------------------
 
@@ -374,11 +403,11 @@ class Study:
         return tuple(made)
 
     @classmethod
-    def load(cls, folder: str | Path) -> Study:
+    def load(cls, folder: str | Path, *, allow_code: bool = False) -> Study:
         """Read a study back, also one that is still running."""
         from twinloop.explore.keeping import loaded
 
-        return loaded(Path(folder))
+        return loaded(Path(folder), allow_code=allow_code)
 
     @property
     def plot(self) -> Any:
@@ -418,6 +447,7 @@ def _outlined(
     known = [(at, kpi) for at, kpi in enumerate(names) if math.isfinite(means[at])]
     drawn = [one.get("draws") or {} for one in found]
     shared = [kpi for kpi in drawn[0] if all(kpi in one for one in drawn)]
+    alone = None if len(found) == 1 else _outlined(name, scenario, found[:1], levels, configuration)
     return Candidate(
         name,
         scenario,
@@ -427,6 +457,7 @@ def _outlined(
         dict(levels or {}),
         configuration,
         {kpi: values[at] for at, kpi in known},
+        alone,
     )
 
 

@@ -8,7 +8,6 @@ import sys
 import traceback
 from html import escape
 from http import HTTPStatus
-from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
@@ -142,12 +141,12 @@ class _Handler(BaseHTTPRequestHandler):
         return len(host) == 1 and host[0].partition(":")[0].lower() in _NAMES
 
     def _known(self) -> bool:
-        try:
-            cookies = SimpleCookie(self.headers.get("Cookie", ""))
-        except CookieError:
-            return False
-        found = cookies.get(self.server.cookie)
-        return found is not None and same(found.value, self.server.session)
+        # Those of other programs on this machine come along, and may be of any form.
+        pairs = (part.partition("=") for part in self.headers.get("Cookie", "").split(";"))
+        return any(
+            name.strip() == self.server.cookie and same(value.strip(), self.server.session)
+            for name, _, value in pairs
+        )
 
     def _enter(self, token: str) -> None:
         if not self.server.admits(token):
