@@ -255,7 +255,8 @@ def cases_of(
     called = list(names) if names is not None else [f"run {i + 1}" for i in range(len(traces))]
     groups: dict[str, list[int]] = {}
     for i, trace in enumerate(traces):
-        kept = {} if scenario is not None else (trace.manifest.scenario or {"alone": i})
+        kept = {} if scenario is not None else dict(trace.manifest.scenario or {"alone": i})
+        kept.pop("name", None)  # what it is called does not change what is run
         groups.setdefault(json.dumps(kept, sort_keys=True, default=str), []).append(i)
     mean = {k: s for k, s in mean_latencies(latencies).items() if k not in moved}
     found = []

@@ -97,7 +97,7 @@ def confirm(
         seconds = None if budget is None else duration(budget, "--budget")
         if allow_code and "" not in sys.path:
             sys.path.insert(0, "")  # a policy in the folder that the user is in
-        ranking = Study.load(study).top(top, by)
+        ranking = Study.load(study, allow_code=allow_code).top(top, by)
         if bundle is not None:
             _bundled(ranking, bundle, repetitions, seed, json)
             return

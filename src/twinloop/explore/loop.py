@@ -17,6 +17,7 @@ from twinloop import __version__
 from twinloop.calibrate import calibrate
 from twinloop.calibrate.fit import MANIFEST as FIT_MANIFEST
 from twinloop.calibrate.fit import Fit
+from twinloop.campaign import Journal
 from twinloop.engine import simulate
 from twinloop.execute import burn, execute
 from twinloop.explore.candidate import Candidate
@@ -28,6 +29,7 @@ from twinloop.explore.loop_plan import LoopPlan
 from twinloop.explore.objectives import Objective
 from twinloop.explore.ranking import Ranking
 from twinloop.explore.run import explore
+from twinloop.explore.study import MANIFEST as STUDY_MANIFEST
 from twinloop.explore.study import Study
 from twinloop.fidelity import Verdict, assess
 from twinloop.metrics import figures
@@ -35,6 +37,7 @@ from twinloop.scenario import Scenario
 from twinloop.trace import Trace, check
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
+from twinloop.trace.folder import MANIFEST as TRACE_MANIFEST
 from twinloop.trace.trace import counted
 from twinloop.workload.generate.burn import PROGRAM
 
@@ -46,6 +49,8 @@ TWIN: Final = "twin"
 FIT: Final = "fit"
 STUDY: Final = "study"
 CONFIRMATION: Final = "confirmation"
+#: What a loop must have to be shown, and by which file that is known.
+_PARTS: Final = {REAL: TRACE_MANIFEST, FIT: FIT_MANIFEST, STUDY: STUDY_MANIFEST}
 #: Rates of work that all runs of a loop have in common.
 RATES: Final = "rates.json"
 
@@ -131,12 +136,18 @@ class Loop:
             raise InputError(
                 f"says nothing of {error}: it is no loop, or a damaged one", file=folder / MANIFEST
             ) from None
-        real = Trace.load(folder / REAL)
+        for part, file in _PARTS.items():
+            if not (folder / part / file).is_file():
+                raise InputError(
+                    f"this loop is not over: '{part}' is still to come",
+                    file=folder,
+                    remedy="give the same `twinloop loop` again: it goes on",
+                )
         made = folder / CONFIRMATION
         return _closed(
             folder,
             plan,
-            real,
+            Trace.load(folder / REAL),
             {name: Trace.load(folder / PROBES / name) for name in plan.probes},
             Fit.load(folder / FIT),
             Study.load(folder / STUDY),
@@ -188,8 +199,11 @@ class _Going:
 
     def on(self) -> Loop:
         plan, say = self.plan, self.say
-        self._begin()
-        with self._rated():
+        self._check_recorded()
+        self._check_folder()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with Journal.open(self.folder / ".lock", {"loop": 1}), self._rated():
+            self._begin()
             real = self._run(plan.scenario, REAL, "run")
             probes = {
                 name: self._run(scenario, f"{PROBES}/{name}", "probe")
@@ -208,24 +222,44 @@ class _Going:
             made.twin.save(self.folder / TWIN)
         return made
 
-    def _begin(self) -> None:
-        """Say in the folder what it is of; one of another loop is not touched."""
-        told = {"plan": json.loads(json.dumps(self.plan.to_dict(), default=str))}
-        told |= {"offline": self.traces is not None}
+    def _check_recorded(self) -> None:
+        """Runs that are to be taken must all be there, before anything is done."""
+        for place in (REAL, *(f"{PROBES}/{name}" for name in self.plan.probes)):
+            if self.traces is not None and not (self.traces / place / TRACE_MANIFEST).is_file():
+                raise InputError(
+                    f"has no recorded run '{place}'",
+                    file=self.traces,
+                    remedy="name the folder of an earlier loop of this plan: it has "
+                    f"{REAL}/, {PROBES}/ and {CONFIRMATION}/",
+                )
+
+    def _check_folder(self) -> None:
+        """A folder of something else, or of another loop, is not touched."""
         kept = _kept(self.folder)
-        if kept is None and self.folder.exists() and any(self.folder.iterdir()):
+        own = (".lock", RATES)
+        if kept is None and self.folder.exists():
+            if not self.folder.is_dir() or any(e.name not in own for e in self.folder.iterdir()):
+                raise InputError(
+                    "is there already, and is no loop",
+                    file=self.folder,
+                    remedy="name a folder that is not there yet",
+                )
+        elif kept is not None and any(kept.get(key) != v for key, v in self._told().items()):
             raise InputError(
-                "is there already, and is no loop",
+                "holds another loop",
                 file=self.folder,
-                remedy="name a folder that is not there yet",
+                remedy="name another folder, or replace it with --overwrite",
             )
-        if kept is not None and any(kept.get(key) != value for key, value in told.items()):
-            raise InputError(
-                "holds another loop", file=self.folder, remedy="name another folder, or remove it"
-            )
-        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def _begin(self) -> None:
+        """Say in the folder what it is of."""
         with writing(self.folder / MANIFEST) as stream:
-            stream.write(json.dumps({"twinloop": __version__, **told}, indent=1).encode())
+            told = {"twinloop": __version__, **self._told()}
+            stream.write(json.dumps(told, indent=1).encode())
+
+    def _told(self) -> dict[str, Any]:
+        plan = json.loads(json.dumps(self.plan.to_dict(), default=str))
+        return {"plan": plan, "offline": self.traces is not None}
 
     @contextmanager
     def _rated(self) -> Iterator[None]:
