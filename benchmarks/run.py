@@ -27,6 +27,7 @@ TOPICS = (
     "recording",
     "optimisers",
     "calibration",
+    "study",
 )
 
 
@@ -48,6 +49,8 @@ def print_table(table: Table) -> None:
 
 
 def print_goals(goals: list[Goal]) -> None:
+    if not goals:
+        return
     verdict = {True: "met", False: "NOT met", None: "undecided"}
     print("\nGoals")
     widths = [max(len(getattr(g, key)) for g in goals) for key in ("name", "goal", "measured")]

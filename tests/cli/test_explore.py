@@ -54,7 +54,8 @@ def test_a_study_is_looked_at_without_running_anything(files: Path) -> None:
     ("words", "said"),
     [
         (("scenario.yaml", "factors.yaml"), "nobody said where to keep the study"),
-        (("scenario.yaml", "-o", "study"), "nobody said what to change"),
+        (("scenario.yaml", "-o", "study"), "scenario.yaml"),
+        (("factors.yaml", "-o", "study"), "names no scenario"),
         (("scenario.yaml", "nosuch.yaml", "-o", "study"), "nosuch.yaml"),
         (("nosuch.yaml", "factors.yaml", "-o", "study"), "nosuch.yaml"),
         (("scenario.yaml", "factors.yaml", "-o", "study", "--by", "waits"), "is no KPI"),

@@ -22,7 +22,9 @@ from twinloop.trace.errors import InputError
 def explore(
     scenario: Annotated[
         Path,
-        typer.Argument(help="A scenario; or the folder of a study, to see how far it is."),
+        typer.Argument(
+            help="A scenario; factors that name theirs; or the folder of a study, to look at it."
+        ),
     ],
     factors: Annotated[
         Path | None, typer.Argument(help="Factors and levels, in YAML.", show_default=False)
@@ -57,6 +59,7 @@ def explore(
     `effects` (factor, level, mean, effect, share).
 
     Examples: `twinloop explore scenario.yaml factors.yaml -o study`, `twinloop explore
+    examples/what-if.yaml -o study`, `twinloop explore
     scenario.yaml factors.yaml -o study --fit fit --by wait_p95_s`, `twinloop explore study`.
     """
     from twinloop.explore import Objective, Study
@@ -107,14 +110,19 @@ def _made(
     **options: Any,
 ) -> Any:
     from twinloop.explore import explore as study_of
+    from twinloop.explore.design import design_of
     from twinloop.report import study_page
 
     if factors is None:
-        raise InputError(
-            "nobody said what to change",
-            field="factors",
-            remedy="twinloop explore scenario.yaml factors.yaml -o study",
-        )
+        factors, design = scenario, design_of(scenario)
+        if design.scenario is None:
+            raise InputError(
+                "names no scenario",
+                file=factors,
+                field="scenario",
+                remedy="twinloop explore scenario.yaml factors.yaml -o study",
+            )
+        scenario = Path(design.scenario)
     if output is None:
         raise InputError("nobody said where to keep the study", remedy="-o study")
     if allow_code and "" not in sys.path:

@@ -53,7 +53,13 @@ def _heading(ranking: Ranking) -> str:
 def _titles(ranking: Ranking) -> list[str]:
     units = [f"{each.kpi} ({each.unit})" if each.unit else each.kpi for each in ranking.objectives]
     score = ["score"] if ranking.weighted else []
-    return ["", "candidate", *units, "to baseline", *score, "holds", "best", "tie", ""]
+    doubt = ["beats the next", "is the best"] if _doubted(ranking) else []
+    return ["", "candidate", *units, "to baseline", *score, *doubt, "tie", ""]
+
+
+def _doubted(ranking: Ranking) -> bool:
+    """Whether anything is known of how sure the order is."""
+    return any(place.probability is not None or place.best is not None for place in ranking.places)
 
 
 def _rows(ranking: Ranking) -> Iterator[list[str]]:
@@ -65,8 +71,7 @@ def _rows(ranking: Ranking) -> Iterator[list[str]]:
             *(_short(candidate.predicted[each.kpi]) for each in ranking.objectives),
             _to_baseline(ranking, candidate),
             *(["" if place.score is None else f"{place.score:.3f}"] if ranking.weighted else []),
-            _percent(place.probability),
-            _percent(place.best),
+            *([_percent(place.probability), _percent(place.best)] if _doubted(ranking) else []),
             "" if place.tie is None else str(place.tie),
             "unsupported" if candidate.unsupported else "",
         ]
