@@ -17,7 +17,7 @@ import pytest
 import twinloop as tl
 from twinloop import metrics
 from twinloop.campaign import Journal
-from twinloop.explore import running
+from twinloop.explore import runner
 from twinloop.explore.factors import changed
 
 FACTORS = {
@@ -267,10 +267,10 @@ def test_a_run_gets_its_own_workload_whoever_reads_at_the_same_time(
 
         def append(self, item: Any) -> None:
             super().append(item)
-            super().append((item[0], running.Loaded(BASE.replace(seed=99))))
+            super().append((item[0], runner.Loaded(BASE.replace(seed=99))))
 
-    monkeypatch.setattr(running, "_READ", Busy(maxlen=8))
-    mine = running.Runner(BASE)({"seed": 3})["kpis"]["makespan_s"]
+    monkeypatch.setattr(runner, "_READ", Busy(maxlen=8))
+    mine = runner.Runner(BASE)({"seed": 3})["kpis"]["makespan_s"]
     assert mine == pytest.approx(metrics.figures(tl.simulate(BASE.replace(seed=3))).makespan)
 
 

@@ -15,7 +15,7 @@ from twinloop.explore.design import Design, design_of
 from twinloop.explore.keeping import FITTED, HEADER, digest_of, keep, results_in
 from twinloop.explore.objectives import Objective
 from twinloop.explore.planning import WORKLOAD, Plan, Run, anchored, kept, planned
-from twinloop.explore.running import DOUBTED, DRAWS, Runner, draws_of
+from twinloop.explore.runner import DOUBTED, DRAWS, Runner, draws_of
 from twinloop.explore.study import JOURNAL, MANIFEST, Study
 from twinloop.scenario import Scenario
 from twinloop.trace.errors import InputError

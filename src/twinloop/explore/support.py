@@ -9,7 +9,7 @@ import numpy as np
 
 from twinloop.engine import Compiled
 from twinloop.explore.crowding import Seen
-from twinloop.explore.loose import Loose, Past, change, varying
+from twinloop.explore.leaning import Loose, Past, change, varying
 from twinloop.scenario import Scenario
 from twinloop.trace.errors import TwinloopError
 from twinloop.trace.trace import counted
