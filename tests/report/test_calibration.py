@@ -78,7 +78,9 @@ def written(fit: Fit, folder: Path) -> tuple[str, Reader]:
 def test_the_course_has_every_loss_and_the_best_so_far() -> None:
     losses = [5.0, 7.0, float("nan"), 2.0, 3.0]
     figure = calibration_figures(Fit(history=course(losses)))["convergence"]
-    loss, best = figure.data
+    loss, best, before = figure.data
+    assert set(before.y) == {Fit().loss_before}
+    assert before.line.dash == "dash"
     assert (loss.x.tolist(), loss.y.tolist()) == ([1, 2, 4, 5], [5.0, 7.0, 2.0, 3.0])
     assert (best.x.tolist(), best.y.tolist()) == ([1, 2, 3, 4, 5], [5.0, 5.0, 5.0, 2.0, 2.0])
     assert figure.layout.yaxis.type == "log"
@@ -93,7 +95,7 @@ def test_losses_that_are_not_positive_have_a_linear_axis(least: float) -> None:
 
 def test_a_long_course_keeps_its_extremes_and_its_best() -> None:
     history = course(np.random.default_rng(1).random(50_000).tolist())
-    loss, best = calibration_figures(Fit(history=history))["convergence"].data
+    loss, best, _ = calibration_figures(Fit(history=history))["convergence"].data
     assert len(loss.y) <= 1000
     assert {min(loss.y), max(loss.y)} == {history["loss"].min(), history["loss"].max()}
     assert set(zip(loss.x - 1, loss.y, strict=True)) <= set(
@@ -146,7 +148,7 @@ def test_a_cloud_of_many_parameters_has_a_line_for_each_point() -> None:
     cloud = cloud.select("mode", *(f"p{at}" for at in range(8)), "loss")
     figure = calibration_figures(looked_at(cloud))["cloud"]
     lines = [part for part in figure.data if part.mode == "lines"]
-    found = np.concatenate([np.array(part.y).reshape(-1, 10) for part in lines])
+    found = np.concatenate([np.array(part.x).reshape(-1, 10) for part in lines])
     assert np.isnan(found[:, -1]).all()
     scaled = cloud.select(
         [(pl.col(f"p{at}") - pl.col(f"p{at}").min())
@@ -154,7 +156,7 @@ def test_a_cloud_of_many_parameters_has_a_line_for_each_point() -> None:
     ).to_numpy()  # fmt: skip
     assert sorted(map(tuple, found[:, 1:-1].round(9))) == sorted(map(tuple, scaled.round(9)))
     assert set(found[:, 0]) == {0.0, 0.5, 1.0}
-    assert list(figure.layout.xaxis.ticktext) == cloud.columns[:-1]
+    assert list(figure.layout.yaxis.ticktext) == cloud.columns[:-1]
 
 
 def test_failed_points_and_too_many_points_are_said() -> None:
@@ -166,8 +168,8 @@ def test_failed_points_and_too_many_points_are_said() -> None:
     failed = int(cloud["loss"].is_nan().sum())
     fit = replace(looked_at(cloud.fill_nan(9.0)), cloud=cloud)
     notes = calibration_figures(fit)["cloud"].layout.meta["notes"]
-    assert f"{failed} points that failed" in notes[0]
-    assert f"500 of {3000 - failed:,} points" in notes[1]
+    assert f"{failed} points that failed" in notes[1]
+    assert f"500 of {3000 - failed:,} points" in notes[2]
 
 
 def test_intervals_lie_within_the_range_that_was_searched() -> None:

@@ -6,11 +6,16 @@ from pathlib import Path
 import pytest
 
 from tests.report.pages import EVIL, Reader, loads_nothing, pictures
-from tests.report.studies import PREDICTED, TOOK, confirmation
+from tests.report.studies import PREDICTED, TOOK, confirmation, scenario
+from twinloop.explore.candidate import Candidate
 from twinloop.explore.confirmation import Confirmation
 from twinloop.report import confirmation_page
+from twinloop.report.confirmation import sentences
 from twinloop.report.confirmation_figures import course, differences, ranks
 from twinloop.trace import InputError
+
+#: What two take, in s, as predicted.
+WORSE = {"slow": 12.0, "base": 10.0}
 
 
 def written(of: Confirmation, folder: Path) -> tuple[str, Reader]:
@@ -47,7 +52,11 @@ def test_differences_are_the_paired_ones_and_the_prediction_is_marked() -> None:
                 found[names[y]] = (x, trace.name.removeprefix("measured: "))
         elif trace.name == "predicted":
             foretold = {names[y]: x for x, y in zip(trace.x, trace.y, strict=True)}
-    verdicts = {"good": "holds", "bad": "reversed", "even": "tie"}
+    verdicts = {
+        "good": "better, as predicted",
+        "bad": "the other way round",
+        "even": "not told apart",
+    }
     for name, verdict in verdicts.items():
         assert found[name] == (pytest.approx(mean(name) - mean("base")), verdict)
         assert foretold[name] == pytest.approx(PREDICTED[name] - PREDICTED["base"])
@@ -56,7 +65,7 @@ def test_differences_are_the_paired_ones_and_the_prediction_is_marked() -> None:
 def test_the_interval_is_drawn_to_its_ends() -> None:
     made = confirmation()
     pair = made.pairs.filter(metric="makespan_s", one="good", other="base").row(0, named=True)
-    (bars,) = (trace for trace in differences(made).data if trace.name == "measured: holds")
+    (bars,) = (trace for trace in differences(made).data if "better" in trace.name)
     assert bars.x[0] - bars.error_x.arrayminus[0] == pytest.approx(pair["low"])
     assert bars.x[0] + bars.error_x.array[0] == pytest.approx(pair["high"])
 
@@ -93,3 +102,57 @@ def test_no_name_becomes_markup(tmp_path: Path) -> None:
     said = json.dumps(pictures(page))
     assert "<a" not in said
     assert "<script" not in said
+
+
+def test_what_is_worse_as_predicted_is_not_drawn_like_what_is_better() -> None:
+    names = {"makespan_s": "better, as predicted", "throughput_per_s": "worse, as predicted"}
+    made = {
+        name: Candidate(name, scenario(), dict.fromkeys(names, value))
+        for name, value in PREDICTED.items()
+    }
+    rows = [
+        {"candidate": name, "repetition": at + 1, **dict.fromkeys(names, TOOK[name][at])}
+        for at in range(3)
+        for name in ("good", "base")
+    ]
+    found = Confirmation.of([made["good"]], made["base"], rows, list(names))
+    marks = {}
+    for metric, said in names.items():
+        (mark,) = (t for t in differences(found, metric).data if t.name == f"measured: {said}")
+        marks[metric] = mark.marker.color
+    assert len(set(marks.values())) == 2
+
+
+def test_how_sure_the_twin_was_is_said() -> None:
+    made = confirmation(probabilities={"good": 0.899})
+    assert sentences(made)[0].endswith(": holds (the twin was 89.9 % sure).")
+
+
+def test_of_what_was_foretold_to_be_worse_it_is_how_sure_that_was() -> None:
+    slow, base = (Candidate(name, scenario(), {"makespan_s": s}) for name, s in WORSE.items())
+    rows = [
+        {"candidate": name, "repetition": at, "makespan_s": value + at / 100}
+        for name, value in WORSE.items()
+        for at in (1, 2, 3)
+    ]
+    found = Confirmation.of([slow], base, rows, ["makespan_s"], probabilities={"slow": 0.25})
+    assert sentences(found)[0].endswith("(the twin was 75 % sure).")
+
+
+def test_a_share_is_said_in_percent_everywhere(tmp_path: Path) -> None:
+    made = Candidate("a", scenario(), {"utilisation": 0.5})
+    base = Candidate("b", scenario(), {"utilisation": 0.25})
+    rows = [
+        {"candidate": name, "repetition": at, "utilisation": value + at / 1000}
+        for name, value in (("a", 0.5), ("b", 0.25))
+        for at in (1, 2, 3)
+    ]
+    found = Confirmation.of([made], base, rows, ["utilisation"])
+    figure = differences(found)
+    assert [list(t.x) for t in figure.data if t.name == "predicted"] == [[25.0]]
+    assert [t.x[0] for t in figure.data if t.name.startswith("measured")] == pytest.approx([25.0])
+    assert "(%)" in figure.layout.xaxis.title.text
+    assert course(found).data[0].y[0] == pytest.approx(50.1)
+    text, page = written(found, tmp_path)
+    assert '<td>utilisation (%)</td><td>a</td><td class="number">50</td>' in text
+    assert "overcommitted nodes" not in page.text

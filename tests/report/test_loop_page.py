@@ -1,5 +1,6 @@
 """The page of a loop tells the whole story, and every chapter can be reached from the top."""
 
+from html import escape
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -7,9 +8,18 @@ import pytest
 
 from tests.report.pages import Reader, loads_nothing, pictures
 from tests.report.studies import loop
+from twinloop.fidelity import assess
 from twinloop.report import loop_page
 from twinloop.report.loop import CHAPTERS
-from twinloop.trace import Manifest
+from twinloop.report.recipe import recipe
+from twinloop.trace import Manifest, Trace
+
+#: What the page reads of a fit, but its verdicts.
+FIT = (
+    "values", "defaults", "loss", "loss_before", "history", "cloud", "identifiability", "recipe",
+    "warnings",
+)  # fmt: skip
+WHICH = ("real", "twin")
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +76,9 @@ def test_figures_of_all_three_runs_stand_side_by_side(usual: tuple[str, Reader])
     assert "probe of the cache" in page.text
 
 
-def test_what_was_not_measured_ends_the_page(usual: tuple[str, Reader]) -> None:
+def test_what_was_not_measured_is_listed(usual: tuple[str, Reader]) -> None:
     _, page = usual
-    end = page.text.rsplit(CHAPTERS["unmeasured"], 1)[1]
+    end = page.text.rsplit(CHAPTERS["unmeasured"], 1)[1].split(CHAPTERS["words"])[0]
     assert "no energy was measured" in end
     assert "power: no energy and no carbon" in end
 
@@ -80,3 +90,61 @@ def test_a_loop_without_a_confirmation_says_that_all_remains_a_prediction(tmp_pa
     assert "so that they remain predictions" in page.text
     assert "Probe runs" not in page.text
     assert "was executed" in page.text
+
+
+def written(tmp_path: Path, **changes: object) -> tuple[str, Reader]:
+    made = SimpleNamespace(**vars(loop()) | changes)
+    text = loop_page(made, tmp_path / "loop.html").read_text(encoding="utf-8")
+    return text, Reader(text)
+
+
+def test_every_fitted_run_has_its_verdicts_and_those_that_pass_are_counted(tmp_path: Path) -> None:
+    kept = {
+        "before": {"day": "FAIL", "probe": "FAIL", "long": "FAIL"},
+        "after": {"day": "PASS", "probe": "FAIL", "long": "PASS"},
+        "unseen": {},
+    }
+    fit = SimpleNamespace(
+        **{name: getattr(loop().fit, name) for name in FIT} | {"before": (), "after": ()},
+        statuses=kept,
+    )
+    text, page = written(tmp_path, fit=fit)
+    assert "it passes on 2 of the 3 runs that it was fitted to" in page.text
+    rows = text.split("Run by run")[1].split("</table>")[0]
+    row = rows.split("<td>probe</td>")[1].split("</tr>")[0]
+    assert row.count("FAIL") == 2
+
+
+def test_the_new_load_has_a_column_and_what_is_not_assessable_says_why(tmp_path: Path) -> None:
+    bare = assess(Trace(), Trace())
+    text, page = written(tmp_path, unseen=bare)
+    rows = text.split("Criterion by criterion")[1].split("</table>")[0]
+    assert "<th>on a new load</th>" in rows
+    why = next(found.note for found in bare.findings if found.note)
+    assert escape(why) in rows
+    assert "One failing criterion makes the verdict FAIL." in page.text
+
+
+def test_a_value_that_moved_is_named_once_and_its_cause_holds_it() -> None:
+    lines = ["slow (makespan_s):", "  a moved from 1 to 2", "late:", "  a moved from 1 to 2"]
+    said = recipe(lines, once=True)
+    assert said.startswith("<ul><li>slow (makespan):<ul><li>a moved from 1 to 2</li></ul></li>")
+    assert said.count("a moved") == 1
+    assert recipe(lines).count("a moved") == 2
+
+
+def test_the_real_run_is_drawn_since_its_start_like_the_twin(tmp_path: Path) -> None:
+    real = loop().real
+    dated = real.replace(manifest=real.manifest.model_copy(update={"epoch_ms": 10**12}))
+    _, page = written(tmp_path, real=dated)
+    found = pictures(page)
+    titles = {found[f"{which}-gantt"]["layout"]["xaxis"]["title"]["text"] for which in WHICH}
+    assert len(titles) == 1
+    assert titles.pop().endswith("since the start")
+
+
+def test_levels_are_explained(usual: tuple[str, Reader]) -> None:
+    _, page = usual
+    end = page.text.rsplit(CHAPTERS["words"], 1)[1]
+    for said in ("2x4", "2 nodes of 4 cores each.", "1 node of 8 cores.", "pack-ic", "overcommit"):
+        assert said in end

@@ -91,6 +91,26 @@ def test_lateness_of_users_is_that_of_their_tasks() -> None:
         lateness(fcfs([(0.0, 5.0, 1)]))
 
 
+def test_lateness_that_nobody_notices_or_of_nobody_is_left_out(tmp_path: Path) -> None:
+    ran = pl.DataFrame({"task": ["a"], "start": [5.0], "end": [6.0]})
+
+    def page(user: str | None, recorded: float) -> Reader:
+        tasks = pl.DataFrame(
+            {"id": ["a"], "user": [user], "submit": [5.0], "submit_recorded": [recorded]},
+            schema_overrides={"user": pl.String},
+        )
+        made = run_page(Trace(tasks=tasks, placements=ran), tmp_path / "run.html")
+        return Reader(made.read_text(encoding="utf-8"))
+
+    held_up = page("u", 3.0)
+    assert "lateness" in pictures(held_up)
+    assert "lateness, mean" in held_up.text
+    for other in (page("u", 4.95), page(None, 3.0)):
+        assert "lateness" not in pictures(other)
+        assert "no lateness to draw" not in other.text
+    assert "lateness, mean" not in page("u", 4.95).text
+
+
 def test_sessions_of_the_busiest_user_and_which_wait_for_which() -> None:
     log = Trace(tasks=pl.DataFrame({
         "id": ["1", "2", "3", "4"], "user": ["ann", "ann", "bob", "ann"],

@@ -10,8 +10,12 @@ import pytest
 
 from tests.report.pages import EVIL, Reader, loads_nothing, pictures
 from tests.report.studies import scenario, study
+from twinloop.explore.candidate import Candidate
+from twinloop.explore.ranking import ranked
 from twinloop.explore.study import Study
 from twinloop.report import study_page
+from twinloop.report.folds import folded_name, folds, sure_of_next
+from twinloop.report.study import recommended
 from twinloop.report.study_figures import effects, interactions
 from twinloop.report.tradeoff import pareto
 from twinloop.trace import InputError
@@ -153,3 +157,62 @@ def test_the_baseline_is_marked() -> None:
     marks: Any = [trace for trace in pareto(study()).data if trace.name.startswith("baseline")]
     (mark,) = marks
     assert (mark.x[0], list(mark.text)) == (100.0, ["2x4, fifo"])
+
+
+def made(**seconds: float) -> list[Candidate]:
+    return [Candidate(name, scenario(), {"makespan_s": value}) for name, value in seconds.items()]
+
+
+def test_how_sure_a_lead_is_is_said_where_it_is_known() -> None:
+    noise = {"makespan_s": {"share": 0.02, "freedom": 10.0}}
+    many = made(a=80.0, b=81.0, c=200.0)
+    ranking = ranked(many, baseline=many[-1], noise=noise)
+    sure = ranking.places[0].probability
+    assert sure is not None
+    assert sure < 0.9
+    said = recommended(study(), ranking)
+    assert said[1] == f"Its lead over b is {100 * sure:.3g} % sure; below 90 % it is called a tie."
+    assert not any("c" in line.split() for line in said[1:])
+
+
+def test_what_comes_out_the_same_is_one_row_whose_lead_is_that_over_the_next() -> None:
+    noise = {"makespan_s": {"share": 0.02, "freedom": 10.0}}
+    many = made(a=80.0, b=80.0, c=80.0, d=200.0)
+    ranking = ranked(many, baseline=many[-1], noise=noise)
+    first, second = folds(ranking)
+    assert [folded_name(fold) for fold in (first, second)] == [
+        "a and 2 more that come out the same", "d",
+    ]  # fmt: skip
+    sure = sure_of_next(first, ranking)
+    assert sure is not None
+    assert sure > 0.99
+    assert sure_of_next(first[:1], ranking) is None
+    said = recommended(study(), ranking)
+    assert "with a probability of 100 % it or one that comes out the same" in said[0]
+    assert said[1] == "b; c come out the same."
+
+
+def test_the_recommended_one_has_a_ring_and_points_on_each_other_are_counted() -> None:
+    figure = pareto(study(), "makespan_s", "wait_p95_s")
+    (ring,) = (trace for trace in figure.data if trace.name.startswith("recommended"))
+    assert ring.x[0] == study().configurations["makespan_s"].min()
+    (names,) = (trace for trace in figure.data if trace.name == "names")
+    assert 1 <= len(names.text) <= 6
+    table = study().pareto("makespan_s", "wait_p95_s")
+    for x, y, text in zip(names.x, names.y, names.text, strict=True):
+        there = table.filter(makespan_s=x, wait_p95_s=y)
+        assert there.height
+        assert text.endswith(f"+{there.height - 1} equal") == (there.height > 1)
+
+
+def test_utilisation_is_in_percent_and_more_than_all_is_explained(tmp_path: Path) -> None:
+    figure = effects(study(), "utilisation")
+    assert "(%)" in figure.layout.xaxis.title.text
+    most = max(x for trace in figure.data if trace.customdata is not None for x in trace.x)
+    assert most > 1.0
+    every = study().configurations["utilisation"]
+    drawn = [x for trace in pareto(study(), "utilisation", "makespan_s").data
+             if trace.customdata is not None for x in trace.x]  # fmt: skip
+    assert sorted(drawn) == pytest.approx(sorted(100 * every))
+    _, page = written(study(), tmp_path)
+    assert ("overcommitted nodes hold more" in page.text) == bool((every > 1).any())

@@ -165,7 +165,8 @@ class FitPlots:
 
     >>> from types import SimpleNamespace
     >>> import polars as pl
-    >>> fit = SimpleNamespace(history=pl.DataFrame({"loss": [4.0, 2.0], "best": [4.0, 2.0]}))
+    >>> history = pl.DataFrame({"loss": [4.0, 2.0], "best": [4.0, 2.0]})
+    >>> fit = SimpleNamespace(history=history, loss_before=4.0)
     >>> FitPlots(fit)
     <pictures of a calibration: cloud, history, intervals, page>
     >>> FitPlots(fit).history().data[0].y.tolist()

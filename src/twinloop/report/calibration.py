@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from twinloop.report import words
 from twinloop.report.calibration_figures import drawn
+from twinloop.report.cloud import looked_at
 from twinloop.report.document import Document, bullets, cards, note, paragraph, table
 from twinloop.report.fitted import Fitted
+from twinloop.report.kpis import in_words
+from twinloop.report.recipe import recipe
 from twinloop.report.scales import said
 
 if TYPE_CHECKING:
@@ -49,15 +53,16 @@ def calibration_page(fit: Fitted, path: str | Path, *, title: str | None = None)
     page = Document("Calibration" if title is None else title, above=_provenance(fit))
     page.add(paragraph(_summary(fit)))
     if fit.warnings:
-        page.section("Warnings", bullets(fit.warnings))
+        page.section("Warnings", bullets(map(in_words, fit.warnings)))
     values(page, fit)
     if fit.recipe:
-        page.section("What moved and why", bullets(fit.recipe))
+        page.section("What moved and why", recipe(fit.recipe))
     _losses(page, fit)
     _verdicts(page, fit)
     figures, missing = drawn(fit)
     for name, figure in figures.items():
-        page.picture(name, figure, figure.layout.height or 360)
+        look = looked_at(fit) if name == "cloud" else ""
+        page.picture(name, figure, figure.layout.height or 360, look=look)
     if missing:
         page.section("Not drawn", *map(note, missing))
     return page.write(path)
@@ -103,7 +108,7 @@ def values(page: Document, fit: Fitted) -> None:
     rows = {} if found is None else {row["parameter"]: row for row in found.table.rows(named=True)}
     sure = paragraph("How far the data determine these values was not examined.")
     if found is not None:
-        sure = bullets(found.sentences) if found.sentences else ""
+        sure = bullets(map(in_words, found.sentences)) if found.sentences else ""
     names = ("parameter", "before", "after", "interval", "identifiable", "why")
     page.section(
         "Values",
@@ -143,7 +148,12 @@ def _losses(page: Document, fit: Fitted) -> None:
     if "failed" in history.columns and (failed := history["failed"].sum()):
         found.append(("failed evaluations", f"{failed:,}"))
     held_out = [] if fit.validation_loss is not None else [note("no run was held out")]
-    page.section(f"Loss: {fit.loss_name}", cards(found), *held_out)
+    page.section(
+        f"Loss: {fit.loss_name}",
+        paragraph("How far the twin is from the runs; 0 is the same."),
+        cards(found),
+        *held_out,
+    )
 
 
 def _verdicts(page: Document, fit: Fitted) -> None:
@@ -183,9 +193,18 @@ def criteria(run: str, before: Verdict | None, after: Verdict | None) -> Iterato
         either = now or was
         if either is not None:
             yield (
-                run, f"{either.metric}, {either.name}", either.threshold, _figure(was),
+                run, f"{either.metric}, {either.name}", rounded(either.threshold), _figure(was),
                 _figure(now), was.status if was else "-", now.status if now else "-",
             )  # fmt: skip
+
+
+def rounded(threshold: str) -> str:
+    """A threshold with three digits that matter.
+
+    >>> rounded("<= 0.123456 s"), rounded(">= 0.95")
+    ('<= 0.123 s', '>= 0.95')
+    """
+    return re.sub(r"\d+\.\d+(e[-+]?\d+)?", lambda found: f"{float(found[0]):.3g}", threshold)
 
 
 def _figure(finding: Finding | None) -> str:

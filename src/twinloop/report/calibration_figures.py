@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from html import escape
 from itertools import pairwise
@@ -38,7 +39,7 @@ def calibration_figures(fit: Fitted) -> dict[str, Figure]:
     >>> history = pl.DataFrame({"evaluation": [0, 1], "loss": [4.0, 2.0], "best": [4.0, 2.0],
     ...     "failed": False, "speed": [1.0, 1.1]})
     >>> fit = SimpleNamespace(values={"speed": 1.1}, defaults={"speed": 1.0}, history=history,
-    ...     cloud=None, identifiability=None)
+    ...     cloud=None, identifiability=None, loss_before=4.0)
     >>> list(calibration_figures(fit))
     ['convergence']
     """
@@ -66,8 +67,9 @@ def convergence(fit: Fitted) -> Figure:
 
     >>> from types import SimpleNamespace
     >>> history = pl.DataFrame({"loss": [4.0, None, 2.0], "best": [4.0, 4.0, 2.0]})
-    >>> [curve.y.tolist() for curve in convergence(SimpleNamespace(history=history)).data]
-    [[4.0, 2.0], [4.0, 4.0, 2.0]]
+    >>> fit = SimpleNamespace(history=history, loss_before=5.0)
+    >>> [[float(loss) for loss in curve.y] for curve in convergence(fit).data]
+    [[4.0, 2.0], [4.0, 4.0, 2.0], [5.0, 5.0]]
     """
     history = fit.history
     if not {"loss", "best"} <= set(history.columns) or not history.height:
@@ -105,6 +107,12 @@ def convergence(fit: Fitted) -> Figure:
         f"from evaluation {part.start + 1:,} on other values are searched for, with another loss"
         for part in searches[1:]
     ]
+    before = fit.loss_before
+    if len(searches) == 1 and math.isfinite(before):
+        figure.add_scatter(
+            x=[1, loss.size], y=[before, before], name="with the values before", mode="lines",
+            line={"color": colours.LIMIT, "dash": "dash", "width": 1.5}, meta={"aside": True},
+        )  # fmt: skip
     positive = bool((loss[known] > 0).all())
     figure.update_layout(
         xaxis={"title": {"text": "evaluations"}, "type": "log" if loss.size > _MANY else "linear"},

@@ -25,7 +25,7 @@ POINTS: Final = 500
 
 # From the lowest loss to the highest; can be seen on white and on black.
 _SHADES: Final = ("#2f6db3", "#3fa7a0", "#e3b23c", "#9aa0a6")
-_LONGEST: Final = 18
+_LONGEST: Final = 22
 # What contention by kind is named below, the same for all: it would take all the room.
 _OF_KINDS: Final = "contention.kinds."
 
@@ -54,7 +54,27 @@ def cloud(fit: Fitted) -> Figure:
     figure.update_layout(
         hovermode="closest", showlegend=False, coloraxis=_colours(points["loss"].to_numpy())
     )
-    return noting(figure, notes)
+    mark = "red circles are at" if len(names) > 1 else "the dotted line is at"
+    return noting(figure, [f"{mark} the fitted values", *notes])
+
+
+def looked_at(fit: Fitted) -> str:
+    """What to look at in the cloud of this calibration, which may be drawn in two ways.
+
+    >>> from types import SimpleNamespace
+    >>> looked_at(SimpleNamespace(values=dict.fromkeys("abcdefg", 1.0)))
+    'Each line is a calibration that was tried, ...'
+    """
+    if len(fit.values) > PAIRED:
+        return (
+            "Each line is a calibration that was tried, from value to value, each between the "
+            "lowest and the highest that was. The blue ones are as good as the fit: where these "
+            "lie close together the data tell the value, where they spread they cannot."
+        )
+    return (
+        "Blue points are as good as the fit; where they lie in a long ridge, the data cannot tell "
+        "the values apart."
+    )
 
 
 def _points(fit: Fitted) -> tuple[pl.DataFrame, list[str]]:
@@ -67,11 +87,11 @@ def _points(fit: Fitted) -> tuple[pl.DataFrame, list[str]]:
     points = found.select(*names, loss).filter(loss.is_finite()).sort("loss", descending=True)
     if not points.height:
         raise InputError("there is no cloud to draw: every point failed")
-    notes = []
+    notes, what = [], "point" if len(names) <= PAIRED else "line"
     if failed := found.height - points.height:
-        notes.append(f"not drawn: {words.count(failed, 'point')} that failed")
+        notes.append(f"not drawn: {words.count(failed, what)} that failed")
     if points.height > POINTS:
-        notes.append(f"{POINTS} of {points.height:,} points, evenly from the highest loss to the "
+        notes.append(f"{POINTS} of {points.height:,} {what}s, evenly from the highest loss to the "
                      "lowest")  # fmt: skip
         points = points[np.linspace(0, points.height - 1, POINTS).round().astype(int).tolist()]
     told = [
@@ -146,7 +166,10 @@ def _pairs(figure: Figure, fit: Fitted, points: pl.DataFrame, names: list[str]) 
 
 
 def _side_by_side(figure: Figure, fit: Fitted, points: pl.DataFrame, names: list[str]) -> None:
-    """A line for each point across all parameters, a trace for each shade."""
+    """A line for each point down all parameters, a trace for each shade.
+
+    The names stand to the left, where there is room for them on a phone too.
+    """
     scales = {name: Scale.of(points[name]) for name in names}
     parts = np.column_stack(
         [[scales[name].part(value) for value in points[name]] for name in names]
@@ -157,25 +180,29 @@ def _side_by_side(figure: Figure, fit: Fitted, points: pl.DataFrame, names: list
         rows = parts[steps == step]
         broken = np.column_stack([rows, np.full(len(rows), np.nan)]).ravel()
         figure.add_scatter(
-            x=list(range(len(names) + 1)) * len(rows), y=broken, mode="lines", hoverinfo="skip",
+            y=list(range(len(names) + 1)) * len(rows), x=broken, mode="lines", hoverinfo="skip",
             line={"color": _colour((step + 0.5) / 8), "width": 1.2}, opacity=0.9 - 0.1 * step,
         )  # fmt: skip
     # Its only purpose is the bar that says what the colours mean.
     figure.add_scatter(**_marks(points[:1], names), x=[None], y=[None])
     fitted = [scales[name].part(_fitted(fit, points, name)) for name in names]
     figure.add_scatter(
-        **_mark(), x=list(range(len(names))), y=fitted, hovertemplate="%{text}<extra></extra>",
+        **_mark(), y=list(range(len(names))), x=fitted, hovertemplate="%{text}<extra></extra>",
         text=[f"{escape(name, quote=False)}: {_fitted(fit, points, name)}" for name in names],
     )  # fmt: skip
     figure.update_layout(
-        xaxis={
+        yaxis={
             "tickvals": list(range(len(names))),
             "ticktext": [_short(name) for name in names],
-            "tickangle": -30,
-            "range": [-0.2, len(names) - 0.8],
+            "range": [len(names) - 0.7, -0.3],
+            "zeroline": False,
         },
-        yaxis={"title": {"text": "lowest to highest"}, "range": [-0.02, 1.02], "tickformat": ".0%"},
-        height=480,
+        xaxis={
+            "title": {"text": "lowest to highest that was tried"},
+            "range": [-0.02, 1.02],
+            "tickformat": ".0%",
+        },
+        height=200 + 44 * len(names),
     )
 
 
@@ -232,7 +259,7 @@ def _colour(part: float) -> str:
 
 def _colours(loss: Floats) -> dict[str, Any]:
     measure = _measure(loss)
-    ticks = np.linspace(measure.min(), measure.max(), 3)
+    ticks = np.linspace(measure.min(), measure.max(), 2)  # more overlap on a phone
     back = 10**ticks if (loss > 0).all() else ticks
     return {
         "cmin": float(measure.min()), "cmax": float(measure.max()),
@@ -240,6 +267,7 @@ def _colours(loss: Floats) -> dict[str, Any]:
         "colorbar": {
             "title": {"text": "loss", "side": "top"}, "orientation": "h", "len": 0.4,
             "thickness": 10, "x": 1, "xanchor": "right", "y": 1.0, "yanchor": "bottom",
-            "tickvals": ticks.tolist(), "ticktext": [f"{value:.3g}" for value in back],
+            "tickangle": 0, "tickvals": ticks.tolist(),
+            "ticktext": [f"{value:.3g}" for value in back],
         },
     }  # fmt: skip

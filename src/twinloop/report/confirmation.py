@@ -21,7 +21,7 @@ from twinloop.report.document import (
     status,
     table,
 )
-from twinloop.report.kpis import called, changed, in_words, labelled
+from twinloop.report.kpis import OVERCOMMITTED, called, changed, in_words, labelled, tabled
 from twinloop.trace.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from twinloop.explore.confirmation import Confirmation
 
 _LOOK: Final = {
-    "differences": "A bar that does not touch zero is a difference that is really there; it holds "
-    "if it lies on the same side of zero as the diamond that was predicted.",
-    "ranks": "Lines that cross are configurations that were ranked the wrong way round.",
+    "differences": "A bar that does not touch zero is a difference that is really there; it is as "
+    "predicted if it lies on the same side of zero as the diamond, which may be the worse side.",
+    "ranks": "Where lines cross, the means came out in another order than predicted; the table "
+    "above counts that as wrong only if the two really differ, and else as not told apart.",
     "course": "A trend over all runs would be drift of the machine; the order was drawn at random, "
     "so that drift falls on all alike.",
 }
@@ -71,11 +72,14 @@ def sentences(confirmation: Confirmation) -> list[str]:
     >>> sentences(confirmation())[0].endswith(": holds.")
     True
     """
-    said = []
+    said, lower = [], confirmation.objectives[0].lower
     for each in confirmation.recommendations:
-        foretold = "" if each.probability is None else f" ({100 * each.probability:.3g} % foretold)"
+        sure = each.probability
+        if sure is not None and each.predicted and (each.predicted > 0) == lower:
+            sure = 1.0 - sure  # it was foretold to be worse: so sure of that
+        foretold = "" if sure is None else f" (the twin was {100 * sure:.3g} % sure)"
         said.append(f"{in_words(each.sentence).removesuffix('.')}{foretold}.")
-        said += [f"Unsupported: {leans}" for leans in each.unsupported]
+        said += [f"Unsupported: {in_words(leans)}" for leans in each.unsupported]
     return said
 
 
@@ -143,7 +147,7 @@ def _compared(page: Document, confirmation: Confirmation) -> None:
         )  # fmt: skip
         rows.append([
             labelled(row["metric"]), f"{row['candidate']}{base}",
-            *(words.number(row[name]) for name in ("predicted", "real", "real_sd")), off,
+            *(tabled(row["metric"], row[name]) for name in ("predicted", "real", "real_sd")), off,
             _rank(row["predicted_rank"]), _rank(row["real_rank"]),
         ])  # fmt: skip
     orders = [
@@ -154,11 +158,13 @@ def _compared(page: Document, confirmation: Confirmation) -> None:
         ]
         for row in confirmation.ranks.rows(named=True)
     ]  # fmt: skip
+    held = confirmation.table.filter(metric="utilisation")
+    above = bool((held.select(pl.max_horizontal("predicted", "real")).to_series() > 1.0).any())
     heads = ("metric", "same ranks", "tau", "pairs", "right", "wrong", "not told apart")
     pairs = [
         [
-            called(row["metric"]), row["one"], row["other"],
-            *(words.number(row[name]) for name in ("predicted", "real", "low", "high")),
+            labelled(row["metric"]), row["one"], row["other"],
+            *(tabled(row["metric"], row[name]) for name in ("predicted", "real", "low", "high")),
             row["verdict"],
         ]
         for row in confirmation.pairs.rows(named=True)
@@ -167,6 +173,7 @@ def _compared(page: Document, confirmation: Confirmation) -> None:
     page.section(
         "Predicted and real",
         table(names, rows, numbers=names[2:]),
+        note(OVERCOMMITTED) if above else "",
         "<h3>How far the order is right</h3>",
         paragraph("Only pairs whose 90 % interval leaves out zero count as right or wrong."),
         table(heads, orders, numbers=heads[2:]),
@@ -218,7 +225,7 @@ def _runs(page: Document, confirmation: Confirmation) -> None:
     rows = [
         [
             str(row["order"]), row["candidate"], str(row["repetition"]),
-            *(words.number(row[metric]) for metric in metrics), row["error"] or "",
+            *(tabled(metric, row[metric]) for metric in metrics), row["error"] or "",
         ]
         for row in confirmation.runs.sort("order").rows(named=True)
     ]  # fmt: skip

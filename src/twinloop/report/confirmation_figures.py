@@ -10,7 +10,7 @@ import polars as pl
 
 from twinloop.report import colours, words
 from twinloop.report.canvas import canvas, noting
-from twinloop.report.kpis import called, labelled
+from twinloop.report.kpis import called, labelled, scaled
 from twinloop.trace.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
     from twinloop.explore.confirmation import Confirmation
 
-#: The colour of each verdict.
-_VERDICTS: Final = {
-    "holds": colours.USED,
-    "reversed": colours.GROUPS[3],
-    "tie": colours.SECOND,
-    "not assessable": colours.OTHERS,
-    "not measured": colours.OTHERS,
+_BETTER, _WORSE = "better, as predicted", "worse, as predicted"
+#: What a verdict is called in a picture, where it does not depend on which way is better.
+_CALLED: Final = {"reversed": "the other way round", "tie": "not told apart"}
+_COLOURS: Final = {
+    _BETTER: colours.USED,
+    _WORSE: colours.GROUPS[6],
+    "the other way round": colours.GROUPS[3],
+    "not told apart": colours.SECOND,
 }
 
 
@@ -40,7 +41,7 @@ def differences(confirmation: Confirmation, metric: str | None = None) -> Figure
     >>> from twinloop.report.examples import confirmation
     >>> figure = differences(confirmation())
     >>> [(each.name, [round(x, 6) for x in each.x]) for each in figure.data if each.name != "zero"]
-    [('measured: holds', [-0.85]), ('predicted', [-1.0])]
+    [('measured: better, as predicted', [-0.85]), ('predicted', [-1.0])]
     """
     metric = confirmation.by if metric is None else metric
     base = confirmation.baseline.name
@@ -50,14 +51,23 @@ def differences(confirmation: Confirmation, metric: str | None = None) -> Figure
     measured = rows.drop_nulls("real")
     if not measured.height:
         raise InputError(f"there are no differences to draw: {called(metric)} was not measured")
+    numbers = ("predicted", "real", "low", "high")
+    rows, measured = (
+        each.with_columns(scaled(metric, pl.col(name)) for name in numbers)
+        for each in (rows, measured)
+    )
     figure = canvas(f"Difference to the baseline: {called(metric)}")
     figure.add_scatter(
         x=[0.0, 0.0], y=[-0.6, rows.height - 0.4], mode="lines", name="zero", showlegend=False,
         line={"color": colours.LIMIT, "dash": "dot", "width": 1.5}, hoverinfo="skip",
         meta={"aside": True},
     )  # fmt: skip
-    for verdict in measured["verdict"].unique(maintain_order=True):
-        _measured(figure, measured.filter(pl.col("verdict") == verdict), verdict, metric)
+    lower = next((each.lower for each in confirmation.objectives if each.kpi == metric), True)
+    said = pl.Series(
+        "said", [_said(row["verdict"], row["real"], lower) for row in measured.rows(named=True)]
+    )
+    for verdict in said.unique(maintain_order=True):
+        _measured(figure, measured.filter(said == verdict), verdict, metric)
     foretold = rows.drop_nulls("predicted")
     figure.add_scatter(
         x=foretold["predicted"].to_list(), y=foretold["place"].to_list(), mode="markers",
@@ -82,6 +92,13 @@ def differences(confirmation: Confirmation, metric: str | None = None) -> Figure
     return noting(figure, notes)
 
 
+def _said(verdict: str, real: float, lower: bool) -> str:
+    """What a picture calls a verdict: a difference that holds may be one for the worse."""
+    if verdict == "holds":
+        return _BETTER if (real < 0) == lower else _WORSE
+    return _CALLED.get(verdict, verdict)
+
+
 def _columns(metric: str) -> dict[str, Any]:
     return {
         "x": f"difference to the baseline in {labelled(metric)}",
@@ -102,7 +119,7 @@ def _measured(figure: Figure, rows: pl.DataFrame, verdict: str, metric: str) -> 
         }  # fmt: skip
     figure.add_scatter(
         x=real.to_list(), y=rows["place"].to_list(), mode="markers", name=f"measured: {verdict}",
-        marker={"size": 11, "color": _VERDICTS.get(verdict, colours.OTHERS)}, error_x=bars,
+        marker={"size": 11, "color": _COLOURS.get(verdict, colours.OTHERS)}, error_x=bars,
         customdata=rows.select("low", "high").rows(),
         hovertemplate="measured %{x:+.4~g}, from %{customdata[0]:+.4~g} to "
                       "%{customdata[1]:+.4~g}<extra></extra>",
@@ -130,8 +147,8 @@ def ranks(confirmation: Confirmation, metric: str | None = None) -> Figure:
             x=["predicted", "real"], y=[row["predicted_rank"], row["real_rank"]],
             name=escape(name, quote=False), mode="lines+markers",
             line={"color": colour, "width": 3}, marker={"size": 12},
-            customdata=[[row["predicted"]], [row["real"]]],
-            hovertemplate=f"%{{x}}: %{{customdata[0]:.4~g}} {row['unit']}",
+            customdata=[[scaled(metric, row["predicted"])], [scaled(metric, row["real"])]],
+            hovertemplate=f"%{{x}}: {labelled(metric)} %{{customdata[0]:.4~g}}",
             meta={"columns": {"x": "which", "y": "rank", "customdata": [labelled(metric)]}},
         )  # fmt: skip
     last = float(np.nanmax(rows.select("predicted_rank", "real_rank").to_numpy()))
@@ -170,8 +187,8 @@ def course(confirmation: Confirmation, metric: str | None = None) -> Figure:
         base = name == confirmation.baseline.name
         said = f"{name} (baseline)" if base else name
         figure.add_scatter(
-            x=rows["order"].to_list(), y=rows[metric].to_list(), mode="lines+markers",
-            name=escape(said, quote=False),
+            x=rows["order"].to_list(), y=scaled(metric, rows[metric]).to_list(),
+            mode="lines+markers", name=escape(said, quote=False),
             line={"color": colours.LIMIT if base else colours.GROUPS[at % len(colours.GROUPS)],
                   "width": 1, "dash": "dot"},
             marker={"size": 10}, customdata=[[each] for each in rows["repetition"]],

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from twinloop.report import words
+from twinloop.report.kpis import in_words
 from twinloop.trace.files import writing
 
 if TYPE_CHECKING:
@@ -162,12 +163,12 @@ def answer(said: Iterable[str]) -> str:
 
 
 def note(said: str) -> str:
-    """A remark in small type, a clause without its full stop.
+    """A remark in small type, a clause without its full stop; KPIs are called as people do.
 
-    >>> note("three tasks were left out")
-    '<p class="note">three tasks were left out.</p>'
+    >>> note("three tasks have no wait_p95_s")
+    '<p class="note">three tasks have no 95th percentile wait.</p>'
     """
-    return f'<p class="note">{escape(said.removesuffix("."))}.</p>'
+    return f'<p class="note">{escape(in_words(said).removesuffix("."))}.</p>'
 
 
 def bullets(said: Iterable[str]) -> str:
@@ -292,7 +293,7 @@ def _align(figures: Mapping[str, Figure], over_time: Collection[str]) -> None:
     }
     shared = max((needed[name] for name in over_time), default=_LEFT)
     above = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom",
-             "len": 0.3, "thickness": 10, "title": {"side": "top"}}  # fmt: skip
+             "len": 0.4, "thickness": 10, "nticks": 3, "title": {"side": "top"}}  # fmt: skip
     for name, figure in figures.items():
         figure.update_layout(margin_l=shared if name in over_time else max(shared, needed[name]))
         figure.update_traces(colorbar=above, selector={"type": "heatmap"})

@@ -66,7 +66,7 @@ def gantt(
         there = "" if bare else f" on {words.count(max(machines, trace.nodes.height), 'machine')}"
         notes = [
             f"{words.count(ran.height, 'execution')}{there} are too many for a bar each: "
-            "gantt(trace, window=(start, end)) draws those of a part of the time"
+            "the map has how busy each row was"
         ]
     else:
         figure = _bars(trace, ran, by, axis, last)

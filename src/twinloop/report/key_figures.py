@@ -7,6 +7,7 @@ from typing import Final
 
 from twinloop.metrics.figures import Figures
 from twinloop.report import words
+from twinloop.report.lateness import LEAST
 
 _STATUSES: Final = ("completed", "failed", "killed", "cancelled", "lost", "rejected", "unknown")
 
@@ -47,7 +48,7 @@ def key_figures(figures: Figures) -> Iterator[tuple[str, str]]:
         yield "carbon", f"{words.number(figures.carbon / 1000)} kg"
     if figures.cost and figures.cost.total is not None:
         yield "cost", f"{words.number(figures.cost.total)} {figures.cost.currency}"
-    if figures.lateness and figures.lateness.mean:
+    if figures.lateness and (figures.lateness.mean or 0.0) >= LEAST:
         yield "lateness, mean", words.duration(figures.lateness.mean)
     if figures.deadlines:
         yield "deadlines missed", f"{figures.deadline_misses:,} of {figures.deadlines:,}"

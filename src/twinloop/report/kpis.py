@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Final
+from typing import Any, Final
 
 from twinloop.metrics.catalogue import FIGURES
 from twinloop.report import words
@@ -26,6 +26,10 @@ _CALLED: Final = {
     "cost": "cost",
     "deadline_misses": "deadlines missed",
 }
+#: What has to be said where the utilisation is above 100 %.
+OVERCOMMITTED: Final = (
+    "utilisation is cores held over cores: overcommitted nodes hold more than they have"
+)
 _SHARES: Final = frozenset({"utilisation"})
 
 
@@ -43,11 +47,22 @@ def called(kpi: str) -> str:
 def labelled(kpi: str) -> str:
     """What a KPI is called, with its unit.
 
-    >>> labelled("makespan_s"), labelled("slowdown_mean")
-    ('makespan (s)', 'mean slowdown')
+    >>> labelled("makespan_s"), labelled("slowdown_mean"), labelled("utilisation")
+    ('makespan (s)', 'mean slowdown', 'utilisation (%)')
     """
-    unit = FIGURES[kpi].unit if kpi in FIGURES else ""
+    unit = unit_of(kpi)
     return f"{called(kpi)} ({unit})" if unit else called(kpi)
+
+
+def unit_of(kpi: str) -> str:
+    """The unit in which tables and pictures have a KPI; nothing of what has none.
+
+    >>> unit_of("makespan_s"), unit_of("utilisation"), unit_of("mine")
+    ('s', '%', '')
+    """
+    if kpi in _SHARES:
+        return "%"
+    return FIGURES[kpi].unit if kpi in FIGURES else ""
 
 
 def averaged(kpi: str) -> str:
@@ -58,6 +73,24 @@ def averaged(kpi: str) -> str:
     """
     said = labelled(kpi)
     return said if said.startswith("mean ") else f"mean {said}"
+
+
+def scaled(kpi: str, value: Any) -> Any:
+    """A value, or an array of them, in the unit of `labelled`; unknown remains unknown.
+
+    >>> scaled("utilisation", 0.25), scaled("makespan_s", 3.0), scaled("utilisation", None)
+    (25.0, 3.0, None)
+    """
+    return value * 100 if kpi in _SHARES and value is not None else value
+
+
+def tabled(kpi: str, value: float | None) -> str:
+    """A value of a KPI below a heading that has its unit, as `labelled` does.
+
+    >>> tabled("utilisation", 1.032), tabled("makespan_s", 12.345), tabled("makespan_s", None)
+    ('103', '12.3', '-')
+    """
+    return words.number(scaled(kpi, value))
 
 
 def valued(kpi: str, value: float | None) -> str:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: So many users have a row.
 USERS: Final = 30
+#: What is shorter than this, in s, nobody notices.
+LEAST: Final = 0.1
 
 _LATE, _PAST = "submitted later than recorded, mean", "ended after the deadline, mean"
 
@@ -71,6 +73,22 @@ def lateness(trace: Trace) -> Figure:
         height=150 + 24 * rows.height * sum(drawn.values()),
     )  # fmt: skip
     return noting(figure, notes)
+
+
+def noticeable(trace: Trace) -> bool:
+    """Whether any user is known, and any of them is held up by what can be noticed.
+
+    >>> tasks = pl.DataFrame({"id": ["a"], "user": ["u"], "submit": 2.0, "submit_recorded": 1.99})
+    >>> ran = pl.DataFrame({"task": ["a"], "start": 2.0, "end": 3.0})
+    >>> noticeable(Trace(tasks=tasks, placements=ran))
+    False
+    >>> noticeable(Trace(tasks=tasks.with_columns(submit_recorded=1.0), placements=ran))
+    True
+    """
+    if trace.tasks["user"].null_count() == trace.tasks.height:
+        return False
+    found = _users(trace).select(pl.max_horizontal(_LATE, _PAST))
+    return bool((found.to_series() >= LEAST).any())
 
 
 def _users(trace: Trace) -> pl.DataFrame:

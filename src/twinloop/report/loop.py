@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from twinloop.metrics.figures import figures
-from twinloop.report import calibration, confirmation, study, words
+from twinloop.report import agreement, calibration, confirmation, study, words
 from twinloop.report.assessment_figures import PICTURES
 from twinloop.report.calibration_figures import convergence
-from twinloop.report.cloud import cloud
+from twinloop.report.cloud import cloud, looked_at
 from twinloop.report.document import (
     Document,
     answer,
     bullets,
-    cards,
     contents,
     folded,
     note,
@@ -23,10 +22,13 @@ from twinloop.report.document import (
     source,
     table,
 )
+from twinloop.report.glossary import glossary
 from twinloop.report.key_figures import key_figures
+from twinloop.report.kpis import OVERCOMMITTED, in_words
 from twinloop.report.page import pictures, summary
 from twinloop.report.page_title import page_title
 from twinloop.report.quality import quality, unrecorded
+from twinloop.report.recipe import recipe
 from twinloop.trace.errors import InputError
 
 if TYPE_CHECKING:
@@ -109,14 +111,10 @@ CHAPTERS: Final = {
     "what-if": "What if",
     "confirmed": "Confirmed for real",
     "unmeasured": "What was not measured",
+    "words": "What the words mean",
 }
 #: The pictures of a run that a loop shows.
 _OF_A_RUN: Final = ("gantt", "usage", "power")
-_VERDICTS: Final = {
-    "PASS": "passes",
-    "FAIL": "fails",
-    "not assessable": "cannot be assessed",
-}
 
 
 def loop_page(loop: Looped, path: str | Path, *, title: str | None = None) -> Path:
@@ -152,7 +150,7 @@ def loop_page(loop: Looped, path: str | Path, *, title: str | None = None) -> Pa
     )
     # A reader wants the end of the story first: what is recommended, and whether it held.
     first = [*loop.lines[-2:], *loop.lines[:-2]]
-    page.add("<h2>What to do</h2>", answer(first), contents(CHAPTERS.items()))
+    page.add("<h2>What to do</h2>", answer(map(in_words, first)), contents(CHAPTERS.items()))
     _measured(page, loop)
     _simulated(page, loop)
     _agreement(page, loop)
@@ -163,7 +161,14 @@ def loop_page(loop: Looped, path: str | Path, *, title: str | None = None) -> Pa
     _chapter(
         page, "unmeasured",
         "Nothing on this page rests on what is listed here; it was not there to be measured.",
-        bullets(said) if said else paragraph("All was measured."),
+        bullets(map(in_words, said)) if said else paragraph("All was measured."),
+    )  # fmt: skip
+    levels = loop.study.design.factors.values()
+    named = dict.fromkeys(str(label) for factor in levels for label in factor.labels)
+    meant = glossary([loop.scenario.policy.name, *named], bool(loop.probes))
+    _chapter(
+        page, "words", "As they are used on this page.",
+        table(("word", "what it means"), meant),
     )  # fmt: skip
     return page.write(path)
 
@@ -191,7 +196,9 @@ def _measured(page: Document, loop: Looped) -> None:
             paragraph("Short real runs, made only to learn how tasks disturb each other."),
             table(("probe", "tasks", "makespan"), rows, numbers=("tasks", "makespan")),
         )
-    pictures(page, loop.real, "real-", _OF_A_RUN, "measured")
+    # Without its date: its pictures are to be compared with those of the twin, which has none.
+    undated = loop.real.replace(manifest=loop.real.manifest.model_copy(update={"epoch_ms": None}))
+    pictures(page, undated, "real-", _OF_A_RUN, "measured")
     quality(page, loop.real, "How good these data are")
 
 
@@ -206,7 +213,9 @@ def _simulated(page: Document, loop: Looped) -> None:
         "twin as it comes": loop.twin,
         "twin after calibration": loop.fitted_twin,
     }
-    known = {name: dict(key_figures(figures(trace))) for name, trace in sides.items()}
+    found = {name: figures(trace) for name, trace in sides.items()}
+    known = {name: dict(key_figures(each)) for name, each in found.items()}
+    above = any((each.utilisation or 0.0) > 1.0 for each in found.values())
     names = list(dict.fromkeys(name for each in known.values() for name in each))
     page.section(
         "Real run and twin side by side",
@@ -215,6 +224,7 @@ def _simulated(page: Document, loop: Looped) -> None:
             [(name, *(each.get(name, "-") for each in known.values())) for name in names],
             numbers=tuple(sides),
         ),
+        *([note(OVERCOMMITTED)] if above else []),
     )
     pictures(page, loop.fitted_twin, "twin-", ("gantt",), "simulated after calibration")
     page.section("Scenario", folded("What was run, in full", source(_yaml(loop.scenario))))
@@ -229,23 +239,12 @@ def _yaml(scenario: Scenario) -> str:
 
 def _agreement(page: Document, loop: Looped) -> None:
     before, after, unseen = loop.before, loop.after, loop.unseen
-    statuses = [("before calibration", before.status), ("after calibration", after.status)]
-    said = (
-        f"As it comes the twin {_VERDICTS[before.status]}; after the calibration it "
-        f"{_VERDICTS[after.status]} on the run that it was fitted to"
-    )
-    if unseen is not None:
-        statuses.append(("on a run it has not seen", unseen.status))
-        said += f", and {_VERDICTS[unseen.status]} on one that it has not seen"
-    taken = ", ".join(after.injected) or "nothing"
     _chapter(
-        page, "agreement", f"{said}. What it was given of the truth: {taken}.", cards(statuses)
+        page, "agreement", agreement.sentence(before, after, unseen, loop.fit),
+        agreement.verdicts(before, after, unseen),
     )  # fmt: skip
-    rows = [row[1:] for row in calibration.criteria("", before, after)]
-    page.section(
-        "Criterion by criterion",
-        table(calibration.CRITERIA[1:], rows, numbers=calibration.CRITERIA[3:5]),
-    )
+    agreement.runs(page, loop.fit)
+    agreement.criteria(page, before, after, unseen)
     missing: dict[str, None] = {}
     for name, verdict, when, look in (
         ("completions", before, "before calibration",
@@ -272,16 +271,16 @@ def _fit(page: Document, loop: Looped) -> None:
         page, "fit",
         f"{words.count(len(fit.values), 'value')} of the twin moved until it came as near to "
         f"the real runs as it can: the loss fell from {words.number(fit.loss_before)} to "
-        f"{words.number(fit.loss)} in {words.count(fit.history.height, 'simulation')}.",
-        bullets(fit.recipe) if fit.recipe else "",
+        f"{words.number(fit.loss)} in {words.count(fit.history.height, 'simulation')}. The loss is "
+        "how far the twin is from the runs; 0 is the same.",
+        recipe(fit.recipe, once=True) if fit.recipe else "",
     )  # fmt: skip
     if fit.warnings:
-        page.section("Warnings", bullets(fit.warnings))
+        page.section("Warnings", bullets(map(in_words, fit.warnings)))
     calibration.values(page, fit)
     draw = (
         ("convergence", convergence, "The search is over where the line has become flat."),
-        ("cloud", cloud, "Blue points are as good as the fit; where they lie in a long ridge, the "
-                         "data cannot tell the values apart."),
+        ("cloud", cloud, looked_at(fit)),
     )  # fmt: skip
     for name, drawn, look in draw:
         try:

@@ -18,7 +18,8 @@ from twinloop.report.document import Document, cards, note
 from twinloop.report.gantt import gantt
 from twinloop.report.heat import heat
 from twinloop.report.key_figures import key_figures
-from twinloop.report.lateness import lateness
+from twinloop.report.kpis import OVERCOMMITTED
+from twinloop.report.lateness import lateness, noticeable
 from twinloop.report.page_title import page_title
 from twinloop.report.quality import quality
 from twinloop.report.sessions import sessions
@@ -137,8 +138,7 @@ def _expected(name: str, trace: Trace) -> bool:
         except InputError:
             return True
     if name == "lateness":
-        known = ("submit_recorded", "deadline")
-        return any(tasks[column].null_count() < tasks.height for column in known)
+        return noticeable(trace)
     if name == "sessions":
         return tasks["user"].null_count() < tasks.height
     return True
@@ -168,4 +168,5 @@ def summary(trace: Trace) -> list[str]:
     """
     prices = (trace.manifest.scenario or {}).get("prices")
     found = figures(trace, prices=None if prices is None else Prices.from_dict(prices))
-    return [cards(key_figures(found)), *map(note, found.notes)]
+    above = [OVERCOMMITTED] if (found.utilisation or 0.0) > 1.0 else []
+    return [cards(key_figures(found)), *map(note, (*found.notes, *above))]

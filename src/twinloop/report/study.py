@@ -20,7 +20,8 @@ from twinloop.report.document import (
     source,
     table,
 )
-from twinloop.report.kpis import called, changed, in_words, labelled, valued
+from twinloop.report.folds import folded_name, folds, sure_of_next
+from twinloop.report.kpis import OVERCOMMITTED, called, changed, in_words, labelled, tabled, valued
 from twinloop.report.study_figures import drawn
 from twinloop.trace.errors import InputError
 
@@ -110,7 +111,7 @@ def best_of(study: Study) -> Ranking | None:
     if by is None:
         return None
     try:
-        return study.top(TOP, by)
+        return study.top(LISTED, by)
     except InputError:
         return None
 
@@ -123,7 +124,7 @@ def recommended(study: Study, ranking: Ranking | None) -> list[str]:
     >>> scenario = tl.Scenario(platform="2x4", policy="easy", workload={"tasks": tasks})
     >>> study = tl.explore(scenario, {"platform": ["2x4", "1x8"]})
     >>> recommended(study, best_of(study))[1]
-    'It is tied with 1x8: nothing says which of them is really better.'
+    '1x8 comes out the same.'
     """
     if ranking is None or not ranking.places:
         return ["Nothing can be recommended: no run is over that did not fail."]
@@ -136,22 +137,50 @@ def recommended(study: Study, ranking: Ranking | None) -> list[str]:
         said += ", and that is the baseline: nothing else is better"
     elif than is not None:
         said += f", {changed(value, than)} to the baseline ({ranking.baseline.name})"
-    if first.best is not None:
-        said += f"; with a probability of {_percent(first.best)} it really is the best of all"
-    sentences = [f"{said}."]
-    tied = [
-        each.candidate.name for each in ranking.places[1:] if first.tie and each.tie == first.tie
-    ]
-    if tied:
-        named = "; ".join(tied[:5]) + (f" and {len(tied) - 5} more" if len(tied) > 5 else "")
-        sentences.append(
-            f"It is tied with {named}: nothing says which of them is really better."
-        )  # fmt: skip
+    alike = folds(ranking)[0]
+    if None not in (sure := [place.best for place in alike]):
+        which = "it" if len(alike) == 1 else "it or one that comes out the same"
+        said += f"; with a probability of {_percent(sum(sure))} {which} really is the best of all"
+    sentences = [f"{said}.", *_ties(ranking, alike)]
     if best.unsupported:
-        sentences.append(f"Unsupported: {' '.join(best.unsupported)}")
+        sentences.append(f"Unsupported: {in_words(' '.join(best.unsupported))}")
     if not study.complete:
         sentences.append(f"The study is not over: {study.done:,} of {study.planned:,} runs are.")
     return sentences
+
+
+def _ties(ranking: Ranking, alike: Sequence[Place]) -> Iterator[str]:
+    """What comes out like the best, and what cannot be told from it."""
+    from twinloop.explore.ranking import SURE
+
+    if len(alike) > 1:
+        come = "come" if len(alike) > 2 else "comes"
+        yield f"{_named([place.candidate.name for place in alike[1:]])} {come} out the same."
+    first, last = alike[0], alike[-1]
+    others = [
+        place
+        for place in ranking.places
+        if first.tie and place.tie == first.tie and place not in alike
+    ]
+    if not others:
+        return
+    if last.probability is None:
+        names = _named([place.candidate.name for place in others])
+        yield f"It is tied with {names}: the seeds cannot tell them apart."
+        return
+    if last.rank + 1 == others[0].rank:
+        yield (
+            f"Its lead over {others[0].candidate.name} is {_percent(last.probability)} sure; below "
+            f"{_percent(SURE)} it is called a tie."
+        )
+        others = others[1:]
+    if others:
+        names = _named([place.candidate.name for place in others])
+        yield f"It is tied with {names} too: that lead is less than {_percent(SURE)} sure."
+
+
+def _named(names: Sequence[str]) -> str:
+    return "; ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _above(study: Study) -> str:
@@ -174,31 +203,40 @@ def _best(page: Document, study: Study, ranking: Ranking) -> None:
     kpis = _kpis(study)
     names = ["", "configuration", *(labelled(kpi) for kpi in kpis), "to baseline"]
     names += ["better than next", "best of all", "tie", "remark"]
-    rows = [_place(place, ranking, kpis) for place in ranking.places]
+    shown = folds(ranking)[:TOP]
+    rows = [_place(fold, ranking, kpis) for fold in shown]
     leans = [
-        f"{each.name}: {' '.join(each.unsupported)}"
-        for each in ranking.candidates
+        f"{each.name}: {in_words(' '.join(each.unsupported))}"
+        for each in (fold[0].candidate for fold in shown)
         if each.unsupported
+    ]
+    same = [
+        f"{fold[0].candidate.name}: {'; '.join(place.candidate.name for place in fold[1:])}"
+        for fold in shown
+        if len(fold) > 1
     ]
     page.section(
         f"The best {len(rows)}" if len(rows) > 1 else "The best",
         paragraph(
             "Means over the seeds with their standard deviation. Those with the same number under "
-            "tie cannot be told apart."
+            "tie cannot be told apart from the first of them."
         ),
-        table(names, rows, numbers=names[2:-1]),
-        *([bullets(leans)] if leans else []),
-        *(note(in_words(said)) for said in ranking.notes),
+        table(names, rows, numbers=["", *names[2:-1]]),
+        folded("Which come out the same", bullets(same)) if same else "",
+        bullets(leans) if leans else "",
+        *map(note, (*ranking.notes, *_overcommitted(study, kpis))),
     )
 
 
-def _place(place: Place, ranking: Ranking, kpis: Sequence[str]) -> list[str]:
-    of, first = place.candidate, ranking.objectives[0].kpi
+def _place(fold: Sequence[Place], ranking: Ranking, kpis: Sequence[str]) -> list[str]:
+    place, first = fold[0], ranking.objectives[0].kpi
+    of, sure = place.candidate, [each.best for each in fold]
     return [
-        str(place.rank), of.name,
-        *(_with_spread(of.predicted.get(kpi), of.spread.get(kpi)) for kpi in kpis),
+        str(place.rank), folded_name(fold),
+        *(_with_spread(kpi, of.predicted.get(kpi), of.spread.get(kpi)) for kpi in kpis),
         changed(of.predicted[first], ranking.baseline.predicted.get(first, 0.0)),
-        _percent(place.probability), _percent(place.best),
+        _percent(sure_of_next(fold, ranking)),
+        _percent(None if None in sure else sum(sure)),
         "" if place.tie is None else str(place.tie),
         "unsupported" if of.unsupported else "",
     ]  # fmt: skip
@@ -218,10 +256,11 @@ def _all(page: Document, study: Study) -> None:
     rows = (
         [
             row["name"], f"{row['runs']:,}", f"{row['failed_runs']:,}",
-            *(_with_spread(row[kpi], row[f"{kpi}_sd"]) for kpi in study.kpis),
+            *(_with_spread(kpi, row[kpi], row[f"{kpi}_sd"]) for kpi in study.kpis),
         ]
         for row in shown.rows(named=True)
     )  # fmt: skip
+    above = _overcommitted(study, study.kpis)
     where = ": study.export(folder) writes all of them as CSV and Parquet"
     if study.folder is not None:
         where = "; configurations.csv and runs.csv in the folder of the study hold all"
@@ -234,7 +273,7 @@ def _all(page: Document, study: Study) -> None:
         "All configurations",
         folded(
             f"{words.count(shown.height, 'configuration')} with all figures",
-            said + table(names, rows, numbers=names[1:]),
+            said + table(names, rows, numbers=names[1:]) + "".join(map(note, above)),
         ),
     )
 
@@ -288,9 +327,16 @@ def _kpis(study: Study) -> list[str]:
     return [kpi for kpi in dict.fromkeys(wanted) if kpi in study.kpis]
 
 
-def _with_spread(value: float | None, spread: float | None) -> str:
-    said = words.number(value)
-    return said if value is None or not spread else f"{said} ± {words.number(spread)}"
+def _overcommitted(study: Study, kpis: Sequence[str]) -> list[str]:
+    """What has to be said where cores are held that are not there."""
+    if "utilisation" not in kpis:
+        return []
+    return [OVERCOMMITTED] if (study.configurations["utilisation"] > 1.0).any() else []
+
+
+def _with_spread(kpi: str, value: float | None, spread: float | None) -> str:
+    said = tabled(kpi, value)
+    return said if value is None or not spread else f"{said} ± {tabled(kpi, spread)}"
 
 
 def _percent(share: Any) -> str:

@@ -11,7 +11,7 @@ import polars as pl
 
 from twinloop.report import colours, words
 from twinloop.report.canvas import canvas, noting
-from twinloop.report.kpis import averaged, called, labelled
+from twinloop.report.kpis import averaged, called, labelled, scaled, unit_of
 from twinloop.report.tradeoff import pareto
 from twinloop.trace.errors import InputError
 
@@ -84,7 +84,9 @@ def effects(study: Study, kpi: str | None = None) -> Figure:
     [100.0, 50.0]
     """
     kpi = _first(study) if kpi is None else kpi
-    found = study.effects(kpi)
+    found = study.effects(kpi).with_columns(
+        scaled(kpi, pl.col(name)) for name in ("mean", "effect", "low", "high")
+    )
     shares = dict(found.select("factor", "share").unique("factor").iter_rows())
     order = sorted(shares, key=lambda name: -(shares[name] or 0.0))
     figure = canvas(f"What each factor does to the {called(kpi)}")
@@ -125,7 +127,7 @@ def effects(study: Study, kpi: str | None = None) -> Figure:
 
 
 def _middle(figure: Figure, study: Study, kpi: str, place: float) -> None:
-    mean = study.runs[kpi].drop_nulls().mean()
+    mean = scaled(kpi, study.runs[kpi].drop_nulls().mean())
     figure.add_scatter(
         x=[mean, mean], y=[-0.8, place - 0.8], mode="lines", name="mean of all runs",
         line={"color": colours.LIMIT, "dash": "dot", "width": 1.5}, hoverinfo="skip",
@@ -174,6 +176,7 @@ def interactions(study: Study, kpi: str | None = None) -> Figure:
     """
     kpi = _first(study) if kpi is None else kpi
     found = study.interactions(kpi)
+    found = found.with_columns(scaled(kpi, pl.col(name)) for name in ("interaction", "mean"))
     if not found.height:
         raise InputError("there are no interactions to draw: the study has fewer than two factors")
     levels = found.select("factor", "level").unique().height
@@ -192,9 +195,11 @@ def interactions(study: Study, kpi: str | None = None) -> Figure:
     most = max((abs(c) for line in z for c in line if c is not None), default=0.0) or 1.0
     figure = canvas(f"What two factors do together to the {called(kpi)}")
     unit = labelled(kpi) if by_level else "share of the variance"
+    # The heading has the name; beside the small bar there is room for the unit alone on a phone.
+    short = unit_of(kpi) if by_level else "share"
     figure.add_heatmap(
         x=columns, y=rows, z=z, zmin=-most if by_level else 0.0, zmax=most,
-        colorscale=_BELOW_AND_ABOVE, colorbar={"title": {"text": unit}}, xgap=2, ygap=2,
+        colorscale=_BELOW_AND_ABOVE, colorbar={"title": {"text": short}}, xgap=2, ygap=2,
         text=[[_cell(cell, kpi, by_level=by_level) for cell in line] for line in grid],
         hovertemplate="%{y}, %{x}<br>%{text}<extra></extra>",
         meta={"columns": {"x": "other", "y": "factor", "z": f"{column} ({unit})"}},

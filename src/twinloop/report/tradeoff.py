@@ -11,7 +11,7 @@ import polars as pl
 
 from twinloop.report import colours, words
 from twinloop.report.canvas import canvas, noting
-from twinloop.report.kpis import labelled
+from twinloop.report.kpis import labelled, scaled
 from twinloop.trace.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,6 +25,11 @@ POINTS: Final = 4000
 #: So many points have bars of their spread.
 SPREAD: Final = 60
 
+#: So many points of the front are named, in so many letters at most.
+NAMED: Final = 6
+_LETTERS: Final = 18
+#: Names nearer to each other than this, in parts of the picture across and up, would overlap.
+_APART: Final = (0.35, 0.06)
 _SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "pentagon")
 
 
@@ -49,8 +54,8 @@ def pareto(study: Study, *objectives: str | Objective) -> Figure:
     if len(chosen) != 2:
         raise InputError(f"a scatter has two objectives, not {len(chosen)}", field="objectives")
     one, other = chosen
-    best = study.pareto(one, other)
-    table = study.configurations.drop_nulls([one.kpi, other.kpi])
+    best = _scaled(study.pareto(one, other), study)
+    table = _scaled(study.configurations, study).drop_nulls([one.kpi, other.kpi])
     if not table.height:
         raise InputError("there is no trade-off to draw: no configuration has both objectives")
     table = table.with_columns(front=pl.col("configuration").is_in(best["configuration"].implode()))
@@ -64,6 +69,8 @@ def pareto(study: Study, *objectives: str | Objective) -> Figure:
     _front(figure, best, one, other)
     _points(figure, study, table, one.kpi, other.kpi)
     _baseline(figure, study, one.kpi, other.kpi)
+    _recommended(figure, study, table, one.kpi, other.kpi)
+    _names(figure, table, one.kpi, other.kpi)
     figure.update_layout(
         xaxis={"title": {"text": _axis(one)}},
         yaxis={"title": {"text": _axis(other)}},
@@ -72,6 +79,14 @@ def pareto(study: Study, *objectives: str | Objective) -> Figure:
     notes.insert(0, f"{words.count(best.height, 'configuration')} on the front: none is better in "
                     "one without being worse in the other")  # fmt: skip
     return noting(figure, notes)
+
+
+def _scaled(table: pl.DataFrame, study: Study) -> pl.DataFrame:
+    """A table of configurations in the units that the labels name."""
+    names = [name for kpi in study.kpis for name in (kpi, f"{kpi}_sd") if name in table.columns]
+    return table.with_columns(
+        scaled(name.removesuffix("_sd"), pl.col(name)).alias(name) for name in names
+    )
 
 
 def _axis(objective: Objective) -> str:
@@ -179,13 +194,52 @@ def _baseline(figure: Figure, study: Study, one: str, other: str) -> None:
     base = study.baseline
     if one in base.predicted and other in base.predicted:
         figure.add_scatter(
-            x=[base.predicted[one]], y=[base.predicted[other]], mode="markers",
+            x=[scaled(one, base.predicted[one])], y=[scaled(other, base.predicted[other])],
+            mode="markers",
             name="baseline: the scenario as it is",
             text=[_plain(base.name)], hovertemplate="<b>baseline</b>: %{text}<extra></extra>",
             marker={"symbol": "circle-open", "size": 17, "color": colours.LIMIT,
                     "line": {"width": 2}},
             meta={"columns": {"x": labelled(one), "y": labelled(other), "text": "configuration"}},
         )  # fmt: skip
+
+
+def _recommended(figure: Figure, study: Study, table: pl.DataFrame, one: str, other: str) -> None:
+    """A ring around what the study ranks first."""
+    by = next((kpi for kpi in (*study.objectives, *study.kpis) if kpi in study.kpis), None)
+    if by is None:
+        return
+    first = study.top(1, by)[0].name
+    row = table.filter(pl.col("name") == first)
+    if row.height:
+        figure.add_scatter(
+            x=row[one].to_list(), y=row[other].to_list(), mode="markers",
+            name=f"recommended: {_plain(words.shortened(first, _LETTERS))}",
+            text=[_plain(first)], hovertemplate="<b>recommended</b>: %{text}<extra></extra>",
+            marker={"symbol": "circle-open", "size": 24, "color": colours.GROUPS[3],
+                    "line": {"width": 3}},
+            meta={"columns": {"x": labelled(one), "y": labelled(other), "text": "configuration"}},
+        )  # fmt: skip
+
+
+def _names(figure: Figure, table: pl.DataFrame, one: str, other: str) -> None:
+    """The names of distinct points of the front, and how many lie on each other."""
+    front = table.filter("front").group_by(one, other, maintain_order=True)
+    points = front.agg(pl.col("name").first(), pl.len().alias("equal")).sort(one, other)
+    across, up = (float(table[k].max() - table[k].min()) or 1.0 for k in (one, other))  # type: ignore[operator, arg-type]
+    shown: list[tuple[float, float, str]] = []
+    for x, y, name, equal in points.rows():
+        near = (
+            abs(x - a) < _APART[0] * across and abs(y - b) < _APART[1] * up for a, b, _ in shown
+        )
+        if len(shown) < NAMED and not any(near):
+            more = f" +{equal - 1} equal" if equal > 1 else ""
+            shown.append((x, y, f"\u2002{_plain(words.shortened(name, _LETTERS))}{more}"))
+    figure.add_scatter(
+        x=[x for x, _, _ in shown], y=[y for _, y, _ in shown], text=[text for *_, text in shown],
+        mode="text", textposition="top right", textfont={"size": 11}, cliponaxis=False,
+        name="names", showlegend=False, hoverinfo="skip", meta={"aside": True},
+    )  # fmt: skip
 
 
 def _short(value: Any) -> Any:
