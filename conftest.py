@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent
 # No deadline: a test checks a law, and a busy machine breaks none. The same examples every time:
 # what is found by chance belongs to `make verify`, where somebody is looking.
 settings.register_profile(
-    "default", deadline=None, print_blob=True, derandomize=True, max_examples=25
+    "default", deadline=None, print_blob=True, derandomize=True, max_examples=50
 )
 settings.register_profile(
     "thorough",

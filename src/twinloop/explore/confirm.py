@@ -6,13 +6,11 @@ import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from twinloop.calibrate.defaults import disturbed
-from twinloop.campaign import Journal
 from twinloop.explore.bundle import returned
 from twinloop.explore.candidate import Candidate
 from twinloop.explore.confirm_plan import Plan, chosen, kept_plan
@@ -100,17 +98,15 @@ def confirm(
     else:
         if kept is not None:
             _refuse_other(plan, kept)
-        lock = nullcontext() if kept is None else Journal.open(kept / ".lock", {"confirmation": 1})
-        with lock:
-            found = executed(
-                plan,
-                kept,
-                budget=Budget.of(budget),
-                isolation=isolation,
-                allow_code=allow_code,
-                say=say,
-                progress=progress,
-            )
+        found = executed(
+            plan,
+            kept,
+            budget=Budget.of(budget),
+            isolation=isolation,
+            allow_code=allow_code,
+            say=say,
+            progress=progress,
+        )
     made = Confirmation.of(
         candidates,
         base,

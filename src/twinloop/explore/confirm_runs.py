@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from twinloop.campaign import Journal
 from twinloop.engine import Compiled
 from twinloop.execute.commands import Commands
 from twinloop.execute.expected import expected
@@ -120,6 +121,8 @@ def executed(
     with ExitStack() as stack:
         where = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         if folder is not None:
+            # Two in one folder would overwrite each other's runs.
+            stack.enter_context(Journal.open(folder / ".lock", {"confirmation": 1}))
             plan.save(folder)
         here = _Here(plan, where, folder is not None, isolation, allow_code, _once(say), progress)
         notes = []

@@ -48,7 +48,7 @@ def key_figures(figures: Figures) -> Iterator[tuple[str, str]]:
         yield "carbon", f"{words.number(figures.carbon / 1000)} kg"
     if figures.cost and figures.cost.total is not None:
         yield "cost", f"{words.number(figures.cost.total)} {figures.cost.currency}"
-    if figures.lateness and (figures.lateness.mean or 0.0) >= LEAST:
+    if figures.lateness and abs(figures.lateness.mean or 0.0) >= LEAST:
         yield "lateness, mean", words.duration(figures.lateness.mean)
     if figures.deadlines:
         yield "deadlines missed", f"{figures.deadline_misses:,} of {figures.deadlines:,}"
