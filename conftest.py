@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent
 # No deadline: a test checks a law, and a busy machine breaks none. The same examples every time:
 # what is found by chance belongs to `make verify`, where somebody is looking.
 settings.register_profile(
-    "default", deadline=None, print_blob=True, derandomize=True, max_examples=50
+    "default", deadline=None, print_blob=True, derandomize=True, max_examples=25
 )
 settings.register_profile(
     "thorough",
@@ -23,7 +23,9 @@ settings.register_profile(
     derandomize=False,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile(os.environ.get("TWINLOOP_HYPOTHESIS_PROFILE", "default"))
+PROFILE = os.environ.get("TWINLOOP_HYPOTHESIS_PROFILE", "default")
+settings.load_profile(PROFILE)
+
 
 # The Python blocks of a page run from top to bottom in one namespace; those with `>>>` are
 # doctests, the others just have to run.
@@ -49,7 +51,12 @@ def real_data() -> Path:
     return REAL_DATA
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave tests marked `long` to `make verify`, and skip those that lack their data."""
+    long = [] if PROFILE == "thorough" else [i for i in items if i.get_closest_marker("long")]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
     if REAL_DATA.is_dir():
         return
     for item in items:

@@ -30,6 +30,7 @@ def covered(bag, seed, budget):
     return limits.low[0] <= bag.outcome <= limits.high[0]
 
 
+@pytest.mark.long
 def test_nine_of_ten_outcomes_lie_in_their_intervals():
     # Every other bag has two parameters of which only the ratio can be told.
     held = [covered(Bag(seed, loose=seed % 2 == 1), seed, 1000) for seed in range(200)]

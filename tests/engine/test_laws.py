@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from twinloop.engine import Activity, Environment, Resource, StalledError
@@ -96,6 +96,9 @@ def saturated(session: Session, resource: Resource) -> bool:
 # Against the reference
 
 
+# What is left of an activity when its capacity vanishes may be nothing here and 1e-17 in exact
+# numbers, which then waits for the next capacity: no tolerance decides that. It is rare.
+@settings(max_examples=max(50, settings().max_examples))
 @given(programs())
 def test_times_work_and_rates_are_those_of_the_reference(program: Program) -> None:
     for sim, ref in lockstep(program):

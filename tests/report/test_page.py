@@ -193,6 +193,7 @@ def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["run.html"]
 
 
+@pytest.mark.long
 @pytest.mark.realdata
 def test_two_hundred_thousand_jobs_make_a_page_below_three_megabytes(
     real_data: Path, tmp_path: Path

@@ -232,6 +232,7 @@ for name, path in json.loads(sys.argv[1]):
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux to limit memory")
 @pytest.mark.parametrize("kind", ["gzip", "zstd"])
 def test_bombs_do_not_fill_the_memory(tmp_path: Path, kind: str) -> None:

@@ -230,6 +230,7 @@ def test_a_circle_is_named(tmp_path: Path) -> None:
         read(document(tmp_path, content))
 
 
+@pytest.mark.long
 def test_a_large_workflow_is_read_in_one_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
