@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -15,8 +14,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from twinloop.cli.output import Json, err, out, print_json, speaking, working
 from twinloop.cli.reading import Strict, read_trace
-from twinloop.cli.recording import INTERRUPTED
-from twinloop.cli.scenario import AllowCode
+from twinloop.cli.recording import going_on
+from twinloop.cli.scenario import AllowCode, find_code
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
@@ -118,8 +117,7 @@ def calibrate(
         refuse_kept(output)
         if (output / JOURNAL).exists():
             err.print(escape(f"goes on from {output / JOURNAL}"), soft_wrap=True)
-        if allow_code and "" not in sys.path:
-            sys.path.insert(0, "")  # a policy in the folder that the user is in
+        find_code(allow_code)
         if black_box is not None:
             for option, given in {
                 "REAL": real, "--scenario": scenario, "--validate": validate, "--loss": loss,
@@ -227,7 +225,7 @@ def _ours(
             )
         err.print(escape(str(ranking)), soft_wrap=True)
         options["loss"], options["optimiser"] = ranking.best
-    with _going_on(output), _progress() as told:
+    with going_on(output), _progress() as told:
         return fit_to(
             list(runs.values()),
             validation=list(held_out.values()),
@@ -249,7 +247,7 @@ def _foreign(path: Path, params: Path | None, output: Path, **options: Any) -> A
             "nobody said which values to move", field="parameters", remedy="--params params.yaml"
         )
     err.print(escape(f"runs {bench.black_box.describe()}"), soft_wrap=True)
-    with _going_on(output), _progress() as told:
+    with going_on(output), _progress() as told:
         return calibrate_black_box(
             bench.black_box,
             bench.experiments,
@@ -259,17 +257,6 @@ def _foreign(path: Path, params: Path | None, output: Path, **options: Any) -> A
             report=_written(output),
             **options,
         )
-
-
-@contextmanager
-def _going_on(output: Path) -> Iterator[None]:
-    """Tell whoever interrupts it that nothing is lost."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        said = f"interrupted: the same command goes on from {output}"
-        err.print(escape(said), soft_wrap=True)
-        raise typer.Exit(INTERRUPTED) from None
 
 
 @contextmanager

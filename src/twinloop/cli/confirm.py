@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +13,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from twinloop.cli.output import Json, err, out, print_json, speaking, working
 from twinloop.cli.reading import read_trace
-from twinloop.cli.recording import INTERRUPTED, duration
-from twinloop.cli.scenario import AllowCode
+from twinloop.cli.recording import duration, going_on
+from twinloop.cli.scenario import AllowCode, find_code
 from twinloop.report import words
 from twinloop.trace.errors import InputError
 
@@ -95,8 +94,7 @@ def confirm(
             Objective.of(by)
         _refuse_both(output, bundle, traces)
         seconds = None if budget is None else duration(budget, "--budget")
-        if allow_code and "" not in sys.path:
-            sys.path.insert(0, "")  # a policy in the folder that the user is in
+        find_code(allow_code)
         ranking = Study.load(study, allow_code=allow_code).top(top, by)
         if bundle is not None:
             _bundled(ranking, bundle, repetitions, seed, json)
@@ -149,18 +147,14 @@ def _confirmed(ranking: Any, output: Path | None, **options: Any) -> Any:
     from twinloop.explore.confirm import confirm as confirm_ranking
     from twinloop.report import confirmation_page
 
-    try:
-        with _progress() as told:
-            found = confirm_ranking(
-                ranking,
-                folder=output,
-                announce=lambda text: err.print(text, markup=False, soft_wrap=True),
-                progress=told,
-                **options,
-            )
-    except KeyboardInterrupt:
-        err.print(escape(f"interrupted: the same command goes on from {output}"), soft_wrap=True)
-        raise typer.Exit(INTERRUPTED) from None
+    with going_on(output), _progress() as told:
+        found = confirm_ranking(
+            ranking,
+            folder=output,
+            announce=lambda text: err.print(text, markup=False, soft_wrap=True),
+            progress=told,
+            **options,
+        )
     if output is not None:
         with working("drawing"):
             confirmation_page(found, output / "report.html")

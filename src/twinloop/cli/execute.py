@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -33,6 +32,7 @@ from twinloop.cli.scenario import (
     SetOption,
     TimeScaleOption,
     WorkloadOption,
+    find_code,
     scenario_of,
 )
 from twinloop.cli.watching import watching
@@ -114,8 +114,7 @@ def execute(
             raise InputError("nobody said where to keep the run", remedy="-o runs/first")
         if picture is not None:
             refuse_existing(picture, overwrite)
-        if allow_code and "" not in sys.path:
-            sys.path.insert(0, "")  # a policy in the folder that the user is in
+        find_code(allow_code)
         interrupted = False
         try:
             with watching() as watcher:

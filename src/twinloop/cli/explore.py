@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,8 +13,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from twinloop.cli.output import Json, err, out, print_json, speaking, working
-from twinloop.cli.recording import INTERRUPTED
-from twinloop.cli.scenario import AllowCode
+from twinloop.cli.recording import going_on
+from twinloop.cli.scenario import AllowCode, find_code
 from twinloop.trace.errors import InputError
 
 
@@ -125,23 +124,17 @@ def _made(
         scenario = Path(design.scenario)
     if output is None:
         raise InputError("nobody said where to keep the study", remedy="-o study")
-    if allow_code and "" not in sys.path:
-        sys.path.insert(0, "")  # a policy in the folder that the user is in
-    try:
-        with _progress() as told:
-            study = study_of(
-                scenario,
-                factors,
-                fit,
-                folder=output,
-                allow_code=allow_code,
-                progress=told,
-                **options,
-            )
-    except KeyboardInterrupt:
-        said = f"interrupted: the same command goes on from {output}"
-        err.print(escape(said), soft_wrap=True)
-        raise typer.Exit(INTERRUPTED) from None
+    find_code(allow_code)
+    with going_on(output), _progress() as told:
+        study = study_of(
+            scenario,
+            factors,
+            fit,
+            folder=output,
+            allow_code=allow_code,
+            progress=told,
+            **options,
+        )
     with working("drawing"):
         study_page(study, output / "report.html")
     return study

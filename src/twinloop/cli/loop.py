@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from twinloop.cli.output import Json, err, out, print_json, speaking, working
-from twinloop.cli.recording import INTERRUPTED
+from twinloop.cli.recording import going_on
 
 #: What each step is, for whoever watches.
 STEPS = {
@@ -59,12 +59,8 @@ def loop(
     with speaking(json):
         if overwrite and (output / MANIFEST).is_file():
             shutil.rmtree(output)
-        try:
+        with going_on(output):
             made = going(plan, output, traces=traces, isolation=isolation, say=_Said())
-        except KeyboardInterrupt:
-            said = f"interrupted: the same command goes on from {output}"
-            err.print(escape(said), soft_wrap=True)
-            raise typer.Exit(INTERRUPTED) from None
         page = output / "report.html"
         with working("drawing"):
             from twinloop.report import loop_page

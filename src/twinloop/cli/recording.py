@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
+from rich.markup import escape
 
+from twinloop.cli.output import err
 from twinloop.platform.quantities import DURATION
 from twinloop.trace.errors import InputError
 
 #: What a command ends with that the user interrupted.
 INTERRUPTED: Final = 130
+
+
+@contextmanager
+def going_on(output: Path | None) -> Iterator[None]:
+    """Tell whoever interrupts what is kept in a folder that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        said = f"interrupted: the same command goes on from {output}"
+        err.print(escape(said), soft_wrap=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 class Power(StrEnum):

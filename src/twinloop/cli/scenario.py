@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,6 +49,12 @@ SetOption = Annotated[
 AllowCode = Annotated[
     bool, typer.Option("--allow-code", help="Let a policy named module:Class be imported.")
 ]
+
+
+def find_code(allow_code: bool) -> None:
+    """Where code is allowed, let a policy be found in the folder that the user is in."""
+    if allow_code and "" not in sys.path:
+        sys.path.insert(0, "")
 
 
 def scenario_of(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +36,7 @@ from twinloop.cli.scenario import (
     SetOption,
     TimeScaleOption,
     WorkloadOption,
+    find_code,
     scenario_of,
 )
 from twinloop.engine import Compiled
@@ -120,8 +120,7 @@ def simulate(
         for target in (output, picture):
             if target is not None:
                 refuse_existing(target, overwrite, *inputs)
-        if allow_code and "" not in sys.path:
-            sys.path.insert(0, "")  # a policy in the folder that the user is in
+        find_code(allow_code)
         with working("reading"):
             ready = Compiled(made, allow_code=allow_code)
         with _progress() as progress:

@@ -224,10 +224,10 @@ class Study:
         Where its runs failed, or are still to come, nothing is predicted of it.
         """
         keys = {run.key for run in self.planned_baseline[:1]}
-        for run in self.planned_runs:
-            for each in self._outlines if run.key in keys else ():
-                if each.configuration == run.configuration:
-                    return self._supported(self._whole_of(each))
+        same = {run.configuration for run in self.planned_runs if run.key in keys}
+        for each in self._outlines:
+            if each.configuration in same:
+                return self._supported(self._whole_of(each))
         runs = {run.seed: run for run in self.planned_baseline if self._well(run)}
         chosen = [seed for seed in self.seeds if seed in runs] or list(runs)
         found = [self.results[runs[seed].key] for seed in chosen]
@@ -344,18 +344,19 @@ class Study:
         by = self.by if by is None else by
         if not self._outlines:
             raise InputError("no run of the study is over that did not fail", file=self.folder)
-        options: dict[str, Any] = {
-            "baseline": self.baseline,
-            "noise": {} if self.fit is None else self.fit.noise,
-            "tolerance": tolerance,
-            "fit": self.fit,
-        }
-        first = ranked(self._outlines, by, k=k, **options)
-        whole = {each.configuration: self._whole_of(each) for each in first}
-        for each in first[:SUPPORTED]:
-            whole[each.configuration] = self._supported(whole[each.configuration])
-        chosen = [whole.get(each.configuration, each) for each in self._outlines]
-        return ranked(chosen, by, k=k, **options)
+        found = ranked(
+            self._outlines,
+            by,
+            baseline=self.baseline,
+            noise={} if self.fit is None else self.fit.noise,
+            k=k,
+            tolerance=tolerance,
+            fit=self.fit,
+        )
+        whole = [self._whole_of(each) for each in found]
+        whole = [*map(self._supported, whole[:SUPPORTED]), *whole[SUPPORTED:]]
+        places = zip(found.places, whole, strict=True)
+        return replace(found, places=tuple(replace(at, candidate=each) for at, each in places))
 
     def effects(self, kpi: str | None = None) -> pl.DataFrame:
         """What each level of each factor does to a KPI; see `main_effects`."""
