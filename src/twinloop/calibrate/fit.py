@@ -18,6 +18,7 @@ from twinloop.calibrate.values import with_values
 from twinloop.scenario import Model, Scenario
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
+from twinloop.trace.plain import plain
 
 if TYPE_CHECKING:
     from twinloop.calibrate.prediction import Prediction
@@ -186,7 +187,7 @@ class Fit:
             name = "scenario.yaml" if number == 1 else f"scenario-{number}.yaml"
             scenario.save(folder / name)
         with writing(folder / MANIFEST) as stream:
-            told = json.dumps(_plain(self.to_dict()), indent=2, allow_nan=False, default=str)
+            told = json.dumps(plain(self.to_dict()), indent=2, allow_nan=False, default=str)
             stream.write(told.encode())
         return folder
 
@@ -279,15 +280,6 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot be made: {error.strerror}", file=folder) from None
-
-
-def _plain(value: Any) -> Any:
-    """Plain data in which what is no number in JSON is null."""
-    if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _said(value: Any) -> str:

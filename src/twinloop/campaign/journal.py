@@ -81,6 +81,18 @@ class Journal:
         """
         return cls(Path(path), header)
 
+    @staticmethod
+    def seen(path: Path) -> Iterator[dict[str, Any] | None]:
+        """The rows of a journal that somebody may be writing; None: a line that is no row.
+
+        The last line may not be whole yet, and is left out then.
+        """
+        lines = path.read_bytes().split(b"\n")
+        if not lines[0].startswith(_MAGIC):
+            raise InputError("is no journal", file=path)
+        for line in lines[1:-1]:
+            yield _row(line + b"\n")
+
     @property
     def rows(self) -> list[dict[str, Any]]:
         """All rows so far, read from the file."""

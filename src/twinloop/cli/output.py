@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from rich.markup import escape
 
 from twinloop.report import words
 from twinloop.trace import Audit, Cleaning, InputError, TwinloopError
+from twinloop.trace.plain import plain
 
 #: What a command ends with when what it was given cannot be used.
 BAD_INPUT = 2
@@ -54,7 +54,7 @@ def working(what: str) -> Iterator[None]:
 
 def print_json(document: dict[str, Any]) -> None:
     """One JSON object; what is no number in JSON becomes null."""
-    typer.echo(json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False))
+    typer.echo(json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def print_cleanings(notes: Iterable[Cleaning]) -> None:
@@ -107,13 +107,3 @@ def pairs(values: Iterable[str] | None, option: str) -> dict[str, str]:
 def _explained(error: TwinloopError) -> dict[str, Any]:
     parts = ("problem", "file", "line", "field", "remedy")
     return {"message": str(error)} | {part: getattr(error, part, None) for part in parts}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -22,6 +22,7 @@ from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
 from twinloop.trace.folder import MANIFEST
+from twinloop.trace.plain import plain
 from twinloop.trace.trace import counted
 
 #: The file of a plan, and the folder of the runs that it lists.
@@ -251,17 +252,6 @@ def strange(trace: Trace, scenario: Scenario, *, allow_code: bool = False) -> st
     if len(cores) == len(expected) and not np.allclose(cores, expected):
         return "has tasks of other sizes than its scenario"
     return None
-
-
-def plain(value: Any) -> Any:
-    """Plain data in which what is no number in JSON is null."""
-    if isinstance(value, Mapping):
-        return {str(name): plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def chosen(

@@ -14,7 +14,6 @@ import polars as pl
 
 from twinloop import __version__
 from twinloop.explore.candidate import Candidate
-from twinloop.explore.confirm_plan import plain
 from twinloop.explore.confirm_tables import (
     Columns,
     difference_of,
@@ -33,6 +32,7 @@ from twinloop.scenario import Scenario
 from twinloop.trace import Trace, read
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
+from twinloop.trace.plain import plain
 
 if TYPE_CHECKING:
     from twinloop.explore.diagnosis import Diagnosis

@@ -12,6 +12,7 @@ from typing import Any, Final
 from twinloop import __version__
 from twinloop.calibrate.fit import MANIFEST as FIT_MANIFEST
 from twinloop.calibrate.fit import Fit
+from twinloop.campaign import Journal
 from twinloop.explore.design import Design
 from twinloop.explore.planning import Plan, Run, seeded
 from twinloop.explore.study import JOURNAL, MANIFEST, Study
@@ -110,12 +111,14 @@ def loaded(folder: Path, *, allow_code: bool = False) -> Study:
         Run(-1, scenario.seed if seed is None else seed, seeded({}, seed), key)
         for seed, key in zip(design.seeds or (None,), baseline, strict=True)
     )
+    journal = folder / JOURNAL
+    rows = Journal.seen(journal) if journal.is_file() else ()
     return Study(
         scenario,
         design,
         configurations,
         runs,
-        results_in(_rows(folder / JOURNAL), folder / JOURNAL),
+        results_in(rows, journal),
         as_it_is,
         None if fit is None else Fit.load(folder / fit),
         folder,
@@ -126,17 +129,3 @@ def loaded(folder: Path, *, allow_code: bool = False) -> Study:
 
 def _seed(changes: Mapping[str, Any], seed: int | None, scenario: Scenario) -> int:
     return int(changes.get("seed", scenario.seed)) if seed is None else seed
-
-
-def _rows(path: Path) -> Iterable[Any]:
-    """The rows of a journal that somebody may be writing: the last may not be whole."""
-    if not path.is_file():
-        return
-    lines = path.read_bytes().split(b"\n")
-    if not lines[0].startswith(b'{"twinloop journal"'):
-        raise InputError("is no journal of a study", file=path, remedy=_AGAIN)
-    for line in lines[1:-1]:
-        try:
-            yield json.loads(line)
-        except ValueError:
-            yield None
