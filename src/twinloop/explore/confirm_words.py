@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from twinloop.explore.lines import aligned, piped
 from twinloop.explore.objectives import Objective
 from twinloop.explore.ranks import Judged, Paired
 from twinloop.trace.trace import counted
@@ -183,30 +184,6 @@ def cell(value: Any) -> str:
     ('-', '0.1235', 'a')
     """
     return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as lines whose columns stand below each other.
-
-    >>> aligned([["a", "b"], ["long", "c"]])
-    ['a     b', 'long  c']
-    """
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(each.ljust(width) for each, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-
-
-def piped(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as a Markdown table.
-
-    >>> piped([["a", "b"], ["1", "x|y"]])
-    ['| a | b |', '|---|---|', '| 1 | x\\\\|y |']
-    """
-    safe = [[each.replace("|", r"\|") for each in row] for row in rows]
-    lines = [f"| {' | '.join(row)} |" for row in safe]
-    return [lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]
 
 
 def table_rows(frame: pl.DataFrame) -> list[list[str]]:

@@ -15,7 +15,8 @@ import numpy as np
 import polars as pl
 
 from twinloop._core import KPI_NAMES
-from twinloop.explore.confirm_words import aligned, piped, table_rows
+from twinloop.explore.confirm_words import table_rows
+from twinloop.explore.lines import aligned, piped
 from twinloop.explore.options import DEFAULTS, Option, Refit
 from twinloop.explore.ranks import tau
 from twinloop.fidelity.alignment import digest

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from twinloop.explore.lines import aligned
 from twinloop.trace.trace import counted
 
 if TYPE_CHECKING:
@@ -17,14 +18,7 @@ if TYPE_CHECKING:
 def ranking_text(ranking: Ranking) -> str:
     """The table and what is to be said about it, for the prompt."""
     rows = [_titles(ranking), *_rows(ranking)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if place in (1, len(widths) - 1) else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    lines = aligned(rows, right=(0, *range(2, len(rows[0]) - 1)))
     remarks = list(_remarks(ranking))
     return "\n".join([_heading(ranking), "", *lines, *([""] if remarks else []), *remarks])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from twinloop.explore.lines import aligned
 from twinloop.trace.trace import counted
 
 if TYPE_CHECKING:
@@ -65,17 +66,9 @@ def _factors(study: Study, by: str) -> list[str]:
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table with its columns below each other, the first to the left.
+    """Lines of a table, the first column to the left and all others to the right.
 
     >>> table(("policy", "wait"), [("easy", "12"), ("fifo", "3")])
     ['  policy  wait', '  easy      12', '  fifo       3']
     """
-    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
-    return [
-        "  "
-        + "  ".join(
-            cell.ljust(width) if at == 0 else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in (names, *rows)
-    ]
+    return [f"  {line}" for line in aligned((names, *rows), right=range(1, len(names)))]

@@ -1,0 +1,34 @@
+"""Tables of text: for a terminal, and for Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+
+def aligned(rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> list[str]:
+    """Rows as lines whose columns stand below each other, those at these places to the right.
+
+    >>> aligned([["a", "b"], ["long", "c"]])
+    ['a     b', 'long  c']
+    >>> aligned([["policy", "wait"], ["easy", "12"]], right=[1])
+    ['policy  wait', 'easy      12']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if place in right else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def piped(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as a Markdown table.
+
+    >>> piped([["a", "b"], ["1", "x|y"]])
+    ['| a | b |', '|---|---|', '| 1 | x\\\\|y |']
+    """
+    safe = [[each.replace("|", r"\|") for each in row] for row in rows]
+    lines = [f"| {' | '.join(row)} |" for row in safe]
+    return [lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]
