@@ -209,14 +209,15 @@ class Starter:
 
     def end(self, process: Process, signal_: int) -> None:
         """Send a signal to all processes of a part."""
+        if signal_ == signal.SIGKILL:
+            # The first one first: with its children gone it might end by itself, as if it had not
+            # been killed. It may also have left its group, and is to be reached all the same.
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(process.handle, signal_)
         if process.part.accounts:
             process.part.kill(signal_)
         else:
             self._trees.kill(process.key, signal_)
-        if signal_ == signal.SIGKILL:
-            # It may have left its group; nobody is to wait for one whom nothing reaches.
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(process.handle, signal_)
 
     def reap(self, process: Process) -> dict[str, Any]:
         """Wait for a part that has ended or was killed; what the journal is to say of it.
