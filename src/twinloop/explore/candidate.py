@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,6 +44,44 @@ class Candidate:
     alone: Candidate | None = field(default=None, repr=False, compare=False)
     #: What it leans on that the data of the fit could not tell, in sentences.
     unsupported: tuple[str, ...] = ()
+
+    @classmethod
+    def of_runs(
+        cls,
+        name: str,
+        scenario: Scenario,
+        results: Sequence[Mapping[str, Any]],
+        levels: Mapping[str, Any] | None = None,
+        configuration: int | None = None,
+    ) -> Candidate:
+        """A candidate from what became of its runs, one for each seed.
+
+        >>> from twinloop.scenario import Scenario
+        >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
+        >>> results = [{"kpis": {"makespan_s": 100.0}}, {"kpis": {"makespan_s": 140.0}}]
+        >>> Candidate.of_runs("easy", scenario, results)
+        <Candidate easy: makespan_s 120>
+        """
+        names = list(results[0]["kpis"])
+        rows = [[one["kpis"].get(kpi, math.nan) for one in results] for kpi in names]
+        values = np.array(rows, float)
+        means = values.mean(axis=1)
+        several = len(results) > 1
+        spread = values.std(axis=1, ddof=1) if several else np.full(len(names), math.nan)
+        known = [(at, kpi) for at, kpi in enumerate(names) if math.isfinite(means[at])]
+        drawn = [one.get("draws") or {} for one in results]
+        shared = [kpi for kpi in drawn[0] if all(kpi in one for one in drawn)]
+        return cls(
+            name,
+            scenario,
+            {kpi: float(means[at]) for at, kpi in known},
+            {kpi: float(spread[at]) for at, kpi in known if several},
+            {kpi: np.mean([one[kpi] for one in drawn], axis=0) for kpi in shared},
+            dict(levels or {}),
+            configuration,
+            {kpi: values[at] for at, kpi in known},
+            cls.of_runs(name, scenario, results[:1], levels, configuration) if several else None,
+        )
 
     def of_its_scenario(self) -> Candidate:
         """What is predicted of its scenario, which has one seed, and not of the mean over seeds.

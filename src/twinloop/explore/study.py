@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import polars as pl
 
 from twinloop.explore.candidate import Candidate
@@ -20,7 +19,6 @@ from twinloop.explore.objectives import KPIS, Objective
 from twinloop.explore.planning import Run, duplicates
 from twinloop.scenario import Scenario
 from twinloop.trace.errors import InputError, TwinloopError
-from twinloop.trace.files import writing
 
 if TYPE_CHECKING:
     from twinloop.calibrate.fit import Fit
@@ -33,8 +31,6 @@ JOURNAL: Final = "journal.jsonl"
 AS_GIVEN: Final = "as given"
 #: How many of the best are looked at for what the fit cannot know.
 SUPPORTED: Final = 50
-#: The tables that are exported, each as CSV and as Parquet.
-TABLES: Final = ("runs", "configurations")
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,85 +115,16 @@ class Study:
     @cached_property
     def runs(self) -> pl.DataFrame:
         """A row per run that is over."""
-        rows = []
-        for number, run in enumerate(self.planned_runs):
-            found = self.results.get(run.key)
-            if found is not None:
-                kpis = found["kpis"] or {}
-                rows.append(
-                    {
-                        "run": number,
-                        "configuration": run.configuration,
-                        **self._labels(run.configuration),
-                        "seed": run.seed,
-                        **{name: _number(kpis.get(name)) for name in self.kpis},
-                        "seconds": found["seconds"],
-                        "error": found["error"],
-                    }
-                )
-        return pl.DataFrame(rows, schema=self._schema(), infer_schema_length=None)
+        from twinloop.explore.study_tables import runs_table
 
-    def _labels(self, configuration: int) -> dict[str, Any]:
-        labels = self.planned_configurations[configuration].labels
-        return {
-            name: _column(labels.get(name), numeric=numeric)
-            for name, numeric in self._numeric.items()
-        }
-
-    @cached_property
-    def _numeric(self) -> dict[str, bool]:
-        """Which factors have numbers for levels."""
-        return {
-            name: all(
-                isinstance(each.labels[name], float)
-                for each in self.planned_configurations
-                if name in each.labels
-            )
-            for name in self.factors
-        }
-
-    def _schema(self) -> dict[str, Any]:
-        factors = {
-            name: pl.Float64 if numeric else pl.String for name, numeric in self._numeric.items()
-        }
-        return {
-            "run": pl.Int64,
-            "configuration": pl.Int64,
-            **factors,
-            "seed": pl.Int64,
-            **dict.fromkeys(self.kpis, pl.Float64),
-            "seconds": pl.Float64,
-            "error": pl.String,
-        }
+        return runs_table(self)
 
     @cached_property
     def configurations(self) -> pl.DataFrame:
         """A row per configuration of which a run is over: means over the seeds, and spread."""
-        well = pl.col("error").is_null()
-        names = pl.DataFrame(
-            {
-                "configuration": [each.number for each in self.planned_configurations],
-                "name": [each.name for each in self.planned_configurations],
-            },
-            schema={"configuration": pl.Int64, "name": pl.String},
-        )
-        spread = [
-            expression
-            for name in self.kpis
-            for expression in (
-                pl.col(name).filter(well).mean(),
-                pl.col(name).filter(well).std().alias(f"{name}_sd"),
-                pl.col(name).filter(well).min().alias(f"{name}_min"),
-                pl.col(name).filter(well).max().alias(f"{name}_max"),
-            )
-        ]
-        found = self.runs.group_by("configuration", maintain_order=True).agg(
-            *(pl.col(name).first() for name in self.factors),
-            pl.len().cast(pl.Int64).alias("runs"),
-            (~well).sum().cast(pl.Int64).alias("failed_runs"),
-            *spread,
-        )
-        return names.join(found, on="configuration", how="inner").sort("configuration")
+        from twinloop.explore.study_tables import configurations_table
+
+        return configurations_table(self)
 
     # --- candidates ------------------------------------------------------------------------------
 
@@ -234,7 +161,7 @@ class Study:
         if not found:
             return Candidate(AS_GIVEN, self.scenario, {})
         first = self.scenario.replace(seed=chosen[0])
-        return self._supported(_outlined(AS_GIVEN, first, found))
+        return self._supported(Candidate.of_runs(AS_GIVEN, first, found))
 
     def _well(self, run: Run) -> bool:
         """Whether a run is over and did not fail."""
@@ -264,7 +191,9 @@ class Study:
             if whole:
                 known = self.planned_configurations[number]
                 found = [self.results[run.key] for run in whole]
-                made.append(_outlined(known.name, self.scenario, found, known.labels, number))
+                made.append(
+                    Candidate.of_runs(known.name, self.scenario, found, known.labels, number)
+                )
         return tuple(made)
 
     def _compared(self, runs: Sequence[Run]) -> list[Run]:
@@ -388,20 +317,9 @@ class Study:
 
     def export(self, folder: str | Path) -> tuple[Path, ...]:
         """Write both tables as CSV and as Parquet."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        made = []
-        for name in TABLES:
-            table: pl.DataFrame = getattr(self, name)
-            for suffix in ("csv", "parquet"):
-                path = folder / f"{name}.{suffix}"
-                with writing(path) as stream:
-                    if suffix == "csv":
-                        table.write_csv(stream)
-                    else:
-                        table.write_parquet(stream)
-                made.append(path)
-        return tuple(made)
+        from twinloop.explore.study_tables import export
+
+        return export(self, Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path, *, allow_code: bool = False) -> Study:
@@ -431,42 +349,3 @@ class Study:
             f"<Study: {len(self.planned_configurations):,} configurations of "
             f"{', '.join(self.factors)}, {self.done:,} of {self.planned:,} runs done{failed}>"
         )
-
-
-def _outlined(
-    name: str,
-    scenario: Scenario,
-    found: Sequence[Mapping[str, Any]],
-    levels: Mapping[str, Any] | None = None,
-    configuration: int | None = None,
-) -> Candidate:
-    """A candidate from what became of its runs, one for each seed."""
-    names = list(found[0]["kpis"])
-    values = np.array([[one["kpis"].get(kpi, math.nan) for one in found] for kpi in names], float)
-    means = values.mean(axis=1)
-    spread = values.std(axis=1, ddof=1) if len(found) > 1 else np.full(len(names), math.nan)
-    known = [(at, kpi) for at, kpi in enumerate(names) if math.isfinite(means[at])]
-    drawn = [one.get("draws") or {} for one in found]
-    shared = [kpi for kpi in drawn[0] if all(kpi in one for one in drawn)]
-    alone = None if len(found) == 1 else _outlined(name, scenario, found[:1], levels, configuration)
-    return Candidate(
-        name,
-        scenario,
-        {kpi: float(means[at]) for at, kpi in known},
-        {kpi: float(spread[at]) for at, kpi in known if len(found) > 1},
-        {kpi: np.mean([one[kpi] for one in drawn], axis=0) for kpi in shared},
-        dict(levels or {}),
-        configuration,
-        {kpi: values[at] for at, kpi in known},
-        alone,
-    )
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None or not math.isfinite(value) else float(value)
-
-
-def _column(label: Any, *, numeric: bool) -> Any:
-    if label is None or numeric:
-        return label
-    return f"{label:g}" if isinstance(label, float) else label

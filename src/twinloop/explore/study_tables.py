@@ -1,0 +1,120 @@
+"""The two tables of a study: a row per run, and a row per configuration."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from twinloop.trace.files import writing
+
+if TYPE_CHECKING:
+    from twinloop.explore.study import Study
+
+#: The tables that are exported, each as CSV and as Parquet.
+TABLES: Final = ("runs", "configurations")
+
+
+def runs_table(study: Study) -> pl.DataFrame:
+    """A row per run that is over, with the level of each factor and the KPIs."""
+    numeric = _numeric(study)
+    labels = [
+        {name: _column(each.labels.get(name), numeric=numeric[name]) for name in numeric}
+        for each in study.planned_configurations
+    ]
+    rows = []
+    for number, run in enumerate(study.planned_runs):
+        found = study.results.get(run.key)
+        if found is not None:
+            kpis = found["kpis"] or {}
+            rows.append(
+                {
+                    "run": number,
+                    "configuration": run.configuration,
+                    **labels[run.configuration],
+                    "seed": run.seed,
+                    **{name: _number(kpis.get(name)) for name in study.kpis},
+                    "seconds": found["seconds"],
+                    "error": found["error"],
+                }
+            )
+    schema = {
+        "run": pl.Int64,
+        "configuration": pl.Int64,
+        **{name: pl.Float64 if numeric[name] else pl.String for name in numeric},
+        "seed": pl.Int64,
+        **dict.fromkeys(study.kpis, pl.Float64),
+        "seconds": pl.Float64,
+        "error": pl.String,
+    }
+    return pl.DataFrame(rows, schema=schema, infer_schema_length=None)
+
+
+def configurations_table(study: Study) -> pl.DataFrame:
+    """A row per configuration of which a run is over: means over the seeds, and their spread."""
+    well = pl.col("error").is_null()
+    names = pl.DataFrame(
+        {
+            "configuration": [each.number for each in study.planned_configurations],
+            "name": [each.name for each in study.planned_configurations],
+        },
+        schema={"configuration": pl.Int64, "name": pl.String},
+    )
+    spread = [
+        expression
+        for name in study.kpis
+        for expression in (
+            pl.col(name).filter(well).mean(),
+            pl.col(name).filter(well).std().alias(f"{name}_sd"),
+            pl.col(name).filter(well).min().alias(f"{name}_min"),
+            pl.col(name).filter(well).max().alias(f"{name}_max"),
+        )
+    ]
+    found = study.runs.group_by("configuration", maintain_order=True).agg(
+        *(pl.col(name).first() for name in study.factors),
+        pl.len().cast(pl.Int64).alias("runs"),
+        (~well).sum().cast(pl.Int64).alias("failed_runs"),
+        *spread,
+    )
+    return names.join(found, on="configuration", how="inner").sort("configuration")
+
+
+def export(study: Study, folder: Path) -> tuple[Path, ...]:
+    """Write both tables as CSV and as Parquet."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = []
+    for name in TABLES:
+        table: pl.DataFrame = getattr(study, name)
+        for suffix in ("csv", "parquet"):
+            path = folder / f"{name}.{suffix}"
+            with writing(path) as stream:
+                if suffix == "csv":
+                    table.write_csv(stream)
+                else:
+                    table.write_parquet(stream)
+            made.append(path)
+    return tuple(made)
+
+
+def _numeric(study: Study) -> dict[str, bool]:
+    """Which factors have numbers for levels."""
+    return {
+        name: all(
+            isinstance(each.labels[name], float)
+            for each in study.planned_configurations
+            if name in each.labels
+        )
+        for name in study.factors
+    }
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def _column(label: Any, *, numeric: bool) -> Any:
+    if label is None or numeric:
+        return label
+    return f"{label:g}" if isinstance(label, float) else label
