@@ -321,10 +321,11 @@ class Loop:
 
     def _cancel(self, interrupts: Interrupts) -> None:
         """The user wants no more: tasks are asked to end, then killed; nothing new begins."""
+        # Counted before anybody is asked: a second request may come while that is done.
+        asked = interrupts.count
         for running in self._running.values():
             running.verdict, running.why = "cancelled", causes.INTERRUPTED
             self._signal(running, signal.SIGTERM)
-        asked = interrupts.count
         until = self._clock.now() + self._limits.grace
         while self._running and interrupts.count == asked and (now := self._clock.now()) < until:
             for handle, _ in self._poll.poll(until - now):
