@@ -14,12 +14,13 @@ class Impatient:
             raise KeyboardInterrupt
 
 sys.meta_path.insert(0, Impatient())
+sys.argv = ["twinloop", "check", "log.swf"]
 from twinloop.__main__ import main
 main()
 """
 
 
-@pytest.mark.parametrize("module", ["twinloop.cli", "typer", "polars"])
+@pytest.mark.parametrize("module", ["twinloop.cli", "typer", "twinloop.cli.check", "polars"])
 def test_who_interrupts_while_it_loads_sees_no_traceback(module: str) -> None:
     code = IMPATIENT.format(module=module)
     ended = subprocess.run(

@@ -5,28 +5,11 @@ from typing import Annotated
 import typer
 
 from twinloop import __version__
-from twinloop.cli import (
-    assess,
-    burn,
-    calibrate,
-    check,
-    confirm,
-    convert,
-    diff,
-    execute,
-    explore,
-    generate,
-    inspect,
-    loop,
-    nodes,
-    record,
-    report,
-    simulate,
-    view,
-)
+from twinloop.cli.commands import Commands
 
 app = typer.Typer(
     name="twinloop",
+    cls=Commands,
     help=(
         "A simulator of clusters and clouds that knows how far it can be trusted.\n\n"
         "Start with `twinloop generate lublin log.swf`, which makes a log, or with a log of your "
@@ -47,23 +30,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("inspect")(inspect.inspect)
-app.command("check")(check.check)
-app.command("convert")(convert.convert)
-app.add_typer(generate.app, name="generate")
-app.command("simulate")(simulate.simulate)
-app.command("nodes")(nodes.nodes)
-app.command("burn")(burn.burn)
-app.command("record", context_settings=record.SETTINGS)(record.record)
-app.command("execute")(execute.execute)
-app.command("assess")(assess.assess)
-app.command("calibrate")(calibrate.calibrate)
-app.command("explore")(explore.explore)
-app.command("confirm")(confirm.confirm)
-app.command("loop")(loop.loop)
-app.command("report")(report.report)
-app.command("view")(view.view)
-app.command("diff")(diff.diff)
 
 
 def _version(wanted: bool) -> None:

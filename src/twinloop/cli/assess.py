@@ -19,8 +19,7 @@ from twinloop.cli.output import (
     working,
 )
 from twinloop.cli.reading import Strict, read_trace
-from twinloop.trace import InputError
-from twinloop.trace.files import writing
+from twinloop.trace.errors import InputError
 
 if TYPE_CHECKING:
     from twinloop.fidelity import Verdict
@@ -130,5 +129,7 @@ def _write(verdict: Verdict, path: Path) -> None:
 
         assessment_page(verdict, path)
         return
+    from twinloop.trace.files import writing
+
     with writing(path) as stream:
         stream.write(verdict.markdown().encode())

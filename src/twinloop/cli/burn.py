@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from twinloop.cli.output import Json, speaking
-from twinloop.execute.burn import program
 
 Kind = Annotated[
     list[str] | None,
@@ -67,6 +66,9 @@ def burn(
 
     Example: `twinloop burn cache --seconds 2 --threads 2`.
     """
+    # It takes a moment to load, for which nobody waits who asks for help.
+    from twinloop.execute.burn import program
+
     given = {
         "--seconds": seconds,
         "--work": work,

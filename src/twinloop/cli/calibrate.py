@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -16,9 +16,10 @@ from twinloop.cli.output import Json, err, out, print_json, speaking, working
 from twinloop.cli.reading import Strict, read_trace
 from twinloop.cli.recording import going_on
 from twinloop.cli.scenario import AllowCode, find_code
-from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
-from twinloop.trace.files import writing
+
+if TYPE_CHECKING:
+    from twinloop.trace import Trace
 
 
 class HoldOut(StrEnum):
@@ -181,6 +182,7 @@ def _written(output: Path) -> Callable[[Any], None]:
 
     def write(fit: Any) -> None:
         from twinloop.report import calibration_page
+        from twinloop.trace.files import writing
 
         with working("drawing"):
             with writing(output / "report.md") as stream:

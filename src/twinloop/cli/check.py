@@ -29,8 +29,6 @@ from twinloop.cli.reading import (
     UtcOffset,
     read_trace,
 )
-from twinloop.trace import check as check_quality
-from twinloop.trace.files import writing
 
 #: What the command ends with when a rule is broken as an error.
 GATE_CLOSED = 1
@@ -61,6 +59,10 @@ def check(
 
     Examples: `twinloop check log.swf`, `twinloop check runs/first -o audit.md`.
     """
+    # They take a moment to load, for which nobody waits who asks for help.
+    from twinloop.trace import check as check_quality
+    from twinloop.trace.files import writing
+
     with speaking(json):
         if output is not None:
             refuse_existing(output, overwrite, path)

@@ -11,11 +11,11 @@ import typer
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from twinloop import report
 from twinloop.cli.output import Json, err, out, print_json, speaking, working
 from twinloop.cli.reading import read_trace
 from twinloop.cli.recording import duration, going_on
 from twinloop.cli.scenario import AllowCode, find_code
-from twinloop.report import words
 from twinloop.trace.errors import InputError
 
 #: What the command ends with, by the verdict on the first recommendation.
@@ -139,7 +139,7 @@ def _bundled(ranking: Any, folder: Path, repetitions: int, seed: int, json: bool
     if json:
         print_json({"bundle": str(folder), "runs": runs})
     else:
-        said = f"{words.count(runs, 'run')} to make there: {folder}/README.md says how"
+        said = f"{report.words.count(runs, 'run')} to make there: {folder}/README.md says how"
         out.print(escape(said), soft_wrap=True)
 
 
@@ -178,7 +178,7 @@ def _progress() -> Iterator[Callable[[Any], None]]:
         task = bar.add_task("running", total=1.0, said="")
 
         def told(at: Any) -> None:
-            left = "" if at.left is None else f", about {words.duration(at.left)} left"
+            left = "" if at.left is None else f", about {report.words.duration(at.left)} left"
             inside = 0.0
             if at.moment is not None and at.moment.tasks:
                 inside = at.moment.over / at.moment.tasks

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.markup import escape
 
+from twinloop import report
 from twinloop.cli.output import (
     Json,
     Overwrite,
@@ -29,12 +30,11 @@ from twinloop.cli.reading import (
     UtcOffset,
     read_trace,
 )
-from twinloop.platform.address import nearest
-from twinloop.platform.quantities import DURATION
-from twinloop.report import words
-from twinloop.trace import InputError, Trace, edit, write
-from twinloop.trace import repair as repair_trace
-from twinloop.trace.formats.registry import format_by_name
+from twinloop.cli.recording import duration
+from twinloop.trace.errors import InputError
+
+if TYPE_CHECKING:
+    from twinloop.trace import Trace
 
 OutputPath = Annotated[
     Path,
@@ -106,6 +106,11 @@ def convert(
     `twinloop convert log.swf march.swf --start 60d --end 90d`,
     `twinloop convert runs/first.cts first.opendc`.
     """
+    # They take a moment to load, for which nobody waits who asks for help.
+    from twinloop.trace import edit, write
+    from twinloop.trace import repair as repair_trace
+    from twinloop.trace.formats.registry import format_by_name
+
     with speaking(json):
         refuse_existing(output, overwrite, source, *(merge or ()))
         trace = read_trace(source, format, strict, column, unit, reference_mhz, sstat, utc_offset)
@@ -136,7 +141,7 @@ def convert(
                 }
             )
         else:
-            tasks = words.count(trace.tasks.height, "task")
+            tasks = report.words.count(trace.tasks.height, "task")
             out.print(escape(f"wrote {output} from {tasks}"), soft_wrap=True)
             print_cleanings([*trace.manifest.cleaned, *not_held])
 
@@ -150,6 +155,9 @@ def _cut(
     warm_up: str | None,
     cool_down: str | None,
 ) -> Trace:
+    from twinloop.platform.address import nearest
+    from twinloop.trace import edit
+
     if start is not None or end is not None:
         trace = edit.window(trace, _moment(start, "--start"), _moment(end, "--end"))
     for option, column, wanted in (("--user", "user", users), ("--queue", "queue", queues)):
@@ -167,12 +175,7 @@ def _cut(
 
 
 def _moment(text: str | None, option: str) -> float | None:
-    if text is None:
-        return None
-    try:
-        return DURATION.read(text)
-    except InputError as error:
-        raise InputError(f"{option} {error.problem}", remedy=error.remedy) from None
+    return None if text is None else duration(text, option)
 
 
 def _length(text: str | None, option: str) -> float | str:

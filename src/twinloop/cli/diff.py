@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -11,8 +11,9 @@ from rich.table import Table
 
 from twinloop.cli.output import Json, out, print_json, speaking, working
 from twinloop.cli.reading import Strict, read_trace
-from twinloop.metrics import Difference, difference
-from twinloop.report.difference import amounts, difference_words, relative, unlike
+
+if TYPE_CHECKING:
+    from twinloop.metrics import Difference
 
 _RUN = "A log or a trace, as `twinloop inspect` takes it: a folder that a run wrote, SWF, ..."
 
@@ -36,6 +37,9 @@ def diff(
 
     Examples: `twinloop diff runs/fcfs runs/easy`, `twinloop diff log.swf runs/twin --json`.
     """
+    # It takes a moment to load, for which nobody waits who asks for help.
+    from twinloop.metrics import difference
+
     with speaking(json):
         before, after = (read_trace(path, None, strict) for path in (a, b))
         with working("comparing"):
@@ -47,6 +51,8 @@ def diff(
 
 
 def _show(a: Path, b: Path, found: Difference) -> None:
+    from twinloop.report.difference import difference_words, unlike
+
     out.print(f"[bold]A[/]  {escape(str(a))}", soft_wrap=True)
     out.print(f"[bold]B[/]  {escape(str(b))}", soft_wrap=True)
     out.print()
@@ -57,6 +63,8 @@ def _show(a: Path, b: Path, found: Difference) -> None:
 
 
 def _figures(rows: list[dict[str, Any]]) -> Table:
+    from twinloop.report.difference import amounts, relative
+
     table = Table("", "A", "B", "change", "", box=None, pad_edge=False)
     table.columns[0].no_wrap = True
     for column in table.columns[1:]:

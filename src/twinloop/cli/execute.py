@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.markup import escape
 
-from twinloop.cli.outcome import document, figures_of, show
+from twinloop import report
+from twinloop.cli.commands import INTERRUPTED
 from twinloop.cli.output import (
     Json,
     Overwrite,
@@ -20,7 +21,7 @@ from twinloop.cli.output import (
     speaking,
     working,
 )
-from twinloop.cli.recording import INTERRUPTED, Interval, Power, PowerOption, duration
+from twinloop.cli.recording import Interval, Power, PowerOption, duration
 from twinloop.cli.scenario import (
     AllowCode,
     OptionOption,
@@ -35,12 +36,10 @@ from twinloop.cli.scenario import (
     find_code,
     scenario_of,
 )
-from twinloop.cli.watching import watching
-from twinloop.execute import Interrupted
-from twinloop.execute import execute as run_scenario
-from twinloop.report import run_page, words
-from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
+
+if TYPE_CHECKING:
+    from twinloop.trace import Trace
 
 #: What the command ends with if the run went on to its end, but not every task completed.
 INCOMPLETE: Final = 1
@@ -96,6 +95,12 @@ def execute(
     Examples: `twinloop execute scenario.yaml -o runs/first`, then `twinloop check runs/first` and
     `twinloop simulate runs/first`, which replays it.
     """
+    # They take a moment to load, for which nobody waits who asks for help.
+    from twinloop.cli.outcome import document, figures_of, show
+    from twinloop.cli.watching import watching
+    from twinloop.execute import Interrupted
+    from twinloop.execute import execute as run_scenario
+
     with speaking(json):
         made = scenario_of(
             scenario,
@@ -137,7 +142,7 @@ def execute(
         with working("counting"):
             found, trace = figures_of(made, trace, 0.0)
         if picture is not None:
-            run_page(trace, picture)
+            report.run_page(trace, picture)
             err.print(escape(f"wrote {picture}"), soft_wrap=True)
         if json:
             wall = trace.manifest.facts["run"]["wall_s"]
@@ -178,7 +183,7 @@ def _show_measured(trace: Trace) -> None:
     share = facts["recording_share"]
     if isinstance(share, float):
         out.print(f"recording took {100 * share:.2f} % of one core", highlight=False)
-    counted = words.count(trace.usage.height, "sample")
+    counted = report.words.count(trace.usage.height, "sample")
     out.print(f"{counted}; power: {_power(trace)}", highlight=False)
 
 

@@ -25,12 +25,14 @@ from twinloop.report import words
 from twinloop.trace import write
 from twinloop.workload.generate import Generator, Parameter, generator, generators
 
-app = typer.Typer(
+generate = typer.Typer(
+    name="generate",
     help="Make up a log, so that everything can be tried without one.\n\n"
     "The same seed and parameters give the same log. `twinloop generate lublin --help` explains "
     "one model and its parameters.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
+    add_completion=False,
 )
 
 GeneratedPath = Annotated[
@@ -129,4 +131,4 @@ def _help(model: type[Generator]) -> str:
 
 
 for _model in generators().values():
-    app.command(_model.name, help=_help(_model))(_command(_model))
+    generate.command(_model.name, help=_help(_model))(_command(_model))

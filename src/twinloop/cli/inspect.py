@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
+from twinloop import report
 from twinloop.cli.output import (
     Json,
     Overwrite,
@@ -32,11 +33,10 @@ from twinloop.cli.reading import (
     UtcOffset,
     read_trace,
 )
-from twinloop.report import load_chart, load_figure, words
-from twinloop.trace import Trace, check
-from twinloop.trace.files import writing
-from twinloop.trace.quality import Audit
-from twinloop.trace.summary import Spread, Summary, load_over_time
+
+if TYPE_CHECKING:
+    from twinloop.trace import Audit, Summary, Trace
+    from twinloop.trace.summary import Spread
 
 
 def inspect(
@@ -65,6 +65,10 @@ def inspect(
     Examples: `twinloop inspect log.swf.gz`, `twinloop inspect runs/first --picture load.html`,
     `twinloop inspect jobs.csv --column id=JobID --column submit=Submit --unit submit=ms`.
     """
+    # They take a moment to load, for which nobody waits who asks for help.
+    from twinloop.trace import Summary, check
+    from twinloop.trace.files import writing
+
     with speaking(json):
         if picture is not None:
             refuse_existing(picture, overwrite, path)
@@ -72,7 +76,7 @@ def inspect(
         with working("looking"):
             summary, audit = Summary.of(trace), check(trace)
         if picture is not None:
-            page = load_figure(trace).to_html(include_plotlyjs=True, full_html=True)
+            page = report.load_figure(trace).to_html(include_plotlyjs=True, full_html=True)
             with writing(picture) as stream:
                 stream.write(page.encode())
             err.print(escape(f"wrote {picture}"))
@@ -83,6 +87,8 @@ def inspect(
 
 
 def _document(path: Path, trace: Trace, summary: Summary, audit: Audit) -> dict[str, Any]:
+    from twinloop.trace import load_over_time
+
     return {
         "path": str(path),
         "summary": summary.model_dump(),
@@ -94,13 +100,15 @@ def _document(path: Path, trace: Trace, summary: Summary, audit: Audit) -> dict[
 
 
 def _show(path: Path, trace: Trace, summary: Summary, audit: Audit) -> None:
+    from twinloop.trace import load_over_time
+
     source = f"{summary.format}, " if summary.format else ""
     out.print(f"[bold]{escape(str(path))}[/]  {source}{summary.kind}")
     span = (summary.last_submit or 0.0) - (summary.first_submit or 0.0)
     begun = f"from {summary.epoch}, " if summary.epoch else ""
-    out.print(f"  {begun}submissions over {words.duration(span)}")
+    out.print(f"  {begun}submissions over {report.words.duration(span)}")
     who = [
-        words.count(number, one)
+        report.words.count(number, one)
         for number, one in (
             (summary.users, "user"),
             (summary.groups, "group"),
@@ -108,24 +116,24 @@ def _show(path: Path, trace: Trace, summary: Summary, audit: Audit) -> None:
         )
         if number
     ]
-    out.print(f"  {', '.join([words.count(summary.tasks, 'task'), *who])}")
+    out.print(f"  {', '.join([report.words.count(summary.tasks, 'task'), *who])}")
     if summary.statuses:
         parts = (f"{number:,} {status}" for status, number in summary.statuses.items())
         out.print(f"  status: {', '.join(parts)}")
     if summary.with_parents:
-        out.print(f"  {words.count(summary.with_parents, 'task')} with dependencies")
+        out.print(f"  {report.words.count(summary.with_parents, 'task')} with dependencies")
     if summary.data_bytes is not None:
-        out.print(f"  {words.size(summary.data_bytes)} of data")
+        out.print(f"  {report.words.size(summary.data_bytes)} of data")
     for name, rows in summary.rows.items():
         if name != "tasks":
-            out.print(f"  {words.count(rows, 'row')} of {name.replace('_', ' ')}")
+            out.print(f"  {report.words.count(rows, 'row')} of {name.replace('_', ' ')}")
     if summary.offered_load is not None and summary.capacity:
         share = f"{summary.offered_load:.0%}"
-        out.print(f"  work for {share} of {words.number(summary.capacity)} cores")
+        out.print(f"  work for {share} of {report.words.number(summary.capacity)} cores")
     out.print(_spreads(summary))
     load = load_over_time(trace, bins=min(100, max(20, out.width - 12)))
     if load.height > 1:
-        out.print(load_chart(load))
+        out.print(report.load_chart(load))
     else:
         out.print("everything was submitted at one moment: there is no load over time to draw")
     if trace.manifest.cleaned:
@@ -140,11 +148,11 @@ def _spreads(summary: Summary) -> Table:
     for column in table.columns[1:]:
         column.justify = "right"
     rows: tuple[tuple[str, Spread | None, Any], ...] = (
-        ("cores", summary.cores, words.number),
-        ("run time", summary.run_time, words.duration),
-        ("wait", summary.wait, words.duration),
-        ("requested time", summary.requested_time, words.duration),
-        ("memory", summary.memory, words.size),
+        ("cores", summary.cores, report.words.number),
+        ("run time", summary.run_time, report.words.duration),
+        ("wait", summary.wait, report.words.duration),
+        ("requested time", summary.requested_time, report.words.duration),
+        ("memory", summary.memory, report.words.size),
     )
     for name, spread, say in rows:
         if spread is None:

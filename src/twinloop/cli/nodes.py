@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from twinloop import _core
+from twinloop import _core, report
 from twinloop.cli.output import Json, out, print_json, speaking
-from twinloop.report import words
 
 if TYPE_CHECKING:
     from twinloop.execute.machine import Machine
@@ -85,13 +84,13 @@ def _show(document: dict[str, Any]) -> None:
     numbers = document["cpus"]
     clock = f", {document['mhz']:,.0f} MHz" if document["mhz"] else ""
     rows = [
-        ("CPUs", f"{words.count(len(numbers), 'CPU')}: {', '.join(map(str, numbers))}"),
+        ("CPUs", f"{report.words.count(len(numbers), 'CPU')}: {', '.join(map(str, numbers))}"),
         ("", f"{document['model'] or 'of an unknown model'}{clock}"),
-        ("memory", words.size(document["memory"])),
+        ("memory", report.words.size(document["memory"])),
         ("isolation", document["isolation"]),
     ]
     if document["cores"] < len(numbers):
-        rows.insert(2, ("", f"limited to {words.number(document['cores'])} cores"))
+        rows.insert(2, ("", f"limited to {report.words.number(document['cores'])} cores"))
     rows += [
         ("", f"{name}: {place['version']} in {place['group']}")
         for name, place in document["controllers"].items()

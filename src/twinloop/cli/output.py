@@ -6,15 +6,17 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from twinloop.report import words
-from twinloop.trace import Audit, Cleaning, InputError, TwinloopError
-from twinloop.trace.plain import plain
+from twinloop import report
+from twinloop.trace.errors import InputError, TwinloopError
+
+if TYPE_CHECKING:
+    from twinloop.trace import Audit, Cleaning
 
 #: What a command ends with when what it was given cannot be used.
 BAD_INPUT = 2
@@ -54,6 +56,8 @@ def working(what: str) -> Iterator[None]:
 
 def print_json(document: dict[str, Any]) -> None:
     """One JSON object; what is no number in JSON becomes null."""
+    from twinloop.trace.plain import plain
+
     typer.echo(json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False))
 
 
@@ -77,9 +81,10 @@ def print_audit(audit: Audit) -> None:
     broken = (*audit.errors, *audit.warnings)
     held = sum(finding.applies for finding in audit.findings) - len(broken)
     apart = sum(not finding.applies for finding in audit.findings)
+    count = report.words.count
     out.print(
-        f"the gate is {gate}: {words.count(len(audit.errors), 'error')}, "
-        f"{words.count(len(audit.warnings), 'warning')}; {words.count(held, 'rule')} kept, "
+        f"the gate is {gate}: {count(len(audit.errors), 'error')}, "
+        f"{count(len(audit.warnings), 'warning')}; {count(held, 'rule')} kept, "
         f"{apart} about things that are not in this log"
     )
     for finding in broken:

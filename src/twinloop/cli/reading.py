@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from twinloop.cli.output import pairs, working
-from twinloop.trace import FormatError, InputError, Trace, known_formats, read, recognise
-from twinloop.trace.formats import format_named
+from twinloop.trace.errors import FormatError, InputError
+
+if TYPE_CHECKING:
+    from twinloop.trace import Trace
 
 InputPath = Annotated[
     Path,
@@ -23,9 +25,8 @@ FormatName = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help="The format of the input; found by its content if not given. One of: "
-        + ", ".join(form.name for form in known_formats())
-        + ".",
+        help="The format of the input; found by its content if not given. One of: trace, "
+        "unfinished, cts, opendc, wfcommons, swf, gwf, sacct, csv.",
     ),
 ]
 Strict = Annotated[
@@ -84,6 +85,8 @@ def read_trace(
 
     One that is read `beside` another may be of another kind, which the options are not for.
     """
+    from twinloop.trace import read
+
     name = _format_of(path, format, mapped=bool(columns))
     options: dict[str, Any] = {}
     for option, form, key, value in (
@@ -105,6 +108,8 @@ def read_trace(
 
 def _format_of(path: Path, named: str | None, *, mapped: bool) -> str:
     """The format of an input: as named, as its content says, or CSV where a map was given."""
+    from twinloop.trace.formats import format_named, recognise
+
     if named is not None:
         return format_named(named).name
     try:

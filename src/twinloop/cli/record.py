@@ -8,20 +8,19 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.markup import escape
 
+from twinloop import report
+from twinloop.cli.commands import INTERRUPTED
 from twinloop.cli.output import Json, Overwrite, err, print_json, speaking
-from twinloop.cli.recording import INTERRUPTED, Interval, Power, PowerOption, duration
-from twinloop.execute.attach import attach
-from twinloop.execute.machine import Machine
-from twinloop.execute.run import Interrupted, execute
-from twinloop.report import words
-from twinloop.scenario import Scenario
-from twinloop.trace import Trace
+from twinloop.cli.recording import Interval, Power, PowerOption, duration
 from twinloop.trace.errors import InputError
+
+if TYPE_CHECKING:
+    from twinloop.trace import Trace
 
 #: How the command line of `record` is read: what follows the first word of CMD is CMD's.
 SETTINGS: Final = {"allow_interspersed_args": False}
@@ -78,6 +77,9 @@ def record(
     Examples: `twinloop record -o runs/make -- make -j4`, `twinloop record -o runs/service --pid
     4711 --for 10min`, `twinloop record -o runs/job --cgroup /system.slice/slurmstepd.scope/job_7`.
     """
+    # It takes a moment to load, for which nobody waits who asks for help.
+    from twinloop.execute import attach
+
     with speaking(json):
         period = duration(interval, "--interval")
         if bool(command) + bool(pid) + (cgroup is not None) != 1:
@@ -93,7 +95,11 @@ def record(
                     command, output, period, isolation, power, cores=cores, overwrite=overwrite
                 )
         else:
-            what = f"control group {cgroup}" if cgroup else f"{words.count(len(pid or ()), 'tree')}"
+            what = (
+                f"control group {cgroup}"
+                if cgroup
+                else f"{report.words.count(len(pid or ()), 'tree')}"
+            )
             err.print(escape(f"recording {what} of processes; Ctrl-C ends it, and saves it"))
             trace = attach(
                 pid or (),
@@ -122,6 +128,9 @@ def _run(
     overwrite: bool,
 ) -> tuple[Trace, int]:
     """Run a command alone on this machine; what it did, and the status to end with."""
+    from twinloop.execute import Interrupted, Machine, execute
+    from twinloop.scenario import Scenario
+
     if not all(_is_text(word) for word in command):
         raise InputError("a word of the command is no UTF-8: a trace cannot hold it")
     there = Machine.here().cores
@@ -192,7 +201,7 @@ def _show(trace: Trace, output: Path) -> None:
         err.print(escape(f"{row['id']}: {', '.join(said)}"), soft_wrap=True)
     cost = trace.manifest.facts["recording"]["share_of_core"]
     share = "" if cost is None else f"; recording took {cost:.2%} of a core"
-    err.print(f"{words.count(trace.usage.height, 'sample')}{share}")
+    err.print(f"{report.words.count(trace.usage.height, 'sample')}{share}")
     for note in trace.manifest.cleaned:
         err.print(escape(f"  {note}"), soft_wrap=True)
     err.print(escape(f"wrote {output}"), soft_wrap=True)

@@ -6,17 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
+from twinloop.cli.commands import INTERRUPTED
 from twinloop.cli.output import err
-from twinloop.platform.quantities import DURATION
 from twinloop.trace.errors import InputError
-
-#: What a command ends with that the user interrupted.
-INTERRUPTED: Final = 130
 
 
 @contextmanager
@@ -54,6 +51,8 @@ def duration(text: str, option: str) -> float:
     Traceback (most recent call last):
     twinloop.trace.errors.InputError: --interval must be a duration, not 'soon' ...
     """
+    from twinloop.platform.quantities import DURATION
+
     try:
         return DURATION.read(text)
     except InputError as error:

@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 
 from twinloop.cli.output import Json, err, out, print_json, speaking, working
-from twinloop.trace import InputError
+from twinloop.trace.errors import InputError
 
 Open = Annotated[
     bool | None,

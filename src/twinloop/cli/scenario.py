@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import yaml
 
-from twinloop.scenario import Scenario, load, replaying
-from twinloop.trace import Trace, read
 from twinloop.trace.errors import InputError
+
+if TYPE_CHECKING:
+    from twinloop.scenario import Scenario
 
 ScenarioFile = Annotated[
     Path | None,
@@ -64,10 +64,15 @@ def scenario_of(
     changes: dict[str, str],
 ) -> Scenario:
     """The scenario of a file or of a run, or of parts alone, with these changes."""
+    import yaml
+
+    from twinloop.scenario import Scenario, load, replaying
+    from twinloop.trace import read
+
     given = {name: value for name, value in parts.items() if value is not None}
     base = None
     if path is not None and path.is_dir():
-        trace: Trace = read(path)
+        trace = read(path)
         if trace.manifest.scenario is None and {"platform", "policy"} <= set(given):
             given.setdefault("workload", str(path))
         else:

@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from twinloop.cli.outcome import document, figures_of, show
+from twinloop import report
 from twinloop.cli.output import (
     Json,
     Overwrite,
@@ -39,9 +39,6 @@ from twinloop.cli.scenario import (
     find_code,
     scenario_of,
 )
-from twinloop.engine import Compiled
-from twinloop.engine import simulate as run_scenario
-from twinloop.report import run_page, words
 from twinloop.trace.errors import InputError
 
 
@@ -99,6 +96,11 @@ def simulate(
     log.swf.gz --platform 100x1 --policy easy --replay sessions:3600`.
     """
     began = perf_counter()
+    # They take a moment to load, for which nobody waits who asks for help.
+    from twinloop.cli.outcome import document, figures_of, show
+    from twinloop.engine import Compiled
+    from twinloop.engine import simulate as run_scenario
+
     with speaking(json):
         made = scenario_of(
             scenario,
@@ -139,7 +141,7 @@ def simulate(
             trace.save(output, overwrite=overwrite)
             err.print(escape(f"wrote {output}"))
         if picture is not None:
-            run_page(trace, picture)
+            report.run_page(trace, picture)
             err.print(escape(f"wrote {picture}"))
         if json:
             print_json(document(trace, found, output, perf_counter() - began))
@@ -171,7 +173,7 @@ def _progress() -> Iterator[Any]:
         line = bar.add_task("simulating", total=None)
 
         def told(events: int, now: float) -> None:
-            said = f"simulating: {events:,} events, {words.duration(now)} of the run"
+            said = f"simulating: {events:,} events, {report.words.duration(now)} of the run"
             bar.update(line, description=said)
 
         yield told

@@ -8,17 +8,17 @@
 <Trace of 1 task, ...>
 """
 
-import sys
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
-from twinloop.execute.attach import attach
-from twinloop.execute.machine import Machine
-from twinloop.execute.recorder import Recorder
-from twinloop.execute.retell import Retold, retell
-from twinloop.execute.run import Interrupted, execute
-from twinloop.execute.watching import Moment
-from twinloop.trace import Trace
+from twinloop._deferred import defer_imports
+
+if TYPE_CHECKING:
+    from twinloop.execute.attach import attach
+    from twinloop.execute.machine import Machine
+    from twinloop.execute.recorder import Recorder
+    from twinloop.execute.retell import Retold, retell
+    from twinloop.execute.run import Interrupted, execute
+    from twinloop.execute.watching import Moment
 
 __all__ = [
     "Interrupted",
@@ -31,12 +31,4 @@ __all__ = [
     "retell",
 ]
 
-
-class _Package(ModuleType):
-    """The package is called like the function that it is for, so `twinloop.execute` is both."""
-
-    def __call__(self, *args: Any, **options: Any) -> Trace:
-        return execute(*args, **options)
-
-
-sys.modules[__name__].__class__ = _Package
+defer_imports(__name__)

@@ -11,12 +11,17 @@
 Both sides are Traces, and nothing here asks where they came from.
 """
 
-from twinloop.fidelity.alignment import Alignment, fit_alignment
-from twinloop.fidelity.assessment import assess
-from twinloop.fidelity.criteria import Criteria
-from twinloop.fidelity.errors import Errors
-from twinloop.fidelity.floor import Floor
-from twinloop.fidelity.verdict import Finding, Status, Verdict
+from typing import TYPE_CHECKING
+
+from twinloop._deferred import defer_imports
+
+if TYPE_CHECKING:
+    from twinloop.fidelity.alignment import Alignment, fit_alignment
+    from twinloop.fidelity.assessment import assess
+    from twinloop.fidelity.criteria import Criteria
+    from twinloop.fidelity.errors import Errors
+    from twinloop.fidelity.floor import Floor
+    from twinloop.fidelity.verdict import Finding, Status, Verdict
 
 __all__ = [
     "Alignment",
@@ -29,3 +34,5 @@ __all__ = [
     "assess",
     "fit_alignment",
 ]
+
+defer_imports(__name__)

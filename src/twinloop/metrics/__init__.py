@@ -11,25 +11,30 @@
 All of them take any Trace, of a real run or a simulated one.
 """
 
-from twinloop.metrics.catalogue import FIGURES, Figure
-from twinloop.metrics.confidence import BatchMeans, ConfidenceInterval, batch_means, interval
-from twinloop.metrics.difference import Difference, difference
-from twinloop.metrics.distribution import Distribution
-from twinloop.metrics.energy import carbon, energy
-from twinloop.metrics.figures import Figures, figures
-from twinloop.metrics.lateness import Lateness, per_user
-from twinloop.metrics.money import Cost, cost
-from twinloop.metrics.series import (
-    busy_cores,
-    busy_nodes,
-    completions,
-    cores_in_use,
-    queue_length,
-    submissions,
-    terminations,
-    throughput,
-)
-from twinloop.metrics.tasks import per_task
+from typing import TYPE_CHECKING
+
+from twinloop._deferred import defer_imports
+
+if TYPE_CHECKING:
+    from twinloop.metrics.catalogue import FIGURES, Figure
+    from twinloop.metrics.confidence import BatchMeans, ConfidenceInterval, batch_means, interval
+    from twinloop.metrics.difference import Difference, difference
+    from twinloop.metrics.distribution import Distribution
+    from twinloop.metrics.energy import carbon, energy
+    from twinloop.metrics.figures import Figures, figures
+    from twinloop.metrics.lateness import Lateness, per_user
+    from twinloop.metrics.money import Cost, cost
+    from twinloop.metrics.series import (
+        busy_cores,
+        busy_nodes,
+        completions,
+        cores_in_use,
+        queue_length,
+        submissions,
+        terminations,
+        throughput,
+    )
+    from twinloop.metrics.tasks import per_task
 
 __all__ = [
     "FIGURES",
@@ -59,3 +64,5 @@ __all__ = [
     "terminations",
     "throughput",
 ]
+
+defer_imports(__name__)

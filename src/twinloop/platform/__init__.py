@@ -1,22 +1,27 @@
 """Descriptions of where things run: hosts, clusters, queues, power; and the base of them all."""
 
-from twinloop.platform.description import Description, FilePath
-from twinloop.platform.opendc import read_topology, to_opendc_topology, write_topology
-from twinloop.platform.parts import Cluster, Host, Maintenance, Queue, Reservation
-from twinloop.platform.platform import Platform
-from twinloop.platform.power import (
-    AnyPowerModel,
-    Asymptotic,
-    Constant,
-    Cubic,
-    Linear,
-    Mse,
-    PowerModel,
-    Sqrt,
-    Square,
-    Table,
-)
-from twinloop.platform.problems import DescriptionError
+from typing import TYPE_CHECKING
+
+from twinloop._deferred import defer_imports
+
+if TYPE_CHECKING:
+    from twinloop.platform.description import Description, FilePath
+    from twinloop.platform.opendc import read_topology, to_opendc_topology, write_topology
+    from twinloop.platform.parts import Cluster, Host, Maintenance, Queue, Reservation
+    from twinloop.platform.platform import Platform
+    from twinloop.platform.power import (
+        AnyPowerModel,
+        Asymptotic,
+        Constant,
+        Cubic,
+        Linear,
+        Mse,
+        PowerModel,
+        Sqrt,
+        Square,
+        Table,
+    )
+    from twinloop.platform.problems import DescriptionError
 
 __all__ = [
     "AnyPowerModel",
@@ -42,3 +47,5 @@ __all__ = [
     "to_opendc_topology",
     "write_topology",
 ]
+
+defer_imports(__name__)

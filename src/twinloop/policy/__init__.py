@@ -1,34 +1,39 @@
 """Policies: who decides which task runs where, and when."""
 
-from twinloop.policy.batch import (
-    Conservative,
-    Easy,
-    EasyTime,
-    FairShare,
-    Fcfs,
-    Ljf,
-    Priority,
-    Sjf,
-)
-from twinloop.policy.decisions import Decision, Kill, Place, Preempt, Reserve, SetState, Wake
-from twinloop.policy.interface import Policy, View
-from twinloop.policy.native import BuiltIn
-from twinloop.policy.placing import (
-    BaselineIc1,
-    BestFit,
-    Fifo,
-    Filter,
-    Filters,
-    FirstFit,
-    PackIc,
-    Random,
-    RoundRobin,
-    SpreadIc,
-    SpreadVcpu,
-    Weighers,
-    WorstFit,
-)
-from twinloop.policy.registry import POLICIES, AnyPolicy, policies, policy, resolve
+from typing import TYPE_CHECKING
+
+from twinloop._deferred import defer_imports
+
+if TYPE_CHECKING:
+    from twinloop.policy.batch import (
+        Conservative,
+        Easy,
+        EasyTime,
+        FairShare,
+        Fcfs,
+        Ljf,
+        Priority,
+        Sjf,
+    )
+    from twinloop.policy.decisions import Decision, Kill, Place, Preempt, Reserve, SetState, Wake
+    from twinloop.policy.interface import Policy, View
+    from twinloop.policy.native import BuiltIn
+    from twinloop.policy.placing import (
+        BaselineIc1,
+        BestFit,
+        Fifo,
+        Filter,
+        Filters,
+        FirstFit,
+        PackIc,
+        Random,
+        RoundRobin,
+        SpreadIc,
+        SpreadVcpu,
+        Weighers,
+        WorstFit,
+    )
+    from twinloop.policy.registry import POLICIES, AnyPolicy, policies, policy, resolve
 
 __all__ = [
     "POLICIES",
@@ -68,3 +73,5 @@ __all__ = [
     "policy",
     "resolve",
 ]
+
+defer_imports(__name__)

@@ -1,13 +1,19 @@
 """Traces: what happened, real or simulated; read, checked, changed, written."""
 
-from twinloop.trace import edit
-from twinloop.trace.errors import DamagedTraceError, FormatError, InputError, TwinloopError
-from twinloop.trace.formats import Format, known_formats, read, recognise, write
-from twinloop.trace.manifest import Cleaning, Edit, Manifest, Source, SourceFile
-from twinloop.trace.quality import Audit, QualityError, check, repair
-from twinloop.trace.summary import Summary, load_over_time
-from twinloop.trace.tables import SCHEMA_VERSION, STATUSES, TABLES, Column
-from twinloop.trace.trace import Trace
+from typing import TYPE_CHECKING
+
+from twinloop._deferred import defer_imports
+
+if TYPE_CHECKING:
+    from twinloop.trace import edit
+    from twinloop.trace.errors import DamagedTraceError, FormatError, InputError, TwinloopError
+    from twinloop.trace.formats import Format, known_formats, read, recognise, write
+    from twinloop.trace.manifest import Cleaning, Edit, Manifest, Source, SourceFile
+    from twinloop.trace.quality import Audit, QualityError, check
+    from twinloop.trace.quality.repair import repair
+    from twinloop.trace.summary import Summary, load_over_time
+    from twinloop.trace.tables import SCHEMA_VERSION, STATUSES, TABLES, Column
+    from twinloop.trace.trace import Trace
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -37,3 +43,5 @@ __all__ = [
     "repair",
     "write",
 ]
+
+defer_imports(__name__)

@@ -1,0 +1,106 @@
+"""A command starts at once: it loads what it needs, and none of the others."""
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from twinloop import cli
+from twinloop.cli.commands import SUMMARIES, loaded
+from twinloop.cli.reading import FormatName
+from twinloop.trace import known_formats
+
+HEAVY = {"dask", "distributed", "numpy", "plotly", "polars", "scipy", "sklearn", "yaml"}
+
+LOADED = """
+import json, sys
+from contextlib import suppress
+from twinloop.__main__ import main
+
+sys.argv[0] = "twinloop"
+with suppress(SystemExit):
+    main()
+print(json.dumps(list(sys.modules)), file=sys.stderr)
+"""
+
+FACES = """
+import json, sys
+from twinloop.cli.commands import loaded
+
+for name in sys.argv[1:]:
+    loaded(name)
+print(json.dumps(list(sys.modules)), file=sys.stderr)
+"""
+
+
+def modules(code: str, *words: str, **environment: str) -> tuple[set[str], str]:
+    """The modules that are loaded in the end, and what was printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+        env=os.environ | environment,
+    )
+    return set(json.loads(done.stderr)), done.stdout
+
+
+def libraries(names: set[str]) -> set[str]:
+    return HEAVY & {name.partition(".")[0] for name in names}
+
+
+def commands(names: set[str]) -> set[str]:
+    return {name for name in SUMMARIES if f"twinloop.cli.{name}" in names}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [(["--version"], "twinloop "), (["--help"], SUMMARIES["simulate"])]
+)
+def test_what_is_about_all_commands_loads_none(words: list[str], said: str) -> None:
+    names, printed = modules(LOADED, *words)
+    assert said in printed
+    assert (libraries(names), commands(names)) == (set(), set())
+
+
+def test_the_help_of_a_command_loads_that_command_alone() -> None:
+    names, printed = modules(LOADED, "simulate", "--help")
+    assert "--power-step" in printed
+    assert (libraries(names), commands(names)) == (set(), {"simulate"})
+
+
+def test_completing_a_command_loads_none() -> None:
+    asked = {"_TWINLOOP_COMPLETE": "complete_bash", "COMP_WORDS": "twinloop c", "COMP_CWORD": "1"}
+    names, printed = modules(LOADED, **asked)
+    assert printed.split() == ["check", "convert", "calibrate", "confirm"]
+    assert (libraries(names), commands(names)) == (set(), set())
+
+
+def test_no_command_needs_a_library_to_know_its_options() -> None:
+    # The options of `generate` are the parameters of its models.
+    names, _ = modules(FACES, *(name for name in SUMMARIES if name != "generate"))
+    assert libraries(names) == set()
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_the_summary_of_a_command_is_how_its_own_help_begins(name: str) -> None:
+    first = inspect.cleandoc(loaded(name).help).partition("\n\n")[0]
+    assert SUMMARIES[name] == " ".join(first.split())
+
+
+def test_every_module_of_a_command_is_known() -> None:
+    files = Path(cli.__file__).parent.glob("*.py")
+    made = {
+        file.stem for file in files if file.read_text().startswith(f'"""`twinloop {file.stem}`')
+    }
+    assert made == set(SUMMARIES)
+
+
+def test_the_formats_that_help_names_are_those_that_are_known() -> None:
+    option: typer.models.OptionInfo = FormatName.__metadata__[0]  # type: ignore[attr-defined]
+    names = ", ".join(form.name for form in known_formats())
+    assert (option.help or "").endswith(f"One of: {names}.")
