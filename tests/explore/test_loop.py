@@ -7,8 +7,9 @@ import pytest
 
 import twinloop as tl
 from twinloop import metrics
-from twinloop.explore.loop import Loop, loop
+from twinloop.explore.loop import loop
 from twinloop.explore.loop_plan import LoopPlan
+from twinloop.explore.loop_result import Loop
 from twinloop.report import loop_page
 
 DEMO = Path(__file__).resolve().parents[2] / "examples" / "demo"

@@ -54,7 +54,7 @@ def loop(
     examples/demo/loop.yaml --traces examples/demo/recorded -o demo`.
     """
     from twinloop.explore import loop as going
-    from twinloop.explore.loop import MANIFEST
+    from twinloop.explore.loop_result import MANIFEST
 
     with speaking(json):
         if overwrite and (output / MANIFEST).is_file():

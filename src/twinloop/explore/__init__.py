@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from twinloop.explore.design import Configuration, Design
     from twinloop.explore.diagnosis import Diagnosis, diagnose
     from twinloop.explore.factors import Factor
-    from twinloop.explore.loop import Loop, loop
+    from twinloop.explore.loop import loop
+    from twinloop.explore.loop_result import Loop
     from twinloop.explore.objectives import Objective
     from twinloop.explore.ranking import Ranking
     from twinloop.explore.run import Progress, explore

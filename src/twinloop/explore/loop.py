@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -23,15 +21,27 @@ from twinloop.execute import burn, execute
 from twinloop.explore.candidate import Candidate
 from twinloop.explore.confirm import confirm
 from twinloop.explore.confirm_runs import complete_run
-from twinloop.explore.confirmation import MANIFEST as CONFIRMED
 from twinloop.explore.confirmation import Confirmation
 from twinloop.explore.loop_plan import LoopPlan
+from twinloop.explore.loop_result import (
+    CONFIRMATION,
+    FIT,
+    MANIFEST,
+    PROBES,
+    REAL,
+    STUDY,
+    TWIN,
+    Loop,
+    closed,
+    judged,
+    manifest,
+    tally,
+)
 from twinloop.explore.objectives import Objective
 from twinloop.explore.ranking import Ranking
 from twinloop.explore.run import explore
-from twinloop.explore.study import MANIFEST as STUDY_MANIFEST
 from twinloop.explore.study import Study
-from twinloop.fidelity import Verdict, assess
+from twinloop.fidelity import Verdict
 from twinloop.metrics import figures
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace, check
@@ -41,125 +51,12 @@ from twinloop.trace.folder import MANIFEST as TRACE_MANIFEST
 from twinloop.trace.trace import counted
 from twinloop.workload.generate.burn import PROGRAM
 
-#: The file that says what a folder of a loop is of, and its parts.
-MANIFEST: Final = "loop.json"
-REAL: Final = "real"
-PROBES: Final = "probes"
-TWIN: Final = "twin"
-FIT: Final = "fit"
-STUDY: Final = "study"
-CONFIRMATION: Final = "confirmation"
-#: What a loop must have to be shown, and by which file that is known.
-_PARTS: Final = {REAL: TRACE_MANIFEST, FIT: FIT_MANIFEST, STUDY: STUDY_MANIFEST}
 #: Rates of work that all runs of a loop have in common.
 RATES: Final = "rates.json"
 
 Step = Literal["run", "probe", "check", "simulate", "assess", "calibrate", "explore", "confirm"]
 #: Told which step begins or has something to say, and what.
 Say = Callable[[Step, str], None]
-
-
-@dataclass(frozen=True, repr=False)
-class Loop:
-    """All that a loop measured, simulated, fitted, explored and confirmed.
-
-    `real` is the run that the twin was held against, `probes` the short ones beside it; `twin` is
-    what was predicted before anything was fitted, and `before` the verdict on that. `after` is the
-    verdict on the fitted twin for the run that it was fitted to, and `unseen` on the baseline of
-    the confirmation, a run that the fit has never seen.
-    """
-
-    folder: Path
-    plan: LoopPlan
-    real: Trace
-    probe_names: tuple[str, ...]
-    probes: tuple[Trace, ...]
-    twin: Trace
-    before: Verdict
-    fit: Fit
-    fitted_twin: Trace
-    after: Verdict
-    study: Study
-    confirmation: Confirmation | None = None
-    #: Whether runs recorded earlier were taken in place of new ones.
-    offline: bool = False
-
-    @property
-    def scenario(self) -> Scenario:
-        """What was run for real first."""
-        return self.plan.scenario
-
-    @cached_property
-    def unseen(self) -> Verdict | None:
-        """The verdict on a run of the baseline that the fit has not seen; None: there is none."""
-        made = self.confirmation
-        if made is None or made.folder is None:
-            return None
-        rows = made.runs.filter(made.runs["baseline"] & made.runs["trace"].is_not_null())
-        if rows.is_empty():
-            return None
-        real = Trace.load(made.folder / rows["trace"][0])
-        twin = simulate(made.baseline.scenario, usage_step=self.plan.period)
-        return assess(real, twin)
-
-    @cached_property
-    def lines(self) -> tuple[str, ...]:
-        """What was found, in five lines."""
-        from twinloop.explore.loop_words import lines
-
-        return lines(self)
-
-    @cached_property
-    def notes(self) -> tuple[str, ...]:
-        """What was not measured, and what else should be known."""
-        from twinloop.explore.loop_words import notes
-
-        return notes(self)
-
-    @property
-    def plot(self) -> Any:
-        """Its page: `loop.plot.page(path)`; see `LoopPlots`."""
-        return importlib.import_module("twinloop.report").LoopPlots(self)
-
-    @classmethod
-    def load(cls, folder: str | Path) -> Loop:
-        """Read a loop back; its twins are simulated again, which takes no time."""
-        folder = Path(folder)
-        kept = _kept(folder)
-        if kept is None:
-            raise InputError(
-                "no loop is kept there", file=folder, remedy=f"it would have {MANIFEST}"
-            )
-        try:
-            plan, offline = LoopPlan.from_dict(kept["plan"]), bool(kept["offline"])
-        except KeyError as error:
-            raise InputError(
-                f"says nothing of {error}: it is no loop, or a damaged one", file=folder / MANIFEST
-            ) from None
-        for part, file in _PARTS.items():
-            if not (folder / part / file).is_file():
-                raise InputError(
-                    f"this loop is not over: '{part}' is still to come",
-                    file=folder,
-                    remedy="give the same `twinloop loop` again: it goes on",
-                )
-        made = folder / CONFIRMATION
-        return _closed(
-            folder,
-            plan,
-            Trace.load(folder / REAL),
-            {name: Trace.load(folder / PROBES / name) for name in plan.probes},
-            Fit.load(folder / FIT),
-            Study.load(folder / STUDY),
-            Confirmation.load(made) if (made / CONFIRMED).is_file() else None,
-            offline=offline,
-        )
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines)
-
-    def __repr__(self) -> str:
-        return f"<Loop in {self.folder}: {self.lines[-1]}>"
 
 
 def loop(
@@ -210,14 +107,13 @@ class _Going:
                 for name, scenario in plan.probe_scenarios.items()
             }
             self._checked({REAL: real, **probes})
-            self._judged(real)
+            before = self._judged(real)
             fit = self._fit(real, probes)
             study = self._explored(fit)
             confirmation = self._confirmed(study, fit, [real, *probes.values()])
         say("assess", "comparing what was predicted with what came out")
-        made = _closed(
-            self.folder, plan, real, probes, fit, study, confirmation, self.traces is not None
-        )
+        offline = self.traces is not None
+        made = closed(self.folder, plan, real, before, probes, fit, study, confirmation, offline)
         if not (self.folder / TWIN).exists():
             made.twin.save(self.folder / TWIN)
         return made
@@ -235,7 +131,7 @@ class _Going:
 
     def _check_folder(self) -> None:
         """A folder of something else, or of another loop, is not touched."""
-        kept = _kept(self.folder)
+        kept = manifest(self.folder)
         own = (".lock", RATES)
         if kept is None and self.folder.exists():
             if not self.folder.is_dir() or any(e.name not in own for e in self.folder.iterdir()):
@@ -336,11 +232,12 @@ class _Going:
                 )
         self.say("check", f"{counted(len(runs), 'run')} recorded, all pass the quality gate")
 
-    def _judged(self, real: Trace) -> None:
+    def _judged(self, real: Trace) -> tuple[Trace, Verdict]:
         """The twin as it is, before anything is fitted."""
         self.say("simulate", "the same scenario in the simulator, from the work that was declared")
-        verdict = assess(real, _predicted(self.plan.scenario, self.plan.period))
+        twin, verdict = judged(self.plan, real)
         self.say("assess", f"{verdict.mode}: {tally(verdict)}")
+        return twin, verdict
 
     def _fit(self, real: Trace, probes: Mapping[str, Trace]) -> Fit:
         place = self.folder / FIT
@@ -403,64 +300,3 @@ class _Going:
         usual = study.baseline.predicted.get(kpi)
         places = [each for each in every.places if each.candidate.predicted[kpi] != usual]
         return replace(every, places=tuple(places[: self.plan.top]))
-
-
-def _closed(
-    folder: Path,
-    plan: LoopPlan,
-    real: Trace,
-    probes: Mapping[str, Trace],
-    fit: Fit,
-    study: Study,
-    confirmation: Confirmation | None,
-    offline: bool,
-) -> Loop:
-    """The loop from its parts: the twins and the verdicts follow from them."""
-    twin = _predicted(plan.scenario, plan.period)
-    fitted = _predicted(fit.apply(plan.scenario), plan.period)
-    before, after = assess(real, twin), assess(real, fitted)
-    names, runs = tuple(probes), tuple(probes.values())
-    return Loop(
-        folder,
-        plan,
-        real,
-        names,
-        runs,
-        twin,
-        before,
-        fit,
-        fitted,
-        after,
-        study,
-        confirmation,
-        offline,
-    )
-
-
-def _predicted(scenario: Scenario, period: float) -> Trace:
-    return simulate(scenario, usage_step=period)
-
-
-def tally(verdict: Verdict) -> str:
-    """How many criteria of those that can be assessed pass.
-
-    >>> from twinloop.fidelity import assess
-    >>> tally(assess(Trace(), Trace()))
-    'too little to assess'
-    """
-    found = [finding.status for finding in verdict.findings]
-    passed, judged = found.count("PASS"), found.count("PASS") + found.count("FAIL")
-    return f"{passed} of {judged} criteria pass" if judged else "too little to assess"
-
-
-def _kept(folder: Path) -> dict[str, Any] | None:
-    path = folder / MANIFEST
-    if not path.is_file():
-        return None
-    try:
-        found = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise InputError(f"cannot be read: {error}", file=path) from None
-    if not isinstance(found, dict):
-        raise InputError("holds no mapping: it is no loop, or a damaged one", file=path)
-    return found

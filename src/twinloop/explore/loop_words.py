@@ -13,7 +13,7 @@ from twinloop.trace.trace import counted
 
 if TYPE_CHECKING:
     from twinloop.explore.confirmation import Confirmation
-    from twinloop.explore.loop import Loop
+    from twinloop.explore.loop_result import Loop
 
 #: How many of many are named.
 _NAMED: Final = 3
@@ -44,7 +44,7 @@ def _measured(loop: Loop) -> str:
 
 
 def _agreed(loop: Loop) -> str:
-    from twinloop.explore.loop import tally
+    from twinloop.explore.loop_result import tally
 
     said = f"Trust: as it came, the twin: {tally(loop.before)}; fitted: {tally(loop.after)}"
     after = loop.fit.statuses.get("after", {})

@@ -30,7 +30,7 @@ class Kind:
 
 
 def _loop(folder: Path, page: Path) -> Path:
-    from twinloop.explore.loop import Loop
+    from twinloop.explore.loop_result import Loop
     from twinloop.report.loop import loop_page
 
     return loop_page(Loop.load(folder), page)
