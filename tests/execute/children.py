@@ -16,7 +16,7 @@ from twinloop.execute.processes import Stat
 
 TICK = 1 / os.sysconf("SC_CLK_TCK")
 #: Long enough for a busy machine; a test that needs it all has failed.
-PATIENCE = 60.0
+PATIENCE = 240.0
 
 #: Says its own CPU time on a line of its own when it has burnt it.
 BURN = """

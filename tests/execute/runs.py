@@ -123,16 +123,22 @@ class Run:
         until(met)
 
     def until_there(self, *names: str) -> None:
-        """Wait for tasks to print something."""
+        """Wait for tasks to print something, and for the journal to say that they were started.
+
+        Either may come first: a task runs before the run that started it writes that down.
+        """
         files = [self.folder / "output" / name / "0.out" for name in names]
         self.until(lambda: all(file.exists() and file.stat().st_size for file in files))
+        self.until(lambda: set(names) <= self.started().keys())
+
+    def started(self) -> dict[str, int]:
+        """The first processes of tasks, as far as its journal says."""
+        ids = tl.Trace.load(self.folder / "recording" / "plan").tasks["id"].to_list()
+        return {ids[entry["task"]]: int(entry["pid"]) for entry in self.journal("start")}
 
     def main(self, name: str) -> int:
         """The first process of a task."""
-        plan = tl.Trace.load(self.folder / "recording" / "plan")
-        number = plan.tasks["id"].to_list().index(name)
-        (start,) = [entry for entry in self.journal("start") if entry["task"] == number]
-        return int(start["pid"])
+        return self.started()[name]
 
     def kill(self, number: int = signal.SIGKILL) -> None:
         os.kill(self.pid, number)

@@ -1,5 +1,6 @@
 """Laws: no CPU time is lost or made up, and what is recorded is a trace that the gate passes."""
 
+import ast
 import json
 import os
 import sys
@@ -18,14 +19,18 @@ from twinloop.execute import burn, execute
 
 CPUS = len(os.sched_getaffinity(0))
 
-#: Burns CPU time itself and in a child that it waits for, and says what the kernel says of both.
+#: Burns CPU time itself and in a child that it waits for. It says what the kernel said of both when
+#: it began, the time, and what the kernel says then.
 ACCOUNTED = """
 import os, resource, subprocess, sys, time
+def used():
+    accounts = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in accounts)
+begun = used()
 while time.process_time() < float(sys.argv[1]):
     pass
 subprocess.run(["twinloop-burn", "cpu", "--seconds", sys.argv[1]], check=True, stdout=sys.stderr)
-accounts = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-os.write(1, repr(sum(each.ru_utime + each.ru_stime for each in accounts)).encode())
+os.write(1, repr((begun, time.time(), used())).encode())
 os._exit(0)
 """
 
@@ -101,10 +106,14 @@ def test_all_complete_one_on_each_core(run: Kept) -> None:
 
 
 def test_cpu_time_is_what_the_program_used(run: Kept) -> None:
-    """The program counts from its first line to its last: what it takes to load it comes on top."""
-    for task, cpu in run.trace.tasks.select("id", "cpu_time").iter_rows():
-        used = run.said(task)["cpu_s"]
-        assert used - TICK <= cpu <= used + 3 * TICK
+    """The program counts from its first line to its last: what it takes to load it comes on top.
+
+    One thread does that, so that it is no more than the time that it takes.
+    """
+    for task, cpu, seconds in run.trace.tasks.select("id", "cpu_time", "run_time").iter_rows():
+        said = run.said(task)
+        assert said["cpu_s"] - TICK <= cpu
+        assert cpu <= said["cpu_s"] + (seconds - said["wall_s"]) + 2 * TICK
 
 
 def test_the_work_is_what_was_asked_for(run: Kept) -> None:
@@ -131,8 +140,11 @@ def test_nobody_uses_more_than_there_is(run: Kept) -> None:
     slack = TICK * (1 + run.case.cores)
     for wall, cpu in run.trace.tasks.select("run_time", "cpu_time").iter_rows():
         assert cpu <= wall * run.case.cores + slack
+    # A sample that was held up may stand a little off its time: what is known of its window is that
+    # nobody had more than the node, or more than the machine where nothing holds tasks to a node.
+    cores = {"auto": int(run.case.platform.partition("x")[2])}.get(run.case.isolation, CPUS)
     for dt, cpu in run.trace.usage.select("dt", "cpu").iter_rows():
-        assert cpu <= dt * run.case.cores + slack
+        assert cpu <= dt * cores + slack
 
 
 def test_the_windows_of_the_samples_tile_the_execution(run: Kept) -> None:
@@ -146,9 +158,25 @@ def test_the_windows_of_the_samples_tile_the_execution(run: Kept) -> None:
         assert mine["dt"].min() > 0
 
 
-def test_some_were_sampled_while_they_ran(run: Kept) -> None:
-    assert run.trace.usage.height > run.trace.tasks.height
-    assert run.trace.manifest.facts["recording"]["samples"] > 0
+def test_there_are_no_more_samples_than_were_taken(run: Kept) -> None:
+    """One for the end of each execution, and the others as often as somebody looked."""
+    taken = run.trace.manifest.facts["recording"]["samples"]
+    assert 0 <= run.trace.usage.height - run.trace.placements.height <= taken
+
+
+@pytest.mark.parametrize("isolation", ["auto", "affinity", "none"])
+def test_who_runs_for_long_enough_is_sampled_meanwhile(isolation: str, tmp_path: Path) -> None:
+    journal = tmp_path / "run" / "recording" / "journal.jsonl"
+    looks = f"until test $(grep -c '\"use\"' {journal}) -ge 4; do sleep 0.02; done"
+    scenario = tl.Scenario(
+        platform="1x1",
+        policy="fcfs",
+        workload={"tasks": [{"id": "a", "command": ["sh", "-c", looks], "run_time": 0.3}]},
+    )
+    trace = execute(scenario, tmp_path / "run", period=0.05, isolation=isolation)
+    assert trace.manifest.facts["recording"]["samples"] >= 4
+    # Those beside its start, its end or each other say nothing of their own.
+    assert trace.usage.height >= 2
 
 
 def test_times_are_in_order(run: Kept) -> None:
@@ -189,7 +217,12 @@ def test_the_account_is_that_of_getrusage_to_the_tick(isolation: str, tmp_path: 
     )
     trace = execute(scenario, tmp_path / "run", isolation=isolation)
     assert trace.tasks["status"].to_list() == ["completed"]
-    used = float((tmp_path / "run" / "output" / "a" / "0.out").read_text())
-    assert used >= 0.25
-    # The kernel's own work on its end is charged to the process after it has said what it used.
-    assert used - TICK <= trace.tasks["cpu_time"][0] <= used + 5 * TICK
+    output = tmp_path / "run" / "output" / "a"
+    begun, when, used = ast.literal_eval((output / "0.out").read_text())
+    child = json.loads((output / "0.err").read_text())["cpu_s"]
+    assert used >= 0.15 + child - 1e-4
+    # It is in its group from before its first line on. What it works after it has said what it
+    # used, to be written and to end, is no more than the time until it was waited for.
+    assert trace.manifest.epoch_ms is not None
+    rest = trace.manifest.epoch_ms / 1000 + trace.placements["end"][0] - when
+    assert used - begun - 1e-4 <= trace.tasks["cpu_time"][0] <= used + rest + TICK

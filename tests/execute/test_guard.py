@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -158,9 +159,7 @@ def test_a_sweep_clears_up_after_a_run_that_was_killed_and_not_before(
     assert not any(run.name in line for line in sweep())
     assert len([pid for pid in run.task if not is_gone(pid)]) == 3
     run.kill()
-    left = run.traces()
-    assert len([trace for trace in left if trace.startswith("process")]) >= 2
-    sweep()
+    sweep()  # unless another run on this machine did so before
     assert soon(lambda: run.traces() == [])
     assert not any(run.name in line for line in sweep())
 
@@ -174,10 +173,15 @@ def test_a_group_of_a_dead_process_is_not_swept_while_somebody_holds_it() -> Non
     import fcntl
 
     top = places[0] / f"{guard.GROUP}1-1-{os.urandom(2).hex()}"
-    top.mkdir()
-    file = os.open(top, os.O_RDONLY)
+    while True:  # until it is held, another run on this machine may sweep it away
+        top.mkdir(exist_ok=True)
+        with suppress(FileNotFoundError):
+            file = os.open(top, os.O_RDONLY)
+            fcntl.flock(file, fcntl.LOCK_SH)
+            if top.is_dir():
+                break
+            os.close(file)
     try:
-        fcntl.flock(file, fcntl.LOCK_SH)
         assert not any(top.name in line for line in sweep())
         assert top.is_dir()
     finally:

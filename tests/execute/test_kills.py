@@ -100,8 +100,9 @@ def test_the_next_run_removes_what_neither_run_nor_guard_could(
     run = begun(launch, "--isolation", isolation)
     for guard in guards(run.pid):
         os.kill(guard, signal.SIGKILL)
+        until(partial(ended, guard))
     run.kill()
-    run.process.communicate()
+    run.process.communicate(timeout=PATIENCE)
     execute(scenario(task("a", "true")), isolation=isolation)
     assert left(run.pid) == []
     is_readable(run.folder, CUT)
@@ -148,11 +149,13 @@ def test_who_interrupts_twice_does_not_wait(launch: Launch) -> None:
     is_readable(run.folder, {"stubborn": "cancelled", "plain": "cancelled"})
 
 
-def test_what_the_user_wants_ignored_is_ignored(launch: Launch) -> None:
-    given = scenario(task("a", "sh", "-c", "echo there; sleep 0.3"))
+def test_what_the_user_wants_ignored_is_ignored(launch: Launch, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    given = scenario(task("a", "sh", "-c", f"echo there; until test -e {go}; do sleep 0.02; done"))
     run = launch(given, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     run.until_there("a")
     run.kill(signal.SIGHUP)
+    go.touch()
     run.ends(0)
     is_readable(run.folder, {"a": "completed"})
 
@@ -255,15 +258,20 @@ def test_a_task_that_will_not_end_is_killed_with_its_children(
     limit = 0.3 if how == "limit" else None
     trace = execute(given, tmp_path / "run", task_limit=limit, grace=0.1, isolation=isolation)
     assert left(os.getpid()) == []
-    assert statuses(trace) == {"stubborn": "killed", "quick": "completed"}
+    in_time_or_killed(trace, limit or 60.0, "quick")
+    assert statuses(trace)["stubborn"] == "killed"
     code, length = trace.tasks.select("exit_code", "run_time").row(0)
-    if said(tmp_path / "run", "stubborn"):
-        # It had its time, and the time to end that it was given.
-        assert code == -signal.SIGKILL
-        assert length >= 0.3 + 0.1
-    else:  # on a very busy machine it was asked before it could be stubborn
-        assert code == -signal.SIGTERM
-        assert length >= 0.3
+    # On a very busy machine it was asked before it could be stubborn.
+    assert code == -signal.SIGKILL or not said(tmp_path / "run", "stubborn")
+    assert code in (-signal.SIGKILL, -signal.SIGTERM)
+    # It had its time, and the time to end that it was given.
+    assert length >= (0.3 + 0.1 if code == -signal.SIGKILL else 0.3)
+
+
+def in_time_or_killed(trace: tl.Trace, limit: float, name: str) -> None:
+    """A task completed, unless a very busy machine let it run for longer than it may."""
+    status, length = trace.tasks.filter(id=name).select("status", "run_time").row(0)
+    assert status == "completed" or (status == "killed" and length >= limit)
 
 
 BOMB = """
@@ -287,7 +295,8 @@ def test_a_bomb_of_forks_is_cleared_away(tmp_path: Path, isolation: str, ends: b
         grace=0.1,
     )
     assert left(os.getpid()) == []
-    assert statuses(trace) == {"bomb": "completed" if ends else "killed", "after": "completed"}
+    assert statuses(trace)["bomb"] == ("completed" if ends else "killed")
+    in_time_or_killed(trace, 30 if ends else 0.5, "after")
 
 
 @BOTH

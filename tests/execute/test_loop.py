@@ -41,8 +41,8 @@ def _files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-#: Runs for long the first time, and never again.
-ONCE = 'test -e "$1" && exit; touch "$1"; sleep 300'
+#: Runs until there is a certain word in a file.
+UNTIL = 'until grep -qs "$2" "$1"; do sleep 0.02; done'
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -198,7 +198,8 @@ def test_a_queue_runs_no_more_than_it_may() -> None:
 def test_a_task_on_a_failed_node_is_as_the_scenario_says(tmp_path: Path, then: str) -> None:
     file = tmp_path / "failures.csv"
     given = scenario(
-        task("long", "sh", "-c", ONCE, "sh", f"{tmp_path}/there"),
+        # The journal says that the node has failed: whoever starts after that is over at once.
+        task("long", "sh", "-c", UNTIL, "sh", f"{tmp_path}/run/recording/journal.jsonl", "close"),
         task("child", "true", parents=["long"]),
         platform="1x1",
         failures={"trace": str(file), "then": then},
@@ -212,6 +213,9 @@ def test_a_task_on_a_failed_node_is_as_the_scenario_says(tmp_path: Path, then: s
     assert state == "down"
     # While it is away, nothing runs on it.
     assert all(not went <= start < (came or math.inf) for start in trace.placements["start"])
+    if starts(trace)["long"] > went:  # a very busy machine came to it too late
+        assert statuses(trace) == {"long": "completed", "child": "completed"}
+        return
     if then == "lost":
         assert statuses(trace) == {"long": "lost", "child": "failed"}
         return
@@ -240,8 +244,8 @@ def test_nothing_starts_in_a_maintenance_window() -> None:
 
 def test_who_matters_more_takes_the_core_of_another(tmp_path: Path) -> None:
     given = scenario(
-        task("low", "sh", "-c", ONCE, "sh", f"{tmp_path}/there", queue="low"),
-        task("high", "true", queue="high", submit=0.5, run_time=0.1),
+        task("low", "sh", "-c", UNTIL, "sh", f"{tmp_path}/there", "high", queue="low"),
+        sh("high", f"echo high > {tmp_path}/there", queue="high", submit=0.5),
         platform={
             "clusters": [{"hosts": [{"count": 1, "cores": 1}]}],
             "queues": [{"name": "low", "priority": 1}, {"name": "high", "priority": 2}],
@@ -251,6 +255,10 @@ def test_who_matters_more_takes_the_core_of_another(tmp_path: Path) -> None:
     trace = execute(given)
     assert statuses(trace) == {"low": "completed", "high": "completed"}
     rows = trace.placements.sort("start").select("task", "attempt", "reason").rows()
+    if starts(trace)["low"] > column(trace, "submit")["high"]:
+        # A very busy machine came to both at once.
+        assert rows == [("high", 0, "completed"), ("low", 0, "completed")]
+        return
     assert rows == [("low", 0, "preempted"), ("high", 0, "completed"), ("low", 1, "completed")]
     assert "preempt" in trace.decisions["kind"].to_list()
 

@@ -39,18 +39,20 @@ def test_a_process_that_is_not_there_has_no_start() -> None:
 
 
 def test_the_tree_of_a_shell_that_forks(start: Start, tmp_path: Path) -> None:
-    said = tmp_path / "said"
-    burner = f"{sys.executable} -S -c '{BURN}\nburn(0.2); say(sys.argv[1])' {said}"
+    said, go = tmp_path / "said", tmp_path / "go"
+    code = f"{BURN}\nburn(0.2); say(sys.argv[1])\nwhile not os.path.exists(sys.argv[2]): burn(0)"
+    burner = f"{sys.executable} -S -c '{code}' {said} {go}"
     child = start("sh", "-c", f"{burner} & {burner} & wait; {burner}; exit 0")
     trees: Trees[str] = Trees()
     trees.add("shell", child.pid)
     seen = [0.0]
-    sizes = set()
+    until(lambda: said.exists() and len(said.read_text().splitlines()) == 2)
+    seen.append(trees.scan()["shell"].cpu)
+    assert len(trees.pids("shell")) == 3  # the shell and the two beside each other
+    go.touch()
     while not ended(child.pid):
         seen.append(trees.scan()["shell"].cpu)
-        sizes.add(len(trees.pids("shell")))
         time.sleep(0.01)
-    assert max(sizes) >= 3  # the shell and the two beside each other
     exact = waited(child)
     trees.scan()
     assert seen == sorted(seen)

@@ -237,12 +237,13 @@ def test_the_manifest_says_once_why_tasks_did_not_complete(isolation: str) -> No
         # One of both is killed: that says more than that the other failed.
         task("pair", "sh", "-c", "test $TWINLOOP_RANK = 0 && exit 4; kill -9 $$", cores=2, nodes=2),
         task("term", "sh", "-c", "kill -15 $$"),
-        task("late", "sleep", 300),
+        task("late", "sleep", 300, requested_time=0.3),
         task("missing", "no-such-program"),
         task("child", "true", parents=["three"]),
         task("grandchild", "true", parents=["child"]),
+        model={"kill_at_requested_time": True},
     )
-    trace = execute(given_, isolation=isolation, task_limit=2.0)
+    trace = execute(given_, isolation=isolation)
     causes = told(trace)
     never = next(what for what in causes if "no-such-program" in what)
     assert causes == {

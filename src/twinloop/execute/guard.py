@@ -105,12 +105,46 @@ def named_runs() -> dict[int, str]:
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
-        with contextlib.suppress(OSError), open(f"/proc/{entry}/environ", "rb") as stream:
-            for word in stream.read().split(b"\0"):
+        with contextlib.suppress(OSError):
+            for word in environment(int(entry)):
                 name = word[13:].decode("ascii", "replace")
                 if word.startswith(b"TWINLOOP_RUN=") and is_run(name) and _is_near(entry):
                     found[int(entry)] = name
     return found
+
+
+def environment(pid: int) -> list[bytes]:
+    """The words in the environment of a process, also of one that is becoming another program.
+
+    While that is being loaded the process seems to have none, and could be taken for a stranger:
+    it is waited for.
+
+    >>> b"" in environment(os.getpid())
+    True
+    """
+    until, is_settled = time.monotonic() + _PATIENCE, False
+    while True:
+        with open(f"/proc/{pid}/environ", "rb") as stream:
+            words = stream.read().split(b"\0")
+        if words != [b""] or is_settled:
+            return words
+        is_settled = not is_beginning(pid) or time.monotonic() > until
+        time.sleep(0.0 if is_settled else 0.001)
+
+
+def is_beginning(pid: int) -> bool:
+    """Whether a process is becoming another program, whose words the system does not show yet.
+
+    >>> is_beginning(os.getpid())
+    False
+    """
+    fields = _stat(pid)
+    # It has memory, and in that no place yet where its environment ends.
+    return (
+        fields is not None
+        and fields[0] not in (b"Z", b"X")
+        and (int(fields[20]) > 0 and int(fields[48]) == 0)
+    )
 
 
 def strike(find: Callable[[], set[int]], number: int) -> set[int]:
@@ -118,7 +152,8 @@ def strike(find: Callable[[], set[int]], number: int) -> set[int]:
 
     Who is struck was found both before and after the hold on its process was taken: a number that
     went to a stranger in between does the stranger no harm. Neither this process nor those it
-    descends from are struck.
+    descends from are struck. Parents come before their children: with these gone, one that waits
+    for them might end by itself, as if it had not been struck.
 
     >>> strike(set, 15)
     set()
@@ -127,7 +162,7 @@ def strike(find: Callable[[], set[int]], number: int) -> set[int]:
     spared = _line()
     for _ in range(10):
         holds = {}
-        for pid in find() - struck - spared:
+        for pid in _parents_first(find() - struck - spared):
             with contextlib.suppress(OSError):
                 holds[pid] = os.pidfd_open(pid)
         if not holds:
@@ -222,6 +257,18 @@ def _stat(pid: int) -> list[bytes] | None:
             return stream.read().rpartition(b")")[2].split()
     except OSError:
         return None
+
+
+def _parents_first(pids: set[int]) -> list[int]:
+    parents = {pid: int(fields[1]) for pid in pids if (fields := _stat(pid))}
+
+    def ancestors(pid: int) -> int:
+        count = 0
+        while (pid := parents.get(pid, 0)) in parents and count < len(parents):
+            count += 1
+        return count
+
+    return sorted(pids, key=ancestors)
 
 
 def _line() -> set[int]:

@@ -36,14 +36,18 @@ class Journal:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         self._file = os.open(path, flags, 0o644)
         self._size = 0
+        self._failed: OSError | None = None
         #: How many lines it has.
         self.lines = 0
 
     def write(self, **entry: Any) -> None:
         """Add one entry. It is with the system when this returns, and outlives this process.
 
-        Where there is no room for all of it, nothing of it stays: what comes later can be read.
+        Where there is no room for all of it, nothing of it stays, and nothing comes after it: what
+        can be read is how it began, without a gap.
         """
+        if self._failed is not None:
+            raise JournalError(self._failed.errno, self._failed.strerror)
         line = json.dumps(entry, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
         size = self._size + len(line)
         try:
@@ -51,6 +55,7 @@ class Journal:
                 line = line[os.write(self._file, line) :]
         except OSError as error:
             os.ftruncate(self._file, self._size)
+            self._failed = error
             raise JournalError(error.errno, error.strerror) from None
         self._size = size
         self.lines += 1

@@ -297,6 +297,12 @@ class Loop:
 
     def _end_late(self, now: float) -> None:
         """Ask tasks that have run for too long to end, and kill those that do not."""
+        if not self._ends or self._ends[0][0] > now:
+            return
+        # Whoever ended by himself before anybody looked was not ended for being late.
+        for handle, _ in self._poll.poll(0):
+            if handle in self._handles:
+                self._ended(self._handles[handle])
         while self._ends and self._ends[0][0] <= now:
             _, task, attempt, wanted = heapq.heappop(self._ends)
             running = self._running.get(task)

@@ -9,12 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from twinloop.execute.guard import environment
+
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 #: More than the longest /proc/<pid>/stat.
 _LINE: Final = 2048
-#: More than most environments; what is behind it is not looked at.
-_ENVIRONMENT: Final = 1 << 20
 _DEAD: Final = (b"Z", b"X", b"x")
 
 #: First processes of the trees of all runs in this process, by number and start.
@@ -379,7 +379,7 @@ class Trees(Generic[Key]):
         if self._run is None:
             return None
         try:
-            words = _content(f"/proc/{pid}/environ", _ENVIRONMENT).split(b"\0")
+            words = environment(pid)
         except OSError:
             return None
         if self._run not in words:
@@ -398,10 +398,10 @@ class Trees(Generic[Key]):
             pid = 0 if stat is None else stat.parent
 
 
-def _content(path: str, size: int = _LINE) -> bytes:
+def _content(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        return os.read(descriptor, size)
+        return os.read(descriptor, _LINE)
     finally:
         os.close(descriptor)
 

@@ -175,6 +175,7 @@ class Recorder:
             peak = None
             if one.accounts:
                 reading = self._read(one)
+                self._unread += reading is None
                 cpu = cpu if reading is None else reading.cpu
                 peak = one.part.peak()
             else:
@@ -234,6 +235,7 @@ class Recorder:
             else:
                 reading, read = walked[key], seen
             if reading is None:
+                self._unread += 1
                 continue
             one.cpu = max(one.cpu, reading.cpu)
             one.most = max(one.most or 0.0, reading.rss)
@@ -242,20 +244,22 @@ class Recorder:
 
     def _timely(self, look: Callable[[], Found]) -> tuple[Found, float]:
         """What is seen, and when: again, if this process lost its CPU in the middle of it."""
+        tries = []
         for _ in range(_TRIES):
             before, spent = self._clock.now(), time.thread_time()
             found = look()
             after, spent = self._clock.now(), time.thread_time() - spent
-            if after - before - spent < _SHARP:
+            tries.append((after - before - spent, found, 0.5 * (before + after)))
+            if tries[-1][0] < _SHARP:
                 break
-        return found, 0.5 * (before + after)
+        _, found, when = min(tries, key=lambda one: one[0])
+        return found, when
 
     def _read(self, one: _Followed) -> Reading | None:
         """What the group of a part says; None if it is gone, with its node."""
         try:
             return Reading(*one.part.read())
         except (OSError, ValueError):
-            self._unread += 1
             return None
 
     def _after(self, now: float) -> float:

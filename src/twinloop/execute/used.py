@@ -17,11 +17,14 @@ TICK: Final = 0.01
 def used(plan: Trace, samples: pl.DataFrame, parts: pl.DataFrame) -> tuple[pl.DataFrame, Cleaning]:
     """What was used between two samples, the last one being of the end."""
     known = samples.join(parts.select(*PART, "start", "end", "cpu", "pid"), on=PART, suffix="_")
-    # One just after the start or before the end says nothing that the next one does not: what is
-    # read is cumulative. Where nobody saw the end, the last sample is the last that is known.
+    # One just after the start, or before the next one or the end, says nothing that the next does
+    # not: what is read is cumulative. Where nobody saw the end, the last sample is the last that is
+    # known.
+    following = pl.col("t").shift(-1).over(PART)
     known = known.filter(
         (pl.col("t") > pl.col("start") + TICK)
         & ((pl.col("t") < pl.col("end") - TICK) | pl.col("cpu_").is_null())
+        & ((pl.col("t") < following - TICK) | following.is_null())
     ).select(*PART, "t", pl.min_horizontal("cpu", "cpu_").alias("cpu"), "rss", "start", "pid")
     # What a task held when it ended is not known: the sample before, or else the most it ever had.
     seen = known.select(PART).unique().with_columns(seen=pl.lit(value=True))

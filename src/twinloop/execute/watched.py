@@ -10,14 +10,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from twinloop.execute.guard import is_beginning
 from twinloop.execute.machine import Machine
 from twinloop.execute.nodes.tree import figure
 from twinloop.execute.processes import Stat
 from twinloop.trace.errors import InputError
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-#: Seconds that a process may seem to have no command line.
-_WITHOUT_WORDS = 0.2
+#: Seconds that a process may take to become the program that it was started as.
+_PATIENCE = 10.0
 # As much as a page of kernel text; the files that are read have less.
 _MOST = 16_384
 
@@ -67,8 +68,9 @@ class WatchedTree:
         place = Path(f"/proc/{self.pid}")
         name, words, user, folder = "", [], None, None
         with suppress(OSError):
-            name = (place / "comm").read_bytes().decode(errors="replace").rstrip("\n")
             words = _command(place)
+            # After its words: when these are there, the name is that of the new program too.
+            name = (place / "comm").read_bytes().decode(errors="replace").rstrip("\n")
             user = _user(place.stat().st_uid)
             folder = str((place / "cwd").readlink())
         return {
@@ -206,15 +208,16 @@ def _folders(name: str, machine: Machine) -> tuple[str, list[Path]]:
 def _command(place: Path) -> list[str]:
     """The words of a process, also of one that is just being started.
 
-    The system shows a new program before its words: for a moment it seems to have none. Only
-    processes of the kernel really have none, and these are of no file.
+    The system shows a new program before its words: for a moment it seems to have none.
     """
-    until = time.monotonic() + _WITHOUT_WORDS
+    until, is_settled = time.monotonic() + _PATIENCE, False
     while True:
-        words = (place / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
-        if words or not os.path.lexists(place / "exe") or time.monotonic() > until:
-            return words
-        time.sleep(0.001)
+        text = (place / "cmdline").read_bytes()
+        if text or is_settled:
+            return text.decode(errors="replace").split("\0")[:-1]
+        # If it is no longer beginning, its words can be there now.
+        is_settled = not is_beginning(int(place.name)) or time.monotonic() > until
+        time.sleep(0.0 if is_settled else 0.001)
 
 
 def _no_process(pid: int) -> InputError:
