@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.looking import Look
+from tests.browser.looking import PATIENCE, Look
 from tests.browser.made import PAGES
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 #: Where the pictures of the pages go, for whoever wants to look.
 SHOTS = HERE.parents[1] / "build" / "browser"
 #: When all of this is given up (s): a browser that hangs shall not hang the tests.
-LONGEST = 400
+LONGEST = 1500
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -45,7 +45,7 @@ def browser() -> Iterator[Browser]:
     faulthandler.dump_traceback_later(LONGEST, exit=True)
     try:
         with sync_playwright() as driver:
-            started = driver.chromium.launch(executable_path=path, timeout=60_000)
+            started = driver.chromium.launch(executable_path=path, timeout=PATIENCE)
             try:
                 yield started
             finally:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, ConsoleMessage, Request
+    from playwright.sync_api import Browser, ConsoleMessage, Locator, Request
 
 #: How long anything may take on a busy machine (ms).
-PATIENCE = 30_000
+PATIENCE = 120_000
 #: A browser asks its user before a page saves its eleventh file; here nobody would answer.
 MOST_SAVES = 9
 #: What is no network.
@@ -66,6 +66,15 @@ class Look:
         self._saves = 0
         self.drawn()
 
+    def follow(self, link: Locator) -> None:
+        """Click on what leads to another page, and wait until that is there and drawn.
+
+        The page before may have no pictures: to wait for these alone would be to look too soon.
+        """
+        with self.page.expect_navigation():
+            link.click()
+        self.drawn()
+
     def drawn(self) -> None:
         """Wait until all pictures are drawn."""
         self.until(
@@ -80,6 +89,13 @@ class Look:
         """Take a picture of the page for whoever wants to look."""
         self.shots.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=self.shots / f"{name}.png", full_page=full)
+
+    def complains(self, of: str) -> bool:
+        """Wait for a complaint: the browser tells of it when it finds the time."""
+        end = time.monotonic() + PATIENCE / 1000
+        while not any(of in said for said in self.complaints) and time.monotonic() < end:
+            self.page.wait_for_timeout(50)
+        return any(of in said for said in self.complaints)
 
     def ask(self, script: str, argument: Any = None) -> Any:
         return self.page.evaluate(script, argument)

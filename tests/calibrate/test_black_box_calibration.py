@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from examples.black_box.drops import fall
 from tests.cli.test_commands import run
 from twinloop.calibrate import Bench, BlackBoxObjective, Experiment, calibrate_black_box
+from twinloop.cli import app
 from twinloop.trace.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +37,7 @@ def test_the_shipped_bench_was_made_with_the_values_that_it_says() -> None:
     objective.close()
 
 
-def one_ball(tmp_path: Path, program: str | None = None, *, seconds: str = "10s") -> Path:
+def one_ball(tmp_path: Path, program: str | None = None, *, seconds: str = "240s") -> Path:
     """A bench with the shipped program, or one that is given, in which only gravity is unknown."""
     script = ROOT / "examples" / "black_box" / "drops.py"
     if program is not None:
@@ -75,7 +77,7 @@ MOODY = """
     given = dict(word[2:].split("=") for word in sys.argv[1:])
     gravity = float(given["gravity"])
     if gravity > 14: sys.exit("too heavy")
-    if gravity > 13: time.sleep(60)
+    if gravity > 13: time.sleep(600)
     if gravity > 12: print("no idea"); sys.exit()
     first = float("nan") if gravity > 11 else (2 * float(given["height"]) / gravity) ** 0.5
     print(json.dumps({"first": first}))
@@ -83,14 +85,19 @@ MOODY = """
 
 
 def test_programs_that_fail_are_counted_and_survived(tmp_path: Path) -> None:
-    bench = one_ball(tmp_path, MOODY, seconds="300ms")
-    words = ("--black-box", bench, "--budget", 20, "--optimiser", "lhs", "--json")
-    document = json.loads(
-        run("calibrate", *words, "--on", "threads", "-o", tmp_path / "fit").stdout
-    )
-    # Of twenty evenly spread over 5 to 15, eight lie above 11, two in each of the four moods.
+    """On a machine so busy that others run into the time limit too, with a longer one."""
+    for limit in (0.5, 2, 8, 32):
+        bench = one_ball(tmp_path, MOODY, seconds=f"{limit}s")
+        words = ("--black-box", bench, "--budget", 20, "--optimiser", "lhs", "--json")
+        place = ("--on", "threads", "-o", tmp_path / f"fit-{limit}")
+        done = CliRunner().invoke(app, [str(word) for word in ("calibrate", *words, *place)])
+        # Of twenty evenly spread over 5 to 15, eight lie above 11, two in each of the four moods.
+        document = json.loads(done.stdout)
+        if document.get("failed") == 8:
+            break
+    assert done.exit_code == 0, done.output
     assert document["evaluations"] == 20
-    assert document["failed"] >= 8
+    assert document["failed"] == 8
     assert document["values"]["gravity"] < 11
     said = " ".join(document["warnings"])
     assert "too heavy" in said

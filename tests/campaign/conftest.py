@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 #: Long enough for a busy machine; nothing waits that long unless it is broken.
-PATIENCE = 60.0
+PATIENCE = 240.0
 
 
 def until(happened: Callable[[], object], seconds: float = PATIENCE) -> bool:

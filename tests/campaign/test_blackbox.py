@@ -18,7 +18,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.campaign.conftest import end, marked, until
+from tests.campaign.conftest import PATIENCE, end, marked, until
 from twinloop.campaign import BlackBoxError, Command, Function, black_box, boxes, coordinator
 from twinloop.campaign.scratch import scratch as scratch_folder
 from twinloop.campaign.scratch import sweep
@@ -171,18 +171,24 @@ def test_a_program_that_is_not_there_is_said() -> None:
 
 
 def test_the_time_limit_ends_the_whole_tree(tmp_path: Path) -> None:
-    """Children, those in a session of their own, and those whose parent has gone."""
+    """Children, those in a session of their own, and those whose parent has gone.
+
+    A machine that is busy may need longer until they are there: then with a longer limit.
+    """
     if shutil.which("setsid") is None:
         pytest.skip("there is no setsid")
-    started = tmp_path / "started"
-    started.mkdir()
-    one = f"sh -c 'echo > {started}/$$; exec sleep 300'"
-    text = f"{one} & setsid {one} & (setsid {one} &) ; trap '' TERM; sleep 300; sleep 300"
-    with pytest.raises(BlackBoxError, match=r"ended at its time limit of 2 s$"):
-        sh(text, timeout="2s")({})
-    pids = [int(file.name) for file in started.iterdir()]
+    for limit in (1, 4, 16, 64):
+        started = tmp_path / f"started-{limit}"
+        started.mkdir()
+        one = f"sh -c 'echo > {started}/$$; exec sleep 300'"
+        text = f"{one} & setsid {one} & (setsid {one} &) ; trap '' TERM; sleep 300; sleep 300"
+        with pytest.raises(BlackBoxError, match=rf"ended at its time limit of {limit} s$"):
+            sh(text, timeout=f"{limit}s")({})
+        pids = [int(file.name) for file in started.iterdir()]
+        assert not any(map(_runs, pids))
+        if len(pids) == 3:
+            break
     assert len(pids) == 3
-    assert not any(map(_runs, pids))
 
 
 def _runs(pid: int) -> bool:
@@ -344,7 +350,7 @@ def test_the_example_is_a_program_of_its_own() -> None:
         + ["--bounce=0"],
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE,
         env={"PATH": os.environ["PATH"]},
     )
     assert json.loads(said.stdout)["bounces"] == 0

@@ -29,7 +29,11 @@ class Cluster:
         self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0")
         # The workers wait for the file of the scheduler by themselves.
         self.workers = {self._worker(name) for name in ("one", "two")}
-        assert until(self._is_up)
+        assert until(self._is_up), self.said
+
+    @property
+    def said(self) -> str:
+        return (self._folder / "log").read_text()
 
     def _is_up(self) -> bool:
         """Whether the scheduler has written down its address, all of it."""
@@ -63,6 +67,22 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield Cluster(tmp_path_factory.mktemp("dask"), stack)
 
 
+@pytest.fixture
+def workers(cluster: Cluster) -> Iterator[Coordinator]:
+    """Both workers; who asks before the first has come is refused after some seconds."""
+    found: list[Coordinator] = []
+
+    def reached() -> bool:
+        with suppress(InputError):
+            found.append(coordinator(cluster.address))
+        return bool(found)
+
+    assert until(reached), cluster.said
+    with found[0] as workers:
+        assert until(lambda: workers.workers == 2), cluster.said
+        yield workers
+
+
 def serial(function: Callable[[int], object], items: range) -> list[tuple[object, str | None]]:
     with coordinator("serial") as worker:
         return [told(outcome) for outcome in worker.map(function, items)]
@@ -72,50 +92,44 @@ def told(outcome: Outcome) -> tuple[object, str | None]:
     return outcome.value, outcome.error
 
 
-def both(workers: Coordinator) -> bool:
-    return workers.workers == 2
+def test_a_real_cluster_of_which_one_dies(
+    cluster: Cluster, workers: Coordinator, tmp_path: Path
+) -> None:
+    # What a function holds goes to each worker once.
+    log = tmp_path / "loaded"
+    outcomes = list(workers.map(Shared(log), range(20)))
+    assert [outcome.value for outcome in outcomes] == [3_000_000 + n for n in range(20)]
+    loads = log.read_text().split()
+    assert 1 <= len(loads) == len(set(loads)) <= 2
 
+    # One is killed while both have work; the items are pulled no faster than allowed.
+    pulled = 0
 
-def test_a_real_cluster_of_which_one_dies(cluster: Cluster, tmp_path: Path) -> None:
-    with coordinator(cluster.address) as workers:
-        assert until(lambda: both(workers))
+    def items() -> Iterator[int]:
+        nonlocal pulled
+        for pulled in range(1, 61):
+            yield pulled - 1
 
-        # What a function holds goes to each worker once.
-        log = tmp_path / "loaded"
-        outcomes = list(workers.map(Shared(log), range(20)))
-        assert [outcome.value for outcome in outcomes] == [3_000_000 + n for n in range(20)]
-        loads = log.read_text().split()
-        assert 1 <= len(loads) == len(set(loads)) <= 2
+    for count, outcome in enumerate(workers.map(identified, items())):
+        assert outcome.error is None
+        assert outcome.value is not None
+        assert outcome.value[1] == count
+        assert pulled - count <= 4
+        if count == 10:
+            cluster.workers.pop().kill()
+    assert count == 59
+    assert until(lambda: workers.workers == 1)
 
-        # One is killed while both have work; the items are pulled no faster than allowed.
-        pulled = 0
+    # Values and errors are those of serial, on who is left.
+    outcomes = list(workers.map(touchy, range(20)))
+    assert [told(outcome) for outcome in outcomes] == serial(touchy, range(20))
 
-        def items() -> Iterator[int]:
-            nonlocal pulled
-            for pulled in range(1, 61):
-                yield pulled - 1
-
-        pids = set()
-        for count, outcome in enumerate(workers.map(identified, items())):
-            assert outcome.error is None
-            assert outcome.value is not None
-            pid, number = outcome.value
-            pids.add(pid)
-            assert number == count
-            assert pulled - count <= 4
-            if count == 10:
-                cluster.workers.pop().kill()
-        assert count == 59
-        assert until(lambda: workers.workers == 1)
-
-        # Values and errors are those of serial, on who is left.
-        outcomes = list(workers.map(touchy, range(20)))
-        assert [told(outcome) for outcome in outcomes] == serial(touchy, range(20))
-
-        # Without a scheduler nothing goes on, and that is said.
-        cluster.scheduler.send_signal(signal.SIGKILL)
-        with pytest.raises(LostScheduler, match=f"the Dask scheduler at {cluster.address} is gone"):
-            list(workers.map(touchy, range(1000)))
+    # Without a scheduler nothing goes on, and that is said.
+    cluster.scheduler.send_signal(signal.SIGKILL)
+    with pytest.raises(LostScheduler, match=f"the Dask scheduler at {cluster.address} is gone"):
+        list(workers.map(touchy, range(1000)))
+    with pytest.raises(LostScheduler):
+        print(workers.workers)
 
 
 def test_dask_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

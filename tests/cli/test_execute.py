@@ -90,9 +90,10 @@ def test_without_a_terminal_there_are_plain_lines(file: Path, tmp_path: Path) ->
 
 
 def test_a_terminal_shows_the_run_as_it_goes_on(tmp_path: Path) -> None:
-    given = scenario(
-        *(task(name, "sleep", 0.5) for name in ("[red]", "\u202eb", "c")), platform="2x1"
-    )
+    # Nothing ends before it was shown.
+    seen = tmp_path / "seen"
+    held = ["sh", "-c", f"until [ -e {seen} ]; do sleep 0.05; done"]
+    given = scenario(*(task(name, *held) for name in ("[red]", "\u202eb", "c")), platform="2x1")
     file = given.save(tmp_path / "scenario.yaml")
     master, slave = pty.openpty()
     child = subprocess.Popen(
@@ -104,7 +105,7 @@ def test_a_terminal_shows_the_run_as_it_goes_on(tmp_path: Path) -> None:
         start_new_session=True,
     )
     os.close(slave)
-    shown = b""
+    shown, text = b"", ""
     until = time.monotonic() + PATIENCE
     try:
         while time.monotonic() < until:
@@ -113,12 +114,15 @@ def test_a_terminal_shows_the_run_as_it_goes_on(tmp_path: Path) -> None:
                     shown += os.read(master, 65536)
                 except OSError:  # it has ended
                     break
+                text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode(errors="replace"))
+                if "0 of 3 tasks over" in text and "[red]" in text:
+                    seen.touch()
+        seen.touch()
         assert child.wait(PATIENCE) == 0, shown.decode(errors="replace")
     finally:
         child.kill()
         child.wait()
         os.close(master)
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
     assert "0 of 3 tasks over" in text
     assert "[red]" in text
     assert "Traceback" not in text

@@ -58,10 +58,11 @@ def test_a_command_prints_reads_and_ends_as_it_does_alone(tmp_path: Path) -> Non
 
 def test_the_summary_is_what_getrusage_says(tmp_path: Path) -> None:
     code = (
-        "import time, resource\n"
+        "import os, time, resource\n"
         "while time.process_time() < 0.3: pass\n"
         "u = resource.getrusage(resource.RUSAGE_SELF)\n"
-        "print(u.ru_utime + u.ru_stime)"
+        "print('own', u.ru_utime + u.ru_stime, flush=True)\n"
+        "os._exit(0)"
     )
     done = record(
         *("-o", tmp_path / "run", "--interval", "50ms", "--json", "--power", "none"),
@@ -69,7 +70,7 @@ def test_the_summary_is_what_getrusage_says(tmp_path: Path) -> None:
     )
     document = json.loads(done.stdout)
     assert set(document) == {"output", "tasks", "samples", "recording", "cleaned"}
-    own = next(float(line) for line in done.stderr.splitlines() if line[:2] == "0.")
+    (own,) = (float(line[4:]) for line in done.stderr.splitlines() if line.startswith("own "))
     (task,) = document["tasks"]
     # What the command has not seen of itself is its own end.
     assert own <= task["cpu_s"] <= own + 0.1
@@ -92,7 +93,7 @@ def test_a_signal_and_a_missing_program_have_the_status_that_shells_give(tmp_pat
 def test_ctrl_c_ends_the_command_and_keeps_the_record(tmp_path: Path, start: Start) -> None:
     pid = tmp_path / "pid"
     recording = start(
-        *RECORD, "-o", tmp_path / "run", "--", "sh", "-c", f"echo $$ > {pid}; exec sleep 60"
+        *RECORD, "-o", tmp_path / "run", "--", "sh", "-c", f"echo $$ > {pid}; exec sleep 600"
     )
     until(lambda: pid.exists() and pid.read_text().endswith("\n"))
     recording.send_signal(signal.SIGINT)
@@ -104,7 +105,7 @@ def test_ctrl_c_ends_the_command_and_keeps_the_record(tmp_path: Path, start: Sta
 
 
 def test_what_runs_already_is_recorded_and_goes_on(tmp_path: Path, start: Start) -> None:
-    child = start("sleep", "60")
+    child = start("sleep", "600")
     done = record(
         *("-o", tmp_path / "run", "--pid", child.pid, "--for", "300ms", "--interval", "100ms"),
         "--json",
@@ -121,17 +122,25 @@ def test_a_control_group_is_recorded(tmp_path: Path, start: Start) -> None:
         group.mkdir()
     except OSError as error:
         pytest.skip(f"no group of version 1 that counts CPU time can be made here: {error}")
+    child = start("sleep", "600")
     try:
-        child = start("sleep", "60")
         (group / "cgroup.procs").write_text(str(child.pid))
         done = record("-o", tmp_path / "run", "--cgroup", group, "--for", "200ms", "--json")
         assert json.loads(done.stdout)["tasks"][0]["id"] == group.name
         assert tl.check(tl.read(tmp_path / "run")).errors == ()
+    finally:
         child.kill()
         child.wait(PATIENCE)
-    finally:
-        until(lambda: not (group / "cgroup.procs").read_text())
+        until(lambda: _removed(group))
+
+
+def _removed(group: Path) -> bool:
+    """Whether a group could be removed; the kernel may be about to let go of who was in it."""
+    try:
         group.rmdir()
+    except OSError:
+        return False
+    return True
 
 
 def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:

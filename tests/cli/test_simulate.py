@@ -134,10 +134,14 @@ def test_interrupted_it_leaves_nothing(log: Path, tmp_path: Path) -> None:
     child = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
-    while not (tmp_path / "deciding").exists() and child.poll() is None:
-        time.sleep(0.05)
-    child.send_signal(signal.SIGINT)
-    _, said = child.communicate(timeout=60)
+    try:
+        while not (tmp_path / "deciding").exists() and child.poll() is None:
+            time.sleep(0.05)
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=240)
+    finally:
+        child.kill()
+        child.wait()
     assert child.returncode == 130
     assert "Traceback" not in said
     left = {path.name for path in tmp_path.iterdir()} - {"__pycache__"}

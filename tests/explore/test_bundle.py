@@ -154,7 +154,7 @@ def test_the_script_makes_the_runs_and_goes_on(tmp_path: Path) -> None:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
         assert done.returncode == ends_with, done.stderr

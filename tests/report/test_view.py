@@ -21,6 +21,8 @@ from twinloop.report.view.index import Index
 from twinloop.report.view.server import Server
 from twinloop.trace import InputError, Manifest, Trace
 
+#: Long enough for a busy machine; a test that needs it all has failed.
+PATIENCE = 240.0
 SECRET = "what lies outside is nobody's business"
 
 
@@ -63,7 +65,7 @@ def server(folder: Path) -> Iterator[Server]:
 
 
 def ask(server: Server, path: str, method: str = "GET", **headers: str) -> tuple[HTTPResponse, str]:
-    connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=60)
+    connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=PATIENCE)
     try:
         connection.request(method, path, headers=headers)
         answer = connection.getresponse()
@@ -329,7 +331,7 @@ def test_the_command_says_where_and_ends_with_ctrl_c(folder: Path) -> None:
     command = [sys.executable, "-c", SERVE, str(folder), "--json", "--no-open"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, encoding="utf-8") as process:
-        watch = threading.Timer(60, process.kill)
+        watch = threading.Timer(PATIENCE, process.kill)
         watch.start()
         try:
             assert process.stdout is not None
@@ -339,12 +341,12 @@ def test_the_command_says_where_and_ends_with_ctrl_c(folder: Path) -> None:
                 assert line, "it ended"
                 told += line
             said = json.loads(told)
-            connection = HTTPConnection("127.0.0.1", said["port"], timeout=30)
+            connection = HTTPConnection("127.0.0.1", said["port"], timeout=PATIENCE)
             connection.request("GET", said["url"].partition(str(said["port"]))[2])
             assert connection.getresponse().status == 200
             connection.close()
             process.send_signal(signal.SIGINT)
-            rest, complaints = process.communicate(timeout=30)
+            rest, complaints = process.communicate(timeout=PATIENCE)
             assert (process.returncode, rest, complaints) == (0, "", "")
         finally:
             watch.cancel()

@@ -59,8 +59,9 @@ class Dask:
             ) from None
         try:
             client.wait_for_workers(1, timeout=PATIENCE)
-        except (OSError, TimeoutError):
-            client.close()
+        except OSError:
+            with suppress(OSError):
+                client.close()
             raise InputError(
                 f"the Dask scheduler at {address} has no workers",
                 field="on",
@@ -84,10 +85,12 @@ class Dask:
     @property
     def workers(self) -> int:
         """How many calls can go on at the same time, on all workers that are there now."""
+        self.check()
         try:
             return max(1, sum(map(int, self._client.nthreads().values())))
-        except OSError:
-            raise self._lost() from None
+        except (Exception, asyncio.CancelledError):
+            # An OSError, or whatever a client raises that is being closed under the question.
+            raise self.lost() from None
 
     def map(
         self, function: Callable[[T], R], items: Iterable[T], *, outstanding: int | None = None
@@ -102,7 +105,7 @@ class Dask:
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
             # A result that can be computed again, and so outlives any worker; data that is
             # scattered does not.
-            handle = self._client.submit(Shipped, name, content, key=name)
+            handle = self._submit(Shipped, name, content, key=name)
 
         def submit(item: T) -> _Pending | _Refused:
             try:
@@ -110,18 +113,14 @@ class Dask:
             except Exception as error:
                 why = f"{failure(error, item)}, which cannot be sent to a worker"
                 return _Refused(Outcome(None, why, 0.0))
-            try:
-                future = self._client.submit(done, handle, parcel, pure=False)
-            except Exception:
-                self.check()
-                raise
-            return _Pending(self, future, item)
+            return _Pending(self, self._submit(done, handle, parcel, pure=False), item)
 
         return in_order(submit, items, most)
 
     def close(self) -> None:
         """Leave the scheduler; one that was started for this is ended with its workers."""
-        self._client.close()
+        with suppress(OSError):  # one that is gone, or too busy, hears no farewell
+            self._client.close()
         if self._cluster is not None:
             self._cluster.close()
 
@@ -134,10 +133,22 @@ class Dask:
     def check(self) -> None:
         """Raise LostScheduler if the scheduler is gone."""
         if self._client.status != "running":
-            raise self._lost()
+            raise self.lost()
 
-    def _lost(self) -> LostScheduler:
+    def lost(self) -> LostScheduler:
+        """What is raised when the scheduler is gone."""
         return LostScheduler(f"the Dask scheduler at {self._address} is gone")
+
+    def _submit(self, *call: Any, **how: Any) -> Any:
+        try:
+            future = self._client.submit(*call, **how)
+        except Exception:
+            self.check()
+            raise
+        # A client cancels what it waits for when it loses the scheduler, but not what is submitted
+        # after that; for such a one nobody may wait.
+        self.check()
+        return future
 
 
 class _Pending:
@@ -150,10 +161,18 @@ class _Pending:
 
     def result(self) -> Outcome:
         try:
-            return pickle.loads(self._future.result())  # type: ignore[no-any-return]
+            parcel = self._future.result()
         except (Exception, CancelledError, asyncio.CancelledError) as error:
-            self._cluster.check()
+            if self._future.status != "error":
+                # It did not fail, and nobody has cancelled what is waited for: the scheduler does
+                # not answer, whatever the client knows of that yet.
+                raise self._cluster.lost() from None
             return Outcome(None, failure(error, self._item), 0.0)
+        try:
+            return pickle.loads(parcel)  # type: ignore[no-any-return]
+        except Exception as error:
+            why = f"{failure(error, self._item)}, whose value cannot be loaded here"
+            return Outcome(None, why, 0.0)
 
     def cancel(self) -> None:
         with suppress(Exception):
