@@ -43,6 +43,13 @@ REAL_DATA = Path(os.environ.get("TWINLOOP_DATA", ROOT.parent / "shared" / "data"
 NO_REAL_DATA = f"no collection of real logs at {REAL_DATA} (TWINLOOP_DATA names another place)"
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say why a test was tried again, also when it then passed."""
+    for report in terminalreporter.stats.get("rerun", []):
+        terminalreporter.section(f"tried again: {report.nodeid}")
+        terminalreporter.line(report.longreprtext)
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder of real logs, for tests marked `realdata`."""
@@ -51,8 +58,18 @@ def real_data() -> Path:
     return REAL_DATA
 
 
+# Tests of real processes share the machine with whatever else runs on it. One that fails is tried
+# once more, and the summary names it: what the program does wrong, it does again, or it is worth a
+# look all the same. `make verify` forgives nothing.
+REAL = [ROOT / "tests" / name for name in ("browser", "campaign", "cli", "execute", "explore")]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave tests marked `long` to `make verify`, and skip those that lack their data."""
+    if PROFILE == "default":
+        for item in items:
+            if any(item.path.is_relative_to(folder) for folder in REAL):
+                item.add_marker(pytest.mark.flaky(reruns=1))
     long = [] if PROFILE == "thorough" else [i for i in items if i.get_closest_marker("long")]
     if long:
         config.hook.pytest_deselected(items=long)
