@@ -56,8 +56,9 @@ def attach(
         overwrite: Replace a run that is there.
 
     >>> import subprocess, tempfile
-    >>> with tempfile.TemporaryDirectory() as there, subprocess.Popen(["sleep", "0.3"]) as nap:
-    ...     trace = attach([nap.pid], folder=f"{there}/run", period=0.1)
+    >>> with tempfile.TemporaryDirectory() as there, subprocess.Popen(["sleep", "60"]) as nap:
+    ...     trace = attach([nap.pid], folder=f"{there}/run", period=0.1, until=0.3)
+    ...     nap.kill()
     >>> trace.tasks["name"].to_list(), trace.manifest.kind
     (['sleep'], 'recorded')
     """

@@ -83,10 +83,11 @@ class Recorder:
     >>> recorder = Recorder(RunClock(), Printed(), period=0.5, trees=Trees())
     >>> recorder.due
     inf
-    >>> child = subprocess.Popen(["sleep", "0.1"])
+    >>> child = subprocess.Popen(["sleep", "60"])
     >>> recorder.follow((7, 0, 0), Unconfined(), child.pid)
     >>> recorder.sample(recorder.due)
     use [[7, 0, 0]]
+    >>> child.kill()
     >>> _, child.returncode, account = os.wait4(child.pid, 0)
     >>> closing = recorder.close((7, 0, 0), account, 1.1)
     >>> closing["cpu"] == account.ru_utime + account.ru_stime
