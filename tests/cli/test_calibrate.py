@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
@@ -95,6 +96,17 @@ def test_with_a_journal_it_goes_on_where_it_was(runs: dict[str, Path], tmp_path:
     killed, whole = Fit.load(journal.parent), Fit.load(tmp_path / "whole")
     assert untimed(killed) == untimed(whole)
     assert killed.history.equals(whole.history)
+
+
+def test_the_pair_that_came_nearest_is_taken_and_all_are_kept(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    words = ("calibrate", runs["a"], "--params", runs["params"], "-o", tmp_path / "fit")
+    found = answer(*words, "--choose", *QUICK)
+    tried = pl.read_csv(tmp_path / "fit" / "choice.csv")
+    assert tried["distance"].drop_nulls().is_sorted()
+    assert (found["loss_name"], found["optimiser"]) == tried.row(0)[:2]
+    assert found["values"]["speed_factor"] == pytest.approx(0.8, rel=0.01)
 
 
 def test_runs_are_held_out_by_name_or_by_a_rule(runs: dict[str, Path], tmp_path: Path) -> None:

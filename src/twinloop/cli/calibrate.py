@@ -96,8 +96,9 @@ def calibrate(
     Every run carries the scenario that it was made from; that is simulated with the work that was
     declared. Runs of one scenario count as repetitions. Writes into the folder: `scenario.yaml`
     with the fitted model (one for each scenario), `fit.json` with every value, `report.html` and
-    `report.md`, and what was tried. Nothing is overwritten. One that was interrupted, even by
-    kill -9, goes on when the same command is given again.
+    `report.md`, and what was tried; with --choose also `choice.csv`, how near each loss and
+    optimiser came. Nothing is overwritten. One that was interrupted, even by kill -9, goes on when
+    the same command is given again.
 
     Keys of --json: `output`, and those of `fit.json`: `twinloop` (the version), `values`,
     `defaults` (the values before), `loss`, `loss_before`, `validation_loss`, `floor`, `loss_name`,
@@ -177,13 +178,16 @@ def _read(paths: list[Path], strict: bool) -> dict[str, Trace]:
     return found
 
 
-def _written(output: Path) -> Callable[[Any], None]:
-    """Writes the reports into the folder."""
+def _written(output: Path, choice: Any = None) -> Callable[[Any], None]:
+    """Writes the reports into the folder, and how loss and optimiser were chosen, if they were."""
 
     def write(fit: Any) -> None:
         from twinloop.report import calibration_page
         from twinloop.trace.files import writing
 
+        if choice is not None:
+            with writing(output / "choice.csv") as stream:
+                choice.table.write_csv(stream)
         with working("drawing"):
             with writing(output / "report.md") as stream:
                 stream.write(fit.markdown().encode())
@@ -217,6 +221,7 @@ def _ours(
         held_out = {
             called.get(id(t), f"late part of {i + 1}"): t for i, t in enumerate(split.validation)
         }
+    ranking = None
     if choose:
         with working("trying losses and optimisers on hidden values"):
             ranking = chosen(
@@ -234,7 +239,7 @@ def _ours(
             names=[*runs, *held_out],
             folder=output,
             progress=told,
-            report=_written(output),
+            report=_written(output, ranking),
             **options,
         )
 
