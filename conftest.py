@@ -66,7 +66,7 @@ REAL = [ROOT / "tests" / name for name in ("browser", "campaign", "cli", "execut
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave tests marked `long` to `make verify`, and skip those that lack their data."""
-    if PROFILE == "default":
+    if PROFILE == "default" and config.pluginmanager.hasplugin("rerunfailures"):
         for item in items:
             if any(item.path.is_relative_to(folder) for folder in REAL):
                 item.add_marker(pytest.mark.flaky(reruns=1))
