@@ -1,11 +1,13 @@
-"""Law: a Dask cluster of this machine survives what kills its workers."""
+"""Laws of a Dask cluster of this machine: it survives its workers, and finds what threads find."""
 
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.calibrate.test_fit import BOTH, truth, untimed
 from tests.campaign.functions import dying
+from twinloop.calibrate import calibrate
 from twinloop.campaign import coordinator
 
 
@@ -25,3 +27,12 @@ def test_a_cluster_of_this_machine_survives_what_kills_its_workers(tmp_path: Pat
     assert outcomes[0].error is not None
     assert outcomes[0].error.startswith("KilledWorker: ")
     assert outcomes[0].error.endswith(", for 10")
+
+
+def test_a_calibration_finds_there_what_it_finds_here() -> None:
+    pytest.importorskip("distributed")
+    real = truth(speed_factor=0.8, startup_overhead=0.5)
+    here, there = (
+        calibrate(real, parameters=BOTH, budget=200, analysis=1300, on=on) for on in (None, "dask")
+    )
+    assert untimed(there) == untimed(here)

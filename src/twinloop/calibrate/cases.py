@@ -93,6 +93,10 @@ class Case:
         )
         return cls(name, scenario, compiled, tuple(traces), reals, power_step, allow_code)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # To a worker, which compiles it anew; the runs themselves are only looked at here.
+        return _sent, (self.name, self.scenario, self.reals, self.power_step, self.allow_code)
+
     @property
     def part(self) -> NDArray[np.bool_] | None:
         """Which tasks the runs have, where they are parts of the scenario; None: all of them."""
@@ -186,6 +190,17 @@ class Case:
     def __repr__(self) -> str:
         runs = "1 run" if len(self.reals) == 1 else f"{len(self.reals)} runs"
         return f"<Case {self.name}: {self.mode}, {runs} of {len(self.compiled.arrays)} tasks>"
+
+
+def _sent(
+    name: str,
+    scenario: Scenario,
+    reals: tuple[Run, ...],
+    power_step: float | None,
+    allow_code: bool,
+) -> Case:
+    compiled = Compiled(scenario, allow_code=allow_code)
+    return Case(name, scenario, compiled, (), reals, power_step, allow_code)
 
 
 def rows_of(compiled: Compiled, count: int, values: Mapping[str, Any]) -> _Floats:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -27,8 +28,10 @@ from twinloop.calibrate.runs import Runs
 from twinloop.calibrate.search import Budget
 from twinloop.calibrate.space import Space
 from twinloop.calibrate.splits import only, parted
+from twinloop.calibrate.spread import SpreadObjective
 from twinloop.calibrate.stage import Effort, Stage, Told, staged
 from twinloop.calibrate.values import value_at
+from twinloop.campaign import Coordinator, coordinator
 from twinloop.engine import simulate
 from twinloop.fidelity import Criteria, Floor, Verdict, assess
 from twinloop.fidelity.alignment import digest
@@ -65,6 +68,8 @@ def calibrate(
     criteria: Criteria | str | Path | None = None,
     analysis: int | None = None,
     threads: int | None = None,
+    on: str | None = None,
+    workers: int | None = None,
     allow_code: bool = False,
     progress: Told | None = None,
     report: Callable[[Fit], None] | None = None,
@@ -91,6 +96,9 @@ def calibrate(
         criteria: The thresholds of the verdicts.
         analysis: Evaluations that may be spent on what the data can tell; 0: leave it out.
         threads: How many to simulate on; the result does not depend on it.
+        on: Where to simulate: without, on threads of this process; else `processes`, `dask`, or
+            `tcp://host:port`, the address of a Dask scheduler. It pays where a run takes long.
+        workers: How many there, at the same time.
         allow_code: Whether a policy named as `module:Class` may be imported and run.
         progress: Told what is being done and how far it is.
         report: Given the fit before it counts as kept, to write what is to lie beside it.
@@ -116,6 +124,8 @@ def calibrate(
         criteria = Criteria.load(criteria)
     called = list(names) if names else [f"run {i + 1}" for i in range(len(runs) + len(validation))]
     refuse_twice(list(zip(called, [*runs, *validation], strict=True)))
+    if workers is not None and on is None:
+        raise InputError("nobody said on what", field="workers", remedy="on='processes'")
     made = _Calibration(
         Named(runs, called[: len(runs)]),
         Named(list(validation), called[len(runs) :]),
@@ -129,11 +139,9 @@ def calibrate(
     space = None if parameters is None else defaults.as_space(parameters)
     if space is not None:
         refuse_unmovable(space, made._cases(made.training, {}), parameters)
-    fit = made.run(
-        space,
-        as_loss(loss, allow_code=allow_code),
-        criteria,
-    )
+    measure = as_loss(loss, allow_code=allow_code)
+    with nullcontext() if on is None else coordinator(on, workers=workers) as elsewhere:
+        fit = replace(made, elsewhere=elsewhere).run(space, measure, criteria)
     if report is not None:
         report(fit)
     if kept is not None:
@@ -177,6 +185,8 @@ class _Calibration:
     folder: Path | None
     threads: int | None
     allow_code: bool
+    #: Who simulates, if not this process.
+    elsewhere: Coordinator | None = None
 
     def run(self, space: Space | None, loss: Loss, criteria: Criteria | str | Path | None) -> Fit:
         stages: list[Stage] = []
@@ -276,6 +286,8 @@ class _Calibration:
         self, runs: Named, space: Space, loss: Loss, values: dict[str, Any]
     ) -> TwinObjective:
         cases = self._cases(runs, values, moved=space.names, power="power" in loss.needs)
+        if self.elsewhere is not None:
+            return SpreadObjective(space, cases, loss, how=self.how, workers=self.elsewhere)
         return TwinObjective(space, cases, loss, how=self.how, threads=self.threads)
 
     def _staged(self, objective: TwinObjective, *, first: bool) -> Stage:

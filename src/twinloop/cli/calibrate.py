@@ -83,7 +83,9 @@ def calibrate(
     ] = None,
     on: Annotated[
         str | None,
-        typer.Option(help="For a black box: processes, threads, dask, or tcp://HOST:PORT."),
+        typer.Option(
+            help="Where to simulate, if not on threads here: processes, dask, or tcp://HOST:PORT."
+        ),
     ] = None,
     workers: Annotated[int | None, typer.Option(help="How many at the same time.")] = None,
     seed: Annotated[int, typer.Option(help="Where all randomness starts.")] = 0,
@@ -142,8 +144,6 @@ def calibrate(
                 workers=workers,
             )
         else:
-            if on is not None:
-                raise InputError("--on is for a black box; runs are simulated on threads, here")
             fit = _ours(
                 _read(real or [], strict),
                 _read(validate or [], strict),
@@ -158,7 +158,8 @@ def calibrate(
                 seed=seed,
                 criteria=criteria,
                 analysis=analysis,
-                threads=workers,
+                on=on,
+                **{"threads" if on is None else "workers": workers},
                 allow_code=allow_code,
                 choose=choose,
             )

@@ -1,0 +1,70 @@
+"""The loss of a twin, evaluated by processes or by a cluster: for runs that take seconds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinloop.calibrate.objective import TwinObjective
+from twinloop.campaign import Coordinator
+
+_Floats = NDArray[np.float64]
+
+
+class SpreadObjective(TwinObjective):
+    """The same losses as a `TwinObjective`, each worker simulating a part of the points.
+
+    What becomes of a point does not depend on how many workers there are. Points that a worker
+    was lost with have failed.
+
+    >>> from twinloop.calibrate.cases import Case
+    >>> from twinloop.calibrate.losses import loss_named
+    >>> from twinloop.calibrate.parameters import Linear
+    >>> from twinloop.calibrate.space import Space
+    >>> from twinloop.campaign import coordinator
+    >>> from twinloop.engine import simulate
+    >>> from twinloop.scenario import Scenario
+    >>> scenario = Scenario(platform="2x2", policy="fcfs", workload={"generate": {
+    ...     "name": "poisson", "parameters": {"tasks": 5}}})
+    >>> space = Space([Linear("speed_factor", 1.0, 2.0)])
+    >>> case = Case.of([simulate(scenario)], scenario=scenario, names=space.names)
+    >>> with coordinator("serial") as workers:
+    ...     objective = SpreadObjective(space, [case], loss_named("makespan"), workers=workers)
+    ...     objective(np.array([[0.0], [1.0]]))[0]
+    np.float64(0.0)
+    """
+
+    def __init__(self, *about: Any, workers: Coordinator, **more: Any) -> None:
+        super().__init__(*about, **more)
+        self._workers = workers
+        # A worker is one of many on its machine, and so has one thread.
+        alone = TwinObjective(self.space, self.cases, self.loss, how=self.how, threads=1)
+        self._counted = _Counted(alone)
+
+    def __call__(self, points: _Floats) -> _Floats:
+        """The loss at each point; NaN where the simulation failed."""
+        parts = np.array_split(points, max(1, min(len(points), self._workers.workers)))
+        losses = []
+        for part, outcome in zip(parts, self._workers.map(self._counted, parts), strict=True):
+            if outcome.error is None:
+                found: tuple[_Floats, Counter[str]] = outcome.value  # type: ignore[assignment]
+                self.failures.update(found[1])
+                losses.append(found[0])
+            else:
+                self.failures.add([outcome.error] * len(part))
+                losses.append(np.full(len(part), np.nan))
+        return np.concatenate(losses)
+
+
+class _Counted:
+    """Losses together with why some are missing, which nobody else would hear of."""
+
+    def __init__(self, objective: TwinObjective) -> None:
+        self.objective = objective
+
+    def __call__(self, points: _Floats) -> tuple[_Floats, Counter[str]]:
+        self.objective.failures.clear()
+        return self.objective(points), Counter(self.objective.failures)
