@@ -61,7 +61,7 @@ bench: $(VENV)/.package $(VENV)/.extra-bench ## measure the speed, print the tab
 
 verify: $(VENV)/.package $(VENV)/.extra-test ## run the long proofs: oracle, fuzzers, thorough laws
 	TWINLOOP_HYPOTHESIS_PROFILE=thorough $(PY) -m pytest verify -v -s $(ARGS)
-	TWINLOOP_HYPOTHESIS_PROFILE=thorough $(PY) -m pytest tests
+	TWINLOOP_HYPOTHESIS_PROFILE=thorough $(PY) -m pytest -n auto --dist loadfile tests
 
 docs: $(VENV)/.package $(VENV)/.extra-docs ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

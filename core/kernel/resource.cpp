@@ -61,6 +61,7 @@ void Resource::rest(KindShare& share) {
     share.own_ends.clear();
     share.shared_ends.clear();
     share.shared.total = share.lag = 0.0;
+    share.efficiency = 1.0;
     if (running_ == 0) {
         limit_thresholds_.clear();
         level_thresholds_.clear();

@@ -374,15 +374,13 @@ double Simulation::rate(const Resource& resource) const {
 }
 
 double Simulation::level(ResourceId id) {
-    settle_for_looking(id);
-    const Link* link = link_of(at(id));
-    return link ? link->level : at(id).prospect(pool_).level;
+    const Group* group = prospect(id);
+    return group ? group->links()[at(id).link].level : at(id).prospect(pool_).level;
 }
 
 double Simulation::rate(ResourceId id) {
-    settle_for_looking(id);
-    const Link* link = link_of(at(id));
-    return link ? link->used : at(id).prospect(pool_).rate;
+    const Group* group = prospect(id);
+    return group ? group->links()[at(id).link].used : at(id).prospect(pool_).rate;
 }
 
 double Simulation::consumed(ResourceId id) const {
@@ -555,14 +553,12 @@ double Simulation::work_done(ActivityId id) const {
 
 double Simulation::rate(ActivityId id) {
     const Activity& activity = find(id);
-    if (activity.hold == Hold::nothing) return 0.0;
-    settle_for_looking(activity.route.front());
     switch (activity.hold) {
         case Hold::limit:
         case Hold::level:
             return std::min(activity.limit, activity.weight * level(activity.route.front()));
         case Hold::group:
-            return group_of(activity).flows()[activity.where].rate;
+            return prospect(activity.route.front())->flows()[activity.where].rate;
         default:
             return 0.0;
     }
@@ -769,6 +765,7 @@ void Simulation::touch(ResourceId id) {
 }
 
 void Simulation::touch_group(std::uint32_t group) {
+    if (!foreseen_.empty()) foreseen_.erase(group);
     if (groups_[group].dirty) return;
     groups_[group].dirty = true;
     dirty_groups_.push_back(group);
@@ -803,14 +800,18 @@ void Simulation::settle() {
     dirty_groups_.clear();
 }
 
-// A group may be solved as often as one likes within one instant. A resource on its own is not
-// settled: see Resource::prospect.
-void Simulation::settle_for_looking(ResourceId id) {
+// Looking solves a copy. In the group itself a flow whose end is due now would get a new end, and
+// one that rounding leaves a hair short of it would then wait for capacity that may never come.
+const Group* Simulation::prospect(ResourceId id) {
     check_open();
-    const std::uint32_t group = at(id).group;
-    if (group == none || !groups_[group].dirty) return;
+    const std::uint32_t index = at(id).group;
+    if (index == none) return nullptr;
+    if (!groups_[index].dirty) return &groups_[index];
+    if (const auto found = foreseen_.find(index); found != foreseen_.end()) return &found->second;
+    Group copy = groups_[index];
     const Busy guard(settling_);
-    settle_group(group);
+    (void)copy.settle(*rule_, pool_, resources_, now_);
+    return &foreseen_.emplace(index, std::move(copy)).first->second;
 }
 
 void Simulation::settle_resource(ResourceId id) {
@@ -840,6 +841,7 @@ void Simulation::settle_group(std::uint32_t index) {
             for (const Link& link : group.links()) notice(link.resource);
     }
     group.dirty = false;
+    if (!foreseen_.empty()) foreseen_.erase(index);
 }
 
 void Simulation::notice(ResourceId id) {

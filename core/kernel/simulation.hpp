@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "kernel/activity.hpp"
@@ -214,7 +215,8 @@ class Simulation {
     void touch(ResourceId id);
     void touch_group(std::uint32_t group);
     void settle();
-    void settle_for_looking(ResourceId id);
+    // The group of a resource as it will be once it is settled; nullptr if it is on its own.
+    [[nodiscard]] const Group* prospect(ResourceId id);
     void settle_resource(ResourceId id);
     void settle_group(std::uint32_t group);
     void notice(ResourceId id);
@@ -239,6 +241,7 @@ class Simulation {
     std::vector<std::uint32_t> free_recurrences_;
     std::vector<ResourceId> dirty_resources_;
     std::vector<std::uint32_t> dirty_groups_;
+    std::unordered_map<std::uint32_t, Group> foreseen_;  // of dirty groups that were looked at
     std::vector<std::uint32_t> to_split_;
     std::deque<ResourceId> rate_notices_;
     std::uint32_t fruitless_steps_ = 0;

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from twinloop.engine import Activity, Environment, Resource, StalledError
 
 from .programs import EFFICIENCIES, KINDS, Operation, Program, Session, programs
 from .reference import Stalled, World
+from .rounding import hangs_on_rounding
 
 TOLERANCE = 1e-9
 # Closer than this to its end, an activity may have ended in one simulation and not in the other.
@@ -32,13 +33,14 @@ def on_reference(program: Program) -> Session:
     return Session(World(sharing=program.sharing), program, Stalled)
 
 
-def lockstep(program: Program) -> Iterator[tuple[Session, Session]]:
-    """Play a program on both, and stop after every operation to be looked at."""
+def lockstep(program: Program, played: list[Operation]) -> Iterator[tuple[Session, Session]]:
+    """Play a program on both, write it down, and stop after every operation to be looked at."""
     sim, ref = on_kernel(program), on_reference(program)
     for operation in [*program.operations, ("finish",)]:
         resolved = ref.resolve(operation, safe=lambda a: not at_its_end(ref.env, a))
         if resolved is None:
             continue
+        played.append(resolved)
         assert sim.apply(resolved) == ref.apply(resolved), "one stalled, the other did not"
         yield sim, ref
         if resolved[0] == "finish":
@@ -96,35 +98,41 @@ def saturated(session: Session, resource: Resource) -> bool:
 # Against the reference
 
 
-# What is left of an activity when its capacity vanishes may be nothing here and 1e-17 in exact
-# numbers, which then waits for the next capacity: no tolerance decides that. It is rare.
-@settings(max_examples=max(50, settings().max_examples))
 @given(programs())
 def test_times_work_and_rates_are_those_of_the_reference(program: Program) -> None:
-    for sim, ref in lockstep(program):
-        now = ref.env.now
-        assert close(sim.env.now, now)
-        ending = [at_its_end(ref.env, a) for a in ref.activities]
-        rates = ref.env.rates()
-        for a, exact, ends in zip(sim.activities, ref.activities, ending, strict=True):
-            scale = (now, exact.done + exact.remaining)
-            assert close(a.remaining, exact.remaining, *scale)
-            assert close(a.done, exact.done, *scale)
-            assert close(a.consumed, exact.consumed, *scale)
-            if not ends:
-                assert a.state == exact.state
-                assert (a.finished is None) == (exact.finished is None)
-                assert (a.started is None) == (exact.started is None)
-            if a.finished is not None:
-                assert close(a.finished, now if exact.finished is None else exact.finished, *scale)
-            if a.started is not None and exact.started is not None:
-                assert close(a.started, exact.started)
-            if not any(ending):
-                assert close(a.rate, rates.get(exact, Fraction(0)))
-        for r, exact in zip(sim.resources, ref.resources, strict=True):
-            assert r.capacity == exact.capacity
-            assert close(r.consumed, exact.consumed, now)
-            assert close(r.done, exact.done, now)
+    played: list[Operation] = []
+    try:
+        for sim, ref in lockstep(program, played):
+            assert_alike(sim, ref)
+    except Exception:
+        assume(not hangs_on_rounding(program, played))
+        raise
+
+
+def assert_alike(sim: Session, ref: Session) -> None:
+    now = ref.env.now
+    assert close(sim.env.now, now)
+    ending = [at_its_end(ref.env, a) for a in ref.activities]
+    rates = ref.env.rates()
+    for a, exact, ends in zip(sim.activities, ref.activities, ending, strict=True):
+        scale = (now, exact.done + exact.remaining)
+        assert close(a.remaining, exact.remaining, *scale)
+        assert close(a.done, exact.done, *scale)
+        assert close(a.consumed, exact.consumed, *scale)
+        if not ends:
+            assert a.state == exact.state
+            assert (a.finished is None) == (exact.finished is None)
+            assert (a.started is None) == (exact.started is None)
+        if a.finished is not None:
+            assert close(a.finished, now if exact.finished is None else exact.finished, *scale)
+        if a.started is not None and exact.started is not None:
+            assert close(a.started, exact.started)
+        if not any(ending):
+            assert close(a.rate, rates.get(exact, Fraction(0)))
+    for r, exact in zip(sim.resources, ref.resources, strict=True):
+        assert r.capacity == exact.capacity
+        assert close(r.consumed, exact.consumed, now)
+        assert close(r.done, exact.done, now)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -340,15 +348,53 @@ A_FLOW_LEAVES = Program(
         ("advance", 0.375),
     ],
 )
+# The second kind leaves as soon as it was looked at, and comes back later.
+A_KIND_COMES_BACK = Program(
+    "max-min",
+    [
+        (0.0, {0: [1.0, 1.0, 0.75], 1: [0.9, 0.8, 0.7, 0.25], 2: [1.25]}),
+        (10.0, {0: [1.0, 1.0, 0.0], 1: [0.5, 1.0]}),
+        (2.0, {0: [1.0, 0.5]}),
+    ],
+    [
+        ("set_profile", 0, [(1.625, 0.5), (2.25, 0.0)], True),
+        ("start", 10.0, [3], PLAIN | {"weight": 3.0, "kind": 1}, False),
+        ("start", 100.0, [0], PLAIN | {"limit": 0.1, "weight": 0.01, "kind": 2}, False),
+        ("move", 14, [0, 1]),
+        ("start", 10.0, [0, 1, 2], PLAIN | {"weight": 100.0, "latency": 2.625}, False),
+        ("cancel", 6),
+        ("advance", 0.125),
+        ("cancel", 12),
+        ("start", 1.0, [2, 2], PLAIN | {"kind": 2, "latency": 3.25}, True),
+        ("start", 0.25, [3, 3], PLAIN | {"limit": 0.1, "kind": 1, "latency": 3.25}, False),
+        ("cancel", 15),
+        ("advance", 9.125),
+    ],
+)
 
 
 @given(programs())
 @example(A_FLOW_LEAVES)
+@example(A_KIND_COMES_BACK)
 def test_looking_changes_nothing(program: Program) -> None:
     blind = play(on_kernel(program), program.operations)
     watched = play(on_kernel(program), program.operations, look=True)
     assert figures(watched) == figures(blind)
     assert watched.env.events == blind.env.events
+
+
+@pytest.mark.parametrize("look", [False, True])
+def test_a_flow_that_is_due_ends_though_its_capacity_is_gone(look: bool) -> None:
+    env = Environment()
+    links = [env.resource(49.0), env.resource(100.0)]
+    flow = env.start(1.0, links)
+    env.run(until=env.peek())
+    assert 0 < flow.remaining < 1e-15  # 49 x (1 / 49) is a hair less than 1
+    links[0].set_capacity(0.0)
+    if look:
+        assert flow.rate == links[0].rate == 0
+    env.run()
+    assert flow.state == "finished"
 
 
 @given(programs())
