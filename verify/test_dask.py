@@ -4,7 +4,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from polars.testing import assert_frame_equal
 
+import twinloop as tl
 from tests.calibrate.test_fit import BOTH, truth, untimed
 from tests.campaign.functions import dying
 from twinloop.calibrate import calibrate
@@ -27,6 +29,18 @@ def test_a_cluster_of_this_machine_survives_what_kills_its_workers(tmp_path: Pat
     assert outcomes[0].error is not None
     assert outcomes[0].error.startswith("KilledWorker: ")
     assert outcomes[0].error.endswith(", for 10")
+
+
+def test_a_study_has_the_same_figures_there() -> None:
+    pytest.importorskip("distributed")
+    given = tl.Scenario(
+        platform="4x4",
+        policy="fcfs",
+        workload={"generate": {"name": "poisson", "parameters": {"tasks": 50}}},
+    )
+    factors = {"policy": ["fcfs", "easy", "sjf"], "seed": [1, 2]}
+    here, there = (tl.explore(given, factors, on=on).runs for on in ("serial", "dask"))
+    assert_frame_equal(there.drop("seconds"), here.drop("seconds"))
 
 
 def test_a_calibration_finds_there_what_it_finds_here() -> None:

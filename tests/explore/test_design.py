@@ -146,7 +146,6 @@ factors:
             "is no factor above .name it before",
         ),
         ("factors:\n  time_scale: {range: [1, 2]}", "has a range, and factorial needs levels"),
-        ("policy: [fifo]\nseeds: 2", "factors"),
         ("design: list\npoints:\n- {policy: fifo}", "factors"),
         ("factors:\n  policy: [fifo]\nseeds: 0", "seeds"),
         ("design: list\nfactors:\n  policy: [fifo]", "points: are for the design `list`"),
@@ -168,3 +167,9 @@ def test_levels_of_equal_value_and_other_names_are_two_configurations() -> None:
 def test_a_single_level_is_named_where_nothing_else_is() -> None:
     (only,) = Design.from_dict({"policy": ["fifo"]}).configurations()
     assert only.name == "fifo"
+
+
+@pytest.mark.parametrize("name", ["seed", "seeds"])
+def test_seeds_can_stand_among_factors_alone(name: str) -> None:
+    short = Design.from_dict({"policy": ["fifo", "easy"], name: [3, 4]})
+    assert short == Design(factors={"policy": ["fifo", "easy"]}, seeds=[3, 4])  # type: ignore[dict-item,arg-type]

@@ -84,9 +84,15 @@ class Design(Description):
 
     @classmethod
     def _long_form(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and data and not data.keys() & cls.model_fields.keys():
-            return {"factors": dict(data)}
-        return data
+        seeds = ("seeds", "seed")
+        if not isinstance(data, Mapping) or data.keys() & (cls.model_fields.keys() - {*seeds}):
+            return data
+        # The factors alone, and the seeds among them: these are one more thing to vary.
+        factors = {name: levels for name, levels in data.items() if name not in seeds}
+        named = [data[name] for name in seeds if name in data]
+        if not factors or len(named) > 1:
+            return data
+        return {"factors": factors, **({"seeds": named[0]} if named else {})}
 
     @field_validator("seeds", mode="before")
     @classmethod
