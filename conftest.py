@@ -61,7 +61,8 @@ def real_data() -> Path:
 # Tests of real processes share the machine with whatever else runs on it. One that fails is tried
 # once more, and the summary names it: what the program does wrong, it does again, or it is worth a
 # look all the same. `make verify` forgives nothing.
-REAL = [ROOT / "tests" / name for name in ("browser", "campaign", "cli", "execute", "explore")]
+_WITH_PROCESSES = ("browser", "calibrate", "campaign", "cli", "execute", "explore", "report")
+REAL = [ROOT / "tests" / name for name in _WITH_PROCESSES]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -31,11 +31,14 @@ def defer_imports(package: str) -> None:
 
 
 def _homes(package: ModuleType) -> dict[str, str]:
-    """The module that each name comes from."""
+    """The module that each name comes from; it has the same name there."""
     loader: Any = package.__loader__
+    source = loader.get_source(package.__name__)
+    if source is None:
+        raise ImportError(f"{package.__name__} was installed without its sources, which it reads")
     return {
-        alias.asname or alias.name: imported.module
-        for block in ast.parse(loader.get_source(package.__name__)).body
+        alias.name: imported.module
+        for block in ast.parse(source).body
         if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
         for imported in block.body
         if isinstance(imported, ast.ImportFrom) and imported.module

@@ -62,17 +62,29 @@ def test_what_fails_is_told_whoever_tried_it() -> None:
 
 
 def test_points_that_a_worker_is_lost_with_have_failed_and_the_others_have_not() -> None:
-    ends = POINTS[[0, -1]]
+    """Also those that the worker was to do together with them."""
+    few = POINTS[[0, -1]]
     loss = custom(deadly, needs=frozenset({"makespan"}))
-    with coordinator("processes", workers=len(ends)) as elsewhere:
+    with coordinator("processes", workers=1) as elsewhere:
         found = SpreadObjective(SPACE, [CASE], loss, workers=elsewhere)
-        losses = found(ends)
-    failed = TwinObjective(SPACE, [CASE], custom(moody, needs=frozenset({"makespan"})))(ends)
+        losses = found(few)
+    failed = TwinObjective(SPACE, [CASE], custom(moody, needs=frozenset({"makespan"})))(few)
     assert np.isnan(failed).tolist() in ([True, False], [False, True])
     np.testing.assert_array_equal(losses, failed)
     assert found.failures.total() == 1
 
 
+def test_threads_of_one_worker_do_not_count_for_each_other() -> None:
+    loss = custom(moody, needs=frozenset({"makespan"}))
+    points = np.tile(POINTS, (8, 1))
+    with coordinator("threads", workers=8) as elsewhere:
+        found = SpreadObjective(SPACE, [CASE], loss, workers=elsewhere)
+        assert found.failures.total() == 0
+        assert np.isnan(found(points)).sum() == found.failures.total() > 0
+
+
 def test_workers_are_somewhere() -> None:
     with pytest.raises(InputError, match="on what"):
         calibrate(truth(), workers=2)
+    with pytest.raises(InputError, match="in this process"):
+        calibrate(truth(), on="processes", threads=2)

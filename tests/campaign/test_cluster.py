@@ -61,10 +61,10 @@ class Cluster:
         return process
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
     with ExitStack() as stack:
-        yield Cluster(tmp_path_factory.mktemp("dask"), stack)
+        yield Cluster(tmp_path, stack)
 
 
 @pytest.fixture

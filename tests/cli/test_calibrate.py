@@ -171,7 +171,7 @@ def test_mistakes_in_the_parameters_are_told_by_file_line_and_field(
         (["A", "--aggregate", "median", "-o", "FIT"], "median"),
         (["A", "--seed", "-1", "-o", "FIT"], "seed"),
         (["A", "--workers", "0", "-o", "FIT"], "threads"),
-        (["A", "--on", "dask", "-o", "FIT"], "--on is for a black box"),
+        (["A", "--on", "clouds", "-o", "FIT"], "no place to run on"),
         (["A", "--criteria", "PARAMS", "-o", "FIT"], "parameters"),
     ],
 )

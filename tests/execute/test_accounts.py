@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import twinloop as tl
-from tests.execute.children import TICK
+from tests.execute.children import PATIENCE, TICK
 from twinloop.cli import app
 from twinloop.execute import burn, execute
 
@@ -173,7 +173,9 @@ def test_who_runs_for_long_enough_is_sampled_meanwhile(isolation: str, tmp_path:
         policy="fcfs",
         workload={"tasks": [{"id": "a", "command": ["sh", "-c", looks], "run_time": 0.3}]},
     )
-    trace = execute(scenario, tmp_path / "run", period=0.05, isolation=isolation)
+    trace = execute(
+        scenario, tmp_path / "run", period=0.05, isolation=isolation, task_limit=PATIENCE
+    )
     assert trace.manifest.facts["recording"]["samples"] >= 4
     # Those beside its start, its end or each other say nothing of their own.
     assert trace.usage.height >= 2

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import twinloop as tl
 from tests.cli.test_commands import run as twinloop
+from tests.execute.children import PATIENCE
 from tests.execute.runs import scenario, statuses, task
 from twinloop.execute import execute
 from twinloop.execute.folder import RunFolder, check
@@ -91,7 +92,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     nodes = scenario_.platform.nodes()["node"]
     file.write_text("node,start,end\n" + "".join(f"{node},0.8,0.9\n" for node in nodes))
-    execute(scenario_, folder, period=0.05)
+    execute(scenario_, folder, period=0.05, task_limit=PATIENCE)
     return there
 
 

@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 import twinloop as tl
+from tests.execute.children import PATIENCE
 from tests.execute.runs import BOTH, left, said, scenario, statuses, task
 from twinloop.execute import Interrupted, execute
 from twinloop.execute.machine import Machine
@@ -206,7 +207,7 @@ def test_a_task_on_a_failed_node_is_as_the_scenario_says(tmp_path: Path, then: s
     )
     (node,) = given.platform.nodes()["node"]
     file.write_text(f"node,start,end\n{node},0.5,0.8\n")
-    trace = execute(given, tmp_path / "run")
+    trace = execute(given, tmp_path / "run", task_limit=PATIENCE)
     ((went, came, state),) = trace.node_states.select("start", "end", "state").rows()
     assert went >= 0.5
     assert came is None or came >= 0.8
@@ -252,7 +253,7 @@ def test_who_matters_more_takes_the_core_of_another(tmp_path: Path) -> None:
         },
         policy={"name": "priority", "options": {"preempt": "restart"}},
     )
-    trace = execute(given)
+    trace = execute(given, task_limit=PATIENCE)
     assert statuses(trace) == {"low": "completed", "high": "completed"}
     rows = trace.placements.sort("start").select("task", "attempt", "reason").rows()
     if starts(trace)["low"] > column(trace, "submit")["high"]:

@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import twinloop as tl
+from tests.execute.children import PATIENCE
 from tests.execute.worlds import SECOND, Chosen, Recorded, chosen, in_seconds, ns
 from twinloop.cli import app
 from twinloop.engine import Compiled
@@ -367,7 +368,7 @@ def test_two_on_one_core_take_twice_as_long_and_get_half_of_it_each(tmp_path: Pa
     )
     assert dict(twin.select("id", "cpu_time").iter_rows()) == pytest.approx(alone)
 
-    real = execute(scenario, period=0.1)
+    real = execute(scenario, period=0.1, task_limit=PATIENCE)
     ran = real.placements
     together = (ran["start"].max(), ran["end"].min())
     common = real.usage.filter(

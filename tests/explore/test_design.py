@@ -169,6 +169,11 @@ def test_a_single_level_is_named_where_nothing_else_is() -> None:
     assert only.name == "fifo"
 
 
+def test_seeds_by_both_names_are_refused() -> None:
+    with pytest.raises(InputError, match="seeds and seed"):
+        Design.from_dict({"policy": ["fifo"], "seed": [1], "seeds": 2})
+
+
 @pytest.mark.parametrize("name", ["seed", "seeds"])
 def test_seeds_can_stand_among_factors_alone(name: str) -> None:
     short = Design.from_dict({"policy": ["fifo", "easy"], name: [3, 4]})

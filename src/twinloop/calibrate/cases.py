@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -45,7 +44,7 @@ class Case:
     #: Windows of the power that is compared (s); None: no power is.
     power_step: float | None = None
     allow_code: bool = False
-    _others: OrderedDict[str, Compiled] = field(default_factory=OrderedDict, compare=False)
+    _others: dict[str, Compiled] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(
@@ -131,14 +130,13 @@ class Case:
 
     def _compiled(self, chosen: Mapping[str, Any]) -> Compiled:
         key = json.dumps(chosen, sort_keys=True)
-        if key in self._others:
-            self._others.move_to_end(key)
-        else:
-            scenario = with_values(self.scenario, chosen)
-            self._others[key] = Compiled(scenario, allow_code=self.allow_code)
-            if len(self._others) > _KEPT:
-                self._others.popitem(last=False)
-        return self._others[key]
+        known = self._others.pop(key, None)  # whole steps: threads of a worker may share the case
+        if known is None:
+            known = Compiled(with_values(self.scenario, chosen), allow_code=self.allow_code)
+        self._others[key] = known
+        for oldest in list(self._others)[:-_KEPT]:
+            self._others.pop(oldest, None)
+        return known
 
     def _outputs(
         self,

@@ -126,6 +126,8 @@ def calibrate(
     refuse_twice(list(zip(called, [*runs, *validation], strict=True)))
     if workers is not None and on is None:
         raise InputError("nobody said on what", field="workers", remedy="on='processes'")
+    if threads is not None and on is not None:
+        raise InputError("are for runs in this process", field="threads", remedy="give workers")
     made = _Calibration(
         Named(runs, called[: len(runs)]),
         Named(list(validation), called[len(runs) :]),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twinloop.calibrate.objective import TwinObjective
+from twinloop.calibrate.objective import Failures, TwinObjective
 from twinloop.campaign import Coordinator
 
 _Floats = NDArray[np.float64]
@@ -17,8 +19,9 @@ _Floats = NDArray[np.float64]
 class SpreadObjective(TwinObjective):
     """The same losses as a `TwinObjective`, each worker simulating a part of the points.
 
-    What becomes of a point does not depend on how many workers there are. Points that a worker
-    was lost with have failed.
+    What becomes of a point does not depend on how many workers there are: the points of a part
+    that a worker was lost with are tried one by one, and only those that it is lost with again have
+    failed.
 
     >>> from twinloop.calibrate.cases import Case
     >>> from twinloop.calibrate.losses import loss_named
@@ -47,16 +50,20 @@ class SpreadObjective(TwinObjective):
     def __call__(self, points: _Floats) -> _Floats:
         """The loss at each point; NaN where the simulation failed."""
         parts = np.array_split(points, max(1, min(len(points), self._workers.workers)))
-        losses = []
-        for part, outcome in zip(parts, self._workers.map(self._counted, parts), strict=True):
+        return np.concatenate([each for part in self._tried(parts) for each in part])
+
+    def _tried(self, parts: Sequence[_Floats]) -> Iterator[list[_Floats]]:
+        outcomes = list(self._workers.map(self._counted, parts))
+        for part, outcome in zip(parts, outcomes, strict=True):
             if outcome.error is None:
                 found: tuple[_Floats, Counter[str]] = outcome.value  # type: ignore[assignment]
                 self.failures.update(found[1])
-                losses.append(found[0])
+                yield [found[0]]
+            elif len(part) > 1:
+                yield [each for alone in self._tried(np.split(part, len(part))) for each in alone]
             else:
-                self.failures.add([outcome.error] * len(part))
-                losses.append(np.full(len(part), np.nan))
-        return np.concatenate(losses)
+                self.failures.add([outcome.error])
+                yield [np.full(1, np.nan)]
 
 
 class _Counted:
@@ -66,5 +73,7 @@ class _Counted:
         self.objective = objective
 
     def __call__(self, points: _Floats) -> tuple[_Floats, Counter[str]]:
-        self.objective.failures.clear()
-        return self.objective(points), Counter(self.objective.failures)
+        # A count of its own: a worker may have several threads.
+        mine = copy(self.objective)
+        mine.failures = Failures()
+        return mine(points), Counter(mine.failures)

@@ -89,7 +89,11 @@ class Journal:
         """
         lines = path.read_bytes().split(b"\n")
         if not lines[0].startswith(_MAGIC):
-            raise InputError("is no journal", file=path)
+            raise InputError(
+                "is no journal, or a damaged one",
+                file=path,
+                remedy="give what made it once more, in another folder",
+            )
         for line in lines[1:-1]:
             yield _row(line + b"\n")
 

@@ -84,7 +84,8 @@ def calibrate(
     on: Annotated[
         str | None,
         typer.Option(
-            help="Where to simulate, if not on threads here: processes, dask, or tcp://HOST:PORT."
+            help="Where to simulate: runs on threads here, a black box on processes, unless it "
+            "is said: processes, threads, dask, or tcp://HOST:PORT."
         ),
     ] = None,
     workers: Annotated[int | None, typer.Option(help="How many at the same time.")] = None,

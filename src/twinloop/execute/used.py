@@ -20,7 +20,7 @@ def used(plan: Trace, samples: pl.DataFrame, parts: pl.DataFrame) -> tuple[pl.Da
     # One just after the start, or before the next one or the end, says nothing that the next does
     # not: what is read is cumulative. Where nobody saw the end, the last sample is the last that is
     # known.
-    following = pl.col("t").shift(-1).over(PART)
+    following = pl.col("t").shift(-1).over(PART, order_by="t")
     known = known.filter(
         (pl.col("t") > pl.col("start") + TICK)
         & ((pl.col("t") < pl.col("end") - TICK) | pl.col("cpu_").is_null())

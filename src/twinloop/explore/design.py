@@ -90,7 +90,9 @@ class Design(Description):
         # The factors alone, and the seeds among them: these are one more thing to vary.
         factors = {name: levels for name, levels in data.items() if name not in seeds}
         named = [data[name] for name in seeds if name in data]
-        if not factors or len(named) > 1:
+        if len(named) > 1:
+            raise InputError("seeds and seed stand for the same among factors: give one")
+        if not factors:
             return data
         return {"factors": factors, **({"seeds": named[0]} if named else {})}
 
