@@ -26,7 +26,6 @@ settings.register_profile(
 PROFILE = os.environ.get("TWINLOOP_HYPOTHESIS_PROFILE", "default")
 settings.load_profile(PROFILE)
 
-
 # The Python blocks of a page run from top to bottom in one namespace; those with `>>>` are
 # doctests, the others just have to run.
 pytest_collect_file = Sybil(
@@ -61,15 +60,14 @@ def real_data() -> Path:
 # Tests of real processes share the machine with whatever else runs on it. One that fails is tried
 # once more, and the summary names it: what the program does wrong, it does again, or it is worth a
 # look all the same. `make verify` forgives nothing.
-_WITH_PROCESSES = ("browser", "calibrate", "campaign", "cli", "execute", "explore", "report")
-REAL = [ROOT / "tests" / name for name in _WITH_PROCESSES]
+REAL = ("browser", "calibrate", "campaign", "cli", "execute", "explore", "report")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests marked `long` to `make verify`, and skip those that lack their data."""
+    """Tests that are tried twice, that are left to `make verify`, or that lack their data."""
     if PROFILE == "default" and config.pluginmanager.hasplugin("rerunfailures"):
         for item in items:
-            if any(item.path.is_relative_to(folder) for folder in REAL):
+            if any(item.path.is_relative_to(ROOT / "tests" / name) for name in REAL):
                 item.add_marker(pytest.mark.flaky(reruns=1))
     long = [] if PROFILE == "thorough" else [i for i in items if i.get_closest_marker("long")]
     if long:

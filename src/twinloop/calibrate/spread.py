@@ -44,26 +44,26 @@ class SpreadObjective(TwinObjective):
         super().__init__(*about, **more)
         self._workers = workers
         # A worker is one of many on its machine, and so has one thread.
-        alone = TwinObjective(self.space, self.cases, self.loss, how=self.how, threads=1)
-        self._counted = _Counted(alone)
+        self._counted = _Counted(TwinObjective(*about, **{**more, "threads": 1}))
 
     def __call__(self, points: _Floats) -> _Floats:
         """The loss at each point; NaN where the simulation failed."""
         parts = np.array_split(points, max(1, min(len(points), self._workers.workers)))
-        return np.concatenate([each for part in self._tried(parts) for each in part])
+        return np.concatenate(list(self._tried(parts)))
 
-    def _tried(self, parts: Sequence[_Floats]) -> Iterator[list[_Floats]]:
+    def _tried(self, parts: Sequence[_Floats]) -> Iterator[_Floats]:
+        """The losses of each part."""
         outcomes = list(self._workers.map(self._counted, parts))
         for part, outcome in zip(parts, outcomes, strict=True):
             if outcome.error is None:
                 found: tuple[_Floats, Counter[str]] = outcome.value  # type: ignore[assignment]
                 self.failures.update(found[1])
-                yield [found[0]]
+                yield found[0]
             elif len(part) > 1:
-                yield [each for alone in self._tried(np.split(part, len(part))) for each in alone]
+                yield from self._tried(np.split(part, len(part)))
             else:
                 self.failures.add([outcome.error])
-                yield [np.full(1, np.nan)]
+                yield np.full(1, np.nan)
 
 
 class _Counted:

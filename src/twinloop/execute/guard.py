@@ -106,28 +106,29 @@ def named_runs() -> dict[int, str]:
         if not entry.isdigit():
             continue
         with contextlib.suppress(OSError):
-            for word in environment(int(entry)):
+            for word in words(int(entry), "environ"):
                 name = word[13:].decode("ascii", "replace")
                 if word.startswith(b"TWINLOOP_RUN=") and is_run(name) and _is_near(entry):
                     found[int(entry)] = name
     return found
 
 
-def environment(pid: int) -> list[bytes]:
-    """The words in the environment of a process, also of one that is becoming another program.
+def words(pid: int, file: str) -> list[bytes]:
+    """The words in `environ` or `cmdline` of a process, and the nothing that is after the last one.
 
-    While that is being loaded the process seems to have none, and could be taken for a stranger:
-    it is waited for.
+    While another program is being loaded into it a process seems to have none, and could be taken
+    for a stranger: it is waited for.
 
-    >>> b"" in environment(os.getpid())
-    True
+    >>> words(os.getpid(), "cmdline")[-1]
+    b''
     """
     until, is_settled = time.monotonic() + _PATIENCE, False
     while True:
-        with open(f"/proc/{pid}/environ", "rb") as stream:
-            words = stream.read().split(b"\0")
-        if words != [b""] or is_settled:
-            return words
+        with open(f"/proc/{pid}/{file}", "rb") as stream:
+            found = stream.read().split(b"\0")
+        if found != [b""] or is_settled:
+            return found
+        # If it is no longer beginning, its words can be there now.
         is_settled = not is_beginning(pid) or time.monotonic() > until
         time.sleep(0.0 if is_settled else 0.001)
 

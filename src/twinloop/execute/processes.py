@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from twinloop.execute.guard import environment
+from twinloop.execute import guard
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
@@ -379,7 +379,7 @@ class Trees(Generic[Key]):
         if self._run is None:
             return None
         try:
-            words = environment(pid)
+            words = guard.words(pid, "environ")
         except OSError:
             return None
         if self._run not in words:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import os
 import pwd
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from twinloop.execute.guard import is_beginning
+from twinloop.execute import guard
 from twinloop.execute.machine import Machine
 from twinloop.execute.nodes.tree import figure
 from twinloop.execute.processes import Stat
 from twinloop.trace.errors import InputError
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-#: Seconds that a process may take to become the program that it was started as.
-_PATIENCE = 10.0
 # As much as a page of kernel text; the files that are read have less.
 _MOST = 16_384
 
@@ -68,7 +65,8 @@ class WatchedTree:
         place = Path(f"/proc/{self.pid}")
         name, words, user, folder = "", [], None, None
         with suppress(OSError):
-            words = _command(place)
+            told = guard.words(int(place.name), "cmdline")
+            words = [word.decode(errors="replace") for word in told[:-1]]
             # After its words: when these are there, the name is that of the new program too.
             name = (place / "comm").read_bytes().decode(errors="replace").rstrip("\n")
             user = _user(place.stat().st_uid)
@@ -203,21 +201,6 @@ def _folders(name: str, machine: Machine) -> tuple[str, list[Path]]:
             remedy=f"groups are folders below {mounts}" if mounts else "this machine has none",
         )
     return str(place), folders
-
-
-def _command(place: Path) -> list[str]:
-    """The words of a process, also of one that is just being started.
-
-    The system shows a new program before its words: for a moment it seems to have none.
-    """
-    until, is_settled = time.monotonic() + _PATIENCE, False
-    while True:
-        text = (place / "cmdline").read_bytes()
-        if text or is_settled:
-            return text.decode(errors="replace").split("\0")[:-1]
-        # If it is no longer beginning, its words can be there now.
-        is_settled = not is_beginning(int(place.name)) or time.monotonic() > until
-        time.sleep(0.0 if is_settled else 0.001)
 
 
 def _no_process(pid: int) -> InputError:
