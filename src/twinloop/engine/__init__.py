@@ -24,6 +24,7 @@ from twinloop.engine.many import Many
 from twinloop.engine.run import simulate
 from twinloop.engine.simulation import Simulation
 from twinloop.engine.state import State
+from twinloop.trace.errors import InUseError
 
 __all__ = [
     "Activity",
@@ -33,6 +34,7 @@ __all__ = [
     "Condition",
     "Environment",
     "Event",
+    "InUseError",
     "Interrupt",
     "Many",
     "Observer",
@@ -52,5 +54,5 @@ __all__ = [
 
 # Errors and representations name the public place, not the extension.
 for _public in map(globals().get, __all__):
-    if isinstance(_public, type):
+    if isinstance(_public, type) and _public is not InUseError:
         _public.__module__ = __name__

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import perf_counter
 
-from twinloop.engine.blame import blaming
 from twinloop.engine.compiled import Compiled
 from twinloop.engine.outcome import as_trace
 from twinloop.engine.usage import sampled_every
@@ -61,18 +60,14 @@ def simulate(
     if usage_step is None:
         usage_step = sampled_every(compiled)
     began = perf_counter()
-    while True:
-        run = compiled.start(
-            placements=True,
-            use=compiled.machines.metered,
-            decisions=decisions,
-            usage_step=usage_step,
-        )
-        with blaming(compiled.policy, run):
-            while run.run_on():
-                if progress is not None:
-                    progress(run.events, run.now)
-        if not compiled.outran(run.now):
-            break
+    run = compiled.start(
+        placements=True,
+        use=compiled.machines.metered,
+        decisions=decisions,
+        usage_step=usage_step,
+    )
+    while compiled.advance(run, run.run_on):
+        if progress is not None:
+            progress(run.events, run.now)
     wall = perf_counter() - began
     return as_trace(compiled, run, wall=wall, step=power_step, per_node=power_per_node)

@@ -18,6 +18,11 @@ class Outage(NamedTuple):
     #: What it is from then on; None: it is there again.
     state: str | None
 
+    @property
+    def returns(self) -> bool:
+        """Whether the node comes back."""
+        return self.state is None
+
 
 class Outages:
     """The outages of a run, in the order in which they come.
@@ -35,28 +40,36 @@ class Outages:
 
     def __init__(self, compiled: Compiled) -> None:
         self._compiled = compiled
-        self._left = self._after(-math.inf)
+        self._left = self._from(-math.inf)
 
     @property
     def due(self) -> float:
-        """When the next one comes; infinite: there is none."""
-        return self._left[0].t if self._left else math.inf
+        """When there is something to do next (s); infinite: never."""
+        return min(self._left[0].t if self._left else math.inf, self._compiled.horizon)
+
+    @property
+    def next_return(self) -> float:
+        """When a node comes back next (s); infinite: none is away, or none comes back."""
+        return min((outage.t for outage in self._left if outage.returns), default=math.inf)
 
     def until(self, now: float) -> Iterator[Outage]:
         """Those that have come."""
-        while self.due <= now:
-            yield heapq.heappop(self._left)
         # Failures that are drawn at random are drawn for a while; if the run goes on, for longer.
-        if not self._left and self._compiled.outran(now):
-            self._left = self._after(now)
+        if (known := self._compiled.horizon) <= now:
+            self._compiled.extend_failures(now)
+            self._left += self._from(known)
+            heapq.heapify(self._left)
+        while self._left and self._left[0].t <= now:
+            yield heapq.heappop(self._left)
 
-    def _after(self, now: float) -> list[Outage]:
+    def _from(self, time: float) -> list[Outage]:
+        """The outages of periods that begin at this time or later, as a heap."""
         place = {name: number for number, name in enumerate(self._compiled.names.machines)}
         found = []
         for node, start, end, state in self._compiled.downs.iter_rows():
-            found.append(Outage(start, place[node], state))
-            if end is not None:
-                found.append(Outage(end, place[node], None))
-        left = [outage for outage in found if outage.t > now]
-        heapq.heapify(left)
-        return left
+            if start >= time:
+                found.append(Outage(start, place[node], state))
+                if end is not None:
+                    found.append(Outage(end, place[node], None))
+        heapq.heapify(found)
+        return found
