@@ -54,5 +54,5 @@ __all__ = [
 
 # Errors and representations name the public place, not the extension.
 for _public in map(globals().get, __all__):
-    if isinstance(_public, type) and _public is not InUseError:
+    if isinstance(_public, type):
         _public.__module__ = __name__

@@ -148,7 +148,7 @@ class Simulation:
         """What has happened so far, as a Trace; what was injected is only in `tasks` here."""
         if self._injected:
             raise InputError("a simulation that tasks were injected into has no scenario to name")
-        return as_trace(self._compiled, self._run, wall=0.0, step=None, per_node=False)
+        return as_trace(self._compiled, self._run)
 
     @property
     def state(self) -> State:
