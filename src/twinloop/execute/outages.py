@@ -18,11 +18,6 @@ class Outage(NamedTuple):
     #: What it is from then on; None: it is there again.
     state: str | None
 
-    @property
-    def returns(self) -> bool:
-        """Whether the node comes back."""
-        return self.state is None
-
 
 class Outages:
     """The outages of a run, in the order in which they come.
@@ -40,36 +35,42 @@ class Outages:
 
     def __init__(self, compiled: Compiled) -> None:
         self._compiled = compiled
-        self._left = self._from(-math.inf)
+        #: Periods that have not begun: start, machine, state, end.
+        self._to_come: list[tuple[float, int, str, float]] = []
+        #: The ends of those that have, with the machine.
+        self._returns: list[tuple[float, int]] = []
+        self._add(-math.inf)
 
     @property
     def due(self) -> float:
         """When there is something to do next (s); infinite: never."""
-        return min(self._left[0].t if self._left else math.inf, self._compiled.horizon)
+        begin = self._to_come[0][0] if self._to_come else math.inf
+        return min(begin, self.next_return, self._compiled.horizon)
 
     @property
     def next_return(self) -> float:
         """When a node comes back next (s); infinite: none is away, or none comes back."""
-        return min((outage.t for outage in self._left if outage.returns), default=math.inf)
+        return self._returns[0][0] if self._returns else math.inf
 
     def until(self, now: float) -> Iterator[Outage]:
         """Those that have come."""
         # Failures that are drawn at random are drawn for a while; if the run goes on, for longer.
         if (known := self._compiled.horizon) <= now:
             self._compiled.extend_failures(now)
-            self._left += self._from(known)
-            heapq.heapify(self._left)
-        while self._left and self._left[0].t <= now:
-            yield heapq.heappop(self._left)
+            self._add(known)
+        while self.due <= now:
+            if self._returns and self.due == self.next_return:
+                yield Outage(*heapq.heappop(self._returns), None)
+                continue
+            start, machine, state, end = heapq.heappop(self._to_come)
+            if end < math.inf:
+                heapq.heappush(self._returns, (end, machine))
+            yield Outage(start, machine, state)
 
-    def _from(self, time: float) -> list[Outage]:
-        """The outages of periods that begin at this time or later, as a heap."""
+    def _add(self, time: float) -> None:
+        """Add the periods that begin at this time or later."""
         place = {name: number for number, name in enumerate(self._compiled.names.machines)}
-        found = []
         for node, start, end, state in self._compiled.downs.iter_rows():
+            until = math.inf if end is None else end
             if start >= time:
-                found.append(Outage(start, place[node], state))
-                if end is not None:
-                    found.append(Outage(end, place[node], None))
-        heapq.heapify(found)
-        return found
+                heapq.heappush(self._to_come, (start, place[node], state, until))
