@@ -17,6 +17,7 @@ class InUse {
 
     // Holds the object for the calling thread; raises InUseError if it is held already.
     void take();
+    [[nodiscard]] bool held() const { return owner_.load() != std::thread::id(); }
     void leave() { owner_.store(std::thread::id()); }
     // Raises InUseError if another thread holds the object; its own policy may look at it.
     void check_thread() const;

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import twinloop as tl
-from twinloop.engine import Compiled, InUseError, Simulation
+from twinloop.engine import Compiled, Environment, InUseError, Simulation
 from twinloop.policy import Place, Policy
 
 #: Every way into a simulation. `inject` and the others that change it need no valid argument to be
@@ -236,3 +236,21 @@ def test_a_policy_cannot_use_its_own_dispatcher():
     desks[0].submit(0, 0.0)
     assert [kind for kind, *_ in desks[0].decide(0.0)] == ["place"]
     assert all("inside its own policy" in text for text in found[0].values())
+
+
+def test_an_environment_is_run_by_one_thread_at_a_time():
+    env = Environment()
+    inside, over = threading.Event(), threading.Event()
+    env.call_later(1, lambda: (inside.set(), over.wait()))
+    thread = threading.Thread(target=env.run)
+    thread.start()
+    try:
+        inside.wait()
+        calls = {"run": env.run, "step": env.step, "peek": env.peek}
+        calls |= {"jump": lambda: env.jump(5.0), "skip": lambda: env.skip(5.0)}
+        said = refusals(calls)
+    finally:
+        over.set()
+        thread.join()
+    assert all("one thread at a time" in text for text in said.values()), said
+    assert (env.now, env.step()) == (1.0, False)
