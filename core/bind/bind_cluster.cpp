@@ -10,6 +10,7 @@
 
 #include "bind/arrays.hpp"
 #include "bind/event.hpp"
+#include "bind/in_use.hpp"
 #include "bind/policies.hpp"
 #include "model/kpis.hpp"
 #include "model/run.hpp"
@@ -181,14 +182,16 @@ void set_sessions(ProblemHandle& self, const nb::dict& from) {
     all.starts = reals(from, "starts");
 }
 
+// Runs that have begun keep those that they know, until they are extended.
 void set_downs(ProblemHandle& self, const Column<std::int64_t>& machines,
-               const Column<double>& starts, const Column<double>& ends) {
-    auto& downs = self.problem->downs;
-    downs.clear();
+               const Column<double>& starts, const Column<double>& ends, double until) {
+    auto downs = std::make_shared<Downs>();
+    downs->until = until;
     for (std::size_t i = 0; i < machines.shape(0); ++i)
-        downs.push_back(
+        downs->list.push_back(
             {static_cast<MachineId>(machines.data()[i]), starts.data()[i], ends.data()[i]});
-    std::ranges::stable_sort(downs, {}, &Down::start);
+    std::ranges::stable_sort(downs->list, {}, &Down::start);
+    self.problem->downs = std::move(downs);
 }
 
 // Those that the policy could not place even if all machines were free.
@@ -197,7 +200,7 @@ nb::object impossible(const ProblemHandle& self, nb::handle policy, double capac
     const std::unique_ptr<Policy> judge = policy_from(policy, self.names, nullptr, 0);
     Desk desk = all.make_desk(judge.get(), capacity,
                               [&](TaskId task) { return all.requested_or_length(task); });
-    attach(*judge, desk);
+    attach(*judge, desk, nullptr);
     std::vector<std::uint8_t> mask(all.size(), 0);
     for (TaskId task = 0; task < all.size(); ++task)
         mask[task] = judge->possible(desk, task) ? 0 : 1;
@@ -210,40 +213,58 @@ Values values_from(const Problem& all, const Column<double>& values) {
     return all.values({values.data(), values.shape(0)});
 }
 
-struct RunHandle {
-    std::unique_ptr<Run> run;
-    nb::object names;
+// A run, which is reached only by holding it: no entry can forget to.
+class RunHandle {
+  public:
+    RunHandle(std::unique_ptr<Run> run, nb::object names, std::shared_ptr<InUse> guard)
+        : run_(std::move(run)), names_(std::move(names)), guard_(std::move(guard)) {}
+
+    [[nodiscard]] Held<Run> hold() const { return {*run_, guard_}; }
+    [[nodiscard]] View view() const { return {&hold()->desk(), names_, guard_}; }
+    [[nodiscard]] RunHandle copy() const {
+        return {std::make_unique<Run>(*hold()), names_, make_guard()};
+    }
+    static std::shared_ptr<InUse> make_guard() { return std::make_shared<InUse>("a simulation"); }
+
+  private:
+    std::unique_ptr<Run> run_;
+    nb::object names_;
+    std::shared_ptr<InUse> guard_;
 };
 
 void poll() {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
-// Runs until nothing is left, or for about as long as somebody may have to wait for Ctrl-C.
+// Runs until nothing is left or failures beyond those known are needed, or for about as long as a
+// user may have to wait for Ctrl-C.
 bool run_on(RunHandle& self) {
     using Clock = std::chrono::steady_clock;
     constexpr auto patience = std::chrono::milliseconds(100);
-    Run& run = *self.run;
     bool more = true;
-    const auto go = [&] {
-        const auto begun = Clock::now();
-        for (std::uint32_t steps = 1; more; ++steps) {
-            more = run.step();
-            if (steps % 64 == 0 && Clock::now() - begun > patience) break;
+    {
+        const auto run = self.hold();
+        const auto go = [&] {
+            const auto begun = Clock::now();
+            for (std::uint32_t steps = 1; more; ++steps) {
+                more = run->step();
+                if (steps % 64 == 0 && Clock::now() - begun > patience) break;
+            }
+        };
+        if (run->foreign()) {
+            go();
+        } else {
+            const nb::gil_scoped_release released;
+            go();
         }
-    };
-    if (run.foreign()) {
-        go();
-    } else {
-        const nb::gil_scoped_release released;
-        go();
     }
     poll();
     return more;
 }
 
 nb::dict outcomes(const RunHandle& self) {
-    const auto all = self.run->outcomes();
+    const auto run = self.hold();
+    const auto all = run->outcomes();
     std::vector<double> submit(all.size()), ready(all.size()), start(all.size()),
         last_start(all.size()), end(all.size()), done(all.size()), used(all.size()),
         energy(all.size());
@@ -257,7 +278,7 @@ nb::dict outcomes(const RunHandle& self) {
         end[i] = all[i].end;
         done[i] = all[i].done;
         used[i] = all[i].used;
-        energy[i] = self.run->energy_of(static_cast<TaskId>(i));
+        energy[i] = run->energy_of(static_cast<TaskId>(i));
         attempts[i] = all[i].attempts;
         status[i] = static_cast<std::uint8_t>(all[i].status);
     }
@@ -276,7 +297,8 @@ nb::dict outcomes(const RunHandle& self) {
 }
 
 nb::dict placements(const RunHandle& self) {
-    const PlacementLog& log = self.run->placements();
+    const auto run = self.hold();
+    const PlacementLog& log = run->placements();
     nb::dict columns;
     columns["task"] = as_array(log.task);
     columns["attempt"] = as_array(log.attempt);
@@ -290,7 +312,8 @@ nb::dict placements(const RunHandle& self) {
 }
 
 nb::dict use(const RunHandle& self) {
-    const UseLog& log = self.run->use();
+    const auto run = self.hold();
+    const UseLog& log = run->use();
     nb::dict columns;
     columns["machine"] = as_array(log.machine);
     columns["t"] = as_array(log.t);
@@ -299,7 +322,8 @@ nb::dict use(const RunHandle& self) {
 }
 
 nb::dict decisions(const RunHandle& self) {
-    const DecisionLog& log = self.run->decisions();
+    const auto run = self.hold();
+    const DecisionLog& log = run->decisions();
     nb::dict columns;
     columns["t"] = as_array(log.t);
     columns["kind"] = as_array(log.kind);
@@ -309,7 +333,8 @@ nb::dict decisions(const RunHandle& self) {
 }
 
 nb::dict states(const RunHandle& self) {
-    const StateLog& log = self.run->states();
+    const auto run = self.hold();
+    const StateLog& log = run->states();
     nb::dict columns;
     columns["machine"] = as_array(log.machine);
     columns["start"] = as_array(log.start);
@@ -321,8 +346,9 @@ nb::dict states(const RunHandle& self) {
 nb::dict usage(const RunHandle& self) {
     std::vector<std::uint32_t> task, machine;
     std::vector<double> t, dt, cpu;
-    if (self.run->usage())
-        self.run->usage()->for_each(
+    const auto run = self.hold();
+    if (run->usage())
+        run->usage()->for_each(
             [&](const UsageLog::Row& row, double end, double length, double used) {
                 task.push_back(row.task);
                 machine.push_back(row.machine);
@@ -340,7 +366,7 @@ nb::dict usage(const RunHandle& self) {
 }
 
 nb::dict kpi_dict(const RunHandle& self) {
-    const auto values = kpis(*self.run);
+    const auto values = kpis(*self.hold());
     nb::dict figures;
     for (std::size_t i = 0; i < values.size(); ++i)
         figures[nb::str(kpi_names[i].data(), kpi_names[i].size())] = values[i];
@@ -356,11 +382,11 @@ std::vector<Part> parts_from(const std::vector<std::pair<std::uint32_t, double>>
     return parts;
 }
 
-MachineId machine_of(const RunHandle& self, std::int64_t machine) {
-    return machine_at(self.run->desk(), machine);
+MachineId machine_of(const Held<Run>& run, std::int64_t machine) {
+    return machine_at(run->desk(), machine);
 }
 
-TaskId task_of(const RunHandle& self, std::int64_t task) { return task_at(self.run->desk(), task); }
+TaskId task_of(const Held<Run>& run, std::int64_t task) { return task_at(run->desk(), task); }
 
 void bind_run(nb::module_& module) {
     nb::class_<RunHandle>(module, "ClusterRun", nb::is_final(),
@@ -369,36 +395,45 @@ void bind_run(nb::module_& module) {
             "__init__",
             [](RunHandle* self, const ProblemHandle& problem, nb::handle policy,
                const Column<double>& values, bool placements, bool use, bool decisions,
-               double usage_step, std::uint64_t seed) {
+               double usage_step, double usage_rows, std::uint64_t seed) {
                 auto made = policy_from(policy, problem.names, nullptr, seed);
                 Policy& kept = *made;
                 auto run = std::make_unique<Run>(
-                    problem.problem, values_from(*problem.problem, values), std::move(made),
-                    Recording{placements, use, decisions, false, usage_step});
-                attach(kept, run->desk());
-                new (self) RunHandle{std::move(run), problem.names};
+                    problem.problem, problem.problem->downs, values_from(*problem.problem, values),
+                    std::move(made),
+                    Recording{placements, use, decisions, false, usage_step, usage_rows});
+                auto guard = RunHandle::make_guard();
+                attach(kept, run->desk(), guard);
+                new (self) RunHandle(std::move(run), problem.names, std::move(guard));
             },
             nb::arg("problem"), nb::arg("policy"), nb::arg("values"), nb::kw_only(),
             nb::arg("placements") = false, nb::arg("use") = false, nb::arg("decisions") = false,
-            nb::arg("usage_step") = never, nb::arg("seed") = 0)
-        .def_prop_ro("now", [](const RunHandle& self) { return self.run->now(); })
-        .def_prop_ro("begin", [](const RunHandle& self) { return self.run->begin(); })
-        .def_prop_ro("events", [](const RunHandle& self) { return self.run->events(); })
-        .def_prop_ro("foreign", [](const RunHandle& self) { return self.run->foreign(); })
-        .def_prop_ro("shared", [](const RunHandle& self) { return self.run->shared(); })
-        .def("next_time", [](RunHandle& self) { return self.run->next_time(); })
-        .def("step", [](RunHandle& self) { return self.run->step(); })
+            nb::arg("usage_step") = never, nb::arg("usage_rows") = never, nb::arg("seed") = 0)
+        .def_prop_ro("now", [](const RunHandle& self) { return self.hold()->now(); })
+        .def_prop_ro("begin", [](const RunHandle& self) { return self.hold()->begin(); })
+        .def_prop_ro("events", [](const RunHandle& self) { return self.hold()->events(); })
+        .def_prop_ro("foreign", [](const RunHandle& self) { return self.hold()->foreign(); })
+        .def_prop_ro("shared", [](const RunHandle& self) { return self.hold()->shared(); })
+        .def("next_time", [](RunHandle& self) { return self.hold()->next_time(); })
+        .def("step", [](RunHandle& self) { return self.hold()->step(); })
         .def(
-            "run_until", [](RunHandle& self, double time) { self.run->run_until(time); },
+            "run_until", [](RunHandle& self, double time) { self.hold()->run_until(time); },
             nb::arg("time"))
         .def("run_on", &run_on)
-        .def("copy",
-             [](const RunHandle& self) {
-                 return RunHandle{std::make_unique<Run>(*self.run), self.names};
-             })
+        .def_prop_ro("usage_full",
+                     [](const RunHandle& self) {
+                         const auto run = self.hold();
+                         return run->usage() && run->usage()->full();
+                     })
+        .def_prop_ro("outran", [](const RunHandle& self) { return self.hold()->outran(); })
         .def(
-            "view", [](RunHandle& self) { return View{&self.run->desk(), self.names}; },
-            nb::keep_alive<0, 1>())
+            "extend",
+            [](RunHandle& self, const ProblemHandle& problem) {
+                self.hold()->extend(problem.problem->downs);
+            },
+            nb::arg("problem"))
+        .def("copy", &RunHandle::copy)
+        .def("view", &RunHandle::view, nb::keep_alive<0, 1>())
         .def("outcomes", &outcomes,
              nb::sig("def outcomes(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
         .def("placements", &placements,
@@ -414,57 +449,63 @@ void bind_run(nb::module_& module) {
         .def(
             "energy",
             [](const RunHandle& self) {
+                const auto run = self.hold();
                 std::vector<double> joules;
-                joules.reserve(self.run->problem().machines.size());
-                for (MachineId m = 0; m < self.run->problem().machines.size(); ++m)
-                    joules.push_back(self.run->energy(m));
+                joules.reserve(run->problem().machines.size());
+                for (MachineId m = 0; m < run->problem().machines.size(); ++m)
+                    joules.push_back(run->energy(m));
                 return as_array(std::move(joules));
             },
             nb::sig("def energy(self) -> numpy.typing.NDArray[numpy.float64]"))
         .def(
             "power",
             [](const RunHandle& self, double step, bool machines) {
-                return as_array(power_series(*self.run, step, machines));
+                return as_array(power_series(*self.hold(), step, machines));
             },
             nb::arg("step"), nb::arg("machines"),
             nb::sig("def power(self, step: float, machines: bool) -> "
                     "numpy.typing.NDArray[numpy.float64]"))
         .def(
             "windows",
-            [](const RunHandle& self, double step) { return window_count(*self.run, step); },
+            [](const RunHandle& self, double step) { return window_count(*self.hold(), step); },
             nb::arg("step"))
         .def(
             "loads",
-            [](const RunHandle& self, double step) { return LoadProfile(*self.run, step); },
+            [](const RunHandle& self, double step) { return LoadProfile(*self.hold(), step); },
             nb::arg("step"))
         .def(
             "progress",
             [](const RunHandle& self, std::int64_t task) {
-                return self.run->progress(task_of(self, task));
+                const auto run = self.hold();
+                return run->progress(task_of(run, task));
             },
             nb::arg("task"))
         .def(
             "is_down",
             [](const RunHandle& self, std::int64_t machine) {
-                return self.run->is_down(machine_of(self, machine));
+                const auto run = self.hold();
+                return run->is_down(machine_of(run, machine));
             },
             nb::arg("machine"))
         .def(
             "fail",
             [](RunHandle& self, std::int64_t machine) {
-                self.run->fail(machine_of(self, machine));
+                const auto run = self.hold();
+                run->fail(machine_of(run, machine));
             },
             nb::arg("machine"))
         .def(
             "restore",
             [](RunHandle& self, std::int64_t machine) {
-                self.run->restore(machine_of(self, machine));
+                const auto run = self.hold();
+                run->restore(machine_of(run, machine));
             },
             nb::arg("machine"))
         .def(
             "set_cores",
             [](RunHandle& self, std::int64_t machine, double cores) {
-                self.run->set_cores(machine_of(self, machine), cores);
+                const auto run = self.hold();
+                run->set_cores(machine_of(run, machine), cores);
             },
             nb::arg("machine"), nb::arg("cores"))
         .def(
@@ -475,13 +516,13 @@ void bind_run(nb::module_& module) {
                const std::vector<double>& amounts) {
                 const Request request{cores, memory, time, submit, priority,
                                       0.0,   nodes,  user, group,  queue};
-                return self.run->inject(request, amounts, work, limit, kind);
+                return self.hold()->inject(request, amounts, work, limit, kind);
             },
             nb::arg("submit"), nb::arg("cores"), nb::arg("memory"), nb::arg("time"),
             nb::arg("work"), nb::arg("limit"), nb::arg("nodes"), nb::arg("user"), nb::arg("group"),
             nb::arg("queue"), nb::arg("priority"), nb::arg("kind"), nb::arg("amounts"))
         .def(
-            "begin_at", [](RunHandle& self, double time) { self.run->begin_at(time); },
+            "begin_at", [](RunHandle& self, double time) { self.hold()->begin_at(time); },
             nb::arg("time"))
         .def(
             "adopt",
@@ -490,37 +531,41 @@ void bind_run(nb::module_& module) {
                 Outcome known{submit, ready, start, last_start, end};
                 known.attempts = attempts;
                 known.status = static_cast<Status>(status);
-                self.run->adopt(task_of(self, task), known);
+                const auto run = self.hold();
+                run->adopt(task_of(run, task), known);
             },
             nb::arg("task"), nb::arg("status"), nb::arg("submit"), nb::arg("ready"),
             nb::arg("start"), nb::arg("last_start"), nb::arg("end"), nb::arg("attempts"))
         .def(
             "adopt_waiting",
             [](RunHandle& self, std::int64_t task, double done) {
-                self.run->adopt_waiting(task_of(self, task), done);
+                const auto run = self.hold();
+                run->adopt_waiting(task_of(run, task), done);
             },
             nb::arg("task"), nb::arg("done"))
         .def(
             "adopt_held",
-            [](RunHandle& self, std::int64_t task) { self.run->adopt_held(task_of(self, task)); },
+            [](RunHandle& self, std::int64_t task) {
+                const auto run = self.hold();
+                run->adopt_held(task_of(run, task));
+            },
             nb::arg("task"))
         .def(
             "adopt_running",
             [](RunHandle& self, std::int64_t task,
                const std::vector<std::pair<std::uint32_t, double>>& parts, double done) {
-                self.run->adopt_running(task_of(self, task), parts_from(parts, self.run->desk()),
-                                        done);
+                const auto run = self.hold();
+                run->adopt_running(task_of(run, task), parts_from(parts, run->desk()), done);
             },
             nb::arg("task"), nb::arg("parts"), nb::arg("done"));
 }
 
 constexpr const char* decision_names[] = {"place", "preempt", "kill", "open", "close", "reserve"};
 
-// The same desk without a simulator: whoever runs tasks for real asks the same policy at it.
-struct DispatcherHandle {
+// The same desk without a simulator: a real execution asks the same policy.
+struct Dispatching {
     std::unique_ptr<Policy> policy;
     Desk desk;
-    nb::object names;
 
     void go_to(double now) {
         if (!(now >= desk.now()))
@@ -535,6 +580,14 @@ struct DispatcherHandle {
     }
 };
 
+struct DispatcherHandle {
+    mutable Dispatching dispatching;
+    nb::object names;
+    std::shared_ptr<InUse> guard = std::make_shared<InUse>("a dispatcher");
+
+    [[nodiscard]] Held<Dispatching> hold() const { return {dispatching, guard}; }
+};
+
 void bind_dispatcher(nb::module_& module) {
     nb::class_<DispatcherHandle>(
         module, "Dispatcher", nb::is_final(),
@@ -547,37 +600,52 @@ void bind_dispatcher(nb::module_& module) {
                 auto decider = policy_from(policy, problem.names, nullptr, seed);
                 Desk desk = all.make_desk(
                     decider.get(), 1.0, [&](TaskId task) { return all.requested_or_length(task); });
-                new (self) DispatcherHandle{std::move(decider), std::move(desk), problem.names};
-                attach(*self->policy, self->desk);
+                new (self) DispatcherHandle{{std::move(decider), std::move(desk)}, problem.names};
+                attach(*self->dispatching.policy, self->dispatching.desk, self->guard);
             },
             nb::arg("problem"), nb::arg("policy"), nb::arg("seed") = 0)
         .def_prop_ro(
-            "view", [](DispatcherHandle& self) { return View{&self.desk, self.names}; },
+            "view",
+            [](DispatcherHandle& self) { return View{&self.hold()->desk, self.names, self.guard}; },
             nb::keep_alive<0, 1>(), "What the policy sees.")
         .def(
             "submit",
-            [](DispatcherHandle& self, std::int64_t task, double now) {
-                self.go_to(now);
-                self.desk.submit(self.task(task, Phase::absent, "has been submitted before"));
+            [](DispatcherHandle& self, std::int64_t task, double now, nb::handle submitted) {
+                const auto held = self.hold();
+                held->go_to(now);
+                const TaskId found = held->task(task, Phase::absent, "has been submitted before");
+                if (!submitted.is_none()) {
+                    const auto since = nb::cast<double>(submitted);
+                    if (!(since <= now))
+                        throw nb::value_error("`submitted` must be a time up to `now`");
+                    held->desk.set_submit_time(found, since);
+                }
+                held->desk.submit(found);
             },
-            nb::arg("task"), nb::arg("now"), "The task may start from now on.")
+            nb::arg("task"), nb::arg("now"), nb::arg("submitted") = nb::none(),
+            nb::sig("def submit(self, task: int, now: float, submitted: float | None = None) -> "
+                    "None"),
+            "The task may start from now on; `submitted`: when it was submitted, if that was "
+            "before.")
         .def(
             "end",
             [](DispatcherHandle& self, std::int64_t task, double now) {
-                self.go_to(now);
-                self.desk.end(self.task(task, Phase::running, "has no machine"));
+                const auto held = self.hold();
+                held->go_to(now);
+                held->desk.end(held->task(task, Phase::running, "has no machine"));
             },
             nb::arg("task"), nb::arg("now"), "The task is over; its machines are free.")
         .def(
             "failed",
             [](DispatcherHandle& self, std::int64_t task, double now, const std::string& why) {
-                self.go_to(now);
-                const TaskId placed = self.task(task, Phase::running, "has no machine");
-                const std::span<const Part> had = self.desk.parts(placed);
+                const auto held = self.hold();
+                held->go_to(now);
+                const TaskId placed = held->task(task, Phase::running, "has no machine");
+                const std::span<const Part> had = held->desk.parts(placed);
                 const std::vector<Part> parts(had.begin(), had.end());
-                self.desk.end(placed);
-                self.desk.submit(placed);
-                self.policy->refused(self.desk, placed, parts, why.c_str());
+                held->desk.end(placed);
+                held->desk.submit(placed);
+                held->policy->refused(held->desk, placed, parts, why.c_str());
             },
             nb::arg("task"), nb::arg("now"), nb::arg("why") = "",
             "The task could not be run where it was placed: it waits again, and the policy is told "
@@ -585,34 +653,37 @@ void bind_dispatcher(nb::module_& module) {
         .def(
             "withdraw",
             [](DispatcherHandle& self, std::int64_t task, double now) {
-                self.go_to(now);
-                self.desk.withdraw(self.task(task, Phase::waiting, "does not wait"));
+                const auto held = self.hold();
+                held->go_to(now);
+                held->desk.withdraw(held->task(task, Phase::waiting, "does not wait"));
             },
             nb::arg("task"), nb::arg("now"), "A task that waits will never run.")
         .def(
             "set_open",
             [](DispatcherHandle& self, std::int64_t machine, bool open, double now) {
-                self.go_to(now);
-                self.desk.set_open(machine_at(self.desk, machine), open);
+                const auto held = self.hold();
+                held->go_to(now);
+                held->desk.set_open(machine_at(held->desk, machine), open);
             },
             nb::arg("machine"), nb::arg("open"), nb::arg("now"),
             "Whether tasks may be placed on the machine.")
         .def_prop_ro(
-            "wake_time", [](const DispatcherHandle& self) { return self.desk.wake_time(); },
+            "wake_time", [](const DispatcherHandle& self) { return self.hold()->desk.wake_time(); },
             "When the policy wants to be asked again at the latest (s); infinite: not at all.")
         .def(
             "decide",
             [](DispatcherHandle& self, double now) {
-                self.go_to(now);
+                const auto held = self.hold();
+                held->go_to(now);
                 nb::list made;
-                if (!self.desk.must_decide()) {
-                    if (self.desk.wake_time() <= now) self.desk.clear_wake();
+                if (!held->desk.must_decide()) {
+                    if (held->desk.wake_time() <= now) held->desk.clear_wake();
                     return made;
                 }
-                for (const Desk::Decision& decision : self.desk.decide()) {
+                for (const Desk::Decision& decision : held->desk.decide()) {
                     nb::list where;
                     if (decision.kind == Desk::Decision::Kind::place)
-                        for (const Part& part : self.desk.parts(decision.task))
+                        for (const Part& part : held->desk.parts(decision.task))
                             for (MachineId m = part.machine; m < part.machine + part.count; ++m)
                                 where.append(nb::make_tuple(m, part.cores));
                     if (decision.machine != no_machine)
@@ -688,7 +759,8 @@ void bind_cluster(nb::module_& module) {
                     "typing.Any], options: dict[str, typing.Any], names: object) -> None"))
         .def("set_sessions", &set_sessions, nb::arg("sessions"),
              nb::sig("def set_sessions(self, sessions: dict[str, typing.Any]) -> None"))
-        .def("set_downs", &set_downs, nb::arg("machine"), nb::arg("start"), nb::arg("end"))
+        .def("set_downs", &set_downs, nb::arg("machine"), nb::arg("start"), nb::arg("end"),
+             nb::arg("until"))
         .def(
             "set_rejected",
             [](ProblemHandle& self, const Column<std::uint8_t>& mask) {

@@ -108,7 +108,8 @@ void check_width(const ProblemHandle& problem, const Matrix& matrix) {
         throw nb::value_error("a row has the values of a model that the scenario offers");
 }
 
-// One run for each row of the matrix: its figures, and what is told of each of its tasks.
+// One run for each row of the matrix: its figures, the columns of its tasks, and where it outran
+// the failures that are known, the time of the event that it did not reach (else NaN: it is whole).
 nb::object run_many(const ProblemHandle& problem, nb::handle policy, const Matrix& matrix,
                     unsigned threads, bool figures, const std::vector<std::string>& columns) {
     const std::size_t rows = matrix.shape(0);
@@ -125,10 +126,18 @@ nb::object run_many(const ProblemHandle& problem, nb::handle policy, const Matri
         if (name == "task_machine") recording.machines = true;
     }
     std::vector<std::vector<double>> values(wanted.size(), std::vector<double>(rows * tasks));
+    std::vector<double> outran(rows, unknown);
+    // Another thread may extend those of the problem once the interpreter is let go.
+    const std::shared_ptr<const Downs> downs = problem.problem->downs;
     on_threads(rows, threads, [&](std::size_t row) {
         const std::span<const double> given(matrix.data() + row * matrix.shape(1), matrix.shape(1));
-        Run run(problem.problem, problem.problem->values(given), prototype->clone(), recording);
+        Run run(problem.problem, downs, problem.problem->values(given), prototype->clone(),
+                recording);
         while (run.step()) {
+        }
+        if (run.outran()) {
+            outran[row] = run.next_time();
+            return;
         }
         if (figures)
             std::ranges::copy(kpis(run),
@@ -139,7 +148,7 @@ nb::object run_many(const ProblemHandle& problem, nb::handle policy, const Matri
     });
     nb::list arrays;
     for (auto& each : values) arrays.append(as_array(std::move(each)));
-    return nb::make_tuple(as_array(std::move(found)), arrays);
+    return nb::make_tuple(as_array(std::move(found)), arrays, as_array(std::move(outran)));
 }
 
 // What each row of values of the model makes of the same loads.
@@ -168,7 +177,8 @@ void bind_many(nb::module_& module) {
                nb::sig("def run_many(problem: Problem, policy: object, matrix: "
                        "numpy.typing.NDArray[numpy.float64], *, threads: int, figures: bool, "
                        "columns: list[str]) -> tuple[numpy.typing.NDArray[numpy.float64], "
-                       "list[numpy.typing.NDArray[numpy.float64]]]"));
+                       "list[numpy.typing.NDArray[numpy.float64]], "
+                       "numpy.typing.NDArray[numpy.float64]]"));
     nb::class_<LoadProfile>(module, "LoadProfile", nb::is_final(),
                             "How much machines were used in each window of a run.")
         .def_prop_ro("windows", &LoadProfile::windows)

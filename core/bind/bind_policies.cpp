@@ -339,6 +339,7 @@ MachineId machine_at(const Desk& desk, std::int64_t machine) {
 
 Desk& View::get() const {
     if (desk == nullptr) throw nb::value_error("the view is not connected to a run");
+    if (guard) guard->check_thread();
     return *desk;
 }
 
@@ -346,7 +347,7 @@ std::unique_ptr<Policy> policy_from(nb::handle policy, const nb::object& names, 
                                     std::uint64_t seed) {
     if (nb::isinstance<NativePolicy>(policy))
         return nb::cast<NativePolicy&>(policy).prototype->clone();
-    nb::object view = nb::cast(View{desk, names});
+    nb::object view = nb::cast(View{desk, names, nullptr});
     const nb::object random = nb::module_::import_("numpy.random").attr("default_rng")(seed);
     nb::object state = policy.attr("start")(view, random);
     if (!nb::hasattr(state, "decide"))
@@ -354,8 +355,11 @@ std::unique_ptr<Policy> policy_from(nb::handle policy, const nb::object& names, 
     return std::make_unique<PythonPolicy>(std::move(state), std::move(view));
 }
 
-void attach(Policy& policy, Desk& desk) {
-    if (auto* python = dynamic_cast<PythonPolicy*>(&policy)) python->view().desk = &desk;
+void attach(Policy& policy, Desk& desk, std::shared_ptr<InUse> guard) {
+    auto* python = dynamic_cast<PythonPolicy*>(&policy);
+    if (python == nullptr) return;
+    python->view().desk = &desk;
+    python->view().guard = std::move(guard);
 }
 
 void bind_policies(nb::module_& module) {
@@ -472,9 +476,17 @@ void bind_policies(nb::module_& module) {
         .def(
             "submit",
             [](const View& self, std::int64_t task) {
+                return self.get().submit_time(task_at(self.get(), task));
+            },
+            nb::arg("task"), "When a task was submitted in this run (s); NaN: not yet.")
+        .def(
+            "submit_recorded",
+            [](const View& self, std::int64_t task) {
                 return self.get().request(task_at(self.get(), task)).submit;
             },
-            nb::arg("task"), "When a task is submitted in the record (s).")
+            nb::arg("task"),
+            "When a task was submitted in the record that this run replays (s). Users who wait for "
+            "results submit earlier or later here.")
         .def(
             "priority",
             [](const View& self, std::int64_t task) {

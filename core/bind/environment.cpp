@@ -6,7 +6,6 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "kernel/busy.hpp"
 #include "kernel/checks.hpp"
 
 namespace twinloop::bind {
@@ -277,10 +276,11 @@ nb::object Environment::start(nb::handle self, double work, nb::handle on,
 // ---- Running ------------------------------------------------------------------------------------
 
 void Environment::check_idle() const {
-    if (running_)
-        throw std::runtime_error(
-            "the environment is running already: callbacks and processes "
-            "cannot run it again");
+    if (!guard_->held()) return;
+    guard_->check_thread();
+    throw std::runtime_error(
+        "the environment is running already: callbacks and processes "
+        "cannot run it again");
 }
 
 nb::object Environment::run(nb::handle until) {
@@ -299,7 +299,7 @@ nb::object Environment::run(nb::handle until) {
                                    ") on, at most 1e50, got " + text(before))
                                       .c_str());
     }
-    const Busy busy(running_);
+    const Held<Environment> running(*this, guard_);
     for (std::uint32_t count = 1; !goal || goal->stage != Stage::processed; ++count) {
         if (!sim.step(before)) break;
         if (count % 1024 == 0) check_signals();
@@ -319,13 +319,13 @@ nb::object Environment::run(nb::handle until) {
 
 bool Environment::step() {
     check_idle();
-    const Busy busy(running_);
+    const Held<Environment> running(*this, guard_);
     return sim.step();
 }
 
 std::size_t Environment::skip(double time) {
     check_idle();
-    const Busy busy(running_);
+    const Held<Environment> running(*this, guard_);
     return sim.skip(time);
 }
 

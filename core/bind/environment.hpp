@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bind/event.hpp"
+#include "bind/in_use.hpp"
 
 namespace twinloop::bind {
 
@@ -75,7 +76,7 @@ class Environment final : public Client {
 
     std::vector<PyObject*> spare_timeouts_;
     std::vector<PyObject*> spare_timers_;
-    bool running_ = false;
+    std::shared_ptr<InUse> guard_ = std::make_shared<InUse>("an environment");  // while it runs
     bool released_ = false;
 };
 

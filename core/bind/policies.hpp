@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "bind/in_use.hpp"
 #include "model/desk.hpp"
 #include "model/problem.hpp"
 
@@ -19,10 +20,11 @@ struct ProblemHandle {
     nb::object names;  // an object with `tasks`, `machines`, `users`, `groups` and `queues`
 };
 
-// What a policy in Python may look at: the desk of a run or of a dispatcher.
+// What a policy in Python may look at: the desk of a run or of a dispatcher, which `guard` guards.
 struct View {
     Desk* desk = nullptr;
     nb::object names;
+    std::shared_ptr<InUse> guard;
     [[nodiscard]] Desk& get() const;
 };
 
@@ -33,7 +35,7 @@ MachineId machine_at(const Desk& desk, std::int64_t machine);
 // A native policy, or an object with `start` and `decide`.
 std::unique_ptr<Policy> policy_from(nb::handle policy, const nb::object& names, Desk* desk,
                                     std::uint64_t seed);
-// A policy in Python is told where its view looks once the desk has found its place.
-void attach(Policy& policy, Desk& desk);
+// Connects the view of a policy in Python with the desk, once that has found its place.
+void attach(Policy& policy, Desk& desk, std::shared_ptr<InUse> guard);
 
 }  // namespace twinloop::bind

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace twinloop {
 
@@ -42,6 +43,7 @@ void Desk::reserve_tasks(std::size_t count) {
     requests_.reserve(count);
     phases_.reserve(count);
     links_.reserve(count);
+    submits_.reserve(count);
     arrivals_.reserve(count);
     runs_.reserve(count);
     ranges_.reserve(count);
@@ -69,6 +71,7 @@ TaskId Desk::add_task(const Request& request, std::span<const double> amounts) {
     amounts_.insert(amounts_.end(), amounts.begin(), amounts.end());
     phases_.push_back(Phase::absent);
     links_.emplace_back();
+    submits_.push_back(std::numeric_limits<double>::quiet_NaN());
     arrivals_.push_back(0);
     runs_.emplace_back();
     ranges_.emplace_back();
@@ -170,6 +173,7 @@ void Desk::let_go(TaskId task) {
 }
 
 void Desk::submit(TaskId task) {
+    if (std::isnan(submits_[task])) submits_[task] = now_;
     if (limited_) {
         if (!within_limits(requests_[task])) {
             hold(task);

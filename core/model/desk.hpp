@@ -102,6 +102,9 @@ class Desk {
     [[nodiscard]] std::size_t waiting_count() const { return waiting_count_; }
     [[nodiscard]] TaskId first_waiting() const { return first_; }
     [[nodiscard]] TaskId next_waiting(TaskId task) const { return links_[task].next; }
+    // When a task was submitted in this run, which users who wait for results make another time
+    // than that of the record; NaN: not yet.
+    [[nodiscard]] double submit_time(TaskId task) const { return submits_[task]; }
     // Counts up from the first task that became ready; one that was interrupted keeps its place.
     [[nodiscard]] std::uint64_t arrival(TaskId task) const { return arrivals_[task]; }
 
@@ -152,6 +155,8 @@ class Desk {
     void set_now(double now) { now_ = now; }
     TaskId add_task(const Request& request, std::span<const double> amounts);
     void reserve_tasks(std::size_t count);
+    // For a task that is submitted before it may start.
+    void set_submit_time(TaskId task, double time) { submits_[task] = time; }
     // The task may start from now on, as far as the limits of its queue let it.
     void submit(TaskId task);
     void withdraw(TaskId task);
@@ -236,6 +241,7 @@ class Desk {
     std::vector<double> amounts_;
     std::vector<Phase> phases_;
     std::vector<Link> links_;  // among those that wait, or that are held
+    std::vector<double> submits_;
     std::vector<std::uint64_t> arrivals_;
     std::vector<Running> runs_;
     std::vector<Range> ranges_;

@@ -65,6 +65,12 @@ struct Down {
     double end = never;
 };
 
+// All of them that start before a time. A list up to a later time begins with the same ones.
+struct Downs {
+    std::vector<Down> list;  // by start
+    double until = never;
+};
+
 // Users who submit session by session (Algorithm 1 of Madon et al., FGCS 155, 2024).
 struct SessionColumns {
     std::vector<std::uint32_t> job_offsets;  // jobs of a session, in order of submission
@@ -87,7 +93,7 @@ struct Problem {
     std::vector<double> machine_amounts;
     std::vector<Window> windows;
     std::vector<QueueRule> queues;
-    std::vector<Down> downs;  // by start
+    std::shared_ptr<const Downs> downs = std::make_shared<Downs>();
 
     // tasks
     std::vector<Request> requests;  // `time` is what the user asked for; NaN: nothing

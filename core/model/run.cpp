@@ -26,10 +26,10 @@ double next_multiple(double time, double interval) {
 
 }  // namespace
 
-Run::Run(std::shared_ptr<const Problem> problem, Values values, std::unique_ptr<Policy> policy,
-         Recording recording)
-    : problem_(std::move(problem)), values_(std::move(values)), policy_(std::move(policy)),
-      recording_(recording), source_(*problem_),
+Run::Run(std::shared_ptr<const Problem> problem, std::shared_ptr<const Downs> downs, Values values,
+         std::unique_ptr<Policy> policy, Recording recording)
+    : problem_(std::move(problem)), downs_(std::move(downs)), values_(std::move(values)),
+      policy_(std::move(policy)), recording_(recording), source_(*problem_),
       outcomes_(problem_->size(),
                 {unknown, unknown, unknown, unknown, unknown, 0.0, 0.0, 0.0, 0, {}}),
       missing_parents_(problem_->parents), slot_of_(problem_->size(), no_slot),
@@ -50,7 +50,7 @@ Run::Run(std::shared_ptr<const Problem> problem, Values values, std::unique_ptr<
     set_power();
     if (recording_.machines) last_machines_.assign(problem_->size(), no_machine);
     const bool counted = recording_.usage_step < never;
-    if (counted) usage_.emplace(recording_.usage_step);
+    if (counted) usage_.emplace(recording_.usage_step, recording_.usage_rows);
     if (may_share() && problem_->no_delay) {
         loses_ = true;
         if (counted) missed_.assign(meters_.size(), {{begin_, 0.0}});
@@ -63,22 +63,22 @@ Run::Run(std::shared_ptr<const Problem> problem, Values values, std::unique_ptr<
     }
     for (TaskId task = 0; task < problem_->size(); ++task)
         // One whose parent was rejected is over already.
-        if ((problem_->rejected[task] != 0 || too_large(task)) &&
-            outcomes_[task].status == Status::none) {
+        if (problem_->rejected[task] != 0 && outcomes_[task].status == Status::none) {
             outcomes_[task].submit = problem_->requests[task].submit;
             conclude(task, Status::rejected, now_);
         }
 }
 
 Run::Run(const Run& other)
-    : problem_(other.problem_), values_(other.values_), policy_(other.policy_->clone()),
-      recording_(other.recording_), desk_(other.desk_), source_(other.source_), now_(other.now_),
-      begin_(other.begin_), asked_(other.asked_), decide_at_(other.decide_at_),
-      events_(other.events_), sequence_(other.sequence_), outcomes_(other.outcomes_),
-      saved_(other.saved_), spent_(other.spent_), missing_parents_(other.missing_parents_),
-      lives_(other.lives_), free_lives_(other.free_lives_), slot_of_(other.slot_of_),
-      transitions_(other.transitions_), meters_(other.meters_), down_(other.down_),
-      next_down_(other.next_down_), ups_(other.ups_), sharing_(other.sharing_),
+    : problem_(other.problem_), downs_(other.downs_), values_(other.values_),
+      policy_(other.policy_->clone()), recording_(other.recording_), desk_(other.desk_),
+      source_(other.source_), now_(other.now_), begin_(other.begin_), asked_(other.asked_),
+      decide_at_(other.decide_at_), events_(other.events_), sequence_(other.sequence_),
+      outcomes_(other.outcomes_), saved_(other.saved_), spent_(other.spent_),
+      missing_parents_(other.missing_parents_), lives_(other.lives_),
+      free_lives_(other.free_lives_), slot_of_(other.slot_of_), transitions_(other.transitions_),
+      meters_(other.meters_), down_(other.down_), next_down_(other.next_down_),
+      outran_(other.outran_), ups_(other.ups_), sharing_(other.sharing_),
       placements_(other.placements_), use_(other.use_), resizes_(other.resizes_),
       decisions_(other.decisions_), states_(other.states_), last_machines_(other.last_machines_),
       usage_(other.usage_), missed_(other.missed_), stuck_(other.stuck_), in_vain_(other.in_vain_),
@@ -123,11 +123,6 @@ bool Run::may_share() const {
     return false;
 }
 
-// Scenarios are compiled for all the cores of their machines; a run may count fewer.
-bool Run::too_large(TaskId task) const {
-    return values_.effective_capacity < 1 && !policy_->possible(desk_, task);
-}
-
 // --- time ---------------------------------------------------------------------------------------
 
 double Run::next_time() {
@@ -138,8 +133,6 @@ double Run::next_time() {
     double time = std::min(source_.next_time(), decide_at_);
     if (const KeyHeap::Entry* next = transitions_.top(alive)) time = std::min(time, next->key);
     if (sharing_) time = std::min(time, sharing_->next_time());
-    if (next_down_ < problem_->downs.size())
-        time = std::min(time, problem_->downs[next_down_].start);
     if (!ups_.empty()) time = std::min(time, ups_.front().key);
     if (asked_) return now_;
     if (desk_.must_decide()) {
@@ -147,11 +140,17 @@ double Run::next_time() {
         const std::span<const double> ends = desk_.window_ends();
         if (!ends.empty()) time = std::min(time, ends.front());
     }
+    // Machines that go help no task that waits: with nothing else to come the run is over. So its
+    // end does not depend on how many failures are known.
+    if (time == never) return never;
+    if (next_down_ < downs_->list.size()) time = std::min(time, downs_->list[next_down_].start);
     return std::max(time, now_);
 }
 
 bool Run::step() {
     const double time = next_time();
+    outran_ = time >= downs_->until && time < never;
+    if (outran_ || (usage_ && usage_->full())) return false;
     if (time == never) {
         // What is left can never run: its machines are gone for good.
         for (TaskId task = 0; open_ > 0 && task < outcomes_.size(); ++task) {
@@ -196,12 +195,21 @@ bool Run::step() {
 }
 
 void Run::run_until(double time) {
-    while (next_time() <= time) step();
+    outran_ = false;
+    while (next_time() <= time)
+        if (!step()) return;
+    outran_ = time >= downs_->until && next_time() < never;
+    if (outran_) return;
     if (time > now_ && std::isfinite(time)) {
         now_ = time;
         desk_.set_now(time);
         take_finished();
     }
+}
+
+void Run::extend(std::shared_ptr<const Downs> downs) {
+    downs_ = std::move(downs);
+    outran_ = false;
 }
 
 void Run::schedule(std::uint32_t slot, double time) {
@@ -218,6 +226,7 @@ void Run::submit(TaskId task) {
     // A parent of it has failed before, or it was there when the run began.
     if (outcome.status != Status::none || !std::isnan(outcome.submit)) return;
     outcome.submit = now_;
+    desk_.set_submit_time(task, now_);
     if (missing_parents_[task] == 0) make_ready(task);
 }
 
@@ -670,7 +679,7 @@ void Run::conclude(TaskId task, Status status, double at, bool seen) {
 // --- machines ----------------------------------------------------------------------------------
 
 void Run::switch_machines() {
-    const auto& downs = problem_->downs;
+    const auto& downs = downs_->list;
     for (; next_down_ < downs.size() && downs[next_down_].start <= now_; ++next_down_) {
         ++events_;
         go_down(downs[next_down_]);
@@ -957,7 +966,7 @@ void Run::begin_at(double time) {
     for (auto& points : missed_) points = {{time, 0.0}};
     std::ranges::fill(use_.t, time);
     take_finished();
-    const auto& downs = problem_->downs;
+    const auto& downs = downs_->list;
     for (; next_down_ < downs.size() && downs[next_down_].start <= time; ++next_down_) {
         if (downs[next_down_].end > time) go_down(downs[next_down_]);
     }
@@ -966,6 +975,7 @@ void Run::begin_at(double time) {
 void Run::adopt(TaskId task, const Outcome& known) {
     Outcome& outcome = outcomes_[task];
     outcome.submit = known.submit;
+    desk_.set_submit_time(task, known.submit);
     outcome.ready = known.ready;
     outcome.start = known.start;
     outcome.last_start = known.last_start;

@@ -85,12 +85,13 @@ struct Recording {
     bool decisions = false;
     bool machines = false;      // where each task ran last
     double usage_step = never;  // of the windows in which CPU time is counted; infinite: in none
+    double usage_rows = never;  // how many of these windows there may be
 };
 
 class Run {
   public:
-    Run(std::shared_ptr<const Problem> problem, Values values, std::unique_ptr<Policy> policy,
-        Recording recording);
+    Run(std::shared_ptr<const Problem> problem, std::shared_ptr<const Downs> downs, Values values,
+        std::unique_ptr<Policy> policy, Recording recording);
     Run(const Run& other);
     Run(Run&&) = delete;
     Run& operator=(const Run&) = delete;
@@ -99,10 +100,14 @@ class Run {
 
     [[nodiscard]] double now() const { return now_; }
     [[nodiscard]] double next_time();
-    // All that happens at the next instant; false if nothing ever will.
+    // All that happens at the next instant; false if nothing ever will, if the log of usage is
+    // full, or if it has outrun the failures of machines that are known: it goes on when these are
+    // extended.
     bool step();
-    // All up to and including that time, at which the clock then stands.
+    // All up to and including that time, at which the clock then stands, unless it has outrun them.
     void run_until(double time);
+    [[nodiscard]] bool outran() const { return outran_; }
+    void extend(std::shared_ptr<const Downs> downs);
 
     [[nodiscard]] const Problem& problem() const { return *problem_; }
     [[nodiscard]] const Values& values() const { return values_; }
@@ -180,7 +185,6 @@ class Run {
 
     void make_requests();
     [[nodiscard]] bool may_share() const;
-    [[nodiscard]] bool too_large(TaskId task) const;
     [[nodiscard]] double plan(TaskId task) const;
     // Times the work of a task.
     [[nodiscard]] double service_factor(TaskId task) const {
@@ -236,6 +240,7 @@ class Run {
     void kill(TaskId task, std::span<const Part> parts);
 
     std::shared_ptr<const Problem> problem_;
+    std::shared_ptr<const Downs> downs_;  // its own: others may extend those of the problem
     Values values_;
     std::unique_ptr<Policy> policy_;
     Recording recording_;
@@ -258,6 +263,7 @@ class Run {
     std::vector<Meter> meters_;
     std::vector<std::uint32_t> down_;
     std::size_t next_down_ = 0;
+    bool outran_ = false;
     KeyHeap ups_;
     std::optional<Sharing> sharing_;
     PlacementLog placements_;

@@ -1,5 +1,6 @@
 #include "model/usage.hpp"
 
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -15,8 +16,22 @@ std::size_t UsageLog::open(TaskId task, std::span<const Part> parts, double now)
     return first;
 }
 
+// Whether the row may have windows up to that time.
+bool UsageLog::grow(Row& row, double until) {
+    if (full_) return false;
+    const double wanted = std::ceil((until - row.start) / step_);
+    const double more = wanted - static_cast<double>(row.cpu.size());
+    if (more <= 0) return true;
+    full_ = total_ + more > most_;
+    if (full_) return false;
+    total_ += more;
+    row.cpu.resize(static_cast<std::size_t>(wanted), 0.0);
+    return true;
+}
+
 void UsageLog::add(std::size_t row, double rate, double since, double now) {
     Row& mine = rows_[row];
+    if (!grow(mine, now)) return;
     constexpr auto no_last = std::numeric_limits<std::size_t>::max();
     spread(mine.start, step_, no_last, since, now, [&](std::size_t window, double seconds) {
         if (window >= mine.cpu.size()) mine.cpu.resize(window + 1, 0.0);
@@ -30,6 +45,7 @@ void UsageLog::close(std::size_t first, std::span<const Part> parts, double now)
         for (std::uint32_t i = 0; i < part.count; ++i, ++row) {
             Row& mine = rows_[row];
             mine.end = now;
+            if (!grow(mine, now)) return;
             const std::size_t count = windows_in(now - mine.start, step_);
             if (count > 0 && mine.cpu.size() > count)
                 mine.cpu[count - 1] = std::accumulate(

@@ -21,9 +21,12 @@ class UsageLog {
         std::vector<double> cpu;  // CPU seconds, window by window
     };
 
-    explicit UsageLog(double step) : step_(step) {}
+    // Windows of length `step`, of all executions together at most `most`.
+    UsageLog(double step, double most) : step_(step), most_(most) {}
 
     [[nodiscard]] double step() const { return step_; }
+    // More windows were needed than there may be; it has stopped counting.
+    [[nodiscard]] bool full() const { return full_; }
     [[nodiscard]] std::span<const Row> rows() const { return rows_; }
     // Calls `each(row, end, length, CPU seconds)` for all windows of executions that have ended.
     template <class Each>
@@ -49,7 +52,12 @@ class UsageLog {
     void close(std::size_t first, std::span<const Part> parts, double now);
 
   private:
+    bool grow(Row& row, double until);
+
     double step_;
+    double most_;
+    double total_ = 0.0;
+    bool full_ = false;
     std::vector<Row> rows_;
 };
 

@@ -22,7 +22,7 @@ Waiting Queue::entry(const Desk& desk, TaskId task) const {
             break;
         case Order::priority:
             // All grow older at the same pace, so the order of two tasks never changes.
-            waiting.key = age_ * request.submit - request.priority;
+            waiting.key = age_ * desk.submit_time(task) - request.priority;
             break;
         case Order::fair_share:
             waiting.lane = static_cast<std::uint32_t>(owner(request));

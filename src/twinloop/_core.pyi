@@ -741,7 +741,12 @@ class View:
         """How long a task is planned to take (s)."""
 
     def submit(self, task: int) -> float:
-        """When a task is submitted in the record (s)."""
+        """When a task was submitted in this run (s); NaN: not yet."""
+
+    def submit_recorded(self, task: int) -> float:
+        """
+        When a task was submitted in the record that this run replays (s). Users who wait for results submit earlier or later here.
+        """
 
     def priority(self, task: int) -> float:
         """The priority of a task's queue."""
@@ -769,7 +774,7 @@ class View:
 
 KPI_NAMES: tuple[str, ...]
 
-def run_many(problem: Problem, policy: object, matrix: numpy.typing.NDArray[numpy.float64], *, threads: int, figures: bool, columns: list[str]) -> tuple[numpy.typing.NDArray[numpy.float64], list[numpy.typing.NDArray[numpy.float64]]]: ...
+def run_many(problem: Problem, policy: object, matrix: numpy.typing.NDArray[numpy.float64], *, threads: int, figures: bool, columns: list[str]) -> tuple[numpy.typing.NDArray[numpy.float64], list[numpy.typing.NDArray[numpy.float64]], numpy.typing.NDArray[numpy.float64]]: ...
 
 class LoadProfile:
     """How much machines were used in each window of a run."""
@@ -786,7 +791,7 @@ class Problem:
 
     def set_sessions(self, sessions: dict[str, Any]) -> None: ...
 
-    def set_downs(self, machine: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], start: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], end: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+    def set_downs(self, machine: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], start: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], end: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], until: float) -> None: ...
 
     def set_rejected(self, mask: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
 
@@ -795,7 +800,7 @@ class Problem:
 class ClusterRun:
     """One run of a compiled scenario; see `twinloop.engine.Simulation`."""
 
-    def __init__(self, problem: Problem, policy: object, values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], *, placements: bool = False, use: bool = False, decisions: bool = False, usage_step: float = float('inf'), seed: int = 0) -> None: ...
+    def __init__(self, problem: Problem, policy: object, values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], *, placements: bool = False, use: bool = False, decisions: bool = False, usage_step: float = float('inf'), usage_rows: float = float('inf'), seed: int = 0) -> None: ...
 
     @property
     def now(self) -> float: ...
@@ -819,6 +824,14 @@ class ClusterRun:
     def run_until(self, time: float) -> None: ...
 
     def run_on(self) -> bool: ...
+
+    @property
+    def usage_full(self) -> bool: ...
+
+    @property
+    def outran(self) -> bool: ...
+
+    def extend(self, problem: Problem) -> None: ...
 
     def copy(self) -> ClusterRun: ...
 
@@ -879,8 +892,10 @@ class Dispatcher:
     def view(self) -> View:
         """What the policy sees."""
 
-    def submit(self, task: int, now: float) -> None:
-        """The task may start from now on."""
+    def submit(self, task: int, now: float, submitted: float | None = None) -> None:
+        """
+        The task may start from now on; `submitted`: when it was submitted, if that was before.
+        """
 
     def end(self, task: int, now: float) -> None:
         """The task is over; its machines are free."""

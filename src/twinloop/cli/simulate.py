@@ -75,6 +75,14 @@ def simulate(
             metavar="TIME",
         ),
     ] = None,
+    most_rows: Annotated[
+        float | None,
+        typer.Option(
+            help="Most rows that the usage table and the power table may have each, by default "
+            "10 million; a run that would need more is refused. inf: no bound.",
+            metavar="ROWS",
+        ),
+    ] = None,
     picture: Annotated[
         Path | None, typer.Option(help="Write the run as a page to look at: run.html.")
     ] = None,
@@ -96,10 +104,11 @@ def simulate(
     log.swf.gz --platform 100x1 --policy easy --replay sessions:3600`.
     """
     began = perf_counter()
-    # They take a moment to load, for which nobody waits who asks for help.
-    from twinloop.cli.outcome import document, figures_of, show
+    # They take a moment to load, which --help does not need.
+    from twinloop.cli.outcome import document, figures_of, show, wall_time
     from twinloop.engine import Compiled
     from twinloop.engine import simulate as run_scenario
+    from twinloop.engine.table_size import MOST_ROWS
 
     with speaking(json):
         made = scenario_of(
@@ -131,6 +140,7 @@ def simulate(
                 power_step=power_step,
                 power_per_node=power_per_node,
                 usage_step=_every(usage),
+                most_rows=MOST_ROWS if most_rows is None else most_rows,
                 progress=progress,
             )
         if power_step is not None and not trace.power.height:
@@ -148,9 +158,10 @@ def simulate(
         else:
             show(trace, found)
             run = trace.manifest.facts["run"]
-            rate = run["events"] / run["wall_s"] if run["wall_s"] > 0 else 0.0
+            wall = wall_time(trace)
+            rate = run["events"] / wall if wall > 0 else 0.0
             out.print(
-                f"\n{run['events']:,} events in {run['wall_s']:.3f} s ({rate / 1e6:.2f} million a "
+                f"\n{run['events']:,} events in {wall:.3f} s ({rate / 1e6:.2f} million a "
                 f"second), {perf_counter() - began:.2f} s with reading and counting"
             )
 

@@ -24,6 +24,7 @@ from twinloop.engine.many import Many
 from twinloop.engine.run import simulate
 from twinloop.engine.simulation import Simulation
 from twinloop.engine.state import State
+from twinloop.trace.errors import InUseError
 
 __all__ = [
     "Activity",
@@ -33,6 +34,7 @@ __all__ = [
     "Condition",
     "Environment",
     "Event",
+    "InUseError",
     "Interrupt",
     "Many",
     "Observer",

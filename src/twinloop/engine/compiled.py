@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import polars as pl
@@ -22,6 +23,7 @@ from twinloop._core import (
     run_many,
 )
 from twinloop.engine import tasks
+from twinloop.engine.admission import Admission
 from twinloop.engine.blame import blaming
 from twinloop.engine.loaded import Loaded
 from twinloop.engine.machines import Machines
@@ -30,12 +32,20 @@ from twinloop.engine.values import Values
 from twinloop.policy import AnyPolicy, BuiltIn
 from twinloop.scenario import Scenario
 from twinloop.scenario.failures import failure_intervals
+from twinloop.scenario.model import MODEL_VALUES
 from twinloop.trace import Cleaning, Trace
 from twinloop.trace.errors import InputError
 from twinloop.trace.trace import counted
 from twinloop.workload import Workload
 from twinloop.workload.fragments import rows_of
 from twinloop.workload.notes import note
+
+_Found = TypeVar("_Found")
+_CAPACITY: Final = MODEL_VALUES.index("effective_capacity")
+#: How many sets of admitted tasks are kept compiled beside the scenario's own.
+_KEPT: Final = 4
+#: Later than every recorded failure.
+_ALL_TIME: Final = 1e300
 
 
 class Compiled:
@@ -72,6 +82,7 @@ class Compiled:
         self.arrays = self.loaded.arrays
         self.cleaned: tuple[Cleaning, ...] = self.workload.cleaned
         self._loads: tuple[float, bytes, LoadProfile] | None = None
+        self._others: dict[bytes, Compiled] = {}
         self._compile()
 
     def _compile(self) -> None:
@@ -107,19 +118,23 @@ class Compiled:
             self.names,
         )
         self._native = NativePolicy(native) if native else self.policy
+        self._admission = Admission(lambda c: self.problem.impossible(self._native, c) != 0)
         #: Which tasks can never run here.
         self.rejected = self._rejections(told["queue"])
         self.problem.set_rejected(self.rejected)
         self._note_names(told["queue"])
         self._set_sessions()
         self.cleaned = tuple(each for each in self.cleaned if each.count)
-        self._set_downs(self._horizon(self.values()))
+        drawn = scenario.failures is not None and scenario.failures.trace is None
+        #: The time up to which failures are known (s); infinite: all of them.
+        self.horizon = self._horizon(self.values()) if drawn else np.inf
+        self._set_downs()
 
     def _rejections(self, queue: Any) -> Any:
-        """Who can never run: by the limits of a queue, by size, or because a parent cannot."""
+        """Tasks that can never run: by the limits of a queue, by size, or because of a parent."""
         arrays, platform = self.arrays, self.machines.platform
         over = tasks.over_limits(arrays, platform, queue, self.requested) != 0
-        large = self.problem.impossible(self._native, self.scenario.model.effective_capacity) != 0
+        large = self._admission.too_large(self.scenario.model.effective_capacity)
         mask = over | large
         after = tasks.with_descendants(arrays, mask)
         for what, rows in (
@@ -144,26 +159,50 @@ class Compiled:
         what = "users with a reservation who are not in the workload"
         self.cleaned += (note("noticed", what, pl.Series(absent, dtype=pl.String)),)
 
-    def _set_downs(self, horizon: float) -> None:
-        self.horizon = horizon
-        self.downs = self._downs(horizon)
+    def _admitting(self, row: NDArray[np.float64]) -> Compiled:
+        """The scenario compiled with the tasks that a run with these values of the model admits.
+
+        The effective capacity of a run says which tasks are too large; these also leave the
+        sessions of their users.
+        """
+        capacity, own = float(row[_CAPACITY]), self.scenario.model.effective_capacity
+        if capacity == own:
+            return self
+        large = self._admission.too_large(capacity)
+        if (large == self._admission.too_large(own)).all():
+            return self
+        key = large.tobytes()
+        other = self._others.pop(key, None)
+        if other is None:
+            other = copy(self)
+            model = self.scenario.model.replace(effective_capacity=capacity)
+            other.scenario = self.scenario.replace(model=model)
+            other.cleaned, other._others, other._loads = self.workload.cleaned, {}, None
+            other._compile()
+        self._others[key] = other
+        while len(self._others) > _KEPT:
+            del self._others[next(iter(self._others))]
+        return other
+
+    def _set_downs(self) -> None:
+        #: The periods in which machines are not there: node, start, end, state.
+        self.downs = self._downs()
         rows = rows_of(self.machines.nodes["node"], self.downs["node"])
         self.problem.set_downs(
             rows,
             self.downs["start"].to_numpy(),
             self.downs["end"].fill_null(np.inf).to_numpy(),
+            self.horizon,
         )
 
-    def outran(self, now: float) -> bool:
-        """Whether a run went on for longer than failures were drawn for; if so, more are drawn.
+    def extend_failures(self, time: float) -> None:
+        """Draw failures to beyond this time.
 
-        What was drawn stays, so that the run comes out as if all had been drawn at once.
+        Those that are known stay, so that a run comes out as if all had been drawn at once.
         """
-        failures = self.scenario.failures
-        if failures is None or failures.trace is not None or now <= self.horizon:
-            return False
-        self._set_downs(2.0 * now)
-        return True
+        if time >= self.horizon:
+            self.horizon = max(1.0, 2.0 * time)
+            self._set_downs()
 
     def _options(
         self, contention: dict[str, Any], native: Mapping[str, Any], kinds: tuple[str, ...]
@@ -197,8 +236,7 @@ class Compiled:
             columns[name] = columns[name] * self.scenario.time_scale
         self.problem.set_sessions(columns)
 
-    def _downs(self, horizon: float) -> pl.DataFrame:
-        """The periods in which machines are not there: node, start, end, state."""
+    def _downs(self) -> pl.DataFrame:
         platform, failures = self.machines.platform, self.scenario.failures
         parts = [
             pl.DataFrame({"node": platform.select(each.hosts)}).with_columns(
@@ -207,7 +245,9 @@ class Compiled:
             for each in platform.maintenance
         ]
         if failures is not None:
-            found = failure_intervals(failures, self.names.machines, horizon, self.scenario.seed)
+            # A longer record changes failures that overlap: it is read whole.
+            until = min(self.horizon, _ALL_TIME)
+            found = failure_intervals(failures, self.names.machines, until, self.scenario.seed)
             parts.append(found.select("node", "start", "end", state=pl.lit("down")))
         schema = {"node": pl.String, "start": pl.Float64, "end": pl.Float64, "state": pl.String}
         return pl.concat([pl.DataFrame(schema=schema), *parts])
@@ -223,7 +263,7 @@ class Compiled:
         service = values[1] * max(1.0, by_kind.max(initial=1.0))
         slower = max(1.0, service) / min(1.0, values[0] * float(self.machines.speed.min()))
         length = longest + busy / self.machines.platform.total_cores
-        return float(arrays.submit.max() + 4.0 * slower * length)
+        return max(0.0, float(arrays.submit.max() + 4.0 * slower * length))
 
     @property
     def injected(self) -> tuple[str, ...]:
@@ -296,16 +336,19 @@ class Compiled:
         use: bool = False,
         decisions: bool = False,
         usage_step: float | None = None,
+        usage_rows: float = np.inf,
     ) -> ClusterRun:
         """A run of the core, at its begin; each of the options is something that it notes."""
+        row = self.values(values)
         return ClusterRun(
-            self.problem,
+            self._admitting(row).problem,
             self._native,
-            self.values(values),
+            row,
             placements=placements,
             use=use,
             decisions=decisions,
             usage_step=np.inf if usage_step is None else usage_step,
+            usage_rows=usage_rows,
             seed=self.scenario.seed,
         )
 
@@ -319,16 +362,23 @@ class Compiled:
     def _finished(
         self, values: Mapping[str, float] | Sequence[float] | None, *, use: bool = False
     ) -> ClusterRun:
+        run = self.start(values, use=use)
+        while self.advance(run, run.run_on):
+            pass
+        return run
+
+    def advance(self, run: ClusterRun, go: Callable[[], _Found]) -> _Found:
+        """Call a method that moves the clock of a run; draw more failures where it needs them."""
         while True:
-            run = self.start(values, use=use)
             with blaming(self.policy, run):
-                while run.run_on():
-                    pass
-            if not self.outran(run.now):
-                return run
+                found = go()
+            if not run.outran:
+                return found
+            self.extend_failures(run.next_time())
+            run.extend(self.problem)
 
     def dispatcher(self) -> Dispatcher:
-        """The policy at a desk without a simulator: for whoever runs these tasks for real.
+        """The policy without a simulator, for an execution of these tasks for real.
 
         >>> from twinloop.engine import Compiled
         >>> from twinloop.scenario import Scenario
@@ -390,20 +440,50 @@ class Compiled:
         rows = self._values.rows(matrix)
         if threads is not None and threads < 1:
             raise InputError(f"must be at least 1, not {threads}", field="threads")
-        if len(rows) and self.scenario.failures is not None:
-            whole = (self.values(row) for row in rows)
-            self._set_downs(max(self.horizon, *(self._horizon(row) for row in whole)))
         columns = [name for name in outputs if name not in KPI_NAMES]
-        figures, found = run_many(
-            self.problem,
-            self._native,
-            rows,
-            threads=threads or os.cpu_count() or 1,
-            figures=len(columns) < len(outputs),
-            columns=columns,
-        )
         shape = (len(rows), len(self.arrays))
-        return Many.of(outputs, shape, figures, dict(zip(columns, found, strict=True)))
+        figures = np.empty((len(rows), len(KPI_NAMES)))
+        found = {name: np.empty(shape) for name in columns}
+        wanted = figures if len(columns) < len(outputs) else None
+        _, first, group = np.unique(rows[:, _CAPACITY], return_index=True, return_inverse=True)
+        by_admission: dict[Compiled, list[int]] = {}
+        for number, place in enumerate(first):
+            by_admission.setdefault(self._admitting(rows[place]), []).append(number)
+        for compiled, numbers in by_admission.items():
+            places = np.flatnonzero(np.isin(group, numbers))
+            compiled._run_rows(rows, places, wanted, found, threads or os.cpu_count() or 1)
+        return Many.of(outputs, figures, found)
+
+    def _run_rows(
+        self,
+        rows: NDArray[np.float64],
+        places: NDArray[np.intp],
+        figures: NDArray[np.float64] | None,
+        found: Mapping[str, NDArray[np.float64]],
+        threads: int,
+    ) -> None:
+        """Run these rows, all of which admit the same tasks, and fill in what they give."""
+        if self.horizon < np.inf:
+            longest = max(self._horizon(self.values(rows[place])) for place in places)
+            if longest > self.horizon:
+                self.horizon = longest
+                self._set_downs()
+        while len(places):
+            told, columns, outran = run_many(
+                self.problem,
+                self._native,
+                rows[places],
+                threads=threads,
+                figures=figures is not None,
+                columns=list(found),
+            )
+            if figures is not None:
+                figures[places] = told.reshape(len(places), -1)
+            for name, column in zip(found, columns, strict=True):
+                found[name][places] = column.reshape(len(places), -1)
+            places = places[~np.isnan(outran)]
+            if len(places):
+                self.extend_failures(float(np.nanmax(outran)))
 
     def power_many(
         self,

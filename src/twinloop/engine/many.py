@@ -37,18 +37,16 @@ class Many(Mapping[str, NDArray[Any]]):
     def of(
         cls,
         outputs: Sequence[str],
-        shape: tuple[int, int],
         figures: NDArray[np.float64],
         columns: Mapping[str, NDArray[np.float64]],
     ) -> Many:
-        """From what the core gives: figures run by run, and columns of so many runs and tasks."""
-        figures = figures.reshape(-1, len(KPI_NAMES))
+        """From what the core gives: figures run by run, and columns of runs and tasks."""
         made: dict[str, NDArray[Any]] = {}
         for name in outputs:
             if name not in columns:
                 made[name] = figures[:, KPI_NAMES.index(name)].copy()
                 continue
-            made[name] = columns[name].reshape(shape)
+            made[name] = columns[name]
             if name in SORTED:
                 made[name].sort(axis=1)
             elif name == "task_machine":

@@ -9,6 +9,7 @@ import polars as pl
 
 from twinloop._core import ClusterRun
 from twinloop.engine.compiled import Compiled
+from twinloop.engine.table_size import MOST_ROWS, check_rows
 from twinloop.engine.usage import usage
 from twinloop.trace import Cleaning, Manifest, Trace
 from twinloop.trace.tables import COUNTED
@@ -19,14 +20,20 @@ from twinloop.workload.notes import note
 STATUSES: Final = (None, "completed", "rejected", "killed", "failed", "lost")
 REASONS: Final = ("completed", "killed", "failed", "lost", "preempted")
 
-#: Windows of power that a trace has if nobody says how long they are.
+#: Windows of power that a trace has by default.
 WINDOWS: Final = 1000
 
 
 def as_trace(
-    compiled: Compiled, run: ClusterRun, *, wall: float, step: float | None, per_node: bool
+    compiled: Compiled,
+    run: ClusterRun,
+    *,
+    wall: float | None = None,
+    step: float | None = None,
+    per_node: bool = False,
+    most_rows: float = MOST_ROWS,
 ) -> Trace:
-    """What happened in a run that recorded its placements."""
+    """What happened in a run that recorded its placements; `wall`: how long it took (s)."""
     ended = run.outcomes()
     tables = {
         "tasks": _tasks(compiled, ended, metered=compiled.machines.metered),
@@ -36,9 +43,11 @@ def as_trace(
         "decisions": _decisions(compiled, run),
         "usage": usage(compiled, run),
     }
-    facts = _facts(compiled, run, wall)
+    facts = _facts(compiled, run)
     if compiled.machines.metered and run.now > run.begin:
         step = step or max((run.now - run.begin) / WINDOWS, 1e-9)
+        series = 1 + per_node * compiled.machines.nodes.height
+        check_rows("power", (run.now - run.begin) / step * series, most_rows)
         tables["power"] = _power(compiled, run, step, per_node=per_node)
     source = compiled.trace.manifest if compiled.trace is not None else Manifest()
     injected = list(compiled.injected)
@@ -57,11 +66,12 @@ def as_trace(
             "fitted_on": list(compiled.scenario.model.fitted_on),
         },
     )
-    return Trace(manifest=manifest, **tables)
+    trace = Trace(manifest=manifest, **tables)
+    return trace if wall is None else trace.with_timings({"wall_s": wall})
 
 
 def _unserved(compiled: Compiled, ended: dict[str, Any]) -> tuple[Cleaning, ...]:
-    """A note of the tasks that nobody ever started."""
+    """A note of the tasks that were never started."""
     waited = ~np.isnan(ended["ready"]) & (ended["attempts"] == 0)
     left = pl.Series(waited & (ended["status"] == STATUSES.index("failed")))
     what = "tasks that still waited when nothing was left to happen: they failed"
@@ -186,7 +196,7 @@ def _power(compiled: Compiled, run: ClusterRun, step: float, *, per_node: bool) 
     return pl.concat(parts)
 
 
-def _facts(compiled: Compiled, run: ClusterRun, wall: float) -> dict[str, Any]:
+def _facts(compiled: Compiled, run: ClusterRun) -> dict[str, Any]:
     records = compiled.trace.tasks.height if compiled.trace is not None else len(compiled.arrays)
     figures = run.kpis()
     return {
@@ -194,7 +204,6 @@ def _facts(compiled: Compiled, run: ClusterRun, wall: float) -> dict[str, Any]:
         "cores": compiled.machines.platform.total_cores,
         "machines": compiled.machines.nodes.height,
         "events": run.events,
-        "wall_s": wall,
         "skipped": records - len(compiled.arrays),
         "makespan_s": figures["makespan_s"],
         "energy_j": float(run.energy().sum()) if compiled.machines.metered else None,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import perf_counter
 
-from twinloop.engine.blame import blaming
 from twinloop.engine.compiled import Compiled
 from twinloop.engine.outcome import as_trace
+from twinloop.engine.table_size import MOST_ROWS, check_estimates, check_rows
 from twinloop.engine.usage import sampled_every
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
@@ -21,6 +21,7 @@ def simulate(
     power_per_node: bool = False,
     usage_step: float | None = None,
     decisions: bool = False,
+    most_rows: float = MOST_ROWS,
     allow_code: bool = False,
     progress: Callable[[int, float], None] | None = None,
 ) -> Trace:
@@ -35,6 +36,8 @@ def simulate(
             of a task; infinite: no such table. By default that of the recording which is replayed,
             if it has one. The CPU time in a window is exact, whatever its length.
         decisions: Also the table of decisions.
+        most_rows: The most rows that `usage` and `power` may have each; a run that would need more
+            is refused, if possible before it begins. Infinite: no bound.
         allow_code: Whether a policy named as `module:Class` may be imported and run.
         progress: Called from time to time with the events so far and the time reached (s).
 
@@ -60,19 +63,27 @@ def simulate(
         raise InputError(f"must be a positive time, not {usage_step}", field="usage_step")
     if usage_step is None:
         usage_step = sampled_every(compiled)
+    check_estimates(
+        compiled,
+        usage_step=usage_step,
+        power_step=power_step,
+        power_per_node=power_per_node,
+        most=most_rows,
+    )
     began = perf_counter()
-    while True:
-        run = compiled.start(
-            placements=True,
-            use=compiled.machines.metered,
-            decisions=decisions,
-            usage_step=usage_step,
-        )
-        with blaming(compiled.policy, run):
-            while run.run_on():
-                if progress is not None:
-                    progress(run.events, run.now)
-        if not compiled.outran(run.now):
-            break
+    run = compiled.start(
+        placements=True,
+        use=compiled.machines.metered,
+        decisions=decisions,
+        usage_step=usage_step,
+        usage_rows=most_rows,
+    )
+    while compiled.advance(run, run.run_on):
+        if progress is not None:
+            progress(run.events, run.now)
+    if run.usage_full:
+        check_rows("usage", most_rows + 1, most_rows)
     wall = perf_counter() - began
-    return as_trace(compiled, run, wall=wall, step=power_step, per_node=power_per_node)
+    return as_trace(
+        compiled, run, wall=wall, step=power_step, per_node=power_per_node, most_rows=most_rows
+    )

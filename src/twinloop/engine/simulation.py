@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 
 from twinloop._core import ClusterRun, View
-from twinloop.engine.blame import blaming
 from twinloop.engine.compiled import Compiled
 from twinloop.engine.outcome import STATUSES, as_trace
 from twinloop.engine.state import State, adopt
@@ -20,6 +19,9 @@ from twinloop.trace.errors import InputError
 
 class Simulation:
     """A scenario that runs under the caller's hand.
+
+    A simulation is used by one thread at a time, and never from inside its own policy: anything
+    else raises `InUseError`. Copies are simulations of their own.
 
     >>> from twinloop.engine import Simulation
     >>> from twinloop.scenario import Scenario
@@ -74,8 +76,7 @@ class Simulation:
 
     def step(self) -> bool:
         """All that happens at the next instant, the decisions included; False: nothing is left."""
-        with blaming(self._compiled.policy, self._run):
-            return self._run.step()
+        return self._compiled.advance(self._run, self._run.step)
 
     def run_until(self, time: float) -> None:
         """All up to and including this time, at which the clock then stands."""
@@ -83,14 +84,12 @@ class Simulation:
             raise InputError(
                 f"must be a finite time from {self.now} s on, not {time}", field="time"
             )
-        with blaming(self._compiled.policy, self._run):
-            self._run.run_until(float(time))
+        self._compiled.advance(self._run, lambda: self._run.run_until(float(time)))
 
     def run(self) -> pl.DataFrame:
         """To the end; returns `tasks`."""
-        with blaming(self._compiled.policy, self._run):
-            while self._run.run_on():
-                pass
+        while self._compiled.advance(self._run, self._run.run_on):
+            pass
         return self.tasks
 
     # --- looking ---------------------------------------------------------------------------------
@@ -149,7 +148,7 @@ class Simulation:
         """What has happened so far, as a Trace; what was injected is only in `tasks` here."""
         if self._injected:
             raise InputError("a simulation that tasks were injected into has no scenario to name")
-        return as_trace(self._compiled, self._run, wall=0.0, step=None, per_node=False)
+        return as_trace(self._compiled, self._run)
 
     @property
     def state(self) -> State:

@@ -69,6 +69,7 @@ class Loop:
         self._lives = Lives(compiled)
         self._names = list(compiled.names.machines)
         self._ids = compiled.arrays.ids.to_list()
+        self._submits: dict[int, float] = {}
         self._attempts: Counter[int] = Counter()
         self._running: dict[int, Running] = {}
         self._handles: dict[int, Process] = {}
@@ -240,13 +241,14 @@ class Loop:
         if self._lives.status[task] is not None:
             return
         self._journal.write(e="submit", t=now, task=task)
+        self._submits[task] = now
         if self._lives.submitted(task):
             self._ready(task)
 
     def _ready(self, task: int) -> None:
         now = self._clock.now()
         self._journal.write(e="ready", t=now, task=task)
-        self._dispatcher.submit(task, now)
+        self._dispatcher.submit(task, now, self._submits[task])
         self._asked = True
 
     def _ended(self, process: Process) -> None:
@@ -415,7 +417,11 @@ class Loop:
             and not self._asked
             and math.inf
             == min(
-                self._source.next_time, self._dispatcher.wake_time, self._ask_at, self._outages.due
+                self._source.next_time,
+                self._dispatcher.wake_time,
+                self._ask_at,
+                # A node that goes helps no task that waits.
+                self._outages.next_return,
             )
             and bool(self._lives.left)
         )

@@ -35,28 +35,42 @@ class Outages:
 
     def __init__(self, compiled: Compiled) -> None:
         self._compiled = compiled
-        self._left = self._after(-math.inf)
+        #: Periods that have not begun: start, machine, state, end.
+        self._to_come: list[tuple[float, int, str, float]] = []
+        #: The ends of those that have, with the machine.
+        self._returns: list[tuple[float, int]] = []
+        self._add(-math.inf)
 
     @property
     def due(self) -> float:
-        """When the next one comes; infinite: there is none."""
-        return self._left[0].t if self._left else math.inf
+        """When there is something to do next (s); infinite: never."""
+        begin = self._to_come[0][0] if self._to_come else math.inf
+        return min(begin, self.next_return, self._compiled.horizon)
+
+    @property
+    def next_return(self) -> float:
+        """When a node comes back next (s); infinite: none is away, or none comes back."""
+        return self._returns[0][0] if self._returns else math.inf
 
     def until(self, now: float) -> Iterator[Outage]:
         """Those that have come."""
-        while self.due <= now:
-            yield heapq.heappop(self._left)
         # Failures that are drawn at random are drawn for a while; if the run goes on, for longer.
-        if not self._left and self._compiled.outran(now):
-            self._left = self._after(now)
+        if (known := self._compiled.horizon) <= now:
+            self._compiled.extend_failures(now)
+            self._add(known)
+        while self.due <= now:
+            if self._returns and self.due == self.next_return:
+                yield Outage(*heapq.heappop(self._returns), None)
+                continue
+            start, machine, state, end = heapq.heappop(self._to_come)
+            if end < math.inf:
+                heapq.heappush(self._returns, (end, machine))
+            yield Outage(start, machine, state)
 
-    def _after(self, now: float) -> list[Outage]:
+    def _add(self, time: float) -> None:
+        """Add the periods that begin at this time or later."""
         place = {name: number for number, name in enumerate(self._compiled.names.machines)}
-        found = []
         for node, start, end, state in self._compiled.downs.iter_rows():
-            found.append(Outage(start, place[node], state))
-            if end is not None:
-                found.append(Outage(end, place[node], None))
-        left = [outage for outage in found if outage.t > now]
-        heapq.heapify(left)
-        return left
+            until = math.inf if end is None else end
+            if start >= time:
+                heapq.heappush(self._to_come, (start, place[node], state, until))

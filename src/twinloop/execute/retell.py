@@ -47,6 +47,7 @@ def retell(trace: Trace, compiled: Compiled) -> Retold:
     tasks = {name: number for number, name in enumerate(compiled.arrays.ids)}
     names = list(compiled.names.machines)
     machines = {name: number for number, name in enumerate(names)}
+    submits = dict(trace.tasks.select("id", "submit").iter_rows())
     placed: set[int] = set()
     recorded: list[Told] = []
     again: list[Told] = []
@@ -60,7 +61,7 @@ def retell(trace: Trace, compiled: Compiled) -> Retold:
                 if number is not None:
                     (placed.add if made == "place" else placed.discard)(number)
         elif kind == "ready" and task is not None:
-            desk.submit(task, t)
+            desk.submit(task, t, submits.get(str(subject)))
         elif kind == "failed" and task is not None:
             desk.failed(task, t, target[0] or "")
             placed.discard(task)

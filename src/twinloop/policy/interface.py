@@ -80,7 +80,14 @@ class View(Protocol):
         """The run time to plan with (s)."""
 
     def submit(self, task: int) -> float:
-        """When the task was submitted in the record (s)."""
+        """When the task was submitted in this run (s); NaN: not yet."""
+
+    def submit_recorded(self, task: int) -> float:
+        """When the task was submitted in the record that this run replays (s).
+
+        The same as `submit` unless the submissions of this run follow from what happens in it, as
+        those of users who wait for their results do.
+        """
 
     def user(self, task: int) -> str | None:
         """Whose task it is."""

@@ -9,6 +9,13 @@ class TwinloopError(Exception):
     """The root of every error that Twinloop raises about what it was given."""
 
 
+class InUseError(TwinloopError, RuntimeError):
+    """An object that one thread uses at a time is used a second time before the first use is over.
+
+    The first use may be that of another thread, or the call in which a policy runs.
+    """
+
+
 class InputError(TwinloopError, ValueError):
     """Something that was read cannot be used as it is.
 

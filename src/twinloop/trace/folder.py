@@ -1,8 +1,9 @@
 """A Trace on disk: a folder with one Parquet file per table, and `manifest.json`.
 
-The manifest names every file with its rows and its hash, and holds a hash of itself. The folder is
-written under another name and renamed when it is complete, so a folder with a manifest that does
-not fit was damaged later.
+The manifest names every table with its rows and its hash, and holds a hash of itself. Measured
+times stand in `timings.json`, which no hash covers: the same scenario and seed give the same bytes
+of all else. The folder is written under another name and renamed when it is complete, so a folder
+with a manifest that does not fit was damaged later.
 """
 
 from __future__ import annotations
@@ -23,16 +24,26 @@ from twinloop.trace.manifest import Manifest
 from twinloop.trace.tables import SCHEMA_VERSION, TABLES, conform
 
 MANIFEST = "manifest.json"
+#: Measured times, which differ between runs of the same scenario: no hash covers this file.
+TIMINGS = "timings.json"
 
 
 def save(
-    tables: Mapping[str, pl.DataFrame], manifest: Manifest, path: Path, *, overwrite: bool
+    tables: Mapping[str, pl.DataFrame],
+    manifest: Manifest,
+    path: Path,
+    *,
+    overwrite: bool,
+    timings: Mapping[str, float] | None = None,
 ) -> Path:
     """Write tables and manifest as the folder `path`, whole or not at all."""
     if path.exists() and not overwrite:
         raise InputError("is there already", file=path, remedy="overwrite=True replaces it")
-    own = {MANIFEST, *(f"{name}.parquet" for name in TABLES)}
+    own = {MANIFEST, TIMINGS, *(f"{name}.parquet" for name in TABLES)}
     with appearing(path, own) as new:
+        if timings:
+            text = json.dumps(dict(timings), indent=2) + "\n"
+            (new / TIMINGS).write_text(text, encoding="utf-8")
         complete(tables, manifest, new)
     return path
 
@@ -96,6 +107,21 @@ def load(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest]:
             file=path / MANIFEST,
         )
     return tables, manifest
+
+
+def load_timings(path: Path) -> dict[str, float]:
+    """The measured times of a trace folder; none where they are missing or cannot be read."""
+    try:
+        document = json.loads((path / TIMINGS).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(document, dict):
+        return {}
+    return {
+        name: float(value)
+        for name, value in document.items()
+        if type(value) in (int, float) and abs(value) < 1e15
+    }
 
 
 def _own_hash(document: dict[str, Any]) -> str:

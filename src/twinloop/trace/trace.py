@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -29,7 +30,7 @@ class Trace:
     5.0
     """
 
-    __slots__ = ("_manifest", "_tables")
+    __slots__ = ("_manifest", "_tables", "_timings")
 
     def __init__(self, *, manifest: Manifest | None = None, **tables: pl.DataFrame) -> None:
         unknown = [name for name in tables if name not in TABLES]
@@ -39,6 +40,7 @@ class Trace:
             name: conform(name, tables[name]) if name in tables else empty(name) for name in TABLES
         }
         self._manifest = manifest if manifest is not None else Manifest()
+        self._timings: Mapping[str, float] = {}
 
     # Frames can be changed in place, so each caller gets one of his own; the columns are shared.
     @property
@@ -92,6 +94,15 @@ class Trace:
         return self._manifest
 
     @property
+    def timings(self) -> dict[str, float]:
+        """How long it took to make it (s), such as `wall_s` of a simulation.
+
+        Another run of the same scenario takes another time, so these are no part of the manifest:
+        no hash covers them, and traces that differ only in them are equal.
+        """
+        return dict(self._timings)
+
+    @property
     def tables(self) -> Mapping[str, pl.DataFrame]:
         """All tables by name."""
         return {name: frame.clone() for name, frame in self._tables.items()}
@@ -104,9 +115,16 @@ class Trace:
 
     def replace(self, *, manifest: Manifest | None = None, **tables: pl.DataFrame) -> Trace:
         """A Trace with these tables, or this manifest, in place of its own."""
-        return Trace(
+        made = Trace(
             manifest=self._manifest if manifest is None else manifest, **{**self._tables, **tables}
         )
+        return made.with_timings(self._timings)
+
+    def with_timings(self, timings: Mapping[str, float]) -> Trace:
+        """The same Trace with these `timings`."""
+        made = copy.copy(self)
+        made._timings = dict(timings)
+        return made
 
     def noting(
         self, *, cleaned: Iterable[Cleaning] = (), edit: Edit | None = None, **changes: Any
@@ -128,13 +146,15 @@ class Trace:
         ...     Trace.load(path)
         <Trace of 1 task>
         """
-        return folder.save(self._tables, self._manifest, Path(path), overwrite=overwrite)
+        return folder.save(
+            self._tables, self._manifest, Path(path), overwrite=overwrite, timings=self._timings
+        )
 
     @classmethod
     def load(cls, path: str | Path) -> Trace:
         """Read a folder that `save` wrote. An unfinished or damaged one is an error."""
         tables, manifest = folder.load(Path(path))
-        return cls(manifest=manifest, **tables)
+        return cls(manifest=manifest, **tables).with_timings(folder.load_timings(Path(path)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Trace):

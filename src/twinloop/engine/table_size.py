@@ -1,0 +1,73 @@
+"""A bound on the sampled tables of a run, which grow with its length over that of a window."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinloop.engine.compiled import Compiled
+from twinloop.trace.errors import InputError
+
+#: The most rows of `usage` and of `power`, unless `most_rows` says otherwise: about 1 GB each
+#: while a table is made.
+MOST_ROWS: Final = 10_000_000
+
+
+def check_estimates(
+    compiled: Compiled,
+    *,
+    usage_step: float | None,
+    power_step: float | None,
+    power_per_node: bool,
+    most: float,
+) -> None:
+    """Refuse a run whose tables would be too large, before it begins.
+
+    The estimate is that of a run in which each task runs once, alone, on the fastest machines, and
+    on one of them unless it asks for more. The true number may be larger: the run itself is stopped
+    at the bound as well.
+    """
+    if not most > 0:
+        raise InputError(f"must be positive, not {most}", field="most_rows")
+    kept = compiled.rejected == 0
+    times = _run_times(compiled)
+    if usage_step is not None and usage_step < np.inf:
+        machines = np.maximum(compiled.arrays.nodes, 1)
+        rows = float((np.ceil(times / usage_step) * machines)[kept].sum())
+        check_rows("usage", rows, most)
+    if power_step is not None and compiled.machines.metered and kept.any():
+        submit = compiled.arrays.submit[kept]
+        length = float((submit + times[kept]).max() - submit.min())
+        series = 1 + power_per_node * compiled.machines.nodes.height
+        check_rows("power", np.ceil(length / power_step) * series, most)
+
+
+def check_rows(table: str, rows: float, most: float) -> None:
+    """Refuse a table of so many rows if it is too large.
+
+    >>> check_rows("usage", 2e9, 1e7)
+    Traceback (most recent call last):
+    twinloop.trace.errors.InputError: the usage table would have at least 2,000,000,000 rows, more
+        than 10,000,000 (choose a longer usage_step (--usage), or allow more rows with most_rows
+        (--most-rows))
+    """
+    if rows <= most:
+        return
+    step = "usage_step (--usage)" if table == "usage" else "power_step (--power-step)"
+    raise InputError(
+        f"the {table} table would have at least {rows:,.0f} rows, more than {most:,.0f}",
+        remedy=f"choose a longer {step}, or allow more rows with most_rows (--most-rows)",
+    )
+
+
+def _run_times(compiled: Compiled) -> NDArray[np.float64]:
+    """How long each task takes alone on the fastest machines."""
+    model, arrays = compiled.scenario.model, compiled.arrays
+    factors = [model.service_factors.get(name, 1.0) for name in arrays.kind.names]
+    service = model.service_factor * np.array([*factors, 1.0])[arrays.kind.codes]
+    times = np.nan_to_num(compiled.workload.durations(), nan=0.0) * service
+    if model.demand != "fixed":
+        times *= arrays.speed / (model.speed_factor * float(compiled.machines.speed.max()))
+    return np.fmin(times, compiled.requested) if model.kill_at_requested_time else times
