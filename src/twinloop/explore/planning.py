@@ -13,7 +13,9 @@ from typing import Any, Final
 from twinloop import __version__
 from twinloop.explore.design import MOST, Configuration, Design
 from twinloop.explore.factors import changed
+from twinloop.policy.registry import CodeNotAllowed
 from twinloop.scenario import Scenario
+from twinloop.scenario.identity import Identities
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import sha256
 from twinloop.trace.trace import Trace
@@ -46,13 +48,17 @@ class Plan:
     baseline: tuple[Run, ...]
 
 
-def planned(scenario: Scenario, design: Design, beside: Mapping[str, Any]) -> Plan:
+def planned(
+    scenario: Scenario, design: Design, beside: Mapping[str, Any], *, allow_code: bool = False
+) -> Plan:
     """The runs of a design: all configurations with the first seed, then with the next one.
 
     Args:
         scenario: What is changed.
         design: How.
         beside: What else decides how a run comes out.
+        allow_code: Whether a policy named as `module:Class` may be imported: its code is part of
+            what identifies a run.
 
     >>> base = Scenario(platform="2x4", policy="easy", workload={"tasks": [{"id": "a",
     ...     "run_time": 5}]})
@@ -65,7 +71,8 @@ def planned(scenario: Scenario, design: Design, beside: Mapping[str, Any]) -> Pl
     if len(configurations) * len(seeds) > MOST:
         count = f"{len(configurations) * len(seeds):,}"
         raise InputError(f"makes {count} runs, more than {MOST:,}", field="factors")
-    told = [_described(scenario, each, beside) for each in configurations]
+    known = Identities(allow_code=allow_code)
+    told = [_described(scenario, each, beside, known) for each in configurations]
     runs = [
         Run(each.number, *_keyed(one, seed), refused=one.refused)
         for seed in seeds
@@ -73,13 +80,17 @@ def planned(scenario: Scenario, design: Design, beside: Mapping[str, Any]) -> Pl
     ]
     if all(run.refused for run in runs):
         raise InputError(f"none of the runs can be made: {runs[0].refused}", field="factors")
-    return Plan(configurations, tuple(runs), baseline_of(scenario, design, beside))
+    return Plan(configurations, tuple(runs), _baseline(scenario, design, beside, known))
 
 
-def baseline_of(scenario: Scenario, design: Design, beside: Mapping[str, Any]) -> tuple[Run, ...]:
+def _baseline(
+    scenario: Scenario, design: Design, beside: Mapping[str, Any], known: Identities
+) -> tuple[Run, ...]:
     """The runs of the scenario as it is, with each seed."""
-    one = _Described({}, _decisive(scenario, beside), scenario.seed)
-    return tuple(Run(-1, *_keyed(one, seed)) for seed in design.seeds or (None,))
+    one = _described(scenario, Configuration(-1, "", {}, {}), beside, known)
+    return tuple(
+        Run(-1, *_keyed(one, seed), refused=one.refused) for seed in design.seeds or (None,)
+    )
 
 
 @dataclass(frozen=True)
@@ -94,15 +105,18 @@ class _Described:
 
 
 def _described(
-    scenario: Scenario, configuration: Configuration, beside: Mapping[str, Any]
+    scenario: Scenario, configuration: Configuration, beside: Mapping[str, Any], known: Identities
 ) -> _Described:
     changes = configuration.changes
     try:
         one = changed(scenario, changes)
+        return _Described(changes, _decisive(one, beside, known), one.seed)
+    except CodeNotAllowed:
+        raise
     except InputError as error:
         said = " ".join(str(error).split())
-        return _Described(changes, {"refused": said, "changes": changes}, scenario.seed, said)
-    return _Described(changes, _decisive(one, beside), one.seed)
+        told = {"refused": said, "changes": configuration.labels}
+        return _Described(changes, told, scenario.seed, said)
 
 
 def _keyed(one: _Described, seed: int | None) -> tuple[int, dict[str, Any], str]:
@@ -121,16 +135,16 @@ def seeded(changes: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
     return dict(changes) if seed is None else {**changes, "seed": seed}
 
 
-def _decisive(scenario: Scenario, beside: Mapping[str, Any]) -> dict[str, Any]:
+def _decisive(scenario: Scenario, beside: Mapping[str, Any], known: Identities) -> dict[str, Any]:
     told = scenario.to_dict(complete=True)
     seed = told.pop("seed")
     told.pop("name", None)
-    if scenario.workload.object is not None:
-        told["workload"]["object"] = id(scenario.workload.object)
-    elif scenario.workload.path is not None:
+    if scenario.workload.path is not None:
         told["workload"]["path"] = Path(scenario.workload.path).name  # what is in it decides
     inputs = [_hashed(str(path)) for path in scenario._files()]
-    return {"scenario": told, "inputs": inputs, "by": __version__, **beside, "seed": seed}
+    objects = known.of(scenario)
+    own = {"objects": objects} if objects else {}
+    return {"scenario": told, "inputs": inputs, "by": __version__, **own, **beside, "seed": seed}
 
 
 def _hashed(path: str) -> str | None:

@@ -101,7 +101,7 @@ def explore(
     with Journal.open(place / JOURNAL, HEADER) if place is not None else nullcontext() as journal:
         if place is not None:
             base = anchored(kept(base, place))
-        plan = planned(base, design, beside)
+        plan = planned(base, design, beside, allow_code=allow_code)
         if place is not None:
             keep(place, base, design, plan, laid, by)
         results = {} if journal is None else results_in(journal, journal.path)
