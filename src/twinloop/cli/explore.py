@@ -83,12 +83,23 @@ def explore(
                 **options,
             )
             err.print(escape(f"wrote {output}"), soft_wrap=True)
+        _check_objective(study)
         if json:
             print_json(_told(study, top))
         else:
             from twinloop.explore.show import study_text
 
             out.print(study_text(study, top), markup=False, soft_wrap=True)
+
+
+def _check_objective(study: Any) -> None:
+    """Refuse to end without an answer where runs are over, and none has the KPI asked for."""
+    from twinloop.explore import Objective
+
+    kpi = Objective.of(study.by).kpi
+    if study.kpis and kpi not in study.kpis:
+        why = study.why_unknown(kpi) or f"they have: {', '.join(study.kpis)}"
+        raise InputError(f"no run can be ranked by {kpi}: {why}", field="--by")
 
 
 def _refuse(**options: Any) -> None:

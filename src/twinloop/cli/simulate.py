@@ -90,7 +90,8 @@ def simulate(
     `slowdown_...` and `bounded_slowdown_...`; `utilisation`; `energy_j` and `carbon_g` (null
     without a power model or an intensity); `cost`; `lateness_mean_s`, `lateness_relative`,
     `lateness_additional_s`; the other figures of `twinloop.metrics`; `events`, `wall_s` (in the
-    engine), `total_s` (all of it); `policy`; `output`; `cleaned` (what was not taken as it stood).
+    engine), `total_s` (all of it); `policy`; `output`; `notes` (what could not be counted, and
+    why); `cleaned` (records that were repaired or left out).
 
     Examples: `twinloop simulate scenario.yaml -o runs/first`, `twinloop simulate --workload
     log.swf.gz --platform 100x1 --policy easy --replay sessions:3600`.
@@ -100,6 +101,7 @@ def simulate(
     from twinloop.cli.outcome import document, figures_of, show
     from twinloop.engine import Compiled
     from twinloop.engine import simulate as run_scenario
+    from twinloop.scenario.carbon import check_carbon, has_series
 
     with speaking(json):
         made = scenario_of(
@@ -123,8 +125,16 @@ def simulate(
             if target is not None:
                 refuse_existing(target, overwrite, *inputs)
         find_code(allow_code)
+        check_carbon(made)
         with working("reading"):
             ready = Compiled(made, allow_code=allow_code)
+        if ready.epoch_ms is None and has_series(made):
+            raise InputError(
+                "changes over time, and the workload does not say when it began",
+                field="platform.clusters[...].carbon",
+                remedy="add the date to the scenario (start: 2024-07-01, or --set "
+                "start=2024-07-01), or give a constant (carbon: 300 g/kWh)",
+            )
         with _progress() as progress:
             trace = run_scenario(
                 ready,

@@ -13,8 +13,10 @@ from typing import Any, Final
 from twinloop import __version__
 from twinloop.explore.design import MOST, Configuration, Design
 from twinloop.explore.factors import changed
+from twinloop.explore.objectives import Objective, why_unknown
 from twinloop.policy.registry import CodeNotAllowed
 from twinloop.scenario import Scenario
+from twinloop.scenario.carbon import check_carbon
 from twinloop.scenario.identity import Identities
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import sha256
@@ -49,7 +51,12 @@ class Plan:
 
 
 def planned(
-    scenario: Scenario, design: Design, beside: Mapping[str, Any], *, allow_code: bool = False
+    scenario: Scenario,
+    design: Design,
+    beside: Mapping[str, Any],
+    *,
+    by: str = "makespan_s",
+    allow_code: bool = False,
 ) -> Plan:
     """The runs of a design: all configurations with the first seed, then with the next one.
 
@@ -57,6 +64,7 @@ def planned(
         scenario: What is changed.
         design: How.
         beside: What else decides how a run comes out.
+        by: The KPI that the runs are to be ranked by: it is an error if none of them can have it.
         allow_code: Whether a policy named as `module:Class` may be imported: its code is part of
             what identifies a run.
 
@@ -72,7 +80,8 @@ def planned(
         count = f"{len(configurations) * len(seeds):,}"
         raise InputError(f"makes {count} runs, more than {MOST:,}", field="factors")
     known = Identities(allow_code=allow_code)
-    told = [_described(scenario, each, beside, known) for each in configurations]
+    kpi = Objective.of(by).kpi
+    told = [_described(scenario, each, beside, known, kpi) for each in configurations]
     runs = [
         Run(each.number, *_keyed(one, seed), refused=one.refused)
         for seed in seeds
@@ -80,6 +89,9 @@ def planned(
     ]
     if all(run.refused for run in runs):
         raise InputError(f"none of the runs can be made: {runs[0].refused}", field="factors")
+    lacking = [one.lacks for one in told if one.refused is None]
+    if lacking and all(lacking):
+        raise InputError(f"no run can be ranked by {kpi}: {lacking[0]}", field="by")
     return Plan(configurations, tuple(runs), _baseline(scenario, design, beside, known))
 
 
@@ -87,7 +99,7 @@ def _baseline(
     scenario: Scenario, design: Design, beside: Mapping[str, Any], known: Identities
 ) -> tuple[Run, ...]:
     """The runs of the scenario as it is, with each seed."""
-    one = _described(scenario, Configuration(-1, "", {}, {}), beside, known)
+    one = _described(scenario, Configuration(-1, "", {}, {}), beside, known, "makespan_s")
     return tuple(
         Run(-1, *_keyed(one, seed), refused=one.refused) for seed in design.seeds or (None,)
     )
@@ -102,15 +114,23 @@ class _Described:
     told: dict[str, Any]
     seed: int
     refused: str | None = None
+    #: Why its runs cannot have the KPI that they are to be ranked by; None: they can.
+    lacks: str | None = None
 
 
 def _described(
-    scenario: Scenario, configuration: Configuration, beside: Mapping[str, Any], known: Identities
+    scenario: Scenario,
+    configuration: Configuration,
+    beside: Mapping[str, Any],
+    known: Identities,
+    kpi: str,
 ) -> _Described:
     changes = configuration.changes
     try:
         one = changed(scenario, changes)
-        return _Described(changes, _decisive(one, beside, known), one.seed)
+        check_carbon(one)
+        told = _decisive(one, beside, known)
+        return _Described(changes, told, one.seed, lacks=why_unknown(one, kpi))
     except CodeNotAllowed:
         raise
     except InputError as error:
@@ -190,7 +210,7 @@ def anchored(scenario: Scenario) -> Scenario:
     if scenario.failures is not None and scenario.failures.trace is not None:
         changes["failures.trace"] = Path(scenario.failures.trace).resolve().as_posix()
     for number, cluster in enumerate(scenario.platform.clusters):
-        if cluster.carbon is not None:
+        if isinstance(cluster.carbon, str):
             path = Path(cluster.carbon).resolve().as_posix()
             changes[f"platform.clusters[{number}].carbon"] = path
     return scenario.replace(**changes) if changes else scenario

@@ -15,7 +15,7 @@ import polars as pl
 from twinloop.explore.candidate import Candidate
 from twinloop.explore.design import Configuration, Design
 from twinloop.explore.factors import changed
-from twinloop.explore.objectives import KPIS, Objective
+from twinloop.explore.objectives import KPIS, Objective, why_unknown
 from twinloop.explore.planning import Run, duplicates
 from twinloop.scenario import Scenario
 from twinloop.trace.errors import InputError, TwinloopError
@@ -273,6 +273,8 @@ class Study:
         by = self.by if by is None else by
         if not self._outlines:
             raise InputError("no run of the study is over that did not fail", file=self.folder)
+        if isinstance(by, str):
+            self._checked(by)
         found = ranked(
             self._outlines,
             by,
@@ -306,12 +308,22 @@ class Study:
     def _checked(self, kpi: str | None) -> str:
         kpi = Objective.of(self.by if kpi is None else kpi).kpi
         if kpi not in self.kpis:
+            why = self.why_unknown(kpi)
             raise InputError(
-                f"the runs do not say {kpi}",
+                f"the runs have no {kpi}" + ("" if why is None else f": {why}"),
                 field="kpi",
                 remedy=f"they have: {', '.join(self.kpis) or 'nothing yet'}",
             )
         return kpi
+
+    def why_unknown(self, kpi: str) -> str | None:
+        """Why the runs have no such KPI; None: they have it, or did not say."""
+        if kpi in self.kpis:
+            return None
+        for one in self.results.values():
+            if why := (one.get("unknown") or {}).get(kpi):
+                return str(why)
+        return why_unknown(self.scenario, kpi)
 
     # --- keeping and showing ---------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import polars as pl
 from twinloop.metrics.catalogue import DISTRIBUTIONS, FIGURES, MEASURES, with_unit
 from twinloop.metrics.cut import Cut, number
 from twinloop.metrics.distribution import Distribution
+from twinloop.metrics.electricity import Emission, emitted
 from twinloop.metrics.energy import carbon, drawn, last_intensity
 from twinloop.metrics.lateness import Lateness
 from twinloop.metrics.money import Cost, priced
@@ -128,8 +129,9 @@ def figures(
         until: Where counting ends, in s after the first submission; None: with the last task.
         bound: The threshold of the bounded slowdown in s.
         cores: Cores of the platform, where the trace does not say, or to count others.
-        intensity: Carbon intensity, as `carbon` takes it. Without it, and without a cut, the
-            carbon is what a simulated run says of itself.
+        intensity: Carbon intensity, as `carbon` takes it. Without it, that of the platform in the
+            scenario which the manifest keeps; where that cannot be had any more, and without a
+            cut, the carbon is what a simulated run says of itself.
         prices: What cores and energy cost.
 
     >>> trace = Trace(
@@ -166,10 +168,7 @@ def figures(
     joules = None if power is None else power.area(cut.begin, cut.end)
     completed = every.filter(pl.col("status") == "completed")["end"]
     finished = ended_between(completed, cut.begin, cut.end)
-    if intensity is not None:
-        grams = carbon(trace, intensity, cut.begin, cut.end)
-    else:
-        grams = _said(trace, "carbon_g") if cut.whole else None
+    emission = _emission(trace, intensity, cut)
 
     due = tasks.drop_nulls("deadline")
     late = (pl.col("end") > pl.col("deadline")).fill_null(False)
@@ -199,13 +198,22 @@ def figures(
         busy_nodes=machines.area(*span) / length if machines and span else None,
         energy=joules,
         energy_per_task=joules / finished if joules is not None and finished else None,
-        carbon=grams,
+        carbon=emission.grams,
         cost=None if prices is None else priced(prices, paid, joules),
         deadlines=due.height,
         deadline_misses=due.filter(late | unfinished).height,
         lateness=Lateness.of(ran),
-        notes=(*_said_of(doubts), *last_intensity(trace, intensity, cut.end)),
+        notes=(*_said_of(doubts), *emission.notes),
     )
+
+
+def _emission(trace: Trace, intensity: float | pl.DataFrame | None, cut: Cut) -> Emission:
+    if intensity is not None:
+        grams = carbon(trace, intensity, cut.begin, cut.end)
+        return Emission(grams, last_intensity(trace, intensity, cut.end))
+    found = emitted(trace, cut.begin, cut.end)
+    said = _said(trace, "carbon_g") if cut.whole and not found.known else None
+    return found if said is None else Emission(said, ())
 
 
 def _statuses(tasks: pl.DataFrame) -> dict[str, int]:
