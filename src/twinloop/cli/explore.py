@@ -53,7 +53,8 @@ def explore(
     `report.html`. Given again, the same command runs only what is missing: after an interruption,
     or with new levels. With the folder alone it says how far the study is, also while it runs.
 
-    Keys of --json: `output`, `planned`, `done`, `failed`, `configurations`, `factors`, `by`, `top`
+    Keys of --json: `output`, `planned`, `done`, `failed`, `configurations`, `factors`, `by`,
+    `notes`, `top`
     (rank, name, levels, kpis, probability, tie, unsupported), `pareto` (names), `objectives`,
     `effects` (factor, level, mean, effect, share).
 
@@ -161,6 +162,7 @@ def _told(study: Any, top: int) -> dict[str, Any]:
         "configurations": len(study.planned_configurations),
         "factors": list(study.factors),
         "by": study.by,
+        "notes": list(study.notes),
         "top": [
             {
                 "rank": row["rank"],

@@ -48,6 +48,10 @@ class Plan:
     runs: tuple[Run, ...]
     #: The scenario as it is, with each seed.
     baseline: tuple[Run, ...]
+    #: The design with the seeds that are run: one, where nothing is random.
+    design: Design
+    #: What the user should know of it.
+    notes: tuple[str, ...] = ()
 
 
 def planned(
@@ -70,18 +74,22 @@ def planned(
 
     >>> base = Scenario(platform="2x4", policy="easy", workload={"tasks": [{"id": "a",
     ...     "run_time": 5}]})
-    >>> plan = planned(base, Design(factors={"policy": ["fifo", "easy"]}, seeds=[1, 2]), {})
+    >>> plan = planned(base, Design(factors={"policy": ["random", "easy"]}, seeds=[1, 2]), {})
     >>> [(run.configuration, run.seed) for run in plan.runs]
     [(0, 1), (1, 1), (0, 2), (1, 2)]
     """
     configurations = tuple(design.configurations())
-    seeds = design.seeds or (None,)
-    if len(configurations) * len(seeds) > MOST:
-        count = f"{len(configurations) * len(seeds):,}"
+    if len(configurations) * max(1, len(design.seeds)) > MOST:
+        count = f"{len(configurations) * len(design.seeds):,}"
         raise InputError(f"makes {count} runs, more than {MOST:,}", field="factors")
     known = Identities(allow_code=allow_code)
     kpi = Objective.of(by).kpi
     told = [_described(scenario, each, beside, known, kpi) for each in configurations]
+    fixed = [one.fixed for one in told if one.refused is None]
+    notes = _seed_notes(design, fixed)
+    if fixed and all(fixed) and len(design.seeds) > 1:
+        design = design.model_copy(update={"seeds": design.seeds[:1]})
+    seeds = design.seeds or (None,)
     runs = [
         Run(each.number, *_keyed(one, seed), refused=one.refused)
         for seed in seeds
@@ -92,7 +100,24 @@ def planned(
     lacking = [one.lacks for one in told if one.refused is None]
     if lacking and all(lacking):
         raise InputError(f"no run can be ranked by {kpi}: {lacking[0]}", field="by")
-    return Plan(configurations, tuple(runs), _baseline(scenario, design, beside, known))
+    baseline = _baseline(scenario, design, beside, known)
+    return Plan(configurations, tuple(runs), baseline, design, notes)
+
+
+def _seed_notes(design: Design, fixed: Sequence[bool]) -> tuple[str, ...]:
+    """What is to be said of seeds that change nothing."""
+    if len(design.seeds) < 2 or not any(fixed):
+        return ()
+    asked = f"{len(design.seeds)} seeds were asked for"
+    if all(fixed):
+        return (
+            f"{asked}, and nothing in it is random (workload, failures, policy): each "
+            "configuration was run once, and has no spread over seeds",
+        )
+    return (
+        f"{asked}, and in {sum(fixed)} of {len(fixed)} configurations nothing is random: each of "
+        "these was run once, and is the same with every seed",
+    )
 
 
 def _baseline(
@@ -114,6 +139,8 @@ class _Described:
     told: dict[str, Any]
     seed: int
     refused: str | None = None
+    #: Whether nothing in it is random, so that all seeds give the same run.
+    fixed: bool = False
     #: Why its runs cannot have the KPI that they are to be ranked by; None: they can.
     lacks: str | None = None
 
@@ -130,7 +157,8 @@ def _described(
         one = changed(scenario, changes)
         check_carbon(one)
         told = _decisive(one, beside, known)
-        return _Described(changes, told, one.seed, lacks=why_unknown(one, kpi))
+        fixed = not known.is_random(one)
+        return _Described(changes, told, one.seed, fixed=fixed, lacks=why_unknown(one, kpi))
     except CodeNotAllowed:
         raise
     except InputError as error:
@@ -142,7 +170,7 @@ def _described(
 def _keyed(one: _Described, seed: int | None) -> tuple[int, dict[str, Any], str]:
     """The seed, the changes and the key of a run."""
     number = one.seed if seed is None else seed
-    key = _digest({**one.told, "seed": number})
+    key = _digest({**one.told, "seed": None if one.fixed else number})
     return number, seeded(one.changes, seed), key
 
 

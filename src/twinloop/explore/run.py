@@ -109,6 +109,7 @@ def explore(
             if fresh and place is not None:
                 _leave(place)
             raise
+        design = plan.design
         if place is not None:
             keep(place, base, design, plan, laid, by)
         results = {} if journal is None else results_in(journal, journal.path)
@@ -116,7 +117,7 @@ def explore(
             results = {key: row for key, row in results.items() if row["error"] is None}
         study = Study(
             base, design, plan.configurations, plan.runs, results, plan.baseline, laid, place, by,
-            allow_code,
+            allow_code, plan.notes,
         )  # fmt: skip
         missing = _missing(plan, results)
         told = _Told(plan, results, progress)

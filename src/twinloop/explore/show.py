@@ -22,6 +22,7 @@ def study_text(study: Study, top: int = SHOWN) -> str:
     if study.failed:
         failed = study.runs.filter(study.runs["error"].is_not_null())
         lines += [f"  failed: {said}" for said in failed["error"].unique(maintain_order=True)[:3]]
+    lines += [f"  note: {said}" for said in study.notes]
     kpi = Objective.of(by).kpi
     if kpi in study.kpis:
         lines += ["", str(study.rank(by)[:top])]

@@ -67,6 +67,8 @@ class Study:
     by: str = "makespan_s"
     #: Whether policies named as `module:Class` may be imported and run.
     allow_code: bool = False
+    #: What was said when it was planned.
+    planning_notes: tuple[str, ...] = ()
 
     # --- what there is ---------------------------------------------------------------------------
 
@@ -90,6 +92,22 @@ class Study:
         """How many runs failed."""
         found = (self.results.get(run.key) for run in self.planned_runs)
         return sum(one is not None and one["error"] is not None for one in found)
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What is worth knowing of it as a whole, in sentences."""
+        if self._is_replicated_in_vain:
+            said = "the seeds made no difference: with every seed each configuration is the same"
+            return (*self.planning_notes, said)
+        return self.planning_notes
+
+    @property
+    def _is_replicated_in_vain(self) -> bool:
+        """Whether the runs of all configurations are the same with each of several seeds."""
+        if len(self.seeds) < 2 or self.planning_notes or not self.kpis:
+            return False
+        same = self._whole.group_by("configuration").agg(pl.col(self.kpis).n_unique())
+        return bool((same.select(pl.max_horizontal(self.kpis)).to_series() == 1).all())
 
     @property
     def complete(self) -> bool:

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from twinloop.policy import BuiltIn
 from twinloop.policy.identity import identify, is_own
+from twinloop.scenario.randomness import is_random
 from twinloop.scenario.scenario import Scenario
 from twinloop.trace.tables import TABLES
 from twinloop.trace.trace import Trace
@@ -50,6 +51,10 @@ class Identities:
             if not _is_built_in(policy):
                 found["policy"] = _policy_hash(policy) or uuid4().hex
         return found
+
+    def is_random(self, scenario: Scenario) -> bool:
+        """Whether runs of a scenario may differ from seed to seed."""
+        return is_random(scenario, allow_code=self._allow_code)
 
     def _once(self, thing: Any, of: Callable[[Any], str | None]) -> str:
         if id(thing) not in self._known:
