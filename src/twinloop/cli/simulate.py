@@ -41,6 +41,9 @@ from twinloop.cli.scenario import (
 )
 from twinloop.trace.errors import InputError
 
+#: What it ends with when no task ran.
+NOTHING_RAN = 1
+
 
 def simulate(
     scenario: ScenarioFile = None,
@@ -83,6 +86,8 @@ def simulate(
     json: Json = False,
 ) -> None:
     """Simulate a scenario, and say how it went.
+
+    It ends with 1 if no task could run.
 
     Keys of --json: `tasks`, which is the sum of `completed`, `rejected`, `killed`, `failed` (the
     `lost` among them) and `skipped` (records that could not be run); `makespan_s`; `wait_mean_s`,
@@ -163,6 +168,18 @@ def simulate(
                 f"\n{run['events']:,} events in {run['wall_s']:.3f} s ({rate / 1e6:.2f} million a "
                 f"second), {perf_counter() - began:.2f} s with reading and counting"
             )
+    if not trace.placements.height:
+        err.print(f"no task could run: {_fates(trace)}")
+        raise typer.Exit(NOTHING_RAN)
+
+
+def _fates(trace: Any) -> str:
+    """What became of tasks of which none ran."""
+    counts = trace.tasks["status"].value_counts(sort=True).rows()
+    parts = [f"{count:,} {status or 'of unknown status'}" for status, count in counts]
+    if skipped := trace.manifest.facts["run"]["skipped"]:
+        parts.append(f"{report.words.count(skipped, 'record')} that cannot be run")
+    return ", ".join(parts) or "there is none"
 
 
 def _every(usage: str | None) -> float | None:

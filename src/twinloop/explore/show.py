@@ -20,11 +20,10 @@ def study_text(study: Study, top: int = SHOWN) -> str:
     """What was run, what came out best, and what cannot be told apart."""
     lines, by = [_state(study)], study.by
     if study.failed:
-        failed = study.runs.filter(study.runs["error"].is_not_null())
-        lines += [f"  failed: {said}" for said in failed["error"].unique(maintain_order=True)[:3]]
+        lines += [f"  failed: {said}" for said in study.errors[:3]]
     lines += [f"  note: {said}" for said in study.notes]
     kpi = Objective.of(by).kpi
-    if kpi in study.kpis:
+    if kpi in study.kpis and study.failed < study.done:
         lines += ["", str(study.rank(by)[:top])]
         front = study.pareto()
         first, second = (Objective.of(each).kpi for each in study.objectives)

@@ -94,6 +94,13 @@ class Study:
         return sum(one is not None and one["error"] is not None for one in found)
 
     @cached_property
+    def errors(self) -> tuple[str, ...]:
+        """Why runs failed, each reason once."""
+        found = (self.results.get(run.key) for run in self.planned_runs)
+        said = (one["error"] for one in found if one is not None and one["error"] is not None)
+        return tuple(dict.fromkeys(map(str, said)))
+
+    @cached_property
     def notes(self) -> tuple[str, ...]:
         """What is worth knowing of it as a whole, in sentences."""
         if self._is_replicated_in_vain:

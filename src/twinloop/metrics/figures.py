@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import polars as pl
 
@@ -24,6 +25,15 @@ from twinloop.trace.errors import InputError
 from twinloop.trace.summary import capacity_of
 from twinloop.trace.tables import STATUSES
 from twinloop.trace.trace import Trace, counted, required
+
+#: What has to be said where the utilisation is above 1.
+OVERCOMMITTED: Final = (
+    "utilisation is above 1: cores are overcommitted, tasks held more of them than there are"
+)
+#: So many tasks are named in a note.
+_NAMED: Final = 3
+#: A utilisation that is above 1 by no more than this is 1.
+_ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -164,6 +174,7 @@ def figures(
     machines = busy_machines(trace) if length > 0 else None
     paid = held.area(cut.begin, cut.end) if held else None
 
+    share = busy / capacity if busy is not None and capacity else None
     power, powerless = drawn(trace)
     joules = None if power is None else power.area(cut.begin, cut.end)
     completed = every.filter(pl.col("status") == "completed")["end"]
@@ -192,7 +203,7 @@ def figures(
         window=span,
         core_seconds=core_seconds,
         cores=capacity,
-        utilisation=busy / capacity if busy is not None and capacity else None,
+        utilisation=share,
         throughput=ended_between(every["end"], cut.begin, cut.end) / length if length > 0 else None,
         busy_cores=busy,
         busy_nodes=machines.area(*span) / length if machines and span else None,
@@ -203,7 +214,7 @@ def figures(
         deadlines=due.height,
         deadline_misses=due.filter(late | unfinished).height,
         lateness=Lateness.of(ran),
-        notes=(*_said_of(doubts), *emission.notes),
+        notes=(*_said_of(doubts), *_starved(tasks), *_crowded(share), *emission.notes),
     )
 
 
@@ -243,6 +254,23 @@ def _doubts(ran: pl.DataFrame) -> dict[str, int]:
         "task that ran and has no known end: no turnaround": ran["end"].null_count(),
         "task with a deadline and no known end: not a miss": ran.filter(due).height,
     }
+
+
+def _starved(tasks: pl.DataFrame) -> Iterator[str]:
+    """A note that names the tasks which were ready to run, and were never given a machine."""
+    never = ~pl.col("ran") & pl.col("ready").is_not_null() & (pl.col("status") == "failed")
+    left = tasks.filter(never.fill_null(False))["id"]
+    if left.len():
+        names = ", ".join(map(str, left[:_NAMED]))
+        more = f" and {left.len() - _NAMED:,} more" if left.len() > _NAMED else ""
+        what = counted(left.len(), "task")
+        yield f"{what} failed without being started: the policy never placed {names}{more}"
+
+
+def _crowded(utilisation: float | None) -> Iterator[str]:
+    """A note where tasks held more cores than there are."""
+    if utilisation is not None and utilisation > 1.0 + _ROUNDING:
+        yield OVERCOMMITTED
 
 
 def _said_of(doubts: Mapping[str, int]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from twinloop.metrics.figures import OVERCOMMITTED
 from twinloop.report import words
 from twinloop.report.document import (
     Document,
@@ -21,7 +22,7 @@ from twinloop.report.document import (
     table,
 )
 from twinloop.report.folds import folded_name, folds, sure_of_next
-from twinloop.report.kpis import OVERCOMMITTED, called, changed, in_words, labelled, tabled, valued
+from twinloop.report.kpis import called, changed, in_words, labelled, tabled, valued
 from twinloop.report.study_figures import drawn
 from twinloop.trace.errors import InputError
 
