@@ -12,10 +12,10 @@ import typer
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from twinloop import report
 from twinloop.cli.output import Json, err, out, print_json, speaking, working
 from twinloop.cli.recording import going_on
 from twinloop.cli.scenario import AllowCode, find_code
-from twinloop.report import words
 from twinloop.trace.errors import InputError
 
 #: What it ends with when runs failed.
@@ -109,7 +109,7 @@ def explore(
 def _say_failures(study: Any) -> None:
     """How many runs failed, and the first reasons."""
     err.print(
-        f"{study.failed:,} of {words.count(study.planned, 'run')} failed; --retry makes them again:"
+        f"{study.failed:,} of {report.words.count(study.planned, 'run')} failed; --retry makes them again:"
     )
     for reason in study.errors[:REASONS]:
         err.print(escape(f"  {reason}"), soft_wrap=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -52,6 +52,8 @@ class Plan:
     design: Design
     #: What the user should know of it.
     notes: tuple[str, ...] = ()
+    #: The classes of policies that are named as `module:Class`: workers may not have the module.
+    code: Mapping[str, type] = field(default_factory=dict)
 
 
 def planned(
@@ -101,7 +103,7 @@ def planned(
     if lacking and all(lacking):
         raise InputError(f"no run can be ranked by {kpi}: {lacking[0]}", field="by")
     baseline = _baseline(scenario, design, beside, known)
-    return Plan(configurations, tuple(runs), baseline, design, notes)
+    return Plan(configurations, tuple(runs), baseline, design, notes, known.code)
 
 
 def _seed_notes(design: Design, fixed: Sequence[bool]) -> tuple[str, ...]:

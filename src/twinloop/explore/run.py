@@ -121,7 +121,7 @@ def explore(
         )  # fmt: skip
         missing = _missing(plan, results)
         told = _Told(plan, results, progress)
-        for row in _run(Runner(base, allow_code, rows), missing, on, workers):
+        for row in _run(Runner(base, allow_code, rows, plan.code), missing, on, workers):
             if journal is not None:
                 journal.append(row)
             results[row["key"]] = row

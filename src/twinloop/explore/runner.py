@@ -21,6 +21,7 @@ from twinloop.explore.objectives import KPIS
 from twinloop.metrics import cost
 from twinloop.metrics.electricity import emitted
 from twinloop.policy import BuiltIn
+from twinloop.policy.registry import construct
 from twinloop.scenario import Scenario
 from twinloop.scenario.carbon import has_carbon
 
@@ -56,12 +57,14 @@ class Runner:
     allow_code: bool = False
     #: Values of the model by name, a column for each, a row for each calibration.
     draws: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    #: The classes of policies that are named as `module:Class`, which a worker may not find.
+    code: Mapping[str, type] = field(default_factory=dict)
     #: Tells studies apart on workers that live longer than one: files may change between them.
     mark: str = field(default_factory=lambda: uuid4().hex)
 
     def __call__(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """The KPIs of one run, and what they are under each calibration."""
-        scenario = changed(self.scenario, changes)
+        scenario = self._with_policy(changed(self.scenario, changes))
         # A level of the study has the last word on a value that was fitted as well.
         levels = {name.removeprefix("model.") for name in changes}
         moved = {name: column for name, column in self.draws.items() if name not in levels}
@@ -76,6 +79,14 @@ class Runner:
         if moved and isinstance(ready.policy, BuiltIn):
             told["draws"] = _doubt(ready, moved)
         return told
+
+    def _with_policy(self, scenario: Scenario) -> Scenario:
+        """The scenario with a policy that is named as code made of the class that came along."""
+        named = scenario.policy
+        found = None if named.object is not None else self.code.get(named.name)
+        if found is None:
+            return scenario
+        return scenario.replace(policy=construct(named.name, found, named.options))
 
 
 def _priced(ready: Compiled) -> dict[str, Any]:

@@ -264,11 +264,12 @@ def is_own(name: str) -> bool:
     file = getattr(module, "__file__", None)
     if file is None:
         return True
-    return not _is_installed(Path(file))
+    return not _is_installed(file)
 
 
-def _is_installed(file: Path) -> bool:
-    place = file.resolve()
+@functools.cache
+def _is_installed(file: str) -> bool:
+    place = Path(file).resolve()
     return any(place.is_relative_to(folder) for folder in _installed())
 
 
@@ -323,6 +324,6 @@ def _used(name: str) -> ModuleType | str:
         return sys.modules[name]
     spec = importlib.util.find_spec(name.partition(".")[0])
     origin = None if spec is None else spec.origin
-    if origin in ("built-in", "frozen") or (origin is not None and _is_installed(Path(origin))):
+    if origin in ("built-in", "frozen") or (origin is not None and _is_installed(origin)):
         return name
     return importlib.import_module(name)

@@ -100,6 +100,16 @@ def resolve(
         found = _imported(name)
     else:
         found = _loaded(name)
+    return construct(name, found, options)
+
+
+def construct(name: str, found: Any, options: Mapping[str, Any] | None = None) -> AnyPolicy:
+    """A policy of a class that was found under a name, with these options.
+
+    >>> from twinloop.policy import Easy
+    >>> construct("easy", Easy, {"depth": 3})
+    Easy(depth=3)
+    """
     if isinstance(found, type) and issubclass(found, BuiltIn):
         return _described(name, found, options or {})
     if isinstance(found, type) and issubclass(found, Policy):

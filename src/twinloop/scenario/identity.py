@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from twinloop.policy import BuiltIn
 from twinloop.policy.identity import identify, is_own
+from twinloop.policy.registry import CODE
 from twinloop.scenario.randomness import is_random
 from twinloop.scenario.scenario import Scenario
 from twinloop.trace.tables import TABLES
@@ -37,6 +38,8 @@ class Identities:
     def __init__(self, *, allow_code: bool = False) -> None:
         self._allow_code = allow_code
         self._known: dict[int, tuple[Any, str]] = {}
+        #: The classes of the policies that are named as `module:Class`, by that name.
+        self.code: dict[str, type] = {}
 
     def of(self, scenario: Scenario) -> dict[str, str]:
         """The identities of what a scenario holds; InputError where its policy cannot be had."""
@@ -48,6 +51,8 @@ class Identities:
             found["policy"] = self._once(scenario.policy.object, _policy_hash)
         else:
             policy = scenario.policy.resolve(allow_code=self._allow_code)
+            if CODE.fullmatch(scenario.policy.name):
+                self.code[scenario.policy.name] = type(policy)
             if not _is_built_in(policy):
                 found["policy"] = _policy_hash(policy) or uuid4().hex
         return found
