@@ -52,3 +52,11 @@ def test_the_stub_is_what_the_extension_says(tmp_path: Path) -> None:
 
 def test_importing_the_extension_alone_works() -> None:
     assert importlib.import_module("twinloop._core").Environment is twinloop.engine.Environment
+
+
+def test_an_environment_counts_what_it_has() -> None:
+    env = twinloop.engine.Environment()
+    assert repr(env) == "<Environment at 0: 0 resources, 0 activities>"
+    host = env.resource(2.0)
+    host.execute(10.0)
+    assert repr(env) == "<Environment at 0: 1 resource, 1 activity>"

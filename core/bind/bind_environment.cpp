@@ -408,9 +408,12 @@ activities that somebody waits for refuses. Observers stay behind; efficiency fu
         .def("counterpart", &Environment::counterpart, nb::arg("original"),
              "In a copy: the resource or activity that corresponds to one of the original.")
         .def("__repr__", [](const Environment& self) {
+            const auto counted = [](std::size_t count, const char* one, const char* many) {
+                return std::to_string(count) + " " + (count == 1 ? one : many);
+            };
             return "<Environment at " + text(self.sim.now()) + ": " +
-                   std::to_string(self.resources.size()) + " resources, " +
-                   std::to_string(self.sim.live()) + " activities>";
+                   counted(self.resources.size(), "resource", "resources") + ", " +
+                   counted(self.sim.live(), "activity", "activities") + ">";
         });
     for (PyMethodDef& each : fast_methods)
         environment.attr(each.ml_name) = nb::steal(PyDescr_NewMethod(types.environment, &each));

@@ -201,8 +201,9 @@ def test_what_nobody_places_fails_and_is_told(
     (tmp_path / "broken.py").write_text(BROKEN)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "broken", raising=False)
-    document = answer("simulate", *parts(log, policy="broken:Never"), "--allow-code")
+    document = answer("simulate", *parts(log, policy="broken:Never"), "--allow-code", ends_with=1)
     assert document["failed"] == 3
+    assert "the policy never placed 1, 2, 3" in str(document["notes"])
     assert "still waited" in str(document["cleaned"])
 
 

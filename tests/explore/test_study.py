@@ -196,12 +196,18 @@ def test_a_fit_gives_its_values_and_its_doubt(tmp_path: Path) -> None:
 
 
 def test_money_and_carbon_are_kpis_where_they_have_a_price() -> None:
-    priced = BASE.replace(prices={"core_hour": 0.1})
+    power = {"model": "linear", "idle": "100 W", "max": "300 W"}
+    host = {"cores": 4, "count": 2, "power": power}
+    priced = BASE.replace(
+        prices={"core_hour": 0.1, "kwh": 0.3},
+        platform={"clusters": [{"hosts": [host], "carbon": "300 g/kWh"}]},
+    )
     found = tl.explore(priced, {"policy": ["fifo", "easy"]})
-    assert "cost" in found.kpis
-    run = metrics.figures(tl.simulate(priced), prices=priced.prices)
-    assert found.runs["cost"][0] == pytest.approx(run.to_dict()["cost"])
-    assert "cost" not in tl.explore(BASE, {"policy": ["fifo"]}).kpis
+    for row, policy in zip(found.runs.iter_rows(named=True), ("fifo", "easy"), strict=True):
+        run = metrics.figures(tl.simulate(priced.replace(policy=policy)), prices=priced.prices)
+        assert row["cost"] == pytest.approx(run.to_dict()["cost"])
+        assert row["carbon_g"] == pytest.approx(run.to_dict()["energy_j"] / 3.6e6 * 300)  # type: ignore[operator]
+    assert not {"cost", "carbon_g"} & set(tl.explore(BASE, {"policy": ["fifo"]}).kpis)
 
 
 def test_the_baseline_is_the_scenario_as_it_is(study: tl.Study) -> None:

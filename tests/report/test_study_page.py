@@ -215,4 +215,4 @@ def test_utilisation_is_in_percent_and_more_than_all_is_explained(tmp_path: Path
              if trace.customdata is not None for x in trace.x]  # fmt: skip
     assert sorted(drawn) == pytest.approx(sorted(100 * every))
     _, page = written(study(), tmp_path)
-    assert ("overcommitted nodes hold more" in page.text) == bool((every > 1).any())
+    assert ("cores are overcommitted" in page.text) == bool((every > 1).any())

@@ -36,6 +36,7 @@ from twinloop.engine import simulate
 from twinloop.fidelity import Criteria, Floor, Verdict, assess
 from twinloop.fidelity.alignment import digest
 from twinloop.scenario import Scenario
+from twinloop.scenario.identity import Identities
 from twinloop.trace import Manifest, Trace
 from twinloop.trace.errors import InputError
 from twinloop.trace.trace import required
@@ -310,6 +311,10 @@ class _Calibration:
             "runs": [[digest(trace) for trace in case.traces] for case in objective.cases],
             "twinloop": __version__,
         }
+        known = Identities(allow_code=self.allow_code)
+        objects = [known.of(case.scenario) for case in objective.cases]
+        if any(objects):  # two workloads in memory may look alike in a manifest
+            header["objects"] = objects
         return staged(
             objective,
             effort,

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from twinloop.campaign.coordinators import bound, in_order
+from twinloop.campaign.main_module import HiddenMain
 from twinloop.campaign.outcome import Outcome, failure
 from twinloop.campaign.parcels import by_value, shipped
 from twinloop.campaign.worker import Shipped, done
@@ -43,6 +44,7 @@ class Dask:
         self._client = client
         self._cluster = cluster
         self._address = client.scheduler.address
+        self._main: HiddenMain | None = None
 
     @classmethod
     def at(cls, address: str) -> Self:
@@ -71,6 +73,18 @@ class Dask:
 
     @classmethod
     def local(cls, workers: int) -> Self:
+        """Start a scheduler and worker processes here, none of which runs the user's script."""
+        main = HiddenMain()
+        try:
+            made = cls._started(workers)
+        except BaseException:
+            main.close()
+            raise
+        made._main = main
+        return made
+
+    @classmethod
+    def _started(cls, workers: int) -> Self:
         """Start a scheduler and that many worker processes on this machine."""
         distributed = _distributed()
         cluster = distributed.LocalCluster(
@@ -97,7 +111,7 @@ class Dask:
     ) -> Iterator[Outcome]:
         """What becomes of each item, in the order of the items."""
         most = bound(self.workers, outstanding)
-        content = shipped(function)
+        content = shipped(function, everywhere=True)
         # The same function again is the same data, which workers may still have.
         name = f"twinloop-function-{hashlib.sha256(content).hexdigest()}"
         with warnings.catch_warnings():
@@ -109,7 +123,7 @@ class Dask:
 
         def submit(item: T) -> _Pending | _Refused:
             try:
-                parcel = by_value(item)
+                parcel = by_value(item, everywhere=True)
             except Exception as error:
                 why = f"{failure(error, item)}, which cannot be sent to a worker"
                 return _Refused(Outcome(None, why, 0.0))
@@ -123,6 +137,8 @@ class Dask:
             self._client.close()
         if self._cluster is not None:
             self._cluster.close()
+        if self._main is not None:
+            self._main.close()
 
     def __enter__(self) -> Self:
         return self

@@ -12,10 +12,16 @@ import typer
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from twinloop import report
 from twinloop.cli.output import Json, err, out, print_json, speaking, working
 from twinloop.cli.recording import going_on
 from twinloop.cli.scenario import AllowCode, find_code
 from twinloop.trace.errors import InputError
+
+#: What it ends with when runs failed.
+INCOMPLETE = 1
+#: So many different reasons of failures are said.
+REASONS = 3
 
 
 def explore(
@@ -53,8 +59,11 @@ def explore(
     `report.html`. Given again, the same command runs only what is missing: after an interruption,
     or with new levels. With the folder alone it says how far the study is, also while it runs.
 
-    Keys of --json: `output`, `planned`, `done`, `failed`, `configurations`, `factors`, `by`, `top`
-    (rank, name, levels, kpis, probability, tie, unsupported), `pareto` (names), `objectives`,
+    It ends with 1 if runs failed, and says why; with 2 if nothing can be run or ranked.
+
+    Keys of --json: `output`, `planned`, `done`, `failed`, `errors` (the first reasons),
+    `configurations`, `factors`, `by`, `notes`, `top` (rank, name, levels, kpis, probability, tie,
+    unsupported), `pareto` (names), `objectives`,
     `effects` (factor, level, mean, effect, share).
 
     Examples: `twinloop explore scenario.yaml factors.yaml -o study`, `twinloop explore
@@ -64,6 +73,7 @@ def explore(
     from twinloop.explore import Objective, Study
     from twinloop.explore.study import MANIFEST
 
+    ran = False
     with speaking(json):
         if by is not None:
             Objective.of(by)
@@ -83,12 +93,38 @@ def explore(
                 **options,
             )
             err.print(escape(f"wrote {output}"), soft_wrap=True)
+            ran = True
+        _check_objective(study)
         if json:
             print_json(_told(study, top))
         else:
             from twinloop.explore.show import study_text
 
             out.print(study_text(study, top), markup=False, soft_wrap=True)
+    if ran and study.failed:
+        _say_failures(study)
+        raise typer.Exit(INCOMPLETE)
+
+
+def _say_failures(study: Any) -> None:
+    """How many runs failed, and the first reasons."""
+    err.print(
+        f"{study.failed:,} of {report.words.count(study.planned, 'run')} failed; --retry makes them again:"
+    )
+    for reason in study.errors[:REASONS]:
+        err.print(escape(f"  {reason}"), soft_wrap=True)
+    if len(study.errors) > REASONS:
+        err.print(f"  and {len(study.errors) - REASONS:,} other reasons: see runs.csv")
+
+
+def _check_objective(study: Any) -> None:
+    """Refuse to end without an answer where runs are over, and none has the KPI asked for."""
+    from twinloop.explore import Objective
+
+    kpi = Objective.of(study.by).kpi
+    if study.kpis and kpi not in study.kpis:
+        why = study.why_unknown(kpi) or f"they have: {', '.join(study.kpis)}"
+        raise InputError(f"no run can be ranked by {kpi}: {why}", field="--by")
 
 
 def _refuse(**options: Any) -> None:
@@ -141,16 +177,20 @@ def _made(
 
 
 def _told(study: Any, top: int) -> dict[str, Any]:
-    ranking = study.top(top)
+    ranking = study.top(top) if study.failed < study.done else None
     return {
         "output": None if study.folder is None else str(study.folder),
         "planned": study.planned,
         "done": study.done,
         "failed": study.failed,
+        "errors": list(study.errors[:REASONS]),
         "configurations": len(study.planned_configurations),
         "factors": list(study.factors),
         "by": study.by,
-        "top": [
+        "notes": list(study.notes),
+        "top": []
+        if ranking is None
+        else [
             {
                 "rank": row["rank"],
                 "name": each.name,
@@ -163,8 +203,10 @@ def _told(study: Any, top: int) -> dict[str, Any]:
             for each, row in zip(ranking, ranking.table.iter_rows(named=True), strict=True)
         ],
         "objectives": list(study.objectives),
-        "pareto": study.pareto()["name"].to_list(),
-        "effects": study.effects().select("factor", "level", "mean", "effect", "share").to_dicts(),
+        "pareto": [] if ranking is None else study.pareto()["name"].to_list(),
+        "effects": []
+        if ranking is None
+        else study.effects().select("factor", "level", "mean", "effect", "share").to_dicts(),
     }
 
 

@@ -13,26 +13,15 @@ from twinloop.report import run_chart, words
 from twinloop.report.key_figures import key_figures
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
-from twinloop.trace.errors import InputError
-from twinloop.trace.formats.opendc import read_carbon
 
 
 def figures_of(scenario: Scenario, trace: Trace, warm_up: float) -> tuple[Figures, Trace]:
     """The figures of a run, and the run with what its scenario makes of them noted."""
-    files = {cluster.carbon for cluster in scenario.effective_platform().clusters}
-    intensity = None
-    if len(files) == 1 and trace.power.height and (file := files.pop()) is not None:
-        intensity = read_carbon(file)
-        if trace.manifest.epoch_ms is None:
-            raise InputError(
-                "the workload does not say when it began, so nobody knows its carbon intensity",
-                field="platform.clusters[0].carbon",
-                remedy="leave the carbon intensity out, or use a log with an epoch",
-            )
-    found = figures(trace, warm_up=warm_up, intensity=intensity, prices=scenario.prices)
+    found = figures(trace, warm_up=warm_up, prices=scenario.prices)
     facts = dict(trace.manifest.facts)
-    cost = found.cost.total if found.cost else None
-    facts["run"] = {**facts["run"], "carbon_g": found.carbon, "cost": cost}
+    whole = figures(trace, prices=scenario.prices) if warm_up else found
+    cost = whole.cost.total if whole.cost else None
+    facts["run"] = {**facts["run"], "carbon_g": whole.carbon, "cost": cost}
     return found, trace.noting(facts=facts)
 
 
@@ -49,6 +38,7 @@ def document(trace: Trace, found: Figures, output: Path | None, total: float) ->
         "wall_s": wall_time(trace),
         "total_s": total,
         "output": None if output is None else str(output),
+        "notes": list(found.notes),
         "cleaned": [note.model_dump() for note in trace.manifest.cleaned],
     }
 
@@ -71,6 +61,8 @@ def show(trace: Trace, found: Figures) -> None:
         out.print(f"  {name:22} {said}", highlight=False)
     if found.left_out:
         out.print(f"  {'left out':22} {words.count(found.left_out, 'task')} of the warm-up")
+    for note in found.notes:
+        out.print(f"  {escape(f'note: {note}')}", soft_wrap=True)
     if trace.placements.height:
         out.print()
         out.print(run_chart(trace, width=min(100, out.width - 2)), markup=False)

@@ -105,6 +105,8 @@ def pairs(values: Iterable[str] | None, option: str) -> dict[str, str]:
         name, equals, rest = value.partition("=")
         if not equals or not name:
             raise InputError(f"{option} {value}: expected NAME=VALUE")
+        if name in found:
+            raise InputError(f"{option} {value}: {name} is set twice", remedy="give it once")
         found[name] = rest
     return found
 

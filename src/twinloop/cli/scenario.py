@@ -24,16 +24,21 @@ PlatformOption = Annotated[
     str | None,
     typer.Option(help="NODESxCORES such as 100x1 or 2x8@2400MHz/64GiB, or a platform file."),
 ]
-PolicyOption = Annotated[str | None, typer.Option(help="Who decides: fcfs, easy, first-fit...")]
+PolicyOption = Annotated[
+    str | None, typer.Option(help="Scheduling policy: fcfs, easy, first-fit...")
+]
 OptionOption = Annotated[
     list[str] | None,
-    typer.Option(help="An option of the policy: --option depth=100.", metavar="NAME=VALUE"),
+    typer.Option(
+        help="An option of the policy, beside those in the file: --option depth=100.",
+        metavar="NAME=VALUE",
+    ),
 ]
 ReplayOption = Annotated[
     str | None,
     typer.Option(help="rigid: submit as recorded; sessions:SECONDS: users who wait."),
 ]
-SeedOption = Annotated[int | None, typer.Option(help="Where all randomness starts.")]
+SeedOption = Annotated[int | None, typer.Option(help="Random seed.")]
 TimeScaleOption = Annotated[
     float | None,
     typer.Option(help="Times the times of submission: 0.1 lets tasks come ten times as fast."),
@@ -57,19 +62,30 @@ def find_code(allow_code: bool) -> None:
         sys.path.insert(0, "")
 
 
+#: Parts whose option is called otherwise.
+_OPTIONS = {"source": "--replay", "time_scale": "--time-scale", "model.speed_factor": "--speed"}
+
+
 def scenario_of(
     path: Path | None,
     parts: dict[str, Any],
     options: dict[str, str],
     changes: dict[str, str],
 ) -> Scenario:
-    """The scenario of a file or of a run, or of parts alone, with these changes."""
-    import yaml
+    """The scenario of a file or of a run, or of parts alone, with these changes.
 
+    Args:
+        path: A scenario, or the folder of a run.
+        parts: What the options of the command say, by field; None: not given.
+        options: Options of the policy, beside those that it has in the file.
+        changes: Other values by their path, as text.
+    """
     from twinloop.scenario import Scenario, load, replaying
     from twinloop.trace import read
 
     given = {name: value for name, value in parts.items() if value is not None}
+    more = {name: _value(text, f"--set {name}") for name, text in changes.items()}
+    _check_paths(given, more)
     base = None
     if path is not None and path.is_dir():
         trace = read(path)
@@ -80,10 +96,8 @@ def scenario_of(
     elif path is not None:
         base = load(path)
     if options:
-        values = {name: yaml.safe_load(value) for name, value in options.items()}
-        name = given.get("policy") or (base.policy.name if base is not None else None)
-        given["policy"] = {"name": name, "options": values} if name else None
-    more = {name: yaml.safe_load(value) for name, value in changes.items()}
+        values = {name: _value(text, f"--option {name}") for name, text in options.items()}
+        given["policy"] = _with_options(given.get("policy"), base, values)
     if base is not None:
         return base.replace(**given, **more)
     for name in ("workload", "platform", "policy"):
@@ -91,3 +105,41 @@ def scenario_of(
             raise InputError(f"a scenario file or --{name} is needed", remedy="see --help")
     nested = {name: given.pop(name) for name in list(given) if "." in name}
     return Scenario.from_dict(given).replace(**nested, **more)
+
+
+def _with_options(
+    name: str | None, base: Scenario | None, values: dict[str, Any]
+) -> dict[str, Any] | None:
+    """The policy with these options; those in the file stay, unless another policy is named."""
+    if base is not None and name in (None, base.policy.name):
+        return {"name": base.policy.name, "options": {**base.policy.options, **values}}
+    return {"name": name, "options": values} if name else None
+
+
+def _check_paths(given: dict[str, Any], more: dict[str, Any]) -> None:
+    """Refuse a value that two options set, and one that no scenario has."""
+    from twinloop.platform.address import nearest, read
+    from twinloop.scenario import Scenario
+
+    known = list(Scenario.model_fields)
+    for name in more:
+        first = read(name)[0]
+        if first not in known:
+            raise InputError(
+                "is no field of a scenario",
+                field=f"--set {name}",
+                remedy=nearest(str(first), known),
+            )
+        if name in given:
+            option = _OPTIONS.get(name, f"--{name}")
+            raise InputError(f"{option} and --set {name} set the same value", remedy="give one")
+
+
+def _value(text: str, option: str) -> Any:
+    """A value as a file would have it, which an option gives as text."""
+    from twinloop.platform.text import parse
+
+    try:
+        return parse(text).data
+    except InputError as error:
+        raise InputError(f"cannot be read: {error}", field=option) from None

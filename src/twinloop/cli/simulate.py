@@ -41,6 +41,9 @@ from twinloop.cli.scenario import (
 )
 from twinloop.trace.errors import InputError
 
+#: What it ends with when no task ran.
+NOTHING_RAN = 1
+
 
 def simulate(
     scenario: ScenarioFile = None,
@@ -92,13 +95,16 @@ def simulate(
 ) -> None:
     """Simulate a scenario, and say how it went.
 
+    It ends with 1 if no task could run.
+
     Keys of --json: `tasks`, which is the sum of `completed`, `rejected`, `killed`, `failed` (the
     `lost` among them) and `skipped` (records that could not be run); `makespan_s`; `wait_mean_s`,
     `wait_p50_s`, `wait_p95_s`, `wait_p99_s`, `wait_max_s`, and so for `turnaround_..._s`,
     `slowdown_...` and `bounded_slowdown_...`; `utilisation`; `energy_j` and `carbon_g` (null
     without a power model or an intensity); `cost`; `lateness_mean_s`, `lateness_relative`,
     `lateness_additional_s`; the other figures of `twinloop.metrics`; `events`, `wall_s` (in the
-    engine), `total_s` (all of it); `policy`; `output`; `cleaned` (what was not taken as it stood).
+    engine), `total_s` (all of it); `policy`; `output`; `notes` (what could not be counted, and
+    why); `cleaned` (records that were repaired or left out).
 
     Examples: `twinloop simulate scenario.yaml -o runs/first`, `twinloop simulate --workload
     log.swf.gz --platform 100x1 --policy easy --replay sessions:3600`.
@@ -109,6 +115,7 @@ def simulate(
     from twinloop.engine import Compiled
     from twinloop.engine import simulate as run_scenario
     from twinloop.engine.table_size import MOST_ROWS
+    from twinloop.scenario.carbon import check_carbon, has_series
 
     with speaking(json):
         made = scenario_of(
@@ -132,8 +139,16 @@ def simulate(
             if target is not None:
                 refuse_existing(target, overwrite, *inputs)
         find_code(allow_code)
+        check_carbon(made)
         with working("reading"):
             ready = Compiled(made, allow_code=allow_code)
+        if ready.epoch_ms is None and has_series(made):
+            raise InputError(
+                "changes over time, and the workload does not say when it began",
+                field="platform.clusters[...].carbon",
+                remedy="add the date to the scenario (start: 2024-07-01, or --set "
+                "start=2024-07-01), or give a constant (carbon: 300 g/kWh)",
+            )
         with _progress() as progress:
             trace = run_scenario(
                 ready,
@@ -164,6 +179,18 @@ def simulate(
                 f"\n{run['events']:,} events in {wall:.3f} s ({rate / 1e6:.2f} million a "
                 f"second), {perf_counter() - began:.2f} s with reading and counting"
             )
+    if not trace.placements.height:
+        err.print(f"no task could run: {_fates(trace)}")
+        raise typer.Exit(NOTHING_RAN)
+
+
+def _fates(trace: Any) -> str:
+    """What became of tasks of which none ran."""
+    counts = trace.tasks["status"].value_counts(sort=True).rows()
+    parts = [f"{count:,} {status or 'of unknown status'}" for status, count in counts]
+    if skipped := trace.manifest.facts["run"]["skipped"]:
+        parts.append(f"{report.words.count(skipped, 'record')} that cannot be run")
+    return ", ".join(parts) or "there is none"
 
 
 def _every(usage: str | None) -> float | None:

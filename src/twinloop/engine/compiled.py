@@ -266,6 +266,13 @@ class Compiled:
         return max(0.0, float(arrays.submit.max() + 4.0 * slower * length))
 
     @property
+    def epoch_ms(self) -> int | None:
+        """Unix time of t = 0 in milliseconds: the start of the scenario, else that of the log."""
+        if self.scenario.epoch_ms is not None:
+            return self.scenario.epoch_ms
+        return self.workload.epoch_ms if self.trace is None else self.trace.manifest.epoch_ms
+
+    @property
     def injected(self) -> tuple[str, ...]:
         """What a run of this takes from the run that it replays; nothing: it predicts one.
 
@@ -359,10 +366,18 @@ class Compiled:
         """
         return self._finished(values).kpis()
 
+    def finished(self) -> ClusterRun:
+        """One run to its end that noted what its trace is made of; see `as_trace`."""
+        return self._finished(None, placements=True, use=self.machines.metered)
+
     def _finished(
-        self, values: Mapping[str, float] | Sequence[float] | None, *, use: bool = False
+        self,
+        values: Mapping[str, float] | Sequence[float] | None,
+        *,
+        placements: bool = False,
+        use: bool = False,
     ) -> ClusterRun:
-        run = self.start(values, use=use)
+        run = self.start(values, placements=placements, use=use)
         while self.advance(run, run.run_on):
             pass
         return run

@@ -44,18 +44,14 @@ def as_trace(
         "usage": usage(compiled, run),
     }
     facts = _facts(compiled, run)
-    if compiled.machines.metered and run.now > run.begin:
-        step = step or max((run.now - run.begin) / WINDOWS, 1e-9)
-        series = 1 + per_node * compiled.machines.nodes.height
-        check_rows("power", (run.now - run.begin) / step * series, most_rows)
-        tables["power"] = _power(compiled, run, step, per_node=per_node)
+    tables |= _powers(compiled, run, step, per_node=per_node, most_rows=most_rows)
     source = compiled.trace.manifest if compiled.trace is not None else Manifest()
     injected = list(compiled.injected)
     mode = "replay" if injected else "predict"
     manifest = Manifest(
         kind="simulated",
         scenario=compiled.scenario.to_manifest(),
-        epoch_ms=source.epoch_ms,
+        epoch_ms=compiled.epoch_ms,
         seed=compiled.scenario.seed,
         reference_mhz=compiled.workload.reference_mhz,
         cleaned=(*source.cleaned, *compiled.cleaned, *_unserved(compiled, ended)),
@@ -68,6 +64,21 @@ def as_trace(
     )
     trace = Trace(manifest=manifest, **tables)
     return trace if wall is None else trace.with_timings({"wall_s": wall})
+
+
+def priced_part(compiled: Compiled, run: ClusterRun, *, per_node: bool) -> Trace:
+    """The part of the trace of a run that energy, carbon and money are made of."""
+    manifest = Manifest(
+        kind="simulated",
+        scenario=compiled.scenario.to_dict(complete=True),
+        epoch_ms=compiled.epoch_ms,
+    )
+    return Trace(
+        manifest=manifest,
+        placements=_placements(compiled, run),
+        nodes=compiled.machines.nodes,
+        **_powers(compiled, run, None, per_node=per_node),
+    )
 
 
 def _unserved(compiled: Compiled, ended: dict[str, Any]) -> tuple[Cleaning, ...]:
@@ -170,6 +181,23 @@ def _decisions(compiled: Compiled, run: ClusterRun) -> pl.DataFrame:
             "target": names.gather(machine),
         }
     )
+
+
+def _powers(
+    compiled: Compiled,
+    run: ClusterRun,
+    step: float | None,
+    *,
+    per_node: bool,
+    most_rows: float = MOST_ROWS,
+) -> dict[str, pl.DataFrame]:
+    """The table of power, where there is one."""
+    if not compiled.machines.metered or run.now <= run.begin:
+        return {}
+    step = step or max((run.now - run.begin) / WINDOWS, 1e-9)
+    series = 1 + per_node * compiled.machines.nodes.height
+    check_rows("power", (run.now - run.begin) / step * series, most_rows)
+    return {"power": _power(compiled, run, step, per_node=per_node)}
 
 
 def _power(compiled: Compiled, run: ClusterRun, step: float, *, per_node: bool) -> pl.DataFrame:

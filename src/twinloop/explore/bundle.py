@@ -110,7 +110,7 @@ def _with_inputs(scenario: Scenario, new: Path, inputs: dict[str, str]) -> Scena
     if scenario.workload.path is not None:
         changes["workload.path"] = _copied(scenario.workload.path, new, inputs)
     for number, cluster in enumerate(scenario.effective_platform().clusters):
-        if cluster.carbon is not None:
+        if isinstance(cluster.carbon, str):
             changes[f"platform.clusters[{number}].carbon"] = _copied(cluster.carbon, new, inputs)
     if scenario.failures is not None and scenario.failures.trace is not None:
         changes["failures.trace"] = _copied(scenario.failures.trace, new, inputs)

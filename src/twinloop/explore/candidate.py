@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twinloop.metrics.confidence import moments
 from twinloop.scenario import Scenario
 
 
@@ -65,9 +66,9 @@ class Candidate:
         names = list(results[0]["kpis"])
         rows = [[one["kpis"].get(kpi, math.nan) for one in results] for kpi in names]
         values = np.array(rows, float)
-        means = values.mean(axis=1)
         several = len(results) > 1
-        spread = values.std(axis=1, ddof=1) if several else np.full(len(names), math.nan)
+        found = [moments(row) if several else (row[0], math.nan) for row in values]
+        means, spread = (list(each) for each in zip(*found, strict=True)) if found else ([], [])
         known = [(at, kpi) for at, kpi in enumerate(names) if math.isfinite(means[at])]
         drawn = [one.get("draws") or {} for one in results]
         shared = [kpi for kpi in drawn[0] if all(kpi in one for one in drawn)]

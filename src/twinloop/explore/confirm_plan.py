@@ -31,7 +31,7 @@ RUNS: Final = "runs"
 #: What the name of a run ends with that was cut short.
 UNFINISHED: Final = ".unfinished"
 #: Parts of a scenario that change no real run: names, prices, and all of the model but these.
-_SAID_ONLY: Final = ("name", "prices", "inputs", "model")
+_SAID_ONLY: Final = ("name", "prices", "start", "inputs", "model")
 _IN_REALITY: Final = ("kill_at_requested_time", "effective_capacity")
 #: Values of a platform that are facts about a machine, which no run can choose.
 _MODELLED: Final = re.compile(r"\.(mhz|speed|power\b.*)$")

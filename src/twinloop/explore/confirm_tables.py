@@ -12,6 +12,7 @@ import polars as pl
 from twinloop.explore.candidate import Candidate
 from twinloop.explore.objectives import Objective
 from twinloop.explore.ranks import Paired, judged, ranks, tau
+from twinloop.metrics.confidence import moments
 
 #: The columns of `Confirmation.runs` that are not metrics.
 _RUN: Final[dict[str, Any]] = {
@@ -92,7 +93,7 @@ def table_of(
                     "baseline": each is baseline,
                     "predicted": predicted[i],
                     "real": real[i],
-                    "real_sd": float(np.std(known, ddof=1)) if len(known) > 1 else None,
+                    "real_sd": moments(np.array(known))[1] if len(known) > 1 else None,
                     "repetitions": len(known),
                     "predicted_rank": places[0][i],
                     "real_rank": places[1][i],

@@ -8,9 +8,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_serializer, field_validator, model_validator
 
-from twinloop.explore.factors import Factor, Label, fields_of, labelled, said
+from twinloop.explore.factors import Factor, Label, fields_of, holds_object, labelled, said
 from twinloop.explore.objectives import KPIS
 from twinloop.platform.address import nearest
 from twinloop.platform.description import Description, FilePath
@@ -101,6 +101,17 @@ class Design(Description):
     def _count(cls, value: Any) -> Any:
         whole = isinstance(value, int) and not isinstance(value, bool)
         return tuple(range(value)) if whole and 1 <= value <= MOST else value
+
+    @field_serializer("points")
+    def _without_objects(self, points: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
+        """The points, with the names of levels that are objects in memory in their place."""
+        return [
+            {
+                name: _meant(self.factors[name], level)[0] if holds_object(level) else level
+                for name, level in point.items()
+            }
+            for point in points
+        ]
 
     @model_validator(mode="after")
     def _fits(self) -> Design:
@@ -234,6 +245,9 @@ def _sampled(factor: Factor, share: float) -> Level:
 
 def _meant(factor: Factor, level: Any) -> Level:
     """The level that is called by its name, or is this value."""
+    for label, value in _levels(factor):
+        if value is level:
+            return label, value
     for label, value in _levels(factor):
         if labelled(level) == label:
             return label, value

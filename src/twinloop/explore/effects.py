@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from twinloop.metrics.confidence import moments
 from twinloop.trace.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -252,7 +253,6 @@ def _limits(values: Floats) -> tuple[float | None, float | None]:
 
     if len(values) < 2:
         return None, None
-    error = float(values.std(ddof=1)) / np.sqrt(len(values))
-    half = float(special.stdtrit(len(values) - 1, 0.975)) * error
-    middle = _mean(values)
+    middle, deviation = moments(values)
+    half = float(special.stdtrit(len(values) - 1, 0.975)) * deviation / np.sqrt(len(values))
     return middle - half, middle + half

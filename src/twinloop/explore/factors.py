@@ -4,21 +4,37 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import (
+    Field,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from twinloop.platform.address import nearest, read
 from twinloop.platform.description import Description
 from twinloop.platform.problems import Findings
+from twinloop.policy import BuiltIn, Policy
 from twinloop.scenario import Scenario
 from twinloop.trace.errors import InputError
+from twinloop.trace.trace import Trace
+from twinloop.workload import Workload
 
 #: Short names for fields that are asked for often.
 SHORT: Final = {"overcommit": "policy.options.overcommit"}
 #: Fields whose levels speak for themselves: `easy` needs no `policy` before it.
 _PLAIN: Final = ("platform", "policy", "workload", "source")
+
+#: Where an object lies in memory, which is no part of what it is called.
+_ADDRESS: Final = re.compile(r" (object )?at 0x[0-9a-fA-F]+")
+#: An object is called by no more characters than this.
+_LONGEST: Final = 80
 
 #: How a level is called in tables: a number where it is one.
 Label = str | float
@@ -83,10 +99,33 @@ class Factor(Description):
         findings.check()
         return self
 
+    @model_serializer(mode="wrap")
+    def _without_objects(self, handler: SerializerFunctionWrapHandler, _: SerializationInfo) -> Any:
+        if not any(map(holds_object, self.levels)):
+            return handler(self)
+        # Objects in memory leave a note, and the names by which tables call them.
+        names = tuple(f"{each:g}" if isinstance(each, float) else each for each in self.labels)
+        noted = {"levels": tuple(map(note_objects, self.levels)), "names": names}
+        return handler(self.model_copy(update=noted))
+
     @property
     def labels(self) -> tuple[Label, ...]:
-        """What the levels are called."""
-        return self.names or tuple(map(labelled, self.levels))
+        """What the levels are called; of objects that look the same, the later ones get a number.
+
+        >>> from twinloop.trace import Trace
+        >>> Factor.from_dict([Trace(), Trace()]).labels
+        ('Trace of 0 tasks', 'Trace of 0 tasks (2)')
+        """
+        if self.names:
+            return self.names
+        found: list[Label] = []
+        for value in self.levels:
+            label, number = labelled(value), 1
+            while holds_object(value) and label in found:
+                number += 1
+                label = f"{labelled(value)} ({number})"
+            found.append(label)
+        return tuple(found)
 
     def place(self, share: float) -> int:
         """The place of the level that lies at this share (0 to 1) of all.
@@ -137,7 +176,64 @@ def labelled(value: Any) -> Label:
         return f"{value['name']} {options}".rstrip()
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {labelled(each)}" for name, each in value.items())
-    return json.dumps(value, default=str)
+    if isinstance(value, list | tuple):
+        return json.dumps(value, default=labelled)
+    return _called(value)
+
+
+def _called(value: Any) -> str:
+    """What an object in memory is called: its class and its plain attributes.
+
+    >>> class Limit:
+    ...     def __init__(self, most):
+    ...         self.most = most
+    >>> _called(Limit(3))
+    'Limit most=3'
+    """
+    if isinstance(value, BuiltIn):
+        return str(labelled({"name": value.name, "options": value.to_dict()}))
+    if repr(value) != object.__repr__(value):
+        said = " ".join(_ADDRESS.sub("", repr(value)).strip("<>").split())
+        return said if len(said) <= _LONGEST else f"{said[: _LONGEST - 3]}..."
+    plain = {
+        name.lstrip("_"): each
+        for name, each in getattr(value, "__dict__", {}).items()
+        if isinstance(each, bool | int | float | str) and len(str(each)) <= _LONGEST
+    }
+    return " ".join([type(value).__name__, *(f"{name}={each}" for name, each in plain.items())])
+
+
+def holds_object(value: Any) -> bool:
+    """Whether a level is, or has in it, an object that a file cannot hold.
+
+    >>> holds_object({"policy": object()}), holds_object({"policy": "easy"})
+    (True, False)
+    """
+    if isinstance(value, Mapping):
+        return any(map(holds_object, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(holds_object, value))
+    return not (value is None or isinstance(value, bool | int | float | str))
+
+
+def note_objects(value: Any) -> Any:
+    """A level with a note in place of every object in memory, as a file can hold it.
+
+    >>> from twinloop.trace import Trace
+    >>> note_objects({"workload": Trace(), "policy": "easy"})
+    {'workload': {'object': 'Trace of 0 tasks'}, 'policy': 'easy'}
+    """
+    if isinstance(value, Description):
+        return value.to_dict()
+    if isinstance(value, Policy):
+        return {"name": value.name, "object": f"Policy {value.name}"}
+    if isinstance(value, Trace | Workload):
+        return {"object": repr(value).strip("<>")}
+    if isinstance(value, Mapping):
+        return {name: note_objects(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [note_objects(each) for each in value]
+    return labelled(value) if holds_object(value) else value
 
 
 def fields_of(name: str, factor: Factor, value: Any) -> dict[str, Any]:

@@ -40,6 +40,7 @@ def keep(
         "by": by,
         "baseline": [run.key for run in plan.baseline],
         "keys": [run.key for run in plan.runs],
+        "notes": list(plan.notes),
         "fit": None if fit is None else _keep_fit(folder, fit),
     }
     with writing(folder / MANIFEST) as stream:
@@ -124,6 +125,7 @@ def loaded(folder: Path, *, allow_code: bool = False) -> Study:
         folder,
         by,
         allow_code,
+        tuple(map(str, kept.get("notes") or ())),
     )
 
 

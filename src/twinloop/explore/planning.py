@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +13,11 @@ from typing import Any, Final
 from twinloop import __version__
 from twinloop.explore.design import MOST, Configuration, Design
 from twinloop.explore.factors import changed
+from twinloop.explore.objectives import Objective, why_unknown
+from twinloop.policy.registry import CodeNotAllowed
 from twinloop.scenario import Scenario
+from twinloop.scenario.carbon import check_carbon
+from twinloop.scenario.identity import Identities
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import sha256
 from twinloop.trace.trace import Trace
@@ -44,28 +48,50 @@ class Plan:
     runs: tuple[Run, ...]
     #: The scenario as it is, with each seed.
     baseline: tuple[Run, ...]
+    #: The design with the seeds that are run: one, where nothing is random.
+    design: Design
+    #: What the user should know of it.
+    notes: tuple[str, ...] = ()
+    #: The classes of policies that are named as `module:Class`: workers may not have the module.
+    code: Mapping[str, type] = field(default_factory=dict)
 
 
-def planned(scenario: Scenario, design: Design, beside: Mapping[str, Any]) -> Plan:
+def planned(
+    scenario: Scenario,
+    design: Design,
+    beside: Mapping[str, Any],
+    *,
+    by: str = "makespan_s",
+    allow_code: bool = False,
+) -> Plan:
     """The runs of a design: all configurations with the first seed, then with the next one.
 
     Args:
         scenario: What is changed.
         design: How.
         beside: What else decides how a run comes out.
+        by: The KPI that the runs are to be ranked by: it is an error if none of them can have it.
+        allow_code: Whether a policy named as `module:Class` may be imported: its code is part of
+            what identifies a run.
 
     >>> base = Scenario(platform="2x4", policy="easy", workload={"tasks": [{"id": "a",
     ...     "run_time": 5}]})
-    >>> plan = planned(base, Design(factors={"policy": ["fifo", "easy"]}, seeds=[1, 2]), {})
+    >>> plan = planned(base, Design(factors={"policy": ["random", "easy"]}, seeds=[1, 2]), {})
     >>> [(run.configuration, run.seed) for run in plan.runs]
     [(0, 1), (1, 1), (0, 2), (1, 2)]
     """
     configurations = tuple(design.configurations())
-    seeds = design.seeds or (None,)
-    if len(configurations) * len(seeds) > MOST:
-        count = f"{len(configurations) * len(seeds):,}"
+    if len(configurations) * max(1, len(design.seeds)) > MOST:
+        count = f"{len(configurations) * len(design.seeds):,}"
         raise InputError(f"makes {count} runs, more than {MOST:,}", field="factors")
-    told = [_described(scenario, each, beside) for each in configurations]
+    known = Identities(allow_code=allow_code)
+    kpi = Objective.of(by).kpi
+    told = [_described(scenario, each, beside, known, kpi) for each in configurations]
+    fixed = [one.fixed for one in told if one.refused is None]
+    notes = _seed_notes(design, fixed)
+    if fixed and all(fixed) and len(design.seeds) > 1:
+        design = design.model_copy(update={"seeds": design.seeds[:1]})
+    seeds = design.seeds or (None,)
     runs = [
         Run(each.number, *_keyed(one, seed), refused=one.refused)
         for seed in seeds
@@ -73,13 +99,37 @@ def planned(scenario: Scenario, design: Design, beside: Mapping[str, Any]) -> Pl
     ]
     if all(run.refused for run in runs):
         raise InputError(f"none of the runs can be made: {runs[0].refused}", field="factors")
-    return Plan(configurations, tuple(runs), baseline_of(scenario, design, beside))
+    lacking = [one.lacks for one in told if one.refused is None]
+    if lacking and all(lacking):
+        raise InputError(f"no run can be ranked by {kpi}: {lacking[0]}", field="by")
+    baseline = _baseline(scenario, design, beside, known)
+    return Plan(configurations, tuple(runs), baseline, design, notes, known.code)
 
 
-def baseline_of(scenario: Scenario, design: Design, beside: Mapping[str, Any]) -> tuple[Run, ...]:
+def _seed_notes(design: Design, fixed: Sequence[bool]) -> tuple[str, ...]:
+    """What is to be said of seeds that change nothing."""
+    if len(design.seeds) < 2 or not any(fixed):
+        return ()
+    asked = f"{len(design.seeds)} seeds were asked for"
+    if all(fixed):
+        return (
+            f"{asked}, and nothing in it is random (workload, failures, policy): each "
+            "configuration was run once, and has no spread over seeds",
+        )
+    return (
+        f"{asked}, and in {sum(fixed)} of {len(fixed)} configurations nothing is random: each of "
+        "these was run once, and is the same with every seed",
+    )
+
+
+def _baseline(
+    scenario: Scenario, design: Design, beside: Mapping[str, Any], known: Identities
+) -> tuple[Run, ...]:
     """The runs of the scenario as it is, with each seed."""
-    one = _Described({}, _decisive(scenario, beside), scenario.seed)
-    return tuple(Run(-1, *_keyed(one, seed)) for seed in design.seeds or (None,))
+    one = _described(scenario, Configuration(-1, "", {}, {}), beside, known, "makespan_s")
+    return tuple(
+        Run(-1, *_keyed(one, seed), refused=one.refused) for seed in design.seeds or (None,)
+    )
 
 
 @dataclass(frozen=True)
@@ -91,24 +141,38 @@ class _Described:
     told: dict[str, Any]
     seed: int
     refused: str | None = None
+    #: Whether nothing in it is random, so that all seeds give the same run.
+    fixed: bool = False
+    #: Why its runs cannot have the KPI that they are to be ranked by; None: they can.
+    lacks: str | None = None
 
 
 def _described(
-    scenario: Scenario, configuration: Configuration, beside: Mapping[str, Any]
+    scenario: Scenario,
+    configuration: Configuration,
+    beside: Mapping[str, Any],
+    known: Identities,
+    kpi: str,
 ) -> _Described:
     changes = configuration.changes
     try:
         one = changed(scenario, changes)
+        check_carbon(one)
+        told = _decisive(one, beside, known)
+        fixed = not known.is_random(one)
+        return _Described(changes, told, one.seed, fixed=fixed, lacks=why_unknown(one, kpi))
+    except CodeNotAllowed:
+        raise
     except InputError as error:
         said = " ".join(str(error).split())
-        return _Described(changes, {"refused": said, "changes": changes}, scenario.seed, said)
-    return _Described(changes, _decisive(one, beside), one.seed)
+        told = {"refused": said, "changes": configuration.labels}
+        return _Described(changes, told, scenario.seed, said)
 
 
 def _keyed(one: _Described, seed: int | None) -> tuple[int, dict[str, Any], str]:
     """The seed, the changes and the key of a run."""
     number = one.seed if seed is None else seed
-    key = _digest({**one.told, "seed": number})
+    key = _digest({**one.told, "seed": None if one.fixed else number})
     return number, seeded(one.changes, seed), key
 
 
@@ -121,16 +185,16 @@ def seeded(changes: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
     return dict(changes) if seed is None else {**changes, "seed": seed}
 
 
-def _decisive(scenario: Scenario, beside: Mapping[str, Any]) -> dict[str, Any]:
+def _decisive(scenario: Scenario, beside: Mapping[str, Any], known: Identities) -> dict[str, Any]:
     told = scenario.to_dict(complete=True)
     seed = told.pop("seed")
     told.pop("name", None)
-    if scenario.workload.object is not None:
-        told["workload"]["object"] = id(scenario.workload.object)
-    elif scenario.workload.path is not None:
+    if scenario.workload.path is not None:
         told["workload"]["path"] = Path(scenario.workload.path).name  # what is in it decides
     inputs = [_hashed(str(path)) for path in scenario._files()]
-    return {"scenario": told, "inputs": inputs, "by": __version__, **beside, "seed": seed}
+    objects = known.of(scenario)
+    own = {"objects": objects} if objects else {}
+    return {"scenario": told, "inputs": inputs, "by": __version__, **own, **beside, "seed": seed}
 
 
 def _hashed(path: str) -> str | None:
@@ -176,7 +240,7 @@ def anchored(scenario: Scenario) -> Scenario:
     if scenario.failures is not None and scenario.failures.trace is not None:
         changes["failures.trace"] = Path(scenario.failures.trace).resolve().as_posix()
     for number, cluster in enumerate(scenario.platform.clusters):
-        if cluster.carbon is not None:
+        if isinstance(cluster.carbon, str):
             path = Path(cluster.carbon).resolve().as_posix()
             changes[f"platform.clusters[{number}].carbon"] = path
     return scenario.replace(**changes) if changes else scenario

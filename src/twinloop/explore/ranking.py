@@ -14,6 +14,7 @@ from twinloop.explore.candidate import Candidate
 from twinloop.explore.doubt import Floats, Noise, better, known, outcomes, scatter_of, wins
 from twinloop.explore.objectives import Objective
 from twinloop.explore.order import By, Order
+from twinloop.metrics.confidence import moments
 from twinloop.trace.errors import InputError
 
 if TYPE_CHECKING:
@@ -262,8 +263,9 @@ def _equal(order: Order, one: Candidate, other: Candidate) -> bool:
     if order.weights or len(mine) != len(theirs) or len(mine) < 2:
         return False
     apart = mine - theirs
-    error = float(apart.std(ddof=1)) / math.sqrt(len(apart))
-    return bool(abs(apart.mean()) <= error * special.stdtrit(len(apart) - 1, (1.0 + SURE) / 2.0))
+    mean, deviation = moments(apart)
+    error = deviation / math.sqrt(len(apart))
+    return bool(abs(mean) <= error * special.stdtrit(len(apart) - 1, (1.0 + SURE) / 2.0))
 
 
 def _groups(count: int, tied: Callable[[int, int], bool]) -> list[int | None]:

@@ -9,6 +9,8 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from twinloop.metrics.confidence import moments
+
 #: How often the interval of a difference holds it.
 LEVEL: Final = 0.9
 
@@ -108,10 +110,10 @@ class Paired(NamedTuple):
         found = found[np.isfinite(found)]
         if not len(found):
             return None
-        mean = float(found.mean())
         if len(found) < 2:
-            return cls(mean, None, None, len(found))
-        variance, freedom = float(found.var(ddof=1)), len(found) - 1
+            return cls(float(found[0]), None, None, len(found))
+        mean, deviation = moments(found)
+        variance, freedom = deviation**2, len(found) - 1
         if len(found) < ALONE:
             variance, freedom = _pooled(list(beside)) or (variance, freedom)
         half = math.sqrt(variance / len(found)) * float(stdtrit(freedom, (1.0 + level) / 2.0))

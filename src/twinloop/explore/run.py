@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +19,7 @@ from twinloop.explore.planning import WORKLOAD, Plan, Run, anchored, kept, plann
 from twinloop.explore.runner import DOUBTED, DRAWS, Runner, draws_of
 from twinloop.explore.study import JOURNAL, MANIFEST, Study
 from twinloop.scenario import Scenario
-from twinloop.trace.errors import InputError
+from twinloop.trace.errors import InputError, TwinloopError
 
 #: Studies that need less than this (s) stay in this process: others would start for longer.
 SHORT: Final = 4.0
@@ -94,14 +95,21 @@ def explore(
     laid = Fit.load(fit) if isinstance(fit, str | Path) else fit
     if laid is not None:
         base = laid.apply(base)
+    fresh = folder is not None and not Path(folder).exists()
     place = None if folder is None else _folder(Path(folder))
     rows = draws_of(laid, draws)
     beside = {} if not rows or laid is None else {"draws": [digest_of(laid), draws, DOUBTED]}
     # The journal is the lock of the folder: nothing is written there without it.
     with Journal.open(place / JOURNAL, HEADER) if place is not None else nullcontext() as journal:
-        if place is not None:
-            base = anchored(kept(base, place))
-        plan = planned(base, design, beside)
+        try:
+            if place is not None:
+                base = anchored(kept(base, place))
+            plan = planned(base, design, beside, by=by, allow_code=allow_code)
+        except TwinloopError:
+            if fresh and place is not None:
+                _leave(place)
+            raise
+        design = plan.design
         if place is not None:
             keep(place, base, design, plan, laid, by)
         results = {} if journal is None else results_in(journal, journal.path)
@@ -109,11 +117,11 @@ def explore(
             results = {key: row for key, row in results.items() if row["error"] is None}
         study = Study(
             base, design, plan.configurations, plan.runs, results, plan.baseline, laid, place, by,
-            allow_code,
+            allow_code, plan.notes,
         )  # fmt: skip
         missing = _missing(plan, results)
         told = _Told(plan, results, progress)
-        for row in _run(Runner(base, allow_code, rows), missing, on, workers):
+        for row in _run(Runner(base, allow_code, rows, plan.code), missing, on, workers):
             if journal is not None:
                 journal.append(row)
             results[row["key"]] = row
@@ -151,6 +159,14 @@ def _folder(folder: Path) -> Path:
     except OSError as error:
         raise InputError(f"cannot be made: {error.strerror}", file=folder) from None
     return folder
+
+
+def _leave(folder: Path) -> None:
+    """Take a folder away again that was made for a study which cannot be begun."""
+    (folder / JOURNAL).unlink(missing_ok=True)
+    shutil.rmtree(folder / WORKLOAD, ignore_errors=True)
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _own(name: str) -> bool:

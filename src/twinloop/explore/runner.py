@@ -13,13 +13,17 @@ from numpy.typing import NDArray
 
 from twinloop.calibrate.cases import rows_of
 from twinloop.calibrate.values import of_model, offering
-from twinloop.engine import Compiled, simulate
+from twinloop.engine import Compiled
 from twinloop.engine.loaded import Loaded
+from twinloop.engine.outcome import priced_part
 from twinloop.explore.factors import changed
 from twinloop.explore.objectives import KPIS
-from twinloop.metrics import figures
+from twinloop.metrics import cost
+from twinloop.metrics.electricity import emitted
 from twinloop.policy import BuiltIn
+from twinloop.policy.registry import construct
 from twinloop.scenario import Scenario
+from twinloop.scenario.carbon import has_carbon
 
 if TYPE_CHECKING:
     from twinloop.calibrate.fit import Fit
@@ -53,12 +57,14 @@ class Runner:
     allow_code: bool = False
     #: Values of the model by name, a column for each, a row for each calibration.
     draws: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    #: The classes of policies that are named as `module:Class`, which a worker may not find.
+    code: Mapping[str, type] = field(default_factory=dict)
     #: Tells studies apart on workers that live longer than one: files may change between them.
     mark: str = field(default_factory=lambda: uuid4().hex)
 
     def __call__(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """The KPIs of one run, and what they are under each calibration."""
-        scenario = changed(self.scenario, changes)
+        scenario = self._with_policy(changed(self.scenario, changes))
         # A level of the study has the last word on a value that was fitted as well.
         levels = {name.removeprefix("model.") for name in changes}
         moved = {name: column for name, column in self.draws.items() if name not in levels}
@@ -67,22 +73,37 @@ class Runner:
             allow_code=self.allow_code,
             given=_loaded(self.mark, scenario),
         )
-        found: dict[str, float] = ready.run()
-        kpis = {name: found[name] for name in KPIS if name in found} | self._priced(scenario)
-        told: dict[str, Any] = {"kpis": kpis}
+        priced = scenario.prices is not None or has_carbon(scenario)
+        told: dict[str, Any] = _priced(ready) if priced else {"kpis": ready.run()}
+        told["kpis"] = {name: told["kpis"][name] for name in KPIS if name in told["kpis"]}
         if moved and isinstance(ready.policy, BuiltIn):
             told["draws"] = _doubt(ready, moved)
         return told
 
-    def _priced(self, scenario: Scenario) -> dict[str, float]:
-        """What needs the whole trace: money and carbon, where the scenario has prices for them."""
-        clusters = scenario.effective_platform().clusters
-        if scenario.prices is None and all(cluster.carbon is None for cluster in clusters):
-            return {}
-        trace = simulate(scenario, allow_code=self.allow_code)
-        found = figures(trace, prices=scenario.prices).to_dict()
-        priced = {name: found[name] for name in ("cost", "carbon_g")}
-        return {name: float(value) for name, value in priced.items() if value is not None}
+    def _with_policy(self, scenario: Scenario) -> Scenario:
+        """The scenario with a policy that is named as code made of the class that came along."""
+        named = scenario.policy
+        found = None if named.object is not None else self.code.get(named.name)
+        if found is None:
+            return scenario
+        return scenario.replace(policy=construct(named.name, found, named.options))
+
+
+def _priced(ready: Compiled) -> dict[str, Any]:
+    """The KPIs of a run with its money and carbon, from one simulation; why one is not known."""
+    run = ready.finished()
+    scenario = ready.scenario
+    kpis: dict[str, float | None] = dict(run.kpis())
+    intensities = {each.carbon for each in scenario.effective_platform().clusters}
+    trace = priced_part(ready, run, per_node=len(intensities) > 1)
+    emission = emitted(trace)
+    kpis["carbon_g"] = emission.grams
+    if scenario.prices is not None:
+        kpis["cost"] = cost(trace, scenario.prices).total
+    told: dict[str, Any] = {"kpis": {k: v for k, v in kpis.items() if v is not None}}
+    if not emission.known and emission.notes:
+        told["unknown"] = {"carbon_g": " ".join(emission.notes[0].split())}
+    return told
 
 
 def _doubt(ready: Compiled, moved: Mapping[str, NDArray[np.float64]]) -> dict[str, list[float]]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from twinloop.explore.lines import aligned
+from twinloop.explore.objectives import Objective
 from twinloop.trace.trace import counted
 
 if TYPE_CHECKING:
@@ -19,12 +20,13 @@ def study_text(study: Study, top: int = SHOWN) -> str:
     """What was run, what came out best, and what cannot be told apart."""
     lines, by = [_state(study)], study.by
     if study.failed:
-        failed = study.runs.filter(study.runs["error"].is_not_null())
-        lines += [f"  failed: {said}" for said in failed["error"].unique(maintain_order=True)[:3]]
-    if by in study.kpis:
+        lines += [f"  failed: {said}" for said in study.errors[:3]]
+    lines += [f"  note: {said}" for said in study.notes]
+    kpi = Objective.of(by).kpi
+    if kpi in study.kpis and study.failed < study.done:
         lines += ["", str(study.rank(by)[:top])]
         front = study.pareto()
-        first, second = study.objectives
+        first, second = (Objective.of(each).kpi for each in study.objectives)
         if front.height > 1:
             lines += ["", f"Not beaten in {first} and {second} at once:"]
             lines += table(
@@ -34,7 +36,7 @@ def study_text(study: Study, top: int = SHOWN) -> str:
                     for row in front.head(SHOWN).iter_rows(named=True)
                 ],
             )
-        lines += _factors(study, by)
+        lines += _factors(study, kpi)
     return "\n".join(lines)
 
 

@@ -15,7 +15,7 @@ import polars as pl
 from twinloop.explore.candidate import Candidate
 from twinloop.explore.design import Configuration, Design
 from twinloop.explore.factors import changed
-from twinloop.explore.objectives import KPIS, Objective
+from twinloop.explore.objectives import KPIS, Objective, why_unknown
 from twinloop.explore.planning import Run, duplicates
 from twinloop.scenario import Scenario
 from twinloop.trace.errors import InputError, TwinloopError
@@ -67,6 +67,8 @@ class Study:
     by: str = "makespan_s"
     #: Whether policies named as `module:Class` may be imported and run.
     allow_code: bool = False
+    #: What was said when it was planned.
+    planning_notes: tuple[str, ...] = ()
 
     # --- what there is ---------------------------------------------------------------------------
 
@@ -90,6 +92,29 @@ class Study:
         """How many runs failed."""
         found = (self.results.get(run.key) for run in self.planned_runs)
         return sum(one is not None and one["error"] is not None for one in found)
+
+    @cached_property
+    def errors(self) -> tuple[str, ...]:
+        """Why runs failed, each reason once."""
+        found = (self.results.get(run.key) for run in self.planned_runs)
+        said = (one["error"] for one in found if one is not None and one["error"] is not None)
+        return tuple(dict.fromkeys(map(str, said)))
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What is worth knowing of it as a whole, in sentences."""
+        if self._is_replicated_in_vain:
+            said = "the seeds made no difference: with every seed each configuration is the same"
+            return (*self.planning_notes, said)
+        return self.planning_notes
+
+    @property
+    def _is_replicated_in_vain(self) -> bool:
+        """Whether the runs of all configurations are the same with each of several seeds."""
+        if len(self.seeds) < 2 or self.planning_notes or not self.kpis:
+            return False
+        same = self._whole.group_by("configuration").agg(pl.col(self.kpis).n_unique())
+        return bool((same.select(pl.max_horizontal(self.kpis)).to_series() == 1).all())
 
     @property
     def complete(self) -> bool:
@@ -273,6 +298,8 @@ class Study:
         by = self.by if by is None else by
         if not self._outlines:
             raise InputError("no run of the study is over that did not fail", file=self.folder)
+        if isinstance(by, str):
+            self._checked(by)
         found = ranked(
             self._outlines,
             by,
@@ -306,12 +333,22 @@ class Study:
     def _checked(self, kpi: str | None) -> str:
         kpi = Objective.of(self.by if kpi is None else kpi).kpi
         if kpi not in self.kpis:
+            why = self.why_unknown(kpi)
             raise InputError(
-                f"the runs do not say {kpi}",
+                f"the runs have no {kpi}" + ("" if why is None else f": {why}"),
                 field="kpi",
                 remedy=f"they have: {', '.join(self.kpis) or 'nothing yet'}",
             )
         return kpi
+
+    def why_unknown(self, kpi: str) -> str | None:
+        """Why the runs have no such KPI; None: they have it, or did not say."""
+        if kpi in self.kpis:
+            return None
+        for one in self.results.values():
+            if why := (one.get("unknown") or {}).get(kpi):
+                return str(why)
+        return why_unknown(self.scenario, kpi)
 
     # --- keeping and showing ---------------------------------------------------------------------
 

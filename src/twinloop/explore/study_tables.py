@@ -66,8 +66,8 @@ def configurations_table(study: Study) -> pl.DataFrame:
         expression
         for name in study.kpis
         for expression in (
-            pl.col(name).filter(well).mean(),
-            pl.col(name).filter(well).std().alias(f"{name}_sd"),
+            _mean(pl.col(name).filter(well)).alias(name),
+            _deviation(pl.col(name).filter(well)).alias(f"{name}_sd"),
             pl.col(name).filter(well).min().alias(f"{name}_min"),
             pl.col(name).filter(well).max().alias(f"{name}_max"),
         )
@@ -79,6 +79,18 @@ def configurations_table(study: Study) -> pl.DataFrame:
         *spread,
     )
     return names.join(found, on="configuration", how="inner").sort("configuration")
+
+
+def _mean(values: pl.Expr) -> pl.Expr:
+    """The mean; of equal values one of them, which a sum would miss by a last digit."""
+    return pl.when(values.min() == values.max()).then(values.min()).otherwise(values.mean())
+
+
+def _deviation(values: pl.Expr) -> pl.Expr:
+    """The standard deviation; exactly 0 for equal values."""
+    several = values.count() > 1
+    equal = several & (values.min() == values.max())
+    return pl.when(equal).then(pl.lit(0.0)).otherwise(values.std())
 
 
 def export(study: Study, folder: Path) -> tuple[Path, ...]:

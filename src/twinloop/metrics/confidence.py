@@ -134,6 +134,22 @@ def batch_means(
     return BatchMeans(mean, half, level, batches, size, left_out, _autocorrelation(means))
 
 
+def moments(values: Floats) -> tuple[float, float]:
+    """The mean and the sample's standard deviation of two or more values.
+
+    Values that are all equal are their own mean and have no deviation; the usual sums would leave
+    a last digit of rounding.
+
+    >>> moments(np.array([0.1, 0.1, 0.1]))
+    (0.1, 0.0)
+    >>> moments(np.array([1.0, 3.0]))[0]
+    2.0
+    """
+    if (values == values[0]).all():
+        return float(values[0]), 0.0
+    return float(values.mean()), float(values.std(ddof=1))
+
+
 def _of_tasks(trace: Trace, of: Quantity, warm_up: float) -> Floats:
     if of not in _QUANTITIES:
         raise InputError(f"'{of}' is no figure", field="of", remedy=", ".join(_QUANTITIES))
@@ -163,7 +179,8 @@ def _student(values: Floats, level: float) -> tuple[float, float]:
     if values.size < 2:
         raise InputError(f"{values.size} is too few to say how sure", field="values", remedy="2")
     t = float(stdtrit(values.size - 1, (1 + level) / 2))
-    return float(values.mean()), t * float(values.std(ddof=1)) / math.sqrt(values.size)
+    mean, deviation = moments(values)
+    return mean, t * deviation / math.sqrt(values.size)
 
 
 def _autocorrelation(means: Floats) -> float | None:

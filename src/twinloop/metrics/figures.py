@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import polars as pl
 
 from twinloop.metrics.catalogue import DISTRIBUTIONS, FIGURES, MEASURES, with_unit
 from twinloop.metrics.cut import Cut, number
 from twinloop.metrics.distribution import Distribution
+from twinloop.metrics.electricity import Emission, emitted
 from twinloop.metrics.energy import carbon, drawn, last_intensity
 from twinloop.metrics.lateness import Lateness
 from twinloop.metrics.money import Cost, priced
@@ -23,6 +25,15 @@ from twinloop.trace.errors import InputError
 from twinloop.trace.summary import capacity_of
 from twinloop.trace.tables import STATUSES
 from twinloop.trace.trace import Trace, counted, required
+
+#: What has to be said where the utilisation is above 1.
+OVERCOMMITTED: Final = (
+    "utilisation is above 1: cores are overcommitted, tasks held more of them than there are"
+)
+#: So many tasks are named in a note.
+_NAMED: Final = 3
+#: A utilisation that is above 1 by no more than this is 1.
+_ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -128,8 +139,9 @@ def figures(
         until: Where counting ends, in s after the first submission; None: with the last task.
         bound: The threshold of the bounded slowdown in s.
         cores: Cores of the platform, where the trace does not say, or to count others.
-        intensity: Carbon intensity, as `carbon` takes it. Without it, and without a cut, the
-            carbon is what a simulated run says of itself.
+        intensity: Carbon intensity, as `carbon` takes it. Without it, that of the platform in the
+            scenario which the manifest keeps; where that cannot be had any more, and without a
+            cut, the carbon is what a simulated run says of itself.
         prices: What cores and energy cost.
 
     >>> trace = Trace(
@@ -162,14 +174,12 @@ def figures(
     machines = busy_machines(trace) if length > 0 else None
     paid = held.area(cut.begin, cut.end) if held else None
 
+    share = busy / capacity if busy is not None and capacity else None
     power, powerless = drawn(trace)
     joules = None if power is None else power.area(cut.begin, cut.end)
     completed = every.filter(pl.col("status") == "completed")["end"]
     finished = ended_between(completed, cut.begin, cut.end)
-    if intensity is not None:
-        grams = carbon(trace, intensity, cut.begin, cut.end)
-    else:
-        grams = _said(trace, "carbon_g") if cut.whole else None
+    emission = _emission(trace, intensity, cut)
 
     due = tasks.drop_nulls("deadline")
     late = (pl.col("end") > pl.col("deadline")).fill_null(False)
@@ -193,19 +203,28 @@ def figures(
         window=span,
         core_seconds=core_seconds,
         cores=capacity,
-        utilisation=busy / capacity if busy is not None and capacity else None,
+        utilisation=share,
         throughput=ended_between(every["end"], cut.begin, cut.end) / length if length > 0 else None,
         busy_cores=busy,
         busy_nodes=machines.area(*span) / length if machines and span else None,
         energy=joules,
         energy_per_task=joules / finished if joules is not None and finished else None,
-        carbon=grams,
+        carbon=emission.grams,
         cost=None if prices is None else priced(prices, paid, joules),
         deadlines=due.height,
         deadline_misses=due.filter(late | unfinished).height,
         lateness=Lateness.of(ran),
-        notes=(*_said_of(doubts), *last_intensity(trace, intensity, cut.end)),
+        notes=(*_said_of(doubts), *_starved(tasks), *_crowded(share), *emission.notes),
     )
+
+
+def _emission(trace: Trace, intensity: float | pl.DataFrame | None, cut: Cut) -> Emission:
+    if intensity is not None:
+        grams = carbon(trace, intensity, cut.begin, cut.end)
+        return Emission(grams, last_intensity(trace, intensity, cut.end))
+    found = emitted(trace, cut.begin, cut.end)
+    said = _said(trace, "carbon_g") if cut.whole and not found.known else None
+    return found if said is None else Emission(said, ())
 
 
 def _statuses(tasks: pl.DataFrame) -> dict[str, int]:
@@ -235,6 +254,23 @@ def _doubts(ran: pl.DataFrame) -> dict[str, int]:
         "task that ran and has no known end: no turnaround": ran["end"].null_count(),
         "task with a deadline and no known end: not a miss": ran.filter(due).height,
     }
+
+
+def _starved(tasks: pl.DataFrame) -> Iterator[str]:
+    """A note that names the tasks which were ready to run, and were never given a machine."""
+    never = ~pl.col("ran") & pl.col("ready").is_not_null() & (pl.col("status") == "failed")
+    left = tasks.filter(never.fill_null(False))["id"]
+    if left.len():
+        names = ", ".join(map(str, left[:_NAMED]))
+        more = f" and {left.len() - _NAMED:,} more" if left.len() > _NAMED else ""
+        what = counted(left.len(), "task")
+        yield f"{what} failed without being started: the policy never placed {names}{more}"
+
+
+def _crowded(utilisation: float | None) -> Iterator[str]:
+    """A note where tasks held more cores than there are."""
+    if utilisation is not None and utilisation > 1.0 + _ROUNDING:
+        yield OVERCOMMITTED
 
 
 def _said_of(doubts: Mapping[str, int]) -> Iterator[str]:

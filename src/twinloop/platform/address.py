@@ -12,7 +12,7 @@ from twinloop.platform.document import Address
 from twinloop.trace.errors import InputError
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-_STEP = re.compile(rf'\.?({_NAME.pattern})|\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]')
+_STEP = re.compile(rf'\.?({_NAME.pattern})|\[([0-9]{{1,9}})\]|\[("(?:[^"\\]|\\.)*")\]')
 
 
 def written(address: Sequence[str | int]) -> str:

@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
-from twinloop.platform.description import Description, FilePath
+from twinloop.platform.carbon import Carbon
+from twinloop.platform.description import Description
 from twinloop.platform.power import AnyPowerModel
 from twinloop.platform.problems import Findings
 from twinloop.platform.quantities import (
@@ -87,8 +88,10 @@ class Cluster(Description):
 
     name: Label = Field("", description="name of the cluster; by default C01, C02... by its place")
     hosts: tuple[Host, ...] = Field(min_length=1, description="groups of identical nodes")
-    carbon: FilePath | None = Field(
-        None, description="file with the carbon intensity of its electricity over time"
+    carbon: Carbon | None = Field(
+        None,
+        description="carbon intensity of its electricity: a constant such as 300 g/kWh, or a file "
+        "with the intensity over time",
     )
 
     @field_validator("hosts", mode="after")

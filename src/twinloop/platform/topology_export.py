@@ -47,7 +47,9 @@ class _Export:
     def cluster(self, cluster: Cluster, here: Address) -> dict[str, Any]:
         hosts = [self.host(h, (*here, "hosts", j)) for j, h in enumerate(cluster.hosts)]
         values: dict[str, Any] = {"name": cluster.name, "hosts": hosts}
-        if cluster.carbon is not None:
+        if isinstance(cluster.carbon, float):
+            self.lost("a constant carbon intensity: OpenDC reads a file", (*here, "carbon"))
+        elif cluster.carbon is not None:
             values["powerSource"] = {"carbonTracePath": relative(cluster.carbon, self.folder)}
         return values
 

@@ -42,6 +42,10 @@ POLICIES: Final = tuple(_BUILT_IN)
 CODE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 
 
+class CodeNotAllowed(InputError):
+    """A policy is named as `module:Class`, and importing code was not allowed."""
+
+
 def policies() -> Mapping[str, type[BuiltIn]]:
     """The built-in policies by name.
 
@@ -79,7 +83,8 @@ def resolve(
 
     >>> resolve("my.policies:Mine")
     Traceback (most recent call last):
-    twinloop.trace.errors.InputError: 'my.policies:Mine' is Python code, which runs only with leave
+    twinloop.policy.registry.CodeNotAllowed: 'my.policies:Mine' is Python code, which runs only if
+        that is allowed
         (--allow-code on the command line, allow_code=True in Python)
     """
     kind = _BUILT_IN.get(name)
@@ -88,13 +93,23 @@ def resolve(
     check_name(name)
     if CODE.fullmatch(name):
         if not allow_code:
-            raise InputError(
-                f"'{name}' is Python code, which runs only with leave",
+            raise CodeNotAllowed(
+                f"'{name}' is Python code, which runs only if that is allowed",
                 remedy="--allow-code on the command line, allow_code=True in Python",
             )
         found = _imported(name)
     else:
         found = _loaded(name)
+    return construct(name, found, options)
+
+
+def construct(name: str, found: Any, options: Mapping[str, Any] | None = None) -> AnyPolicy:
+    """A policy of a class that was found under a name, with these options.
+
+    >>> from twinloop.policy import Easy
+    >>> construct("easy", Easy, {"depth": 3})
+    Easy(depth=3)
+    """
     if isinstance(found, type) and issubclass(found, BuiltIn):
         return _described(name, found, options or {})
     if isinstance(found, type) and issubclass(found, Policy):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
+from twinloop.metrics.electricity import intensity_of
 from twinloop.metrics.energy import JOULES_PER_KWH, Intensity, drawn
 from twinloop.metrics.energy import carbon as grams
 from twinloop.report import colours, words
@@ -17,7 +16,6 @@ from twinloop.report.canvas import canvas, noting
 from twinloop.report.steps import Steps
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
-from twinloop.trace.formats.opendc import read_carbon
 from twinloop.trace.trace import required
 
 if TYPE_CHECKING:
@@ -35,8 +33,8 @@ def carbon(trace: Trace, intensity: float | pl.DataFrame | None = None) -> Figur
 
     Args:
         trace: Any trace with a power table.
-        intensity: In g/kWh, as `twinloop.metrics.carbon` takes it; by default the series that the
-            platform of the run names.
+        intensity: In g/kWh, as `twinloop.metrics.carbon` takes it; by default the intensity
+            that the platform of the run names.
 
     >>> trace = Trace(power=pl.DataFrame({"t": [7200.0], "dt": [7200.0], "watts": [1000.0]}))
     >>> figure = carbon(trace, 250.0)
@@ -47,7 +45,7 @@ def carbon(trace: Trace, intensity: float | pl.DataFrame | None = None) -> Figur
     if known is None:
         raise InputError(
             "there is no carbon to draw: the carbon intensity of the electricity is not known",
-            remedy="give an intensity in g/kWh, or a platform with a carbon file",
+            remedy="give an intensity in g/kWh, or a platform with a `carbon` intensity",
         )
     boxes, _ = drawn(trace)
     total = grams(trace, known)
@@ -81,27 +79,13 @@ def carbon(trace: Trace, intensity: float | pl.DataFrame | None = None) -> Figur
     return noting(figure, [f"{said} in all"])
 
 
-def series_of(trace: Trace) -> pl.DataFrame | None:
+def series_of(trace: Trace) -> float | pl.DataFrame | None:
     """The carbon intensity that the platform of a run names; None where it names none.
 
     >>> series_of(Trace()) is None
     True
     """
-    files = _files((trace.manifest.scenario or {}).get("platform"))
-    if not files:
-        return None
-    if len(files) > 1:
-        raise InputError(
-            f"there is no carbon to draw: {len(files)} clusters have electricity of their own, "
-            "and the power is not recorded by cluster"
-        )
     try:
-        return read_carbon(files.pop())
+        return intensity_of(trace)
     except InputError as error:
         raise InputError(f"there is no carbon to draw: {error}") from None
-
-
-def _files(platform: Any) -> set[Path]:
-    clusters = platform.get("clusters") if isinstance(platform, Mapping) else None
-    found = [each.get("carbon") for each in clusters or () if isinstance(each, Mapping)]
-    return {Path(str(file)) for file in found if file}

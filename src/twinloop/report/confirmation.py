@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from twinloop.metrics.figures import OVERCOMMITTED
 from twinloop.report import words
 from twinloop.report.confirmation_figures import course, differences, ranks
 from twinloop.report.document import (
@@ -21,7 +22,7 @@ from twinloop.report.document import (
     status,
     table,
 )
-from twinloop.report.kpis import OVERCOMMITTED, called, changed, in_words, labelled, tabled
+from twinloop.report.kpis import called, changed, in_words, labelled, tabled
 from twinloop.trace.errors import InputError
 
 if TYPE_CHECKING:

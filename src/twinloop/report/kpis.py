@@ -26,10 +26,6 @@ _CALLED: Final = {
     "cost": "cost",
     "deadline_misses": "deadlines missed",
 }
-#: What has to be said where the utilisation is above 100 %.
-OVERCOMMITTED: Final = (
-    "utilisation is cores held over cores: overcommitted nodes hold more than they have"
-)
 _SHARES: Final = frozenset({"utilisation"})
 
 

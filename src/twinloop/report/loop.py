@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from twinloop.metrics.figures import figures
+from twinloop.metrics.figures import OVERCOMMITTED, figures
 from twinloop.report import agreement, calibration, confirmation, study, words
 from twinloop.report.assessment_figures import PICTURES
 from twinloop.report.calibration_figures import convergence
@@ -24,7 +24,7 @@ from twinloop.report.document import (
 )
 from twinloop.report.glossary import glossary
 from twinloop.report.key_figures import key_figures
-from twinloop.report.kpis import OVERCOMMITTED, in_words
+from twinloop.report.kpis import in_words
 from twinloop.report.page import pictures, summary
 from twinloop.report.page_title import page_title
 from twinloop.report.quality import quality, unrecorded

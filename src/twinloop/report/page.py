@@ -18,7 +18,6 @@ from twinloop.report.document import Document, cards, note
 from twinloop.report.gantt import gantt
 from twinloop.report.heat import heat
 from twinloop.report.key_figures import key_figures
-from twinloop.report.kpis import OVERCOMMITTED
 from twinloop.report.lateness import lateness, noticeable
 from twinloop.report.page_title import page_title
 from twinloop.report.quality import quality
@@ -168,5 +167,4 @@ def summary(trace: Trace) -> list[str]:
     """
     prices = (trace.manifest.scenario or {}).get("prices")
     found = figures(trace, prices=None if prices is None else Prices.from_dict(prices))
-    above = [OVERCOMMITTED] if (found.utilisation or 0.0) > 1.0 else []
-    return [cards(key_figures(found)), *map(note, (*found.notes, *above))]
+    return [cards(key_figures(found)), *map(note, found.notes)]

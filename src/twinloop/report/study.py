@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from twinloop.metrics.figures import OVERCOMMITTED
 from twinloop.report import words
 from twinloop.report.document import (
     Document,
@@ -21,7 +22,7 @@ from twinloop.report.document import (
     table,
 )
 from twinloop.report.folds import folded_name, folds, sure_of_next
-from twinloop.report.kpis import OVERCOMMITTED, called, changed, in_words, labelled, tabled, valued
+from twinloop.report.kpis import called, changed, in_words, labelled, tabled, valued
 from twinloop.report.study_figures import drawn
 from twinloop.trace.errors import InputError
 
@@ -68,7 +69,7 @@ def study_page(study: Study, path: str | Path, *, title: str | None = None) -> P
     """
     page = Document("What if" if title is None else title, above=_above(study))
     ranking = best_of(study)
-    page.add(answer(recommended(study, ranking)), cards(_figures(study)))
+    page.add(answer(recommended(study, ranking)), cards(_figures(study)), *map(note, study.notes))
     put(page, study, ranking)
     _failed(page, study)
     _asked(page, study)
@@ -107,7 +108,10 @@ def best_of(study: Study) -> Ranking | None:
     >>> best_of(tl.explore(scenario, {"policy": ["fifo", "easy"]}))[0].name
     'easy'
     """
-    by = next((kpi for kpi in (*study.objectives, *study.kpis) if kpi in study.kpis), None)
+    from twinloop.explore.objectives import Objective
+
+    known = (*study.objectives, *study.kpis)
+    by = next((each for each in known if Objective.of(each).kpi in study.kpis), None)
     if by is None:
         return None
     try:

@@ -18,6 +18,7 @@ from twinloop.scenario.failures import Failures
 from twinloop.scenario.model import Model
 from twinloop.scenario.parts import POLICY_SCHEMA, PolicyDescription, WorkloadDescription
 from twinloop.scenario.prices import Prices
+from twinloop.scenario.start import Start, epoch_ms
 from twinloop.trace import Manifest
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import sha256
@@ -90,13 +91,27 @@ class Scenario(Description):
     model: Model = Field(default_factory=Model, description="how faithful the simulation is")
     failures: Failures | None = Field(None, description="when nodes fail; without, they never do")
     prices: Prices | None = Field(None, description="what cores and energy cost")
-    seed: Whole = Field(0, description="where all randomness starts")
+    start: Start | None = Field(
+        None,
+        description="date and time of t = 0, such as 2024-07-01T08:00+02:00 (UTC where no offset "
+        "is given), in place of that of the log; carbon intensities over time need one",
+    )
+    seed: Whole = Field(0, description="random seed")
 
     def __repr__(self) -> str:
         made = self.workload.generate
         written = len(self.workload.tasks) and counted(len(self.workload.tasks), "task")
         what = self.workload.path or (made and made.name) or written or self.workload.held
         return f"<Scenario {self.policy.name} on {self.platform!r}, {what}, seed {self.seed}>"
+
+    @property
+    def epoch_ms(self) -> int | None:
+        """The start as Unix time in milliseconds; None: it is that of the log, if that has one.
+
+        >>> Scenario(platform="1x1", workload="log.swf", policy="fifo", start="1970-01-02").epoch_ms
+        86400000
+        """
+        return None if self.start is None else epoch_ms(self.start)
 
     def effective_platform(self) -> Platform:
         """The platform with the overrides of the model.
@@ -158,7 +173,7 @@ class Scenario(Description):
             else:
                 yield path
         for cluster in self.effective_platform().clusters:
-            if cluster.carbon is not None:
+            if isinstance(cluster.carbon, str):
                 yield Path(cluster.carbon)
         if self.failures is not None and self.failures.trace is not None:
             yield Path(self.failures.trace)

@@ -1,0 +1,57 @@
+"""The carbon intensity of electricity: a constant, or the path of a series."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, WithJsonSchema
+
+from twinloop.platform.description import FilePath
+from twinloop.platform.quantities import shown
+from twinloop.trace.errors import InputError
+
+_CONSTANT = re.compile(
+    r"\s*([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*(g|kg)\s*/\s*kWh\s*", re.ASCII
+)
+_REMEDY = "a constant such as 300 g/kWh, or the path of a file"
+
+
+def read_constant(value: Any) -> float | None:
+    """The constant that a value stands for (g/kWh); None: it is the path of a file.
+
+    >>> read_constant("300 g/kWh"), read_constant("0.3 kg/kWh"), read_constant(250)
+    (300.0, 300.0, 250.0)
+    >>> read_constant("carbon.parquet") is None
+    True
+    """
+    if isinstance(value, str):
+        found = _CONSTANT.fullmatch(value)
+        if found is None:
+            return None
+        grams = float(found[1]) * (1000.0 if found[2] == "kg" else 1.0)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        grams = float(value)
+    else:
+        raise InputError(f"is no carbon intensity: {shown(value)}", remedy=_REMEDY)
+    if not (math.isfinite(grams) and grams >= 0):
+        raise InputError(f"must be 0 g/kWh or more, not {shown(value)}", remedy=_REMEDY)
+    return grams
+
+
+def _read(value: Any) -> Any:
+    if value is None:
+        return None
+    constant = read_constant(value)
+    return value if constant is None else constant
+
+
+#: A constant in g/kWh, or the path of a file with the intensity over time.
+Carbon = Annotated[
+    float | FilePath,
+    BeforeValidator(_read),
+    WithJsonSchema(
+        {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "minLength": 1}]}
+    ),
+]

@@ -1,0 +1,58 @@
+"""The carbon intensities of a scenario, checked before anything runs."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from twinloop.scenario.scenario import Scenario
+from twinloop.trace.errors import InputError
+from twinloop.trace.formats.opendc import read_carbon
+
+
+def check_carbon(scenario: Scenario) -> None:
+    """Refuse a scenario that names a file of carbon intensities which cannot be read.
+
+    >>> hosts = [{"cores": 1}]
+    >>> check_carbon(Scenario(platform={"clusters": [{"hosts": hosts, "carbon": "no.parquet"}]},
+    ...                       policy="easy", workload="log.swf"))
+    Traceback (most recent call last):
+    twinloop.trace.errors.InputError: no.parquet: platform.clusters[0].carbon: ...
+    """
+    for number, cluster in enumerate(scenario.effective_platform().clusters):
+        if isinstance(cluster.carbon, str):
+            file = Path(cluster.carbon)
+            field = f"platform.clusters[{number}].carbon"
+            try:
+                now = file.stat()
+            except OSError as error:
+                said = f"cannot be read: {error.strerror}"
+                remedy = "name a file, or a constant such as 300 g/kWh"
+                raise InputError(said, file=file, field=field, remedy=remedy) from None
+            _check(str(file), now.st_mtime_ns, now.st_size)
+
+
+@lru_cache(maxsize=64)
+def _check(file: str, _changed: int, _size: int) -> None:
+    read_carbon(file)
+
+
+def has_carbon(scenario: Scenario) -> bool:
+    """Whether any cluster has a carbon intensity.
+
+    >>> has_carbon(Scenario(platform="1x1", policy="easy", workload="log.swf"))
+    False
+    """
+    return any(each.carbon is not None for each in scenario.effective_platform().clusters)
+
+
+def has_series(scenario: Scenario) -> bool:
+    """Whether the carbon intensity of a cluster that draws power changes over time.
+
+    >>> has_series(Scenario(platform="1x1", policy="easy", workload="log.swf"))
+    False
+    """
+    return any(
+        isinstance(each.carbon, str) and any(host.power is not None for host in each.hosts)
+        for each in scenario.effective_platform().clusters
+    )

@@ -1,0 +1,102 @@
+"""The identity of what a scenario holds beside its values: objects in memory, and code by name."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import io
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from twinloop.policy import BuiltIn
+from twinloop.policy.identity import identify, is_own
+from twinloop.policy.registry import CODE
+from twinloop.scenario.randomness import is_random
+from twinloop.scenario.scenario import Scenario
+from twinloop.trace.tables import TABLES
+from twinloop.trace.trace import Trace
+from twinloop.workload import Workload
+
+
+class Identities:
+    """Names what a description cannot say: the content of workloads, the code of policies.
+
+    Each object is hashed once. One that has no identity gets a name that no other one ever has, so
+    that nothing is shared with it, now or later.
+
+    >>> import polars as pl
+    >>> log = Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "run_time": [5.0]}))
+    >>> scenario = Scenario(platform="2x4", policy="easy", workload=log)
+    >>> Identities().of(scenario) == Identities().of(scenario)
+    True
+    >>> Identities().of(scenario.replace(workload="log.swf"))
+    {}
+    """
+
+    def __init__(self, *, allow_code: bool = False) -> None:
+        self._allow_code = allow_code
+        self._known: dict[int, tuple[Any, str]] = {}
+        #: The classes of the policies that are named as `module:Class`, by that name.
+        self.code: dict[str, type] = {}
+
+    def of(self, scenario: Scenario) -> dict[str, str]:
+        """The identities of what a scenario holds; InputError where its policy cannot be had."""
+        found: dict[str, str] = {}
+        held = scenario.workload.object
+        if held is not None:
+            found["workload"] = self._once(held, _workload_hash)
+        if scenario.policy.object is not None:
+            found["policy"] = self._once(scenario.policy.object, _policy_hash)
+        else:
+            policy = scenario.policy.resolve(allow_code=self._allow_code)
+            if CODE.fullmatch(scenario.policy.name):
+                self.code[scenario.policy.name] = type(policy)
+            if not _is_built_in(policy):
+                found["policy"] = _policy_hash(policy) or uuid4().hex
+        return found
+
+    def is_random(self, scenario: Scenario) -> bool:
+        """Whether runs of a scenario may differ from seed to seed."""
+        return is_random(scenario, allow_code=self._allow_code)
+
+    def _once(self, thing: Any, of: Callable[[Any], str | None]) -> str:
+        if id(thing) not in self._known:
+            self._known[id(thing)] = (thing, of(thing) or uuid4().hex)  # alive, so its id is its
+        return self._known[id(thing)][1]
+
+
+def _is_built_in(policy: Any) -> bool:
+    return isinstance(policy, BuiltIn) and type(policy).__module__.startswith("twinloop.")
+
+
+def _policy_hash(policy: Any) -> str | None:
+    """The identity of a policy; of one in an installed package also the bytes of its module."""
+    kind = type(policy)
+    written = ""
+    if not is_own(kind.__module__):
+        file = Path(inspect.getfile(kind))
+        written = hashlib.sha256(file.read_bytes()).hexdigest()
+    own = identify(policy)
+    return None if own is None else identify((own, written))
+
+
+def _workload_hash(held: Trace | Workload) -> str:
+    """A hash of the content of a workload in memory."""
+    if isinstance(held, Workload):
+        said = repr((held.reference_mhz, held.epoch_ms, held.injected, held.cleaned))
+        frames = [held.tasks, held.fragments, held.files, held.task_files]
+    else:
+        facts = dict(held.manifest.facts)
+        run = facts.get("run")
+        if isinstance(run, Mapping):  # how long the simulator took decides nothing
+            facts["run"] = {name: value for name, value in run.items() if name != "wall_s"}
+        said = repr(held.manifest.model_copy(update={"facts": facts}))
+        frames = [getattr(held, name) for name in TABLES]
+    found = hashlib.sha256(said.encode())
+    for frame in frames:
+        stream = io.BytesIO()
+        frame.rechunk().write_ipc(stream, compression="uncompressed")
+        found.update(stream.getvalue())
+    return found.hexdigest()

@@ -1,0 +1,116 @@
+"""What is sent to workers can be used where modules of one's own are not installed."""
+
+import pickle
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pytest
+
+import twinloop as tl
+from twinloop.campaign.main_module import HiddenMain
+from twinloop.campaign.parcels import by_value
+from twinloop.explore.design import design_of
+from twinloop.explore.planning import planned
+from twinloop.explore.runner import Runner
+
+HELPER = "def limit(most):\n    return most\n"
+MINE = """
+from twinloop.policy import Place, Policy
+import helper_of_mine
+
+class Mine(Policy):
+    def __init__(self, most):
+        self.most = most
+
+    def decide(self, view):
+        room = min(helper_of_mine.limit(self.most) - len(view.running), int(view.free_cores[0]))
+        return [Place(task, 0) for task in list(view.waiting)[:max(0, room)]]
+"""
+TASKS = {"tasks": [{"id": f"t{i}", "run_time": 10, "cores": 1} for i in range(12)]}
+BASE = tl.Scenario(platform="1x8", policy="fifo", workload=TASKS)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a policy and what it needs; only while `sys.path` has it can it be imported."""
+    (tmp_path / "policy_of_mine.py").write_text(MINE)
+    (tmp_path / "helper_of_mine.py").write_text(HELPER)
+    return tmp_path
+
+
+def forget() -> None:
+    for name in ("policy_of_mine", "helper_of_mine"):
+        sys.modules.pop(name, None)
+
+
+def test_a_policy_travels_with_the_modules_that_it_needs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an object and by its name, to a worker that has neither module."""
+    named = {"name": "policy_of_mine:Mine", "options": {"most": 8}}
+    with monkeypatch.context() as here:
+        here.syspath_prepend(folder)
+        forget()
+        mine = __import__("policy_of_mine").Mine
+        plan = planned(BASE, design_of({"policy": [mine(1), named]}), {}, allow_code=True)
+        items: list[Any] = [run.changes for run in plan.runs]
+        runner = Runner(BASE, allow_code=True, code=plan.code)
+        parcels = [by_value(thing, everywhere=True) for thing in (runner, *items)]
+        assert cloudpickle.list_registry_pickle_by_value() == set()
+    forget()
+    sent, *found = map(pickle.loads, parcels)
+    assert [sent(each)["kpis"]["makespan_s"] for each in found] == [120.0, 20.0]
+    assert "policy_of_mine" not in sys.modules
+
+
+def test_what_cannot_go_by_value_goes_by_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "import threading\nlock = threading.Lock()\ndef held():\n    return lock.locked()\n"
+    (folder / "helper_of_mine.py").write_text(text)
+    monkeypatch.syspath_prepend(folder)
+    forget()
+    held = __import__("helper_of_mine").held
+    assert pickle.loads(by_value(held, everywhere=True)) is held
+    forget()
+
+
+def test_the_script_is_hidden_from_child_processes_and_seen_again() -> None:
+    script = sys.modules["__main__"]
+    first, second = HiddenMain(), HiddenMain()
+    assert sys.modules["__main__"] is not script
+    first.close()
+    first.close()
+    assert sys.modules["__main__"] is not script
+    second.close()
+    assert sys.modules["__main__"] is script
+
+
+SCRIPT = textwrap.dedent("""
+    import twinloop as tl
+    from policy_of_mine import Mine
+
+    class Here(Mine):
+        pass
+
+    print("began", flush=True)
+    tasks = [{"id": f"t{i}", "run_time": 10, "cores": 1} for i in range(12)]
+    base = tl.Scenario(platform="1x8", policy="fifo", workload={"tasks": tasks})
+    study = tl.explore(base, {"policy": [Mine(1), Here(8)]}, on="dask", workers=1)
+    print(study.runs["makespan_s"].to_list())
+""")
+
+
+@pytest.mark.real
+def test_a_script_without_a_guard_can_use_dask(folder: Path) -> None:
+    pytest.importorskip("distributed")
+    (folder / "script.py").write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, timeout=240
+    )
+    assert done.stdout.splitlines() == ["began", "[120.0, 20.0]"], done.stderr
+    assert done.returncode == 0

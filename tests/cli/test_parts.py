@@ -1,0 +1,69 @@
+"""A scenario as commands are given it: the file, its parts as options, and what clashes."""
+
+from pathlib import Path
+
+import pytest
+
+import twinloop as tl
+from tests.cli.test_commands import answer, run
+from twinloop.cli.scenario import scenario_of
+
+TASKS = {"tasks": [{"id": f"t{i}", "run_time": 10, "cores": 1} for i in range(3)]}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    policy = {"name": "fair-share", "options": {"depth": 7, "backfill": "easy"}}
+    return tl.Scenario(platform="2x4", policy=policy, workload=TASKS).save(tmp_path / "s.yaml")
+
+
+def test_an_option_leaves_the_others_of_the_file(file: Path) -> None:
+    made = scenario_of(file, {}, {"depth": "3"}, {})
+    assert made.policy.name == "fair-share"
+    assert made.policy.options == {"depth": 3, "backfill": "easy"}
+    # Another policy has options of its own.
+    other = scenario_of(file, {"policy": "easy"}, {"depth": "3"}, {})
+    assert (other.policy.name, other.policy.options) == ("easy", {"depth": 3})
+    # One of the same name, said again, is the one in the file.
+    same = scenario_of(file, {"policy": "fair-share"}, {"depth": "3"}, {})
+    assert same.policy.options == {"depth": 3, "backfill": "easy"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--seed", "1", "--set", "seed=2"), "--seed and --set seed"),
+        (("--speed", "2", "--set", "model.speed_factor=3"), "--speed and --set model.speed_factor"),
+        (("--policy", "easy", "--set", "policy=fifo"), "--policy and --set policy"),
+        (("--set", "seed=1", "--set", "seed=2"), "--set seed=2"),
+        (("--option", "depth=1", "--option", "depth=2"), "--option depth=2"),
+        (("--set", "self=1"), "self"),
+        (("--set", "seed={"), "--set seed"),
+        (("--set", "seed=!!python/object/apply:os.getcwd []"), "--set seed"),
+        (("--set", "seed=" + 200 * "["), "--set seed"),
+        (("--set", "seed=" + 5000 * "1"), "seed"),
+        (("--set", "seed=1e999"), "seed"),
+        (("--set", "seed=\x00"), "--set seed"),
+        (("--set", "seed"), "expected NAME=VALUE"),
+        (("--set", "=1"), "expected NAME=VALUE"),
+        (("--set", ".=1"), "is no path"),
+        (("--set", "seed.x=1"), "seed.x"),
+        (("--set", "platform.clusters[9].name=x"), "clusters[9]"),
+        (("--set", f"platform.clusters[{5000 * '9'}].name=x"), "is no path"),
+        (("--set", "workload.generate.parameters.tasks=3"), "generate"),
+        (("--set", "policy.options=3"), "policy.options"),
+        (("--option", "depth={"), "--option depth"),
+    ],
+)
+def test_what_clashes_or_cannot_be_read_is_an_input_error(
+    file: Path, words: tuple[str, ...], said: str
+) -> None:
+    found = run("simulate", file, *words, ends_with=2)
+    assert said in " ".join(found.stderr.split())
+    assert found.exception is None or isinstance(found.exception, SystemExit)
+
+
+def test_a_date_and_a_number_are_set_as_a_file_has_them(file: Path) -> None:
+    made = scenario_of(file, {}, {}, {"start": "2024-07-01", "time_scale": "1e1", "name": "no"})
+    assert (made.start, made.time_scale, made.name) == ("2024-07-01T00:00:00Z", 10.0, "no")
+    assert answer("simulate", file, "--set", "time_scale=2")["completed"] == 3
