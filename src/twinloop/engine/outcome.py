@@ -57,7 +57,7 @@ def as_trace(
             "fitted_on": list(compiled.scenario.model.fitted_on),
         },
     )
-    return Trace(manifest=manifest, **tables)
+    return Trace(manifest=manifest, **tables).keeping(compiled.scenario.workload.object)
 
 
 def _unserved(compiled: Compiled, ended: dict[str, Any]) -> tuple[Cleaning, ...]:
