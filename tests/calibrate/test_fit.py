@@ -277,6 +277,34 @@ def test_an_analysis_that_is_too_small_takes_nothing_else_away(real: Trace) -> N
     assert any("60 evaluations are too few" in line for line in fit.warnings)
 
 
+def test_a_loss_below_the_noise_floor_is_no_proof_of_a_good_model() -> None:
+    """The twin between two repetitions is closer to both than they are to each other."""
+    below = calibrate(
+        [truth(speed_factor=0.8), truth(speed_factor=0.84)], parameters=SPEED, budget=60, analysis=0
+    )
+    assert below.floor is not None
+    assert below.loss < below.floor
+    (said,) = (line for line in below.warnings if "noise floor" in line)
+    assert "closer to these runs than they are to each other" in said
+    assert said in str(below)
+    assert said in below.markdown()
+    # With a scenario that was run once, the floor is that of another set of runs than the loss.
+    mixed = [truth(speed_factor=0.8), truth(speed_factor=0.84), truth(20, speed_factor=0.82)]
+    found = calibrate(mixed, parameters=SPEED, budget=60, analysis=0)
+    assert found.floor is not None
+    assert not any("noise floor" in line for line in found.warnings)
+    for text in (str(below), str(found)):
+        assert "between repetitions of the real runs" in text
+        assert "much better" not in text
+
+
+def test_values_that_are_no_better_than_before_are_warned_of() -> None:
+    found = calibrate(truth(), parameters=SPEED, budget=4, optimiser="random", analysis=0)
+    assert found.loss > found.loss_before == 0.0
+    assert any("no better than the values before" in line for line in found.warnings)
+    assert not any("better" in line for line in found.recipe)
+
+
 def test_the_end_of_a_range_is_warned_of(real: Trace) -> None:
     narrow = {"speed_factor": {"linear": [1, 2]}}
     fit = calibrate(real, parameters=narrow, budget=100, analysis=0)

@@ -29,7 +29,7 @@ from twinloop.calibrate.search import Budget
 from twinloop.calibrate.space import Space
 from twinloop.calibrate.splits import only, parted
 from twinloop.calibrate.spread import SpreadObjective
-from twinloop.calibrate.stage import Effort, Stage, Told, staged
+from twinloop.calibrate.stage import Effort, Stage, Told, no_better, staged
 from twinloop.calibrate.values import value_at
 from twinloop.campaign import Coordinator, coordinator
 from twinloop.engine import simulate
@@ -236,7 +236,7 @@ class _Calibration:
             scenarios=tuple(self._fitted(case.scenario) for case in cases),
         )
         busy = [said for name, trace in self.training if (said := defaults.disturbed(trace, name))]
-        return replace(fit, warnings=(*busy, *_warnings(fit, stages)))
+        return replace(fit, warnings=(*busy, *_warnings(fit, stages, searched[0])))
 
     def _parts(self, space: Space | None, loss: Loss) -> list[tuple[Space, Loss]]:
         """What is searched for together: values that say when, then those that say how much."""
@@ -441,7 +441,16 @@ def _joined(found: list[Identifiability | None]) -> Identifiability | None:
     return Identifiability.joined(known) if known else None
 
 
-def _warnings(fit: Fit, stages: list[Stage]) -> Iterator[str]:
+def _warnings(fit: Fit, stages: list[Stage], objective: TwinObjective) -> Iterator[str]:
+    yield from no_better(fit.loss_before, fit.loss)
+    repeated = all(len(case.reals) > 1 for case in objective.cases)
+    if fit.floor is not None and repeated and fit.loss < fit.floor:
+        yield (
+            f"the loss, {fit.loss:.4g}, is below the noise floor, {fit.floor:.4g}: the fit is "
+            "closer to these runs than they are to each other, so a smaller loss would follow "
+            "their noise; more parameters cannot be told from these runs (hold some out with "
+            "--validate to see what carries over)"
+        )
     if fit.validation_loss is not None and (
         said := parted(fit.loss, fit.validation_loss, fit.floor)
     ):

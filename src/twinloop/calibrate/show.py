@@ -33,7 +33,7 @@ def _lines(fit: Fit) -> Iterator[str]:
     if fit.validation_loss is not None:
         yield f"on runs that were held out: {fit.validation_loss:.4g}"
     if fit.floor is not None:
-        yield f"between repetitions of the real runs: {fit.floor:.4g}, nobody can do much better"
+        yield f"between repetitions of the real runs (noise floor): {fit.floor:.4g}"
     yield ""
     rows = [row[:5] for row in _values(fit)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
@@ -120,9 +120,11 @@ def _values(fit: Fit) -> list[list[str]]:
     for name, value in fit.values.items():
         told = known.get(name, {})
         low, high = told.get("low"), told.get("high")
-        span = "" if low is None or high is None else f"{_said(low)} .. {_said(high)}"
-        span = ", ".join(told.get("levels") or ()) or span
-        sure = {True: "yes", False: "NO", None: ""}[told.get("identifiable")]
+        span = ", ".join(told.get("levels") or ())
+        if told and not span:
+            ends = ["unknown" if end is None else _said(end) for end in (low, high)]
+            span = "unknown" if low is None and high is None else " .. ".join(ends)
+        sure = {True: "yes", False: "NO", None: "unknown" if told else ""}[told.get("identifiable")]
         why = told.get("why") or ""
         rows.append([name, _said(fit.defaults.get(name)), _said(value), span, sure, why])
     return rows

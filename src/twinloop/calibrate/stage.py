@@ -106,6 +106,22 @@ class Stage:
             yield f"{parameter.name} lies at the end of its range: a wider one may fit better"
 
 
+def no_better(before: float, after: float) -> Iterator[str]:
+    """A warning if the values that were found are no better than those before.
+
+    >>> list(no_better(0.2, 0.1)), list(no_better(float("nan"), 0.1))
+    ([], [])
+    >>> print(*no_better(0.0, 0.1))
+    the fit is no better than the values before: its loss is 0.1, theirs 0; keep those, or search
+    longer
+    """
+    if after >= before:
+        yield (
+            f"the fit is no better than the values before: its loss is {after:.4g}, theirs "
+            f"{before:.4g}; keep those, or search longer"
+        )
+
+
 def polished(objective: Searchable, history: History) -> History:
     """The search with a last step: least squares of all that the loss compares, from its best.
 

@@ -129,11 +129,12 @@ def _sure(row: dict[str, Any] | None) -> tuple[str, str, str]:
     if row is None:
         return "-", "-", ""
     ends = row["low"], row["high"]
-    interval = "-" if None in ends else f"{said(ends[0])} to {said(ends[1])}"
+    low, high = ("unknown" if end is None else said(end) for end in ends)
+    interval = "unknown" if ends == (None, None) else f"{low} to {high}"
     if row.get("levels"):
         interval = ", ".join(row["levels"])
     known = row["identifiable"]
-    return interval, "-" if known is None else "yes" if known else "no", row["why"] or ""
+    return interval, "unknown" if known is None else "yes" if known else "no", row["why"] or ""
 
 
 def _losses(page: Document, fit: Fitted) -> None:
