@@ -284,18 +284,14 @@ def test_a_loss_below_the_noise_floor_is_no_proof_of_a_good_model() -> None:
     )
     assert below.floor is not None
     assert below.loss < below.floor
-    (said,) = (line for line in below.warnings if "noise floor" in line)
-    assert "closer to these runs than they are to each other" in said
+    said = "the fit is closer to these runs than they are to each other"
     assert said in str(below)
-    assert said in below.markdown()
-    # With a scenario that was run once, the floor is that of another set of runs than the loss.
-    mixed = [truth(speed_factor=0.8), truth(speed_factor=0.84), truth(20, speed_factor=0.82)]
-    found = calibrate(mixed, parameters=SPEED, budget=60, analysis=0)
-    assert found.floor is not None
-    assert not any("noise floor" in line for line in found.warnings)
-    for text in (str(below), str(found)):
-        assert "between repetitions of the real runs" in text
+    assert said.capitalize() in below.markdown()
+    for text in (str(below), below.markdown()):
         assert "much better" not in text
+    # With a scenario that was run once, it would be the floor of other runs than the loss.
+    mixed = [truth(speed_factor=0.8), truth(speed_factor=0.84), truth(20, speed_factor=0.82)]
+    assert calibrate(mixed, parameters=SPEED, budget=60, analysis=0).floor is None
 
 
 def test_values_that_are_no_better_than_before_are_warned_of() -> None:
@@ -350,6 +346,21 @@ def test_limits_hold_the_median_and_widen_with_the_level(fit: Fit) -> None:
         widths.append([high - low for low, _, high in (found[figure] for figure in outputs)])
     for narrow, wide in pairwise(widths):
         assert all(one < other for one, other in zip(narrow, wide, strict=True))
+
+
+def test_limits_from_one_run_do_not_claim_to_hold_other_runs(fit: Fit, tmp_path: Path) -> None:
+    said = fit.predict(scenario(20))
+    assert not said.scatter_known
+    assert "of runs" not in str(said)
+    assert "differ is not known" in str(said)
+    assert any("differ is not known" in line for line in fit.warnings)
+    fit.save(tmp_path / "fit")
+    assert not Fit.load(tmp_path / "fit").predict(scenario(20)).scatter_known
+    two = [truth(speed_factor=0.8), truth(speed_factor=0.84)]
+    repeated = calibrate(two, parameters=SPEED, budget=60, analysis=1500)
+    assert repeated.predict(scenario(20)).scatter_known
+    assert "90% of runs between" in str(repeated.predict(scenario(20)))
+    assert not any("differ is not known" in line for line in repeated.warnings)
 
 
 def test_a_fit_that_was_read_predicts_the_same(fit: Fit, tmp_path: Path) -> None:

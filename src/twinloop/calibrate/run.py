@@ -225,7 +225,10 @@ class _Calibration:
             noise=scatter(pairs, min(len(values), len(cases))),
             identifiability=_joined([stage.identifiability for stage in stages]),
             validation_loss=self._validation(values, searched[0]),
-            floor=_floor(searched[0]),
+            # Of the same runs as the loss, or it cannot be compared with it.
+            floor=_floor(searched[0])
+            if all(len(case.reals) > 1 for case in searched[0].cases)
+            else None,
             runs=tuple(self._described(cases)),
             before=before,
             after=after,
@@ -413,7 +416,7 @@ def _side_by_side(found: list[pl.DataFrame | None]) -> pl.DataFrame | None:
 
 
 def _floor(objective: TwinObjective) -> float | None:
-    """What a perfect simulator would score: the loss between repetitions."""
+    """The loss between repetitions, over the scenarios that were repeated."""
     found = [
         noise_floor(objective.loss, case.reals) for case in objective.cases if len(case.reals) > 1
     ]
@@ -443,20 +446,18 @@ def _joined(found: list[Identifiability | None]) -> Identifiability | None:
 
 def _warnings(fit: Fit, stages: list[Stage], objective: TwinObjective) -> Iterator[str]:
     yield from no_better(fit.loss_before, fit.loss)
-    repeated = all(len(case.reals) > 1 for case in objective.cases)
-    if fit.floor is not None and repeated and fit.loss < fit.floor:
-        yield (
-            f"the loss, {fit.loss:.4g}, is below the noise floor, {fit.floor:.4g}: the fit is "
-            "closer to these runs than they are to each other, so a smaller loss would follow "
-            "their noise; more parameters cannot be told from these runs (hold some out with "
-            "--validate to see what carries over)"
-        )
     if fit.validation_loss is not None and (
-        said := parted(fit.loss, fit.validation_loss, fit.floor)
+        said := parted(fit.loss, fit.validation_loss, _floor(objective))
     ):
         yield said
     for stage in stages:
         yield from stage.warnings()
+    if fit.draws is not None and not all(each.get("known", 1.0) for each in fit.noise.values()):
+        yield (
+            "how much real runs of one scenario differ is not known from as many runs as there are "
+            "scenarios: the limits of predictions hold the uncertainty of the values alone, and "
+            "are too narrow (repeat a run)"
+        )
     if any(run.get("mode") == "replay" for run in fit.runs):
         yield (
             "what was measured in a run went into its twin (replay): a good match says that "
