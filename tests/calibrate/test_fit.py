@@ -270,6 +270,12 @@ def test_if_nothing_can_be_simulated_it_says_why_and_can_be_tried_again(
     assert calibrate(real, **words).evaluations == 20
 
 
+def test_a_cloud_that_is_unfinished_is_called_so(real: Trace, fit: Fit) -> None:
+    short = calibrate(real, parameters=BOTH, budget=30, analysis=40)
+    assert any("the loss cloud is unfinished" in line for line in short.warnings)
+    assert not any("the loss cloud" in line for line in fit.warnings)
+
+
 def test_an_analysis_that_is_too_small_takes_nothing_else_away(real: Trace) -> None:
     fit = calibrate(real, parameters=BOTH, budget=100, analysis=60)
     assert fit.values["speed_factor"] == pytest.approx(0.8, rel=0.1)

@@ -36,7 +36,7 @@ class Level:
 
 
 def test_the_mean_of_runs_has_the_interval_of_their_means():
-    """By Student's t. Each end of one drawing is off by 6 % of the interval (standard deviation)."""
+    """By Student's t. An end of one drawing is off by 6 % of the interval (standard deviation)."""
     ends = []
     for seed in range(3):
         level = Level(seed, between=1.0)

@@ -92,6 +92,11 @@ class Stage:
     def warnings(self) -> Iterator[str]:
         """What whoever uses the result should know."""
         yield from self.lacking
+        if self.cloud is not None and not self.cloud.complete:
+            yield (
+                f"the loss cloud is unfinished: {self.cloud.evaluations:,} evaluations were too "
+                "few to look for all calibrations that do as well"
+            )
         if self.history.failed:
             reasons = [why for why, _ in self.objective.failures.most_common(_NAMED)]
             said = f": {'; '.join(reasons)}" if reasons else ""
