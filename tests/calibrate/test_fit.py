@@ -369,6 +369,16 @@ def test_limits_from_one_run_do_not_claim_to_hold_other_runs(fit: Fit, tmp_path:
     assert not any("differ is not known" in line for line in repeated.warnings)
 
 
+def test_a_loss_that_hides_what_runs_have_in_common_is_warned_of() -> None:
+    two = [truth(speed_factor=0.8), truth(speed_factor=0.84)]
+    shown, hidden = (
+        calibrate(two, parameters=SPEED, budget=20, analysis=1500, loss=loss).warnings
+        for loss in ("matched", "hausdorff-all")
+    )
+    assert any("taken to be independent" in line for line in hidden)
+    assert not any("taken to be independent" in line for line in shown)
+
+
 def test_a_fit_that_was_read_predicts_the_same(fit: Fit, tmp_path: Path) -> None:
     fit.save(tmp_path / "fit")
     read = Fit.load(tmp_path / "fit")

@@ -444,6 +444,10 @@ def _joined(found: list[Identifiability | None]) -> Identifiability | None:
     return Identifiability.joined(known) if known else None
 
 
+def _electric(objective: TwinObjective) -> bool:
+    return bool(objective.loss.needs & {"power", "energy"})
+
+
 def _warnings(fit: Fit, stages: list[Stage], objective: TwinObjective) -> Iterator[str]:
     yield from no_better(fit.loss_before, fit.loss)
     if fit.validation_loss is not None and (
@@ -452,6 +456,14 @@ def _warnings(fit: Fit, stages: list[Stage], objective: TwinObjective) -> Iterat
         yield said
     for stage in stages:
         yield from stage.warnings()
+    timed = stages[0].acceptable
+    repeats = sum(len(case.reals) for case in objective.cases) > len(objective.cases)
+    if timed is not None and repeats and not timed.run_effect and not _electric(objective):
+        yield (
+            f"the loss '{objective.loss.name}' does not show how far each run differs as a whole: "
+            "the tasks of a run are taken to be independent, so the limits of predictions are too "
+            "narrow if all of them are slow together (the loss 'matched' shows it)"
+        )
     if fit.draws is not None and not all(each.get("known", 1.0) for each in fit.noise.values()):
         yield (
             "how much real runs of one scenario differ is not known from as many runs as there are "
