@@ -90,7 +90,8 @@ def test_a_workload_may_be_an_object_and_stays_that_object(of: Any) -> None:
 def test_an_object_cannot_be_written_and_the_manifest_has_a_note_of_it(tmp_path: Path) -> None:
     scenario = SIMPLE.replace(workload=made(3))
     manifest = json.loads(json.dumps(scenario.to_manifest()))
-    assert manifest["workload"] == {"object": "Trace of 3 tasks"}
+    hashed = made(3).content_hash()
+    assert manifest["workload"] == {"object": "Trace of 3 tasks", "sha256": hashed}
     with pytest.raises(InputError, match=r"workload: a file cannot hold .* 3 tasks.*save it"):
         scenario.to_yaml()
     with pytest.raises(InputError, match="cannot hold an object"):

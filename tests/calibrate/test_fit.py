@@ -270,11 +270,41 @@ def test_if_nothing_can_be_simulated_it_says_why_and_can_be_tried_again(
     assert calibrate(real, **words).evaluations == 20
 
 
+def test_a_cloud_that_is_unfinished_is_called_so(real: Trace, fit: Fit) -> None:
+    short = calibrate(real, parameters=BOTH, budget=30, analysis=40)
+    assert any("the loss cloud is unfinished" in line for line in short.warnings)
+    assert not any("the loss cloud" in line for line in fit.warnings)
+
+
 def test_an_analysis_that_is_too_small_takes_nothing_else_away(real: Trace) -> None:
     fit = calibrate(real, parameters=BOTH, budget=100, analysis=60)
     assert fit.values["speed_factor"] == pytest.approx(0.8, rel=0.1)
     assert fit.draws is None
     assert any("60 evaluations are too few" in line for line in fit.warnings)
+
+
+def test_a_loss_below_the_noise_floor_is_no_proof_of_a_good_model() -> None:
+    """The twin between two repetitions is closer to both than they are to each other."""
+    below = calibrate(
+        [truth(speed_factor=0.8), truth(speed_factor=0.84)], parameters=SPEED, budget=60, analysis=0
+    )
+    assert below.floor is not None
+    assert below.loss < below.floor
+    said = "the fit is closer to these runs than they are to each other"
+    assert said in str(below)
+    assert said.capitalize() in below.markdown()
+    for text in (str(below), below.markdown()):
+        assert "much better" not in text
+    # With a scenario that was run once, it would be the floor of other runs than the loss.
+    mixed = [truth(speed_factor=0.8), truth(speed_factor=0.84), truth(20, speed_factor=0.82)]
+    assert calibrate(mixed, parameters=SPEED, budget=60, analysis=0).floor is None
+
+
+def test_values_that_are_no_better_than_before_are_warned_of() -> None:
+    found = calibrate(truth(), parameters=SPEED, budget=4, optimiser="random", analysis=0)
+    assert found.loss > found.loss_before == 0.0
+    assert any("no better than the values before" in line for line in found.warnings)
+    assert not any("better" in line for line in found.recipe)
 
 
 def test_the_end_of_a_range_is_warned_of(real: Trace) -> None:
@@ -322,6 +352,31 @@ def test_limits_hold_the_median_and_widen_with_the_level(fit: Fit) -> None:
         widths.append([high - low for low, _, high in (found[figure] for figure in outputs)])
     for narrow, wide in pairwise(widths):
         assert all(one < other for one, other in zip(narrow, wide, strict=True))
+
+
+def test_limits_from_one_run_do_not_claim_to_hold_other_runs(fit: Fit, tmp_path: Path) -> None:
+    said = fit.predict(scenario(20))
+    assert not said.scatter_known
+    assert "of runs" not in str(said)
+    assert "differ is not known" in str(said)
+    assert any("differ is not known" in line for line in fit.warnings)
+    fit.save(tmp_path / "fit")
+    assert not Fit.load(tmp_path / "fit").predict(scenario(20)).scatter_known
+    two = [truth(speed_factor=0.8), truth(speed_factor=0.84)]
+    repeated = calibrate(two, parameters=SPEED, budget=60, analysis=1500)
+    assert repeated.predict(scenario(20)).scatter_known
+    assert "90% of runs between" in str(repeated.predict(scenario(20)))
+    assert not any("differ is not known" in line for line in repeated.warnings)
+
+
+def test_a_loss_that_hides_what_runs_have_in_common_is_warned_of() -> None:
+    two = [truth(speed_factor=0.8), truth(speed_factor=0.84)]
+    shown, hidden = (
+        calibrate(two, parameters=SPEED, budget=20, analysis=1500, loss=loss).warnings
+        for loss in ("matched", "hausdorff-all")
+    )
+    assert any("taken to be independent" in line for line in hidden)
+    assert not any("taken to be independent" in line for line in shown)
 
 
 def test_a_fit_that_was_read_predicts_the_same(fit: Fit, tmp_path: Path) -> None:

@@ -341,6 +341,56 @@ def test_the_budget_is_kept_and_what_it_lacks_is_said(seen, budget):
         assert not found.complete
 
 
+@pytest.mark.parametrize(
+    "example", [Transportation(*MANY_RATIOS), Choices()], ids=["truck", "words"]
+)
+def test_what_an_unfinished_analysis_says_is_what_the_finished_one_says(example):
+    """Of every budget: what it does not know yet is null, and the rest is final."""
+    whole = told(example, "outputs").table
+    unfinished = 0
+    for budget in range(20, 700, 20):
+        found = told(example, "outputs", budget=budget)
+        unfinished += not found.complete
+        for part, final in zip(found.table.to_dicts(), whole.to_dicts(), strict=True):
+            for column in ("low", "high", "share", "identifiable", "levels"):
+                assert part[column] in (None, final[column]), (budget, column, part, final)
+            if part["identifiable"] is None:
+                assert not found.complete
+                assert part["parameter"] in found.unknown
+                assert part["parameter"] not in found.flagged
+                assert "too few" in part["why"]
+                assert part["parameter"] in found.sentences[-1]
+            elif not part["identifiable"]:
+                assert part["parameter"] in found.flagged
+        assert found.complete or "data tells every" not in str(found)
+    assert unfinished > 5
+
+
+def test_intervals_around_what_is_no_minimum_are_unknown():
+    """Rosenbrock's valley: the fit stops halfway along it, and the profiles lead further down."""
+
+    class Valley:
+        space = Space([Linear("x", -2, 2), Linear("y", -2, 2)])
+
+        def outputs(self, points):
+            x, y = 4 * points.T - 2
+            return np.stack([30 * (y - x**2), 1 - x], axis=1)
+
+        def __call__(self, points):
+            return (self.outputs(points) ** 2).mean(axis=1)
+
+    found = identify(Valley(), np.array([0.3, 0.7]), noise=0.01)
+    assert found.unknown == ("x", "y")
+    assert found.flagged == ()
+    assert not found.complete
+    assert found.table["low"].null_count() == found.table["high"].null_count() == 2
+    assert "not at a minimum" in str(found)
+    at_it = identify(Valley(), np.array([0.75, 0.75]), noise=0.01)
+    assert at_it.complete
+    for row in at_it.table.to_dicts():
+        assert row["low"] <= 1.0 <= row["high"]
+
+
 def test_it_can_be_written_down_and_read_back():
     found = told(Choices(), "outputs")
     again = Identifiability.from_dict(found.to_dict())

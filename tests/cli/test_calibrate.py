@@ -124,10 +124,10 @@ def test_runs_are_held_out_by_name_or_by_a_rule(runs: dict[str, Path], tmp_path:
     assert f"| {runs['large']} | validation |" in report
 
 
-def test_repetitions_say_what_nobody_can_beat(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_repetitions_give_the_noise_floor(runs: dict[str, Path], tmp_path: Path) -> None:
     words = ("calibrate", runs["a"], runs["b"], "--params", runs["params"], *QUICK)
     text = run(*words, "-o", tmp_path / "fit").stdout
-    assert "between repetitions of the real runs: " in text
+    assert "between repetitions of the real runs (noise floor): " in text
     assert not (tmp_path / "fit" / "scenario-2.yaml").exists()
 
 

@@ -383,3 +383,29 @@ def test_an_abandoned_simulation_is_collected_with_all_that_was_going_on() -> No
     reference = abandon()
     gc.collect()
     assert reference() is None
+
+
+@pytest.mark.parametrize("when", [3.0, 10.0, 11.0])
+def test_work_that_is_given_up_in_a_finally_frees_its_resource(when: float) -> None:
+    """Also in the instant in which the work ends, whichever of both comes first."""
+    env = Environment()
+    host = env.resource(1)
+
+    def job() -> Generator[Any, Any, None]:
+        activity = host.execute(10)
+        try:
+            yield activity
+            yield env.timeout(5)
+        except Interrupt:
+            pass
+        finally:
+            if not activity.triggered:
+                activity.cancel()
+
+    process = env.process(job())
+    env.call_at(when, process.interrupt)
+    env.run(until=process)
+    assert host.rate == 0
+    after = host.execute(2)
+    env.run()
+    assert after.finished == when + 2

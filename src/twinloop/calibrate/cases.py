@@ -228,17 +228,25 @@ def declared(trace: Trace, name: str = "the run") -> Scenario:
     kept = trace.manifest.scenario
     if kept is None:
         raise InputError(
-            f"{name} keeps no scenario in its manifest, so nobody knows what to simulate",
+            f"{name} keeps no scenario in its manifest, so it is not known what to simulate",
             field="scenario",
             remedy="give one: --scenario scenario.yaml, or scenario=",
         )
-    if "object" in kept["workload"]:
+    if "object" in kept["workload"] and trace.workload is None:
         raise InputError(
-            f"the workload of {name} was an object in memory, which its manifest cannot keep",
+            f"the workload of {name} was an object in memory, and is not kept with its trace",
             field="workload",
             remedy="give the scenario again: --scenario scenario.yaml, or scenario=",
         )
-    return Scenario.from_manifest(kept)
+    if "object" in kept["policy"]:
+        raise InputError(
+            f"the policy of {name} was an object in memory ({kept['policy']['object']}): a trace "
+            "keeps no code",
+            field="policy",
+            remedy="name its class as module:Class in the scenario, or give the scenario again: "
+            "--scenario scenario.yaml, or scenario=",
+        )
+    return Scenario.from_trace(trace)
 
 
 def cases_of(

@@ -57,6 +57,8 @@ class Cloud:
     box: Floats = field(repr=False)
     method: str
     evaluations: int
+    #: Whether the budget was enough; if not, acceptable calibrations were not all looked for.
+    complete: bool = True
 
     def __len__(self) -> int:
         return len(self.points)
@@ -199,12 +201,14 @@ def cloud(
     search = Search(evaluations, best, loss_bound, np.random.default_rng(seed))
     search.keep(best[np.newaxis], np.array([best_loss]))
     box, method = np.array([best, best]), "none"
+    complete = False
     try:
         box = search.box(outer_bound)
         box, acceptance = search.grown(box)
         method = search.fill(box, acceptance)
+        complete = True
     except SpentError:
-        # What has been found until here is the cloud.
+        # What has been found until here is a part of the cloud.
         pass
     points, losses, weights = search.found()
     return Cloud(
@@ -219,6 +223,7 @@ def cloud(
         box,
         method,
         evaluations.spent,
+        complete,
     )
 
 

@@ -16,6 +16,7 @@ from twinloop import __version__
 from twinloop.calibrate.identify import Identifiability
 from twinloop.calibrate.values import with_values
 from twinloop.scenario import Model, Scenario
+from twinloop.scenario.kept_workload import keep_workload, read_scenario
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
 from twinloop.trace.plain import plain
@@ -185,7 +186,7 @@ class Fit:
                 _write_table(table, folder / name)
         for number, scenario in enumerate(self.scenarios, start=1):
             name = "scenario.yaml" if number == 1 else f"scenario-{number}.yaml"
-            scenario.save(folder / name)
+            keep_workload(scenario, folder).save(folder / name)
         with writing(folder / MANIFEST) as stream:
             told = json.dumps(plain(self.to_dict()), indent=2, allow_nan=False, default=str)
             stream.write(told.encode())
@@ -222,7 +223,7 @@ class Fit:
                 runs=tuple(kept["runs"]),
                 recipe=tuple(kept["recipe"]),
                 warnings=tuple(kept["warnings"]),
-                scenarios=tuple(Scenario.from_manifest(each) for each in kept["scenarios"]),
+                scenarios=tuple(read_scenario(each, folder) for each in kept["scenarios"]),
                 noise=kept["noise"],
                 kept=kept["verdicts"],
                 asked=kept["asked"],

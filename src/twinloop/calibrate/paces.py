@@ -151,4 +151,4 @@ def drawn(
     paced = Paced(objective, patterns, observations)
     start = np.append(best, _START)
     found = acceptable(paced, start, observations=observations, budget=budget, seed=seed)
-    return replace(found, space=objective.space, points=found.points[:, :-1])
+    return replace(found, space=objective.space, points=found.points[:, :-1], run_effect=True)

@@ -40,6 +40,8 @@ class Acceptable:
         noise: What each of them leaves unexplained: a standard deviation of the outputs.
         freedom: How well that is known, in degrees of freedom; None: exactly.
         evaluations: How many were spent.
+        run_effect: Whether they allow for runs that are each faster or slower as a whole; if not,
+            all figures of a run are taken to be independent.
 
     >>> from twinloop.calibrate.parameters import Linear
     >>> from twinloop.calibrate.space import Space
@@ -54,6 +56,7 @@ class Acceptable:
     noise: Floats = field(repr=False)
     freedom: float | None
     evaluations: int
+    run_effect: bool = False
 
     def __len__(self) -> int:
         return len(self.points)

@@ -29,13 +29,16 @@ SCATTERED: Final = ("makespan_s", "wait_mean_s", "turnaround_mean_s", "energy_j"
 class Prediction:
     """Figures of a run that has not happened: `figure`, `unit`, `median`, `low`, `high`.
 
-    A run that is made will lie between `low` and `high` as often as `level` says.
+    A run that is made will lie between `low` and `high` as often as `level` says, if the scatter
+    of real runs is known.
     """
 
     table: pl.DataFrame
     level: float
     #: Calibrations that took part.
     calibrations: int
+    #: Whether the scatter of real runs is in the limits; if not, they are too narrow.
+    scatter_known: bool = True
 
     def __getitem__(self, figure: str) -> tuple[float, float, float]:
         """Low, median and high of a figure."""
@@ -50,11 +53,18 @@ class Prediction:
         return low, median, high
 
     def __str__(self) -> str:
-        return "\n".join(
-            f"{row['figure']}: {row['median']:.4g} ({self.level:.0%} of runs between "
+        of = "runs" if self.scatter_known else "the calibrations that the data allows"
+        lines = [
+            f"{row['figure']}: {row['median']:.4g} ({self.level:.0%} of {of} between "
             f"{row['low']:.4g} and {row['high']:.4g})"
             for row in self.table.iter_rows(named=True)
-        )
+        ]
+        if not self.scatter_known:
+            lines.append(
+                "how much real runs differ is not known: fewer runs than this will lie between "
+                "these limits (repeat a run, and calibrate again)"
+            )
+        return "\n".join(lines)
 
     __repr__ = __str__
 
@@ -68,14 +78,14 @@ def predict(
     threads: int | None = None,
     allow_code: bool = False,
 ) -> Prediction:
-    """The figures of a scenario with a fit, between the limits that its doubt leaves.
+    """The figures of a scenario with a fit, between the limits that its uncertainty leaves.
 
-    The doubt has two sources: the calibrations that the data allows, and the scatter of real runs
-    about the twin.
+    The uncertainty has two sources: the calibrations that the data allows, and the scatter of real
+    runs about the twin.
     """
     if fit.draws is None:
         raise InputError(
-            "the fit was made without an analysis: nobody knows how sure it is",
+            "the fit was made without an analysis: its uncertainty is not known",
             field="analysis",
             remedy="calibrate again, with analysis",
         )
@@ -109,7 +119,8 @@ def predict(
                 "high": float(limits.high[0]),
             }
         )
-    return Prediction(pl.DataFrame(found), level, fit.draws.height)
+    known = all(fit.noise[name].get("known", 1.0) for name in outputs)
+    return Prediction(pl.DataFrame(found), level, fit.draws.height, known)
 
 
 def scatter(pairs: Sequence[tuple[Trace, Trace]], levels: int = 1) -> dict[str, dict[str, float]]:
@@ -121,18 +132,20 @@ def scatter(pairs: Sequence[tuple[Trace, Trace]], levels: int = 1) -> dict[str, 
             there are values. So many of the differences are as small as they are by choice.
 
     Returns:
-        For each figure that all of them have, `share` (a standard deviation) and `freedom`.
+        For each figure that all of them have, `share` (a standard deviation), `freedom`, and
+        `known`: 0 if so many levels were fitted to so few runs that nothing of it is left to see.
     """
-    known: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = [
+    seen: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = [
         (figures(real).to_dict(), figures(twin).to_dict()) for real, twin in pairs
     ]
     found = {}
     for name in SCATTERED:
-        both = [(real[name], twin[name]) for real, twin in known]
+        both = [(real[name], twin[name]) for real, twin in seen]
         if any(real is None or not twin for real, twin in both):
             continue
         errors = np.array([real / twin - 1.0 for real, twin in both])
         freedom = max(len(errors) - levels, 1)
         share = float(np.sqrt((errors**2).sum() / freedom))
-        found[name] = {"share": share, "freedom": float(freedom)}
+        known = float(len(errors) > levels)
+        found[name] = {"share": share, "freedom": float(freedom), "known": known}
     return found

@@ -80,7 +80,7 @@ def explain(
         if (run, name) not in failed
     ]
     if not lines and before:
-        lines.append("nothing failed before: what moved makes a good twin better")
+        lines.append("no criterion failed before")
     told = {name for advice in RECIPE for name in new if _matches(name, advice.values)}
     lines += [
         f"{name} moved {said}; no criterion speaks of it"

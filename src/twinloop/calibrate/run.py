@@ -29,7 +29,7 @@ from twinloop.calibrate.search import Budget
 from twinloop.calibrate.space import Space
 from twinloop.calibrate.splits import only, parted
 from twinloop.calibrate.spread import SpreadObjective
-from twinloop.calibrate.stage import Effort, Stage, Told, staged
+from twinloop.calibrate.stage import Effort, Stage, Told, no_better, staged
 from twinloop.calibrate.values import value_at
 from twinloop.campaign import Coordinator, coordinator
 from twinloop.engine import simulate
@@ -226,7 +226,10 @@ class _Calibration:
             noise=scatter(pairs, min(len(values), len(cases))),
             identifiability=_joined([stage.identifiability for stage in stages]),
             validation_loss=self._validation(values, searched[0]),
-            floor=_floor(searched[0]),
+            # Of the same runs as the loss, or it cannot be compared with it.
+            floor=_floor(searched[0])
+            if all(len(case.reals) > 1 for case in searched[0].cases)
+            else None,
             runs=tuple(self._described(cases)),
             before=before,
             after=after,
@@ -237,7 +240,7 @@ class _Calibration:
             scenarios=tuple(self._fitted(case.scenario) for case in cases),
         )
         busy = [said for name, trace in self.training if (said := defaults.disturbed(trace, name))]
-        return replace(fit, warnings=(*busy, *_warnings(fit, stages)))
+        return replace(fit, warnings=(*busy, *_warnings(fit, stages, searched[0])))
 
     def _parts(self, space: Space | None, loss: Loss) -> list[tuple[Space, Loss]]:
         """What is searched for together: values that say when, then those that say how much."""
@@ -418,7 +421,7 @@ def _side_by_side(found: list[pl.DataFrame | None]) -> pl.DataFrame | None:
 
 
 def _floor(objective: TwinObjective) -> float | None:
-    """What a perfect simulator would score: the loss between repetitions."""
+    """The loss between repetitions, over the scenarios that were repeated."""
     found = [
         noise_floor(objective.loss, case.reals) for case in objective.cases if len(case.reals) > 1
     ]
@@ -446,13 +449,32 @@ def _joined(found: list[Identifiability | None]) -> Identifiability | None:
     return Identifiability.joined(known) if known else None
 
 
-def _warnings(fit: Fit, stages: list[Stage]) -> Iterator[str]:
+def _electric(objective: TwinObjective) -> bool:
+    return bool(objective.loss.needs & {"power", "energy"})
+
+
+def _warnings(fit: Fit, stages: list[Stage], objective: TwinObjective) -> Iterator[str]:
+    yield from no_better(fit.loss_before, fit.loss)
     if fit.validation_loss is not None and (
-        said := parted(fit.loss, fit.validation_loss, fit.floor)
+        said := parted(fit.loss, fit.validation_loss, _floor(objective))
     ):
         yield said
     for stage in stages:
         yield from stage.warnings()
+    timed = stages[0].acceptable
+    repeats = sum(len(case.reals) for case in objective.cases) > len(objective.cases)
+    if timed is not None and repeats and not timed.run_effect and not _electric(objective):
+        yield (
+            f"the loss '{objective.loss.name}' does not show how far each run differs as a whole: "
+            "the tasks of a run are taken to be independent, so the limits of predictions are too "
+            "narrow if all of them are slow together (the loss 'matched' shows it)"
+        )
+    if fit.draws is not None and not all(each.get("known", 1.0) for each in fit.noise.values()):
+        yield (
+            "how much real runs of one scenario differ is not known from as many runs as there are "
+            "scenarios: the limits of predictions hold the uncertainty of the values alone, and "
+            "are too narrow (repeat a run)"
+        )
     if any(run.get("mode") == "replay" for run in fit.runs):
         yield (
             "what was measured in a run went into its twin (replay): a good match says that "

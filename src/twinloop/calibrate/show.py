@@ -33,7 +33,9 @@ def _lines(fit: Fit) -> Iterator[str]:
     if fit.validation_loss is not None:
         yield f"on runs that were held out: {fit.validation_loss:.4g}"
     if fit.floor is not None:
-        yield f"between repetitions of the real runs: {fit.floor:.4g}, nobody can do much better"
+        yield f"between repetitions of the real runs (noise floor): {fit.floor:.4g}"
+        if said := below_floor(fit.loss, fit.floor):
+            yield said
     yield ""
     rows = [row[:5] for row in _values(fit)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
@@ -63,6 +65,8 @@ def _document(fit: Fit) -> Iterator[str]:
     for title, lines in _told(fit):
         yield from _titled(title.capitalize(), _bullets(lines))
     yield from _titled(f"Loss: {fit.loss_name}", _table(_losses(fit)))
+    if said := below_floor(fit.loss, fit.floor):
+        yield f"\n{said[:1].upper()}{said[1:]}."
     if fit.after:
         overall, single = _verdicts(fit)
         yield from _titled("Verdicts before and after", _table(overall))
@@ -104,6 +108,23 @@ def _provenance(fit: Fit) -> str:
     return "; ".join(f"{mode}: {taken} taken from the real runs" for mode, taken in modes.items())
 
 
+def below_floor(loss: float, floor: float | None) -> str:
+    """What a loss below the noise floor means; nothing if it is not below it.
+
+    >>> below_floor(0.2, 0.1), below_floor(0.2, None)
+    ('', '')
+    >>> print(below_floor(0.1, 0.2))
+    the fit is closer to these runs than they are to each other: a smaller loss would follow their
+    noise, and more parameters cannot be told from them
+    """
+    if floor is None or not loss < floor:
+        return ""
+    return (
+        "the fit is closer to these runs than they are to each other: a smaller loss would follow "
+        "their noise, and more parameters cannot be told from them"
+    )
+
+
 def _search(fit: Fit) -> str:
     failed = f", of which {fit.failed:,} failed" if fit.failed else ""
     return (
@@ -120,9 +141,11 @@ def _values(fit: Fit) -> list[list[str]]:
     for name, value in fit.values.items():
         told = known.get(name, {})
         low, high = told.get("low"), told.get("high")
-        span = "" if low is None or high is None else f"{_said(low)} .. {_said(high)}"
-        span = ", ".join(told.get("levels") or ()) or span
-        sure = {True: "yes", False: "NO", None: ""}[told.get("identifiable")]
+        span = ", ".join(told.get("levels") or ())
+        if told and not span:
+            ends = ["unknown" if end is None else _said(end) for end in (low, high)]
+            span = "unknown" if low is None and high is None else " .. ".join(ends)
+        sure = {True: "yes", False: "NO", None: "unknown" if told else ""}[told.get("identifiable")]
         why = told.get("why") or ""
         rows.append([name, _said(fit.defaults.get(name)), _said(value), span, sure, why])
     return rows

@@ -92,6 +92,11 @@ class Stage:
     def warnings(self) -> Iterator[str]:
         """What whoever uses the result should know."""
         yield from self.lacking
+        if self.cloud is not None and not self.cloud.complete:
+            yield (
+                f"the loss cloud is unfinished: {self.cloud.evaluations:,} evaluations were too "
+                "few to look for all calibrations that do as well"
+            )
         if self.history.failed:
             reasons = [why for why, _ in self.objective.failures.most_common(_NAMED)]
             said = f": {'; '.join(reasons)}" if reasons else ""
@@ -104,6 +109,22 @@ class Stage:
             if position < 0.5 and parameter.decode(0.0) == 0.0:
                 continue  # nothing at all is a good answer, and no end of a range
             yield f"{parameter.name} lies at the end of its range: a wider one may fit better"
+
+
+def no_better(before: float, after: float) -> Iterator[str]:
+    """A warning if the values that were found are no better than those before.
+
+    >>> list(no_better(0.2, 0.1)), list(no_better(float("nan"), 0.1))
+    ([], [])
+    >>> print(*no_better(0.0, 0.1))
+    the fit is no better than the values before: its loss is 0.1, theirs 0; keep those, or search
+    longer
+    """
+    if after >= before:
+        yield (
+            f"the fit is no better than the values before: its loss is {after:.4g}, theirs "
+            f"{before:.4g}; keep those, or search longer"
+        )
 
 
 def polished(objective: Searchable, history: History) -> History:

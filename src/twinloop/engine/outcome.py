@@ -62,7 +62,7 @@ def as_trace(
             "fitted_on": list(compiled.scenario.model.fitted_on),
         },
     )
-    trace = Trace(manifest=manifest, **tables)
+    trace = Trace(manifest=manifest, **tables).keeping(compiled.scenario.workload.object)
     return trace if wall is None else trace.with_timings({"wall_s": wall})
 
 

@@ -12,8 +12,7 @@ import polars as pl
 from twinloop.execute.journal import Journal
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
-from twinloop.trace.folder import MANIFEST, complete
-from twinloop.trace.tables import TABLES
+from twinloop.trace.folder import FILES, MANIFEST, complete
 
 #: What a run keeps until it is over.
 RECORDING: Final = "recording"
@@ -21,7 +20,7 @@ PLAN: Final = f"{RECORDING}/plan"
 JOURNAL: Final = f"{RECORDING}/journal.jsonl"
 OUTPUT: Final = "output"
 
-_OWN: Final = {RECORDING, OUTPUT, MANIFEST, *(f"{name}.parquet" for name in TABLES)}
+_OWN: Final = {RECORDING, OUTPUT, *FILES}
 
 
 class RunFolder:
@@ -75,7 +74,7 @@ class RunFolder:
         """Write the Trace. The folder is a trace folder when its manifest appears, last of all."""
         self.journal.close()
         try:
-            complete(trace.tables, trace.manifest, self.path)
+            complete(trace.tables, trace.manifest, self.path, workload=trace.workload)
         except pl.exceptions.PolarsError as error:
             raise unwritable(self.path, error) from None
         shutil.rmtree(self.path / RECORDING, ignore_errors=True)

@@ -336,4 +336,4 @@ def _plan(compiled: Compiled, machine: Machine, facts: dict[str, Any], period: f
         ),
         files=original.files,
         task_files=original.task_files,
-    )
+    ).keeping(compiled.scenario.workload.object)

@@ -145,7 +145,7 @@ def _refuse_other(plan: Plan, folder: Path) -> None:
         raise InputError("is no folder", file=folder, remedy="name one that is not there yet")
     own = {"plan.json", "runs", "confirmation.json", "runs.parquet", "report.md", "report.html"}
     for other in folder.iterdir() if folder.is_dir() else ():
-        if other.name not in own and not other.name.startswith("."):
+        if other.name not in own and not other.name.startswith((".", "workload-")):
             raise InputError(
                 f"is there already, and is no confirmation: it holds {other.name}",
                 file=folder,

@@ -28,7 +28,7 @@ from twinloop.explore.confirm_tables import (
 from twinloop.explore.confirm_words import as_markdown, as_text, sentence
 from twinloop.explore.objectives import Objective
 from twinloop.explore.ranks import Judged, Paired, judged
-from twinloop.scenario import Scenario
+from twinloop.scenario.kept_workload import keep_workload, read_scenario
 from twinloop.trace import Trace, read
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
@@ -74,6 +74,7 @@ class Confirmation:
     far as the interval of their difference tells, and were ranked right or wrong; `ties` are the
     rest.
 
+    >>> from twinloop.scenario import Scenario
     >>> scenario = Scenario(platform="1x1", workload="log.swf", policy="easy")
     >>> easy = Candidate("easy", scenario, {"makespan_s": 9.0})
     >>> fifo = Candidate("fifo", scenario.replace(policy="fifo"), {"makespan_s": 10.0})
@@ -230,6 +231,8 @@ class Confirmation:
     def save(self, folder: str | Path) -> Path:
         """Keep it in a folder: `confirmation.json`, the table of runs, and `report.md`."""
         folder = Path(folder)
+        for each in (*self.candidates, self.baseline):
+            keep_workload(each.scenario, folder)
         with writing(folder / TABLE) as stream:
             self.runs.write_parquet(stream)
         with writing(folder / "report.md") as stream:
@@ -252,8 +255,8 @@ class Confirmation:
             kept = json.loads(path.read_bytes())
             told = kept["diagnosis"]
             return cls.of(
-                [_candidate(each) for each in kept["candidates"]],
-                _candidate(kept["baseline"]),
+                [_candidate(each, folder) for each in kept["candidates"]],
+                _candidate(kept["baseline"], folder),
                 pl.read_parquet(folder / TABLE).to_dicts(),
                 kept["metrics"],
                 probabilities={
@@ -341,10 +344,10 @@ def _kept(one: Candidate) -> dict[str, Any]:
     }
 
 
-def _candidate(kept: Mapping[str, Any]) -> Candidate:
+def _candidate(kept: Mapping[str, Any], folder: Path) -> Candidate:
     return Candidate(
         name=kept["name"],
-        scenario=Scenario.from_manifest(kept["scenario"]),
+        scenario=read_scenario(kept["scenario"], folder),
         predicted={k: np.nan if v is None else v for k, v in kept["predicted"].items()},
         spread={k: np.nan if v is None else v for k, v in kept["spread"].items()},
         levels=kept["levels"],

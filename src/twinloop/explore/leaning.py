@@ -82,7 +82,9 @@ class Loose:
         self.analysed = known is not None and fit.draws is not None
         #: The values that it could not; those that compensate each other together.
         self.groups: list[tuple[str, ...]] = []
-        left = [name for name in (known.flagged if known else ()) if name in self.fitted]
+        # What an unfinished analysis does not know counts as not told.
+        untold = (*known.flagged, *known.unknown) if known else ()
+        left = [name for name in untold if name in self.fitted]
         for group in known.groups if known else ():
             here = tuple(name for name in group if name in self.fitted)
             if set(here) & set(left):

@@ -66,10 +66,15 @@ def _fitted(loop: Loop) -> str:
     known = loop.fit.identifiability
     if known is None:
         return f"Fitted: {_some(told)}; how sure that is was not examined."
-    open_ = known.table.filter(known.table["identifiable"].not_())["parameter"].to_list()
-    short = [name.removeprefix("contention.kinds.") for name in open_]
-    cannot = f"the data cannot tell {_some(short)} one by one" if open_ else "the data tell it all"
-    return f"Fitted: {_some(told)}; {cannot}."
+    cannot = []
+    for said, names in (
+        ("the data cannot tell {} one by one", known.flagged),
+        ("whether the data tell {} is unknown (the analysis is unfinished)", known.unknown),
+    ):
+        if names:
+            short = [name.removeprefix("contention.kinds.") for name in names]
+            cannot.append(said.format(_some(short)))
+    return f"Fitted: {_some(told)}; {'; '.join(cannot) or 'the data tell it all'}."
 
 
 def _worded(name: str, value: Any) -> str:

@@ -143,7 +143,7 @@ class Refit:
         groups: dict[str, list[Trace]] = {}
         for trace in runs:
             # What a run was predicted with changes no run: all get the model that is tried.
-            kept = {**declared(trace).to_dict(complete=True), "model": None}
+            kept = {**declared(trace).to_manifest(), "model": None}
             groups.setdefault(json.dumps(kept, sort_keys=True, default=str), []).append(trace)
         self._groups = tuple(groups.values())
         self._cases: dict[Model, list[Case]] = {}

@@ -18,9 +18,9 @@ from twinloop.policy.registry import CodeNotAllowed
 from twinloop.scenario import Scenario
 from twinloop.scenario.carbon import check_carbon
 from twinloop.scenario.identity import Identities
+from twinloop.scenario.kept_workload import keep_workload
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import sha256
-from twinloop.trace.trace import Trace
 
 #: Where a workload that was given in memory is kept in the folder of a study.
 WORKLOAD: Final = "workload"
@@ -217,19 +217,7 @@ def _digest(told: Any) -> str:
 
 def kept(scenario: Scenario, folder: Path) -> Scenario:
     """The scenario with a workload that was given in memory written into the folder."""
-    given = scenario.workload.object
-    if given is None:
-        return scenario
-    if not isinstance(given, Trace):
-        raise InputError(
-            f"a study in a folder cannot keep an object in memory ({scenario.workload.held})",
-            field="workload",
-            remedy="give a Trace, or the path of one",
-        )
-    place = folder / WORKLOAD
-    given.save(place, overwrite=True)
-    described = scenario.workload.model_copy(update={"object": None, "path": str(place)})
-    return scenario.replace(workload=described)
+    return keep_workload(scenario, folder, WORKLOAD)
 
 
 def anchored(scenario: Scenario) -> Scenario:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from twinloop.calibrate.show import below_floor
 from twinloop.report import words
 from twinloop.report.calibration_figures import drawn
 from twinloop.report.cloud import looked_at
@@ -129,11 +130,12 @@ def _sure(row: dict[str, Any] | None) -> tuple[str, str, str]:
     if row is None:
         return "-", "-", ""
     ends = row["low"], row["high"]
-    interval = "-" if None in ends else f"{said(ends[0])} to {said(ends[1])}"
+    low, high = ("unknown" if end is None else said(end) for end in ends)
+    interval = "unknown" if ends == (None, None) else f"{low} to {high}"
     if row.get("levels"):
         interval = ", ".join(row["levels"])
     known = row["identifiable"]
-    return interval, "-" if known is None else "yes" if known else "no", row["why"] or ""
+    return interval, "unknown" if known is None else "yes" if known else "no", row["why"] or ""
 
 
 def _losses(page: Document, fit: Fitted) -> None:
@@ -148,6 +150,8 @@ def _losses(page: Document, fit: Fitted) -> None:
     if "failed" in history.columns and (failed := history["failed"].sum()):
         found.append(("failed evaluations", f"{failed:,}"))
     held_out = [] if fit.validation_loss is not None else [note("no run was held out")]
+    if below := below_floor(fit.loss, fit.floor):
+        held_out.append(note(below))
     page.section(
         f"Loss: {fit.loss_name}",
         paragraph("How far the twin is from the runs; 0 is the same."),

@@ -200,7 +200,7 @@ def intervals(fit: Fitted) -> Figure:
 class _Row:
     """A parameter's interval as a part of the range that was searched."""
 
-    def __init__(self, name: str, place: int, identifiable: bool) -> None:
+    def __init__(self, name: str, place: int, identifiable: bool | None) -> None:
         self.name, self.place, self.identifiable = name, place, identifiable
         self.value: float = 0.0
         self.before: float | None = None
@@ -210,7 +210,7 @@ class _Row:
 
 def _row(fit: Fitted, found: dict[str, Any], place: int) -> _Row:
     name = str(found["parameter"])
-    row = _Row(name, place, bool(found["identifiable"]))
+    row = _Row(name, place, found["identifiable"])
     ends = [found[end] for end in ("low", "high") if _numbers(found[end])]
     before = fit.defaults.get(name)
     tried = fit.history[name].to_list() if name in fit.history.columns else []

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,9 +14,6 @@ from twinloop.policy.identity import identify, is_own
 from twinloop.policy.registry import CODE
 from twinloop.scenario.randomness import is_random
 from twinloop.scenario.scenario import Scenario
-from twinloop.trace.tables import TABLES
-from twinloop.trace.trace import Trace
-from twinloop.workload import Workload
 
 
 class Identities:
@@ -27,6 +23,7 @@ class Identities:
     that nothing is shared with it, now or later.
 
     >>> import polars as pl
+    >>> from twinloop.trace import Trace
     >>> log = Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "run_time": [5.0]}))
     >>> scenario = Scenario(platform="2x4", policy="easy", workload=log)
     >>> Identities().of(scenario) == Identities().of(scenario)
@@ -46,7 +43,7 @@ class Identities:
         found: dict[str, str] = {}
         held = scenario.workload.object
         if held is not None:
-            found["workload"] = self._once(held, _workload_hash)
+            found["workload"] = self._once(held, lambda workload: workload.content_hash())
         if scenario.policy.object is not None:
             found["policy"] = self._once(scenario.policy.object, _policy_hash)
         else:
@@ -80,23 +77,3 @@ def _policy_hash(policy: Any) -> str | None:
         written = hashlib.sha256(file.read_bytes()).hexdigest()
     own = identify(policy)
     return None if own is None else identify((own, written))
-
-
-def _workload_hash(held: Trace | Workload) -> str:
-    """A hash of the content of a workload in memory."""
-    if isinstance(held, Workload):
-        said = repr((held.reference_mhz, held.epoch_ms, held.injected, held.cleaned))
-        frames = [held.tasks, held.fragments, held.files, held.task_files]
-    else:
-        facts = dict(held.manifest.facts)
-        run = facts.get("run")
-        if isinstance(run, Mapping):  # how long the simulator took decides nothing
-            facts["run"] = {name: value for name, value in run.items() if name != "wall_s"}
-        said = repr(held.manifest.model_copy(update={"facts": facts}))
-        frames = [getattr(held, name) for name in TABLES]
-    found = hashlib.sha256(said.encode())
-    for frame in frames:
-        stream = io.BytesIO()
-        frame.rechunk().write_ipc(stream, compression="uncompressed")
-        found.update(stream.getvalue())
-    return found.hexdigest()

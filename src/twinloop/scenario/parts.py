@@ -33,6 +33,7 @@ from twinloop.scenario.commands import (
     commanded,
     written,
 )
+from twinloop.scenario.kept_workload import as_given
 from twinloop.trace import Trace, read
 from twinloop.trace.errors import InputError
 from twinloop.workload import Workload
@@ -182,10 +183,10 @@ class WorkloadDescription(Description):
     def _short_form(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
         values = handler(self)
         if self.object is not None:
-            return {
-                "object": self.held,
-                **{k: v for k, v in values.items() if v and k in _STARTING},
-            }
+            said = {k: v for k, v in values.items() if v and k in _STARTING}
+            if self.missing != "synthetic":
+                said["missing"] = self.missing
+            return {"object": self.held, **said}
         short = isinstance(info.context, Writing) and list(values) == ["path"]
         return values["path"] if short else values
 
@@ -212,7 +213,7 @@ class WorkloadDescription(Description):
         for name in ("path", "format"):
             if name in self.options:
                 raise InputError(f"'{name}' stands beside the options", field="workload.options")
-        return read(self.path, self.format, **self.options)
+        return as_given(read(self.path, self.format, **self.options))
 
 
 class PolicyDescription(Description):

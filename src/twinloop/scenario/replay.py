@@ -38,13 +38,18 @@ def replaying(trace: Trace, *, path: str | None = None) -> Scenario:
     if kept.source.sessions is None:
         changes["workload"] = trace if path is None else path
         return kept.replace(**changes)
-    if trace.manifest.scenario is not None and "object" in trace.manifest.scenario["workload"]:
+    if (
+        trace.manifest.scenario is not None
+        and "object" in trace.manifest.scenario["workload"]
+        and trace.workload is None
+    ):
         raise InputError(
-            "the workload of this run was an object in memory: its users cannot be replayed",
+            "the workload of this run was an object in memory, and is not kept with its trace: "
+            "its users cannot be replayed",
             field="workload",
             remedy="write it with twinloop.write first, and name its path in the scenario",
         )
-    original = Scenario.from_manifest(trace.manifest)
+    original = Scenario.from_trace(trace)
     given = original.workload.resolve(original.seed)
     workload = given if isinstance(given, Workload) else Workload.from_trace(given)
     changes["time_scale"] = original.time_scale
@@ -102,7 +107,7 @@ def _held_apart(trace: Trace) -> dict[str, Any]:
     kept = trace.manifest.scenario
     if kept is None:
         raise InputError(
-            "keeps no scenario in its manifest, so nobody knows what to replay it on",
+            "keeps no scenario in its manifest, so the platform to replay it on is not known",
             field="scenario",
             remedy="give platform and policy yourself, as --platform and --policy",
         )

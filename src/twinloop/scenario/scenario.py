@@ -15,15 +15,17 @@ from twinloop.platform.problems import Findings
 from twinloop.platform.quantities import Positive, Whole
 from twinloop.platform.shorthand import is_shorthand
 from twinloop.scenario.failures import Failures
+from twinloop.scenario.kept_workload import restore
 from twinloop.scenario.model import Model
 from twinloop.scenario.parts import POLICY_SCHEMA, PolicyDescription, WorkloadDescription
 from twinloop.scenario.prices import Prices
 from twinloop.scenario.start import Start, epoch_ms
-from twinloop.trace import Manifest
+from twinloop.trace import Manifest, Trace
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import sha256
 from twinloop.trace.folder import MANIFEST
 from twinloop.trace.trace import counted
+from twinloop.workload import Workload
 from twinloop.workload.source import SESSIONS, SourceDescription
 
 
@@ -153,15 +155,54 @@ class Scenario(Description):
     def to_manifest(self) -> dict[str, Any]:
         """All its values and the hashes of its inputs, as the manifest of a Trace keeps them."""
         inputs = {file.name: file.sha256 for file in self.inputs()}
-        return {**self.to_dict(complete=True), "inputs": inputs}
+        values = self.to_dict(complete=True)
+        if self.workload.object is not None:
+            # Its description alone is the same for every workload of so many tasks.
+            values["workload"]["sha256"] = self.workload.object.content_hash()
+        return {**values, "inputs": inputs}
 
     @classmethod
-    def from_manifest(cls, manifest: Manifest | Mapping[str, Any]) -> Self:
-        """The scenario that a manifest keeps, with the paths as they were then."""
+    def from_manifest(
+        cls,
+        manifest: Manifest | Mapping[str, Any],
+        *,
+        workload: Trace | Workload | None = None,
+    ) -> Self:
+        """The scenario that a manifest keeps, with the paths as they were then.
+
+        Args:
+            manifest: The manifest of a run, or the scenario in it.
+            workload: The workload, if the scenario held it in memory; `from_trace` finds it.
+        """
         kept = manifest.scenario if isinstance(manifest, Manifest) else manifest
         if kept is None:
             raise InputError("the manifest keeps no scenario", field="scenario")
-        return cls.from_dict({name: value for name, value in kept.items() if name != "inputs"})
+        values = {name: value for name, value in kept.items() if name != "inputs"}
+        noted = values.get("workload")
+        if isinstance(noted, Mapping) and "object" in noted:
+            values["workload"] = {k: v for k, v in noted.items() if k != "sha256"}
+            if workload is not None:
+                if noted.get("sha256") != workload.content_hash():
+                    raise InputError(
+                        f"is not the workload of this run ({noted['object']}): its hash differs",
+                        field="workload",
+                    )
+                values["workload"]["object"] = workload
+        return cls.from_dict(values)
+
+    @classmethod
+    def from_trace(cls, trace: Trace) -> Self:
+        """The scenario that a run was made from; a workload in memory is kept with its trace.
+
+        >>> from twinloop.engine import simulate
+        >>> from twinloop.workload.generate import generate
+        >>> log = generate("poisson", tasks=5)
+        >>> run = simulate(Scenario(platform="2x8", workload=log, policy="easy"))
+        >>> Scenario.from_trace(run).workload.object is log
+        True
+        """
+        kept = trace.workload
+        return cls.from_manifest(trace.manifest, workload=None if kept is None else restore(kept))
 
     def _files(self) -> Iterator[Path]:
         if self.workload.path is not None:

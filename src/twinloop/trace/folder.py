@@ -13,19 +13,26 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 import pydantic
 
 from twinloop.trace.errors import DamagedTraceError, InputError
 from twinloop.trace.files import appearing, sha256
+from twinloop.trace.kept_workload import FILES as WORKLOAD_FILES
+from twinloop.trace.kept_workload import Keepable, KeptWorkload, read_workload, write_workload
 from twinloop.trace.manifest import Manifest
 from twinloop.trace.tables import SCHEMA_VERSION, TABLES, conform
 
 MANIFEST = "manifest.json"
 #: Measured times, which differ between runs of the same scenario: no hash covers this file.
 TIMINGS = "timings.json"
+
+#: Every file that a trace folder can have.
+FILES: Final = frozenset(
+    {MANIFEST, TIMINGS, *(f"{name}.parquet" for name in TABLES), *WORKLOAD_FILES}
+)
 
 
 def save(
@@ -35,43 +42,49 @@ def save(
     *,
     overwrite: bool,
     timings: Mapping[str, float] | None = None,
+    workload: Keepable | None = None,
 ) -> Path:
-    """Write tables and manifest as the folder `path`, whole or not at all."""
+    """Write tables, manifest and kept workload as the folder `path`, whole or not at all."""
     if path.exists() and not overwrite:
         raise InputError("is there already", file=path, remedy="overwrite=True replaces it")
-    own = {MANIFEST, TIMINGS, *(f"{name}.parquet" for name in TABLES)}
-    with appearing(path, own) as new:
+    with appearing(path, FILES) as new:
         if timings:
             text = json.dumps(dict(timings), indent=2) + "\n"
             (new / TIMINGS).write_text(text, encoding="utf-8")
-        complete(tables, manifest, new)
+        complete(tables, manifest, new, workload=workload)
     return path
 
 
-def complete(tables: Mapping[str, pl.DataFrame], manifest: Manifest, path: Path) -> None:
+def complete(
+    tables: Mapping[str, pl.DataFrame],
+    manifest: Manifest,
+    path: Path,
+    *,
+    workload: Keepable | None = None,
+) -> None:
     """Write tables and manifest into a folder that is there; the manifest comes last.
 
-    Without its manifest a folder is no trace, so nobody takes one that is half written for whole.
+    A folder without a manifest is no trace, so one that is half written is never read as whole.
     """
-    written = {}
-    for name, frame in tables.items():
-        if frame.height:
-            file = path / f"{name}.parquet"
-            unfinished = path / f".{file.name}"
-            try:
-                frame.write_parquet(unfinished, compression="zstd")
-            except pl.exceptions.PolarsError as error:
-                raise OSError(str(error)) from None
-            unfinished.replace(file)
-            written[file.name] = {"rows": frame.height, "sha256": sha256(file)}
+
+    def write(frame: pl.DataFrame, name: str) -> dict[str, Any]:
+        return _write_table(frame, path / name)
+
+    written = {
+        f"{name}.parquet": write(frame, f"{name}.parquet")
+        for name, frame in tables.items()
+        if frame.height
+    }
     document = manifest.model_dump(mode="json") | {"tables": written}
+    if workload is not None:
+        document["workload"] = write_workload(workload.to_kept(), tables, write)
     document["sha256"] = _own_hash(document)
     unfinished = path / f".{MANIFEST}"
     unfinished.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     unfinished.replace(path / MANIFEST)
 
 
-def load(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest]:
+def load(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest, KeptWorkload | None]:
     """Read what `save` wrote; check every file against the manifest."""
     document = _document(path)
     version = document.get("schema_version")
@@ -86,6 +99,7 @@ def load(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest]:
     if said != _own_hash(document):
         raise DamagedTraceError("is not as it was saved: its hash differs", file=path / MANIFEST)
     written = document.pop("tables")
+    kept = document.pop("workload", None)
     try:
         manifest = Manifest.model_validate(document)
     except pydantic.ValidationError as error:
@@ -106,7 +120,35 @@ def load(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest]:
             f"names tables that this program does not know: {', '.join(written)}",
             file=path / MANIFEST,
         )
-    return tables, manifest
+    return tables, manifest, _read_workload(kept, tables, path)
+
+
+def _read_workload(
+    said: Any, tables: Mapping[str, pl.DataFrame], path: Path
+) -> KeptWorkload | None:
+    """The workload that is kept beside the tables of the run; None: the manifest names none."""
+    named: set[str] = set()
+
+    def read(name: str, expected: Any) -> pl.DataFrame:
+        named.add(name)
+        return _read_table(path / name, expected)
+
+    found = None if said is None else read_workload(said, tables, path / MANIFEST, read)
+    for name in WORKLOAD_FILES:
+        if name not in named and (path / name).exists():
+            raise DamagedTraceError("is there, but the manifest does not name it", file=path / name)
+    return found
+
+
+def _write_table(frame: pl.DataFrame, file: Path) -> dict[str, Any]:
+    """Write a table as a file; its rows and its hash, as the manifest names them."""
+    unfinished = file.with_name(f".{file.name}")
+    try:
+        frame.write_parquet(unfinished, compression="zstd")
+    except pl.exceptions.PolarsError as error:
+        raise OSError(str(error)) from None
+    unfinished.replace(file)
+    return {"rows": frame.height, "sha256": sha256(file)}
 
 
 def load_timings(path: Path) -> dict[str, float]:
@@ -149,11 +191,19 @@ def _document(path: Path) -> dict[str, Any]:
 
 
 def _table(file: Path, name: str, expected: Any) -> pl.DataFrame:
+    frame = _read_table(file, expected)
+    try:
+        return conform(name, frame)
+    except pl.exceptions.PolarsError as error:
+        raise DamagedTraceError(f"cannot be read: {error}", file=file) from None
+
+
+def _read_table(file: Path, expected: Any) -> pl.DataFrame:
     if not file.is_file():
         raise DamagedTraceError("is missing, but the manifest names it", file=file)
     if not isinstance(expected, dict) or sha256(file) != expected.get("sha256"):
         raise DamagedTraceError("is not the file that was saved: its hash differs", file=file)
     try:
-        return conform(name, pl.read_parquet(os.fspath(file)))
+        return pl.read_parquet(os.fspath(file), glob=False)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise DamagedTraceError(f"cannot be read: {error}", file=file) from None

@@ -11,7 +11,9 @@ from typing import Any
 import polars as pl
 
 from twinloop.trace import folder
+from twinloop.trace.content_hash import hash_tables
 from twinloop.trace.errors import TwinloopError
+from twinloop.trace.kept_workload import Keepable, KeptWorkload
 from twinloop.trace.manifest import Cleaning, Edit, Manifest
 from twinloop.trace.tables import TABLES, conform, empty
 
@@ -30,7 +32,7 @@ class Trace:
     5.0
     """
 
-    __slots__ = ("_manifest", "_tables", "_timings")
+    __slots__ = ("_hash", "_manifest", "_tables", "_timings", "_workload")
 
     def __init__(self, *, manifest: Manifest | None = None, **tables: pl.DataFrame) -> None:
         unknown = [name for name in tables if name not in TABLES]
@@ -41,6 +43,8 @@ class Trace:
         }
         self._manifest = manifest if manifest is not None else Manifest()
         self._timings: Mapping[str, float] = {}
+        self._workload: Keepable | None = None
+        self._hash: str | None = None
 
     # Frames can be changed in place, so each caller gets one of his own; the columns are shared.
     @property
@@ -103,6 +107,14 @@ class Trace:
         return dict(self._timings)
 
     @property
+    def workload(self) -> Keepable | None:
+        """The Trace or Workload that the scenario of this run held in memory; None: it held none.
+
+        `Scenario.from_trace` gives the scenario of the run with this workload in it.
+        """
+        return self._workload
+
+    @property
     def tables(self) -> Mapping[str, pl.DataFrame]:
         """All tables by name."""
         return {name: frame.clone() for name, frame in self._tables.items()}
@@ -118,12 +130,22 @@ class Trace:
         made = Trace(
             manifest=self._manifest if manifest is None else manifest, **{**self._tables, **tables}
         )
-        return made.with_timings(self._timings)
+        return made.with_timings(self._timings).keeping(self._workload)
 
     def with_timings(self, timings: Mapping[str, float]) -> Trace:
         """The same Trace with these `timings`."""
         made = copy.copy(self)
         made._timings = dict(timings)
+        return made
+
+    def keeping(self, workload: Keepable | None) -> Trace:
+        """A Trace that keeps this workload: the one that the scenario of its run held in memory.
+
+        >>> Trace().keeping(Trace()).workload
+        <Trace of 0 tasks>
+        """
+        made = copy.copy(self)
+        made._workload = workload
         return made
 
     def noting(
@@ -147,14 +169,43 @@ class Trace:
         <Trace of 1 task>
         """
         return folder.save(
-            self._tables, self._manifest, Path(path), overwrite=overwrite, timings=self._timings
+            self._tables,
+            self._manifest,
+            Path(path),
+            overwrite=overwrite,
+            timings=self._timings,
+            workload=self._workload,
         )
 
     @classmethod
     def load(cls, path: str | Path) -> Trace:
         """Read a folder that `save` wrote. An unfinished or damaged one is an error."""
-        tables, manifest = folder.load(Path(path))
-        return cls(manifest=manifest, **tables).with_timings(folder.load_timings(Path(path)))
+        tables, manifest, workload = folder.load(Path(path))
+        trace = cls(manifest=manifest, **tables).keeping(workload)
+        return trace.with_timings(folder.load_timings(Path(path)))
+
+    def to_kept(self) -> KeptWorkload:
+        """Itself as the workload of another run is kept: without its decisions and its power.
+
+        >>> Trace().to_kept().kind
+        'Trace'
+        """
+        return KeptWorkload("Trace", self._manifest.model_dump(mode="json"), self._demanded())
+
+    def content_hash(self) -> str:
+        """A hash of all that decides how it runs as a workload, the same for equal traces.
+
+        >>> Trace().content_hash() == Trace(manifest=Manifest(kind="recorded")).content_hash()
+        False
+        """
+        if self._hash is None:
+            said = self._manifest.model_dump(include={"kind", "epoch_ms", "reference_mhz"})
+            self._hash = hash_tables(self._demanded(), said)
+        return self._hash
+
+    def _demanded(self) -> dict[str, pl.DataFrame]:
+        """The tables that say what is to run."""
+        return {name: f for name, f in self._tables.items() if name not in ("decisions", "power")}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Trace):

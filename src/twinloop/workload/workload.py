@@ -15,6 +15,7 @@ from twinloop.workload import columns
 from twinloop.workload.fragments import Floats, Fragments, rows_of
 
 if TYPE_CHECKING:
+    from twinloop.trace.kept_workload import KeptWorkload
     from twinloop.workload.arrays import WorkloadArrays
 
 #: What is done with a task whose usage nobody sampled, in a trace that has usage.
@@ -45,6 +46,7 @@ class Workload:
     __slots__ = (
         "_files",
         "_fragments",
+        "_hash",
         "_task_files",
         "_tasks",
         "cleaned",
@@ -76,6 +78,7 @@ class Workload:
         self._task_files = columns.conform(
             "task_files", empty("task_files") if task_files is None else task_files
         )
+        self._hash: str | None = None
         #: Clock of the core in which work and rates are counted; None: not known.
         self.reference_mhz = reference_mhz
         #: Unix time of t = 0 in milliseconds; None: not known.
@@ -185,6 +188,25 @@ class Workload:
         from twinloop.workload.record import as_trace
 
         return as_trace(self)
+
+    def to_kept(self) -> KeptWorkload:
+        """Itself as plain tables, as the trace of a run keeps it.
+
+        >>> import polars as pl
+        >>> Workload(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]})).to_kept().kind
+        'Workload'
+        """
+        from twinloop.workload.kept import to_kept
+
+        return to_kept(self)
+
+    def content_hash(self) -> str:
+        """A hash of all that decides how it runs, the same for equal workloads."""
+        from twinloop.workload.kept import content_hash
+
+        if self._hash is None:
+            self._hash = content_hash(self)
+        return self._hash
 
     def replace(self, *, tasks: pl.DataFrame) -> Workload:
         """A Workload with these tasks in place of its own; their fragments stay.

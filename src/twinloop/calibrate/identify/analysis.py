@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from twinloop.calibrate.evaluations import Evaluations, SpentError, checked_point
-from twinloop.calibrate.identify.advice import HINTS, Hint
+from twinloop.calibrate.identify.advice import HINTS, Hint, listed
 from twinloop.calibrate.identify.fits import Fit, LossFit, OutputsFit
 from twinloop.calibrate.identify.groups import Moves, grouped
 from twinloop.calibrate.identify.masking import Mask, mask_of
@@ -114,37 +114,54 @@ def identify(
             len(space) - axis + 1
         )
         profiles.append(
-            _profile(evaluations, problem, axis) if effects[axis] else _flat(problem.centre, axis)
+            _profile(evaluations, problem, axis) if effects[axis] else _flat(problem, axis)
         )
     evaluations.limit = budget
+    # Intervals around a point that is no minimum need not hold the truth.
+    minimal = not any(_below(problem, each) for each in profiles)
     masks: list[Mask | None] = [None] * len(space)
     told_apart = [
         _told(space, problem, each, axis, tolerance) for axis, each in enumerate(profiles)
     ]
+    if not minimal:
+        told_apart = [None if effect else False for effect in effects]
     moves = Moves(problem.centre, profiles, problem.fit, lowest=problem.lowest, bound=problem.bound)
     complete = not any(each.spent for each in profiles)
     edges = np.zeros((len(space), len(space)), dtype=bool)
+    loose = np.array([each is False for each in told_apart])
+    searched = True
     try:
-        edges = moves.needed(np.flatnonzero(~np.array(told_apart)))
+        edges = moves.needed(np.flatnonzero(loose))
         masks = [
             None if effects[axis] else mask_of(evaluations, problem.fit, problem.centre, axis)
             for axis in range(len(space))
         ]
     except SpentError:
-        complete = False
-    groups = grouped(edges, problem.weak, np.array(told_apart), effects)
+        complete = searched = False
+    groups = grouped(edges, problem.weak, ~loose, effects)
     told = Told(
-        space, best, problem.centre, profiles, told_apart, groups, effects, masks, problem.weak
+        space,
+        best,
+        problem.centre,
+        profiles,
+        told_apart,
+        groups,
+        effects,
+        masks,
+        problem.weak,
+        searched,
+        minimal,
     )
     whys, sentences = words(told, tuple(hints), facts or {})
-    if not problem.settled:
+    if not (problem.settled and minimal):
         sentences.append(
-            "The calibration is not the best there is near it: search on before this is believed."
+            "The calibration is not the best there is near it: search longer before relying on "
+            "these intervals."
+            if minimal
+            else "The calibration is not at a minimum, so its intervals are unknown: search longer."
         )
     if not complete:
-        sentences.append(
-            f"{budget:,} evaluations were too few to follow all parameters to the end."
-        )
+        sentences.append(_unfinished(budget, told))
     return Identifiability(
         told.table(whys),
         tuple(tuple(space.names[axis] for axis in group) for group in groups),
@@ -152,20 +169,45 @@ def identify(
         _calibrations(told),
         problem.noise,
         evaluations.spent,
-        complete,
+        complete and minimal,
     )
+
+
+def _below(problem: _Problem, found: Profile) -> bool:
+    """Whether a profile met a clearly better fit than the one that it started from."""
+    return float(found.scores.min()) < problem.lowest - 0.1 * (problem.bound - problem.lowest)
+
+
+def _unfinished(budget: int, told: Told) -> str:
+    """What an analysis that has spent its budget does not know."""
+    names = told.space.names
+    unknown = [name for name, each in zip(names, told.identifiable, strict=True) if each is None]
+    open_ = [
+        name
+        for name, each, found in zip(names, told.identifiable, told.profiles, strict=True)
+        if each is not None and found.spent
+    ]
+    said = f"The analysis is unfinished: {budget:,} evaluations were too few"
+    if unknown:
+        said += f"; whether the data tells {listed(unknown)} is unknown"
+    if open_:
+        said += f"; the interval of {listed(open_)} is unknown"
+    if not told.searched:
+        said += "; which parameters compensate or mask each other was not searched to the end"
+    return f"{said}."
 
 
 def _nothing(evaluations: Evaluations, best: Floats) -> Identifiability:
     values = evaluations.space.decode_one(best)
     rows = [
-        {"parameter": name, "identifiable": False, "why": "too few evaluations to say"}
+        {"parameter": name, "identifiable": None, "why": "unknown: too few evaluations to say"}
         | ({"value": float(value)} if isinstance(value, int | float) else {})
         for name, value in values.items()
     ]
     sentence = (
-        f"{evaluations.budget:,} evaluations are too few to say which of {len(rows)} parameters "
-        f"the data tells: at least about {40 * len(rows) + 100:,} are needed."
+        f"The analysis is unfinished: {evaluations.budget:,} evaluations are too few to say "
+        f"whether the data tells {listed(list(values))}; at least about "
+        f"{40 * len(rows) + 100:,} are needed."
     )
     spent = evaluations.spent
     return Identifiability(table_of(rows), (), (sentence,), pl.DataFrame(), None, spent, False)
@@ -280,16 +322,26 @@ def _profile(evaluations: Evaluations, problem: _Problem, axis: int) -> Profile:
     )
 
 
-def _flat(centre: Floats, axis: int) -> Profile:
-    points = np.tile(centre, (3, 1))
-    points[:, axis] = 0.0, centre[axis], 1.0
-    return Profile(0.0, 1.0, (False, False), points, np.zeros(3))
+def _flat(problem: _Problem, axis: int) -> Profile:
+    """The profile of a parameter without effect: the fit is the same wherever it is held."""
+    points = np.tile(problem.centre, (3, 1))
+    points[:, axis] = 0.0, problem.centre[axis], 1.0
+    return Profile(0.0, 1.0, (False, False), points, np.full(3, problem.lowest))
 
 
-def _told(space: Space, problem: _Problem, found: Profile, axis: int, tolerance: float) -> bool:
-    if enumerable(space.parameters[axis]):
-        return len(found.points) == 1
-    if found.width > tolerance or _at_own_end(space.parameters[axis], found):
+def _told(
+    space: Space, problem: _Problem, found: Profile, axis: int, tolerance: float
+) -> bool | None:
+    """Whether the data tells a parameter; None: the profile is not far enough to say."""
+    discrete = enumerable(space.parameters[axis])
+    # What was found acceptable stays so: more evaluations can only make the interval wider.
+    if len(found.points) > 1 if discrete else found.width > tolerance:
+        return False
+    if found.spent:
+        return None
+    if discrete:
+        return True
+    if _at_own_end(space.parameters[axis], found):
         return False
     loose = bool((abs(problem.weak[:, axis]) > 0.1).any())
     return not (loose and _held_by_range(problem.centre, found, axis))

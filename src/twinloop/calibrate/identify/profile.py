@@ -30,7 +30,9 @@ class Profile:
     """The acceptable interval of one parameter, in 0..1, and the calibrations that make it.
 
     `points` are acceptable ones from the lower end to the upper, `scores` theirs. `closed` says of
-    each end whether the data ended it; what ends with the range, or with the budget, is open.
+    each end whether the data ended it; what ends with the range, or with the budget, is open. An
+    end that is `unfinished` was not found before the budget was spent: acceptable values reach at
+    least to there.
     """
 
     low: float
@@ -38,7 +40,12 @@ class Profile:
     closed: tuple[bool, bool]
     points: Floats
     scores: Floats
-    spent: bool = False
+    unfinished: tuple[bool, bool] = (False, False)
+
+    @property
+    def spent(self) -> bool:
+        """Whether the budget was spent before both ends were found."""
+        return any(self.unfinished)
 
     @property
     def width(self) -> float:
@@ -90,7 +97,7 @@ def profile(
     points = np.array([*down.points[::-1], centre, *up.points])
     scores = np.array([*down.scores[::-1], lowest, *up.scores])
     return Profile(
-        down.end, up.end, (down.closed, up.closed), points, scores, down.spent or up.spent
+        down.end, up.end, (down.closed, up.closed), points, scores, (down.spent, up.spent)
     )
 
 
@@ -262,5 +269,5 @@ def _enumerated(
         (not first, not last),
         np.array(points),
         np.array(scores),
-        spent,
+        (spent, spent),
     )

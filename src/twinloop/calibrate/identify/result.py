@@ -36,14 +36,15 @@ class Identifiability:
     Attributes:
         table: A row per parameter: its `value`, the ends `low` and `high` of its acceptable
             values, the `share` of its range that they are, whether it is `identifiable`, and
-            `why`. One that is no number has the acceptable `levels` in place of ends.
+            `why`. One that is no number has the acceptable `levels` in place of ends. What an
+            unfinished analysis does not know is null.
         groups: Names of parameters that compensate each other.
         sentences: The same in plain words; none if there is nothing to say.
         profiles: The calibrations behind the intervals: the `parameter` that was held, how well
             it still fits (`score`), and the values of all.
         noise: What the outputs were taken to scatter by; None if only the loss was to be seen.
         evaluations: How many were spent.
-        complete: Whether the budget was enough. If not, intervals may be wider than they say.
+        complete: Whether the budget was enough. If not, the analysis is unfinished.
 
     >>> Identifiability(pl.DataFrame({"parameter": ["x"], "identifiable": [False]}), (),
     ...     ("x has no effect in this data.",), pl.DataFrame(), None, 10, True)
@@ -62,6 +63,11 @@ class Identifiability:
     def flagged(self) -> tuple[str, ...]:
         """The parameters that are not identifiable."""
         return tuple(self.table.filter(~pl.col("identifiable"))["parameter"])
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The parameters of which an unfinished analysis cannot say whether they are."""
+        return tuple(self.table.filter(pl.col("identifiable").is_null())["parameter"])
 
     @classmethod
     def joined(cls, found: Sequence[Identifiability]) -> Identifiability:

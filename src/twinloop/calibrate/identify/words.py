@@ -38,11 +38,16 @@ class Told:
     best: Floats
     centre: Floats
     profiles: Sequence[Profile]
-    identifiable: Sequence[bool]
+    #: None: unknown, since the analysis is unfinished.
+    identifiable: Sequence[bool | None]
     groups: Sequence[tuple[int, ...]]
     effects: NDArray[np.bool_]
     masks: Sequence[Mask | None]
     weak: Floats
+    #: Whether groups and masks were searched to the end.
+    searched: bool = True
+    #: Whether the profiles start from a minimum.
+    minimal: bool = True
 
     def value(self, axis: int, position: float) -> Any:
         """What a position means."""
@@ -64,14 +69,20 @@ class Told:
         rows = []
         for axis, name in enumerate(self.space.names):
             found, levels = self.profiles[axis], self.levels(axis)
-            row = {"parameter": name, "share": found.width, "levels": levels, "why": whys[axis]}
+            row: dict[str, Any] = {"parameter": name, "why": whys[axis]}
+            ends = found.unfinished if self.minimal else (True, True)
+            if not any(ends):
+                row |= {"share": found.width, "levels": levels}
             if levels is None:
                 best = float(self.best[axis])
                 # What was fitted by another measure than squares is acceptable all the same.
                 low, high = min(found.low, best), max(found.high, best)
                 places = {"value": best, "low": low, "high": high}
+                for end, unfinished in zip(("low", "high"), ends, strict=True):
+                    if unfinished:
+                        places.pop(end)
                 row |= {key: float(self.value(axis, place)) for key, place in places.items()}
-            row["identifiable"] = bool(self.identifiable[axis])
+            row["identifiable"] = self.identifiable[axis]
             rows.append(row)
         return table_of(rows)
 
@@ -95,7 +106,7 @@ def words(
         )
     for axis, name in enumerate(names):
         why = _why(told, axis, reason(name, hints, facts))
-        if not told.identifiable[axis] and not told.group(axis):
+        if told.identifiable[axis] is False and not told.group(axis):
             help_ = advice([name], hints)
             sentences.append(f"{name}: {why}" + (f" ({help_})" if help_ else "") + ".")
         end = _at_end(told, axis)
@@ -113,12 +124,18 @@ def _why(told: Told, axis: int, because: str) -> str:
     found = told.profiles[axis]
     low, high = (told.value(axis, place) for place in (found.low, found.high))
     levels = told.levels(axis)
+    if told.identifiable[axis] is None and not told.minimal:
+        return "unknown: the calibration is not at a minimum"
+    if told.identifiable[axis] is None:
+        return "unknown: too few evaluations to follow it to the end"
     if told.identifiable[axis]:
         return "the data tells it"
     if not told.effects[axis]:
         mask = told.masks[axis]
         if because:
             return f"not identifiable, {because}"
+        if mask is None and not told.searched:
+            return "not identifiable, it has no effect where the other values are"
         if mask is None:
             return "not identifiable, it has no effect in this data"
         return (
@@ -130,6 +147,8 @@ def _why(told: Told, axis: int, because: str) -> str:
         return f"not identifiable, {listed(others)} can make up for it"
     if levels is not None:
         return f"not identifiable, {listed(levels)} do equally well"
+    if found.spent:
+        return f"known only roughly, at least {low:.4g} to {high:.4g} is acceptable"
     if not any(found.closed):
         text = "its whole range changes the outputs by less than their noise"
         return f"not identifiable, {because or text}"

@@ -14,9 +14,10 @@ from twinloop.trace.errors import InputError
 def floor(loss: Loss, reals: Sequence[Run]) -> float | None:
     """The loss of a real run, taken for the twin of its own repetitions: the median over them.
 
-    No simulator of this scenario can be expected to do better, except for one that gives the
-    average of the repetitions; a loss below it is fitted to noise. None if fewer than two
-    repetitions can be compared.
+    A simulator that gave another run of the same distribution would score this. One that gives
+    the average of the repetitions scores less: a half of it for two repetitions, 0.7 of it for
+    many, if the loss is a mean of absolute differences. None if fewer than two repetitions can be
+    compared.
 
     >>> from twinloop.calibrate.losses import loss_named
     >>> reals = [Runs.of({"makespan_s": [m]}, [], [])[0] for m in (100.0, 102.0, 110.0)]

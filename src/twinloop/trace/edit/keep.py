@@ -80,7 +80,8 @@ def keeping(trace: Trace, inside: pl.Series, why: str, within: Interval | None) 
         tables = {**tables, table: tables[table].filter(~mask)}
     orphaned, lost = _without_parents(tables["tasks"], gone)
     notes.append(Cleaning(kind="removed", what=f"parents {why}", count=lost))
-    return Trace(manifest=trace.manifest, **{**tables, "tasks": orphaned}).noting(cleaned=notes)
+    kept = trace.replace(manifest=trace.manifest, **{**tables, "tasks": orphaned})
+    return kept.noting(cleaned=notes)
 
 
 def _among(values: pl.Series, names: pl.Series) -> pl.Series:

@@ -195,7 +195,7 @@ def _renamed(log: Trace, kind: str, new: dict[str, str]) -> Trace:
             if column == "parents":
                 renamed = pl.col("parents").list.eval(renamed)
             tables = {**tables, table: tables[table].with_columns(renamed.alias(column))}
-    return Trace(manifest=log.manifest, **tables)
+    return log.replace(manifest=log.manifest, **tables)
 
 
 def _manifest(logs: list[Trace], source: Source | None) -> Manifest:

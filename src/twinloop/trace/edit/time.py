@@ -31,7 +31,7 @@ def shifted(trace: Trace, seconds: float) -> Trace:
         table: tables[table].with_columns(pl.col(columns) + seconds)
         for table, columns in TIMES.items()
     }
-    return Trace(manifest=trace.manifest, **{**tables, **moved})
+    return trace.replace(manifest=trace.manifest, **{**tables, **moved})
 
 
 def moved_tasks(trace: Trace, moves: pl.DataFrame, factor: float = 1.0) -> Trace:
@@ -59,4 +59,4 @@ def moved_tasks(trace: Trace, moves: pl.DataFrame, factor: float = 1.0) -> Trace
                 for name in columns
             }
             tables = {**tables, table: frame.with_columns(**later).drop("old", "new")}
-    return Trace(manifest=trace.manifest, **tables)
+    return trace.replace(manifest=trace.manifest, **tables)

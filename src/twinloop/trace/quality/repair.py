@@ -172,7 +172,7 @@ def _series_of(facts: Facts) -> list[tuple[str, pl.DataFrame]]:
 
 
 def _with(trace: Trace, table: str, frame: pl.DataFrame) -> Trace:
-    return Trace(manifest=trace.manifest, **{**trace.tables, table: frame})
+    return trace.replace(manifest=trace.manifest, **{table: frame})
 
 
 def _without(frame: pl.DataFrame, rows: pl.Series) -> pl.DataFrame:
