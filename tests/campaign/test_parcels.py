@@ -11,6 +11,7 @@ import cloudpickle
 import pytest
 
 import twinloop as tl
+from twinloop.campaign import worker
 from twinloop.campaign.main_module import HiddenMain
 from twinloop.campaign.parcels import by_value
 from twinloop.explore.design import design_of
@@ -114,3 +115,16 @@ def test_a_script_without_a_guard_can_use_dask(folder: Path) -> None:
     )
     assert done.stdout.splitlines() == ["began", "[120.0, 20.0]"], done.stderr
     assert done.returncode == 0
+
+
+def test_a_worker_says_what_to_do_about_a_module_that_it_lacks(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as here:
+        here.syspath_prepend(folder)
+        forget()
+        parcel = by_value(__import__("helper_of_mine").limit)
+    forget()
+    found = worker.answer(abs, parcel).error or ""
+    assert "No module named 'helper_of_mine'" in found
+    assert "install 'helper_of_mine' where the workers run" in found

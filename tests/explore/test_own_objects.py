@@ -1,10 +1,14 @@
 """Objects of one's own in a study: each is run, and known again only if nothing of it changed."""
 
+import re
 import sys
 import threading
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import twinloop as tl
@@ -193,3 +197,36 @@ def test_identity_sees_globals_and_containers(monkeypatch: pytest.MonkeyPatch) -
     loop: list[Any] = []
     loop.append(loop)
     assert identify(loop) is not None
+
+
+@dataclass
+class Described(Policy):
+    """A policy whose arguments are fields."""
+
+    most: int
+    names: list[str] = field(default_factory=list)
+    pattern: re.Pattern[str] = re.compile("t[0-9]+")
+    weights: Any = None
+
+    def decide(self, view: Any) -> Any:
+        return None
+
+
+def test_identity_of_what_people_write() -> None:
+    def made(**given: Any) -> str | None:
+        return identify(Described(1, **given))
+
+    assert made() == made() is not None
+    others = [
+        made(names=["a"]),
+        made(pattern=re.compile("u")),
+        made(weights=np.array([1.0, 2.0])),
+        made(weights=np.array([1.0, 3.0])),
+        made(weights=np.random.default_rng(1)),
+        made(weights=np.random.default_rng(2)),
+        made(weights=lambda x: x),
+        made(weights=lambda x: x + 1),
+        made(weights=partial(scaled, 2)),
+    ]
+    assert None not in others
+    assert len({made(), *others}) == 1 + len(others)

@@ -76,7 +76,8 @@ def answer(function: Callable[[Any], Any], parcel: bytes) -> Outcome:
     try:
         item = pickle.loads(parcel)
     except Exception as error:
-        return Outcome(None, f"{failure(error, 'an item')}, which the worker cannot load", 0.0)
+        why = f"{failure(error, 'an item')}, which the worker cannot load{_advice(error)}"
+        return Outcome(None, why, 0.0)
     return evaluated(function, item)
 
 
@@ -134,12 +135,22 @@ def _loaded(content: bytes) -> Callable[[Any], Any]:
     try:
         return pickle.loads(content)  # type: ignore[no-any-return]
     except Exception as error:
-        why = f"{type(error).__name__}: {error}"
+        why = f"{type(error).__name__}: {error}{_advice(error)}"
 
     def missing(item: object) -> None:
         raise ImportError(f"the function cannot be loaded in a worker: {why}")
 
     return missing
+
+
+def _advice(error: Exception) -> str:
+    """What to do about something that cannot be loaded here."""
+    if not isinstance(error, ModuleNotFoundError):
+        return ""
+    return (
+        f" (install '{error.name}' where the workers run, or keep what cannot be sent, such as "
+        "locks and open files, out of the globals of that module)"
+    )
 
 
 def _nothing(item: object) -> None:

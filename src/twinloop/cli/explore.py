@@ -108,9 +108,8 @@ def explore(
 
 def _say_failures(study: Any) -> None:
     """How many runs failed, and the first reasons."""
-    err.print(
-        f"{study.failed:,} of {report.words.count(study.planned, 'run')} failed; --retry makes them again:"
-    )
+    runs = report.words.count(study.planned, "run")
+    err.print(f"{study.failed:,} of {runs} failed; --retry makes them again:")
     for reason in study.errors[:REASONS]:
         err.print(escape(f"  {reason}"), soft_wrap=True)
     if len(study.errors) > REASONS:

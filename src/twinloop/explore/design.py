@@ -181,7 +181,7 @@ class Design(Description):
     def _name(self, labels: Mapping[str, Label]) -> str:
         """What it is called: by all levels that not every configuration has."""
         told = {name: said(name, self.factors[name], label) for name, label in labels.items()}
-        several = [name for name in told if len(self.factors[name].labels) != 1]
+        several = [name for name in told if self.factors[name].size != 1]
         return ", ".join(told[name] for name in several or told) or "nothing changed"
 
     def _combinations(self) -> Iterator[dict[str, Level]]:

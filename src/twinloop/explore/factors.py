@@ -109,6 +109,15 @@ class Factor(Description):
         return handler(self.model_copy(update=noted))
 
     @property
+    def size(self) -> int:
+        """How many levels it has; 0: it has a range.
+
+        >>> Factor.from_dict([1, 2]).size
+        2
+        """
+        return len(self.levels)
+
+    @property
     def labels(self) -> tuple[Label, ...]:
         """What the levels are called; of objects that look the same, the later ones get a number.
 

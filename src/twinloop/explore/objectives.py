@@ -73,9 +73,10 @@ def why_unknown(scenario: Scenario, kpi: str) -> str | None:
         return "the scenario has no prices (prices: {core_hour: 0.02, kwh: 0.25})"
     if kpi == "carbon_g" and not has_carbon(scenario):
         return "no cluster of the platform has a carbon intensity (carbon: 300 g/kWh)"
-    hosts = scenario.effective_platform().hosts()
-    if kpi in _POWERED and all(host.power is None for _, host in hosts):
-        return "no host has a power model"
+    if kpi in _POWERED:
+        hosts = scenario.effective_platform().hosts()
+        if all(host.power is None for _, host in hosts):
+            return "no host has a power model"
     undated = scenario.start is None and (scenario.workload.generate or scenario.workload.tasks)
     if kpi == "carbon_g" and undated and has_series(scenario):
         return (

@@ -9,6 +9,7 @@ known by name and version; modules of one's own by the bytes of their files.
 from __future__ import annotations
 
 import builtins
+import copyreg
 import dis
 import functools
 import hashlib
@@ -22,6 +23,7 @@ from types import (
     CodeType,
     FunctionType,
     GetSetDescriptorType,
+    MappingProxyType,
     MemberDescriptorType,
     MethodType,
     MethodWrapperType,
@@ -123,7 +125,7 @@ class _Writer:
         kind = type(thing)
         if kind is list:
             self._sequence("list", thing)
-        elif kind is dict:
+        elif kind in (dict, MappingProxyType):
             self._mapping(thing)
         elif kind in (set, frozenset):
             self._set(kind.__name__, thing)
@@ -160,7 +162,8 @@ class _Writer:
 
     def _object(self, thing: Any) -> None:
         """Any other object: by what a copy of it would be made of."""
-        reduced = thing.__reduce_ex__(4)
+        reducer = copyreg.dispatch_table.get(type(thing))
+        reduced = thing.__reduce_ex__(4) if reducer is None else reducer(thing)
         if isinstance(reduced, str):
             self._say("global", reduced)
             self.add(sys.modules[thing.__module__])

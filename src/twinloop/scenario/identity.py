@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from twinloop.policy import BuiltIn
+from twinloop.policy import POLICIES
 from twinloop.policy.identity import identify, is_own
 from twinloop.policy.registry import CODE
+from twinloop.scenario.parts import PolicyDescription
 from twinloop.scenario.randomness import is_random
 from twinloop.scenario.scenario import Scenario
 
@@ -35,6 +36,7 @@ class Identities:
     def __init__(self, *, allow_code: bool = False) -> None:
         self._allow_code = allow_code
         self._known: dict[int, tuple[Any, str]] = {}
+        self._policies: dict[str, str] = {}
         #: The classes of the policies that are named as `module:Class`, by that name.
         self.code: dict[str, type] = {}
 
@@ -46,13 +48,19 @@ class Identities:
             found["workload"] = self._once(held, lambda workload: workload.content_hash())
         if scenario.policy.object is not None:
             found["policy"] = self._once(scenario.policy.object, _policy_hash)
-        else:
-            policy = scenario.policy.resolve(allow_code=self._allow_code)
-            if CODE.fullmatch(scenario.policy.name):
-                self.code[scenario.policy.name] = type(policy)
-            if not _is_built_in(policy):
-                found["policy"] = _policy_hash(policy) or uuid4().hex
+        elif scenario.policy.name not in POLICIES:
+            found |= self._named(scenario.policy)
         return found
+
+    def _named(self, description: PolicyDescription) -> dict[str, str]:
+        """The identity of a policy that is code or of a plug-in, by its name and options."""
+        key = f"{description.name} {description.options!r}"
+        if key not in self._policies:
+            policy = description.resolve(allow_code=self._allow_code)
+            if CODE.fullmatch(description.name):
+                self.code[description.name] = type(policy)
+            self._policies[key] = _policy_hash(policy) or uuid4().hex
+        return {"policy": self._policies[key]}
 
     def is_random(self, scenario: Scenario) -> bool:
         """Whether runs of a scenario may differ from seed to seed."""
@@ -62,10 +70,6 @@ class Identities:
         if id(thing) not in self._known:
             self._known[id(thing)] = (thing, of(thing) or uuid4().hex)  # alive, so its id is its
         return self._known[id(thing)][1]
-
-
-def _is_built_in(policy: Any) -> bool:
-    return isinstance(policy, BuiltIn) and type(policy).__module__.startswith("twinloop.")
 
 
 def _policy_hash(policy: Any) -> str | None:

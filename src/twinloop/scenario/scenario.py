@@ -127,7 +127,8 @@ class Scenario(Description):
         >>> scenario.effective_platform().shorthand
         '2x8@3000MHz'
         """
-        return self.platform.replace(**self.model.overrides)
+        overrides = self.model.overrides
+        return self.platform.replace(**overrides) if overrides else self.platform
 
     def to_yaml(self) -> str:
         """YAML text that `from_text` reads back; an object in memory cannot be written."""
