@@ -85,7 +85,7 @@ def calibrate(
         str | None,
         typer.Option(
             help="Where to simulate: runs on threads here, a black box on processes, unless it "
-            "is said: processes, threads, dask, or tcp://HOST:PORT."
+            "is said: processes, threads, dask, or tls://HOST:PORT."
         ),
     ] = None,
     workers: Annotated[int | None, typer.Option(help="How many at the same time.")] = None,

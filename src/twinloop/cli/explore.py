@@ -39,7 +39,7 @@ def explore(
     ] = None,
     top: Annotated[int, typer.Option(help="How many of the best to list.")] = 3,
     on: Annotated[
-        str | None, typer.Option(help="threads, processes, serial, dask, or tcp://HOST:PORT.")
+        str | None, typer.Option(help="threads, processes, serial, dask, or tls://HOST:PORT.")
     ] = None,
     workers: Annotated[int | None, typer.Option(help="How many runs at the same time.")] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Make failed runs again.")] = False,

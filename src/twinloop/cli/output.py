@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from twinloop import report
-from twinloop.trace.errors import InputError, TwinloopError
+from twinloop.trace.errors import InputError, TwinloopError, TwinloopWarning
 
 if TYPE_CHECKING:
     from twinloop.trace import Audit, Cleaning
@@ -33,7 +34,12 @@ err = Console(stderr=True, highlight=False)
 
 @contextmanager
 def speaking(as_json: bool) -> Iterator[None]:
-    """Turn what goes wrong with the input into a message, and into JSON where that is wanted."""
+    """Turn what goes wrong with the input into a message, and into JSON where that is wanted.
+
+    Warnings of Twinloop are a line each on stderr.
+    """
+    before = warnings.showwarning
+    warnings.showwarning = _warn
     try:
         yield
     except TwinloopError as error:
@@ -42,6 +48,23 @@ def speaking(as_json: bool) -> Iterator[None]:
         else:
             err.print(f"[bold red]error[/]: {escape(str(error))}", soft_wrap=True)
         raise typer.Exit(BAD_INPUT) from None
+    finally:
+        warnings.showwarning = before
+
+
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    if issubclass(category, TwinloopWarning):
+        err.print(f"[bold yellow]warning[/]: {escape(str(message))}", soft_wrap=True)
+    else:
+        text = warnings.formatwarning(message, category, filename, lineno, line)
+        err.print(text, markup=False, soft_wrap=True, end="")
 
 
 @contextmanager

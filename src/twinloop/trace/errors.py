@@ -9,6 +9,10 @@ class TwinloopError(Exception):
     """The root of every error that Twinloop raises about what it was given."""
 
 
+class TwinloopWarning(UserWarning):
+    """The root of every warning that Twinloop gives; a command prints it as one line."""
+
+
 class InputError(TwinloopError, ValueError):
     """Something that was read cannot be used as it is.
 

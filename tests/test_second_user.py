@@ -1,0 +1,96 @@
+"""Law: another user of this machine gets nothing from what listens, and runs nothing through it."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from distributed.security import Security
+
+from tests.second_user import as_second_user, family, listening, needs_root
+from twinloop.campaign.cluster import Dask
+
+#: What a stranger gets from an address: with no TLS, with no certificate, and with each of the
+#: certificates that it has. A node of Dask speaks first once it accepts a connection.
+KNOCK = """
+def knock(port, context):
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as plain:
+        try:
+            if context is None:
+                plain.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n")
+                return plain.recv(64).hex()
+            with context.wrap_socket(plain) as wrapped:
+                return wrapped.recv(64).hex()
+        except (ssl.SSLError, ConnectionError):
+            return ""
+
+def context(keys):
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
+    if keys:
+        with tempfile.TemporaryDirectory() as there:
+            names = [os.path.join(there, name) for name in ("cert", "key")]
+            for name, text in zip(names, keys):
+                with open(name, "w") as file:
+                    file.write(text)
+            made.load_cert_chain(*names)
+    return made
+
+contexts = [None, context(None), *map(context, given["keys"])]
+found = {str(port): [knock(port, each) for each in contexts] for port in given["ports"]}
+"""
+IMPORTS = "import socket, ssl, tempfile\nimport encodings.idna\n"
+#: What a TLS server says to a client that speaks no TLS, before it hangs up.
+ALERT = "1503"
+
+
+def pair(security: Security) -> tuple[str, str]:
+    return security.tls_client_cert, security.tls_client_key
+
+
+#: What a stranger can read of processes and folders that are not its own.
+READ = """
+def read(path):
+    try:
+        if os.path.isdir(path):
+            return " ".join(os.listdir(path))
+        with open(path, "rb") as file:
+            return file.read().decode(errors="replace")
+    except OSError:
+        return None
+
+found["read"] = {path: read(path) for path in given["paths"]}
+"""
+
+
+@pytest.mark.real
+@needs_root
+def test_a_second_user_runs_nothing_on_a_local_dask_cluster() -> None:
+    before = listening(family(os.getpid()))
+    with Dask.local(1) as cluster:
+        assert [outcome.value for outcome in cluster.map(abs, [-1])] == [1]
+        pids = family(os.getpid())
+        mine = listening(pids) - before
+        assert {host for host, _ in mine} == {"127.0.0.1"}
+        ports = sorted(port for _, port in mine)
+        assert int(cluster._address.rpartition(":")[2]) in ports
+        assert len(ports) == 3  # the scheduler, the worker and its nanny: nothing over HTTP
+        keys = [pair(cluster._client.security), pair(Security.temporary())]
+        secret = [f"/proc/{pid}/{name}" for pid in pids for name in ("environ", "mem", "fd")]
+        scratch = Path(cluster._cluster.scheduler.local_directory).parent.parent
+        assert scratch.parent == Path(tempfile.gettempdir())
+        public = [f"/proc/{pid}/cmdline" for pid in pids]
+        found = as_second_user(
+            KNOCK + READ,
+            {"ports": ports, "keys": keys, "paths": [*secret, *public, str(scratch)]},
+            before=IMPORTS,
+        )
+    for port in ports:
+        plain, bare, right, wrong = found[str(port)]
+        assert plain == "" or plain.startswith(ALERT)
+        assert (bare, wrong) == ("", "")
+        assert right  # so the others were refused for want of the key alone
+    assert {found["read"][path] for path in (*secret, str(scratch))} == {None}
+    body = keys[0][1].splitlines()[1]
+    assert all(body not in (found["read"][path] or "") for path in public)
+    assert not scratch.exists()
