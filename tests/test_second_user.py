@@ -1,14 +1,20 @@
 """Law: another user of this machine gets nothing from what listens, and runs nothing through it."""
 
+import ast
 import os
 import tempfile
+import threading
 from pathlib import Path
 
+import polars as pl
 import pytest
 from distributed.security import Security
 
+import twinloop
 from tests.second_user import as_second_user, family, listening, needs_root
 from twinloop.campaign.cluster import Dask
+from twinloop.report.view.server import Server
+from twinloop.trace import Trace
 
 #: What a stranger gets from an address: with no TLS, with no certificate, and with each of the
 #: certificates that it has. A node of Dask speaks first once it accepts a connection.
@@ -94,3 +100,74 @@ def test_a_second_user_runs_nothing_on_a_local_dask_cluster() -> None:
     body = keys[0][1].splitlines()[1]
     assert all(body not in (found["read"][path] or "") for path in public)
     assert not scratch.exists()
+
+
+#: What a stranger gets who asks for these paths, with no cookie and with one that it made up.
+ASK = """
+def ask(path, headers):
+    connection = http.client.HTTPConnection("127.0.0.1", given["port"], timeout=60)
+    connection.request("GET", path, headers=headers)
+    answer = connection.getresponse()
+    return [answer.status, answer.read().decode(), answer.headers.get("Set-Cookie")]
+
+found = [
+    ask(path, headers)
+    for path in given["paths"]
+    for headers in ({}, {"Cookie": f"{given['cookie']}=guess"}, {"Host": "evil.example"})
+]
+"""
+
+
+@pytest.mark.real
+@needs_root
+def test_a_second_user_sees_nothing_of_a_folder_that_is_viewed(tmp_path: Path) -> None:
+    Trace(tasks=pl.DataFrame({"id": ["a"]})).save(tmp_path / "confidential")
+    before = listening({os.getpid()})
+    with Server(tmp_path) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        assert listening({os.getpid()}) - before == {server.server_address}
+        # Even the path, should it become known, is worth nothing without the cookie.
+        paths = ["/", "/?token=guess", "/page/confidential", server.base, "/compare?run=a&run=b"]
+        given = {"port": server.server_address[1], "paths": paths, "cookie": server.cookie}
+        found = as_second_user(ASK, given, before="import http.client\nimport encodings.idna\n")
+        server.shutdown()
+        thread.join()
+    assert len(found) == 15
+    for status, text, cookie in found:
+        assert (status, cookie) == (403, None)
+        assert "confidential" not in text
+        assert server.secret not in text
+
+
+#: Every module of the package that opens what other processes can connect to, and the test above
+#: that knocks there.
+LISTENERS = {
+    "campaign/local_cluster.py": test_a_second_user_runs_nothing_on_a_local_dask_cluster,
+    "report/view/server.py": test_a_second_user_sees_nothing_of_a_folder_that_is_viewed,
+}
+#: Names with which something can be made to listen.
+OPENING = {
+    "bind", "listen", "accept", "create_server", "start_server", "create_unix_server",
+    "start_unix_server", "make_server", "HTTPServer", "ThreadingHTTPServer", "TCPServer",
+    "ThreadingTCPServer", "UDPServer", "UnixStreamServer", "UnixDatagramServer",
+    "SimpleXMLRPCServer", "Listener", "Manager", "BaseManager", "SyncManager", "LocalCluster",
+    "SpecCluster", "Scheduler", "Nanny", "Worker", "mkfifo",
+}  # fmt: skip
+#: Modules that use one of these names for what a module of the list above opens.
+OTHERS = {"campaign/cluster.py": {"LocalCluster"}}
+
+
+def test_every_module_that_listens_is_known() -> None:
+    root = Path(twinloop.__file__).parent
+    found = {}
+    for file in sorted(root.rglob("*.py")):
+        name = file.relative_to(root).as_posix()
+        used = {
+            getattr(node, "attr", None) or getattr(node, "id", None) or getattr(node, "name", None)
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Attribute | ast.Name | ast.alias)
+        }
+        if used := (used & OPENING) - OTHERS.get(name, set()):
+            found[name] = used
+    assert found.keys() == LISTENERS.keys(), found
