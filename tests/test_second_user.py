@@ -11,10 +11,12 @@ import pytest
 from distributed.security import Security
 
 import twinloop
-from tests.second_user import as_second_user, family, listening, needs_root
+from tests.second_user import OTHER, as_second_user, family, listening, needs_root
 from twinloop.campaign.cluster import Dask
+from twinloop.campaign.scratch import PREFIX, sweep
 from twinloop.report.view.server import Server
 from twinloop.trace import Trace
+from twinloop.trace.files import writing
 
 #: What a stranger gets from an address: with no TLS, with no certificate, and with each of the
 #: certificates that it has. A node of Dask speaks first once it accepts a connection.
@@ -171,3 +173,19 @@ def test_every_module_that_listens_is_known() -> None:
         if used := (used & OPENING) - OTHERS.get(name, set()):
             found[name] = used
     assert found.keys() == LISTENERS.keys(), found
+
+
+@needs_root
+def test_leftovers_of_a_second_user_are_not_swept(tmp_path: Path) -> None:
+    """What looks like a leftover in a folder for everybody, such as /tmp, may be a trap."""
+    dead = 999_999_999  # more than any number of a process
+    mine, other = (tmp_path / f".log.swf-{dead}-{number:08x}" for number in range(2))
+    box, foreign_box = (tmp_path / f"{PREFIX}{number}" for number in range(2))
+    for folder in (mine, other, box, foreign_box):
+        folder.mkdir()
+    for folder in (other, foreign_box):
+        os.chown(folder, OTHER, OTHER)
+    with writing(tmp_path / "log.swf") as stream:
+        stream.write(b"")
+    assert sweep(tmp_path) == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"log.swf", other.name, foreign_box.name}
