@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from twinloop.cli.output import Json, err, out, print_json, speaking, working
+from twinloop.cli.output import Json, err, escape, out, print_json, speaking, working
 from twinloop.cli.recording import going_on
 from twinloop.cli.scenario import AllowCode, find_code
 from twinloop.trace.errors import InputError

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinloop.scenario import Scenario
+from twinloop.trace.safe_text import escape_name
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,4 +99,4 @@ class Candidate:
 
     def __repr__(self) -> str:
         name, value = next(iter(self.predicted.items()), ("nothing", float("nan")))
-        return f"<Candidate {self.name}: {name} {value:.4g}>"
+        return escape_name(f"<Candidate {self.name}: {name} {value:.4g}>")

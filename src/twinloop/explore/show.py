@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from twinloop.explore.lines import aligned
+from twinloop.trace.safe_text import join_lines
 from twinloop.trace.trace import counted
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def study_text(study: Study, top: int = SHOWN) -> str:
         failed = study.runs.filter(study.runs["error"].is_not_null())
         lines += [f"  failed: {said}" for said in failed["error"].unique(maintain_order=True)[:3]]
     if by in study.kpis:
-        lines += ["", str(study.rank(by)[:top])]
+        lines += ["", *str(study.rank(by)[:top]).split("\n")]
         front = study.pareto()
         first, second = study.objectives
         if front.height > 1:
@@ -35,7 +36,7 @@ def study_text(study: Study, top: int = SHOWN) -> str:
                 ],
             )
         lines += _factors(study, by)
-    return "\n".join(lines)
+    return join_lines(lines)
 
 
 def _state(study: Study) -> str:

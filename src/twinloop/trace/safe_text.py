@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 #: What a terminal, or a reader, takes for something else than a character: control characters (C0,
@@ -33,6 +34,15 @@ def escape_name(name: object) -> str:
     'a\\\\nerror: b'
     """
     return _IN_NAMES.sub(_escaped, str(name))
+
+
+def join_lines(lines: Iterable[str]) -> str:
+    """Lines of text that hold names, one below the other; no name can make a line of its own.
+
+    >>> join_lines(["task a", "task b\\nc"])
+    'task a\\ntask b\\\\nc'
+    """
+    return "\n".join(map(escape_name, lines))
 
 
 def escape_json(text: str) -> str:
