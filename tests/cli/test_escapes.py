@@ -1,5 +1,6 @@
 """Law: no command prints a control character of a name, nor a line that a name has made up."""
 
+import ast
 import io
 import json
 import os
@@ -21,6 +22,7 @@ from rich.text import Text
 from typer.testing import CliRunner
 
 import twinloop as tl
+import twinloop.cli
 from tests.report.runs import drawn_tasks, fcfs
 from twinloop.cli import app
 from twinloop.cli.commands import SUMMARIES
@@ -311,3 +313,24 @@ def test_python_shows_names_escaped(folder: Folder) -> None:
         for text in (str(thing), repr(thing)):
             assert not UNSAFE.search(text), f"{type(thing).__name__}: {text!r}"
             assert not re.search(r"^\W*FORGED", text, re.MULTILINE), type(thing).__name__
+
+
+#: Modules of commands that print a text of their own beside the consoles, in which no name is.
+CONSTANTS = {"__init__.py": {"echo"}, "assess.py": {"echo"}, "commands.py": {"echo"}}
+
+
+def test_commands_print_through_the_consoles_of_one_module() -> None:
+    for file in Path(twinloop.cli.__file__).parent.glob("*.py"):
+        if file.name == "output.py":
+            continue
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        # `escape` of rich leaves newlines and control characters: that of `output` does not.
+        assert not imported & {"rich.console", "rich.markup"}, file.name
+        called = {
+            getattr(node.func, "attr", getattr(node.func, "id", None))
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call)
+            and getattr(getattr(node.func, "value", None), "id", "") not in {"out", "err"}
+        }
+        assert called & {"print", "echo", "secho", "Console"} <= CONSTANTS.get(file.name, set())
