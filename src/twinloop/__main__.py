@@ -1,6 +1,26 @@
 """The command `twinloop`, which is also `python -m twinloop`."""
 
 import sys
+from types import TracebackType
+
+
+def show_error(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
+    """Print an error that is not foreseen, with what it repeats of files escaped.
+
+    >>> from contextlib import redirect_stderr
+    >>> with redirect_stderr(sys.stdout):
+    ...     show_error(ValueError, ValueError("a\\x1b]0;b\\x07"), None)
+    ValueError: a\\x1b]0;b\\x07
+    """
+    import traceback
+
+    from twinloop.trace.safe_text import escape_controls
+
+    print(
+        escape_controls("".join(traceback.format_exception(kind, error, at))),
+        end="",
+        file=sys.stderr,
+    )
 
 
 def main() -> None:
@@ -12,6 +32,7 @@ def main() -> None:
     ...     main()
     twinloop ...
     """
+    sys.excepthook = show_error  # before typer is loaded, which calls the one that it finds
     try:
         # Imported here, because it takes a moment in which the user may change their mind.
         from twinloop.cli import app

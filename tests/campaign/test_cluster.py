@@ -10,23 +10,34 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import dask
 import pytest
+from distributed.security import Security
 
 from tests.campaign.conftest import PATIENCE, until
 from tests.campaign.functions import Shared, identified, touchy
 from twinloop.campaign import Coordinator, Outcome, coordinator
-from twinloop.campaign.cluster import LostScheduler
+from twinloop.campaign.cluster import LostScheduler, UnprotectedClusterWarning
 from twinloop.trace.errors import InputError
+
+pytestmark = pytest.mark.real
 
 
 class Cluster:
-    """A scheduler and workers, each in a process of its own, on loopback."""
+    """A scheduler and workers, each in a process of its own, as docs/campaign.md starts them."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._folder = folder
         self._stack = stack
         self._file = folder / "scheduler.json"
-        self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0")
+        made = Security.temporary()
+        (folder / "key.pem").write_text(made.tls_client_key)
+        (folder / "cert.pem").write_text(made.tls_client_cert)
+        #: Where the keys are, by their names in Dask's configuration.
+        self.keys = {"ca-file": str(folder / "cert.pem")}
+        for part in ("scheduler", "worker", "client"):
+            self.keys |= {f"{part}.{kind}": str(folder / f"{kind}.pem") for kind in ("cert", "key")}
+        self.scheduler = self._start("scheduler", "--host", "tls://127.0.0.1", "--port", "0")
         # The workers wait for the file of the scheduler by themselves.
         self.workers = {self._worker(name) for name in ("one", "two")}
         assert until(self._is_up), self.said
@@ -43,7 +54,7 @@ class Cluster:
         return False
 
     def _worker(self, name: str) -> subprocess.Popen[bytes]:
-        options = ("--nthreads", "1", "--no-nanny", "--name", name, "--host", "127.0.0.1")
+        options = ("--nthreads", "1", "--no-nanny", "--name", name, "--host", "tls://127.0.0.1")
         return self._start("worker", *options, "--local-directory", str(self._folder))
 
     def _start(self, what: str, *options: str) -> subprocess.Popen[bytes]:
@@ -54,11 +65,19 @@ class Cluster:
                 stdout=log,
                 stderr=log,
                 # They have to find what the functions are of.
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env=os.environ
+                | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+                | {_variable(name): at for name, at in self.keys.items()},
             )
         self._stack.callback(process.wait, PATIENCE)
         self._stack.callback(process.kill)
         return process
+
+
+def _variable(name: str) -> str:
+    """The environment variable of a setting of Dask."""
+    changed = name.replace(".", "__").replace("-", "_").upper()
+    return f"DASK_DISTRIBUTED__COMM__TLS__{changed}"
 
 
 @pytest.fixture
@@ -77,7 +96,8 @@ def workers(cluster: Cluster) -> Iterator[Coordinator]:
             found.append(coordinator(cluster.address))
         return bool(found)
 
-    assert until(reached), cluster.said
+    with dask.config.set({f"distributed.comm.tls.{name}": at for name, at in cluster.keys.items()}):
+        assert until(reached), cluster.said
     with found[0] as workers:
         assert until(lambda: workers.workers == 2), cluster.said
         yield workers
@@ -146,7 +166,24 @@ def test_a_scheduler_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatc
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # nobody listens there, and nobody else can
         address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(InputError, match=f"no Dask scheduler answers at {address}.*dask sched"):
+        with (
+            pytest.warns(UnprotectedClusterWarning, match=address),
+            pytest.raises(InputError, match=f"no Dask scheduler answers at {address}.*dask sched"),
+        ):
             coordinator(address)
-    with pytest.raises(InputError, match="no Dask scheduler answers at tcp://nowhere"):
+    with (
+        pytest.warns(UnprotectedClusterWarning),
+        pytest.raises(InputError, match="no Dask scheduler answers at tcp://nowhere"),
+    ):
         coordinator("tcp://nowhere")
+
+
+def test_tls_without_certificates_is_refused_by_what_is_missing() -> None:
+    with pytest.raises(InputError, match=r"needs certificates.*CA_FILE.*CLIENT__CERT.*__KEY"):
+        coordinator("tls://127.0.0.1:8786")
+
+
+def test_a_local_cluster_without_keys_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(InputError, match=r"needs the package cryptography.*twinloop\[dask\]"):
+        coordinator("dask", workers=1)

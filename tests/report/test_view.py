@@ -3,16 +3,20 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 import polars as pl
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.report.pages import EVIL, Reader, pictures
 from tests.report.runs import drawn_tasks, fcfs
@@ -75,8 +79,9 @@ def ask(server: Server, path: str, method: str = "GET", **headers: str) -> tuple
 
 
 def entered(server: Server, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
-    """As a browser asks that was let in."""
+    """As a browser asks that was let in, for a path below the secret one or for a link."""
     cookie = f"{server.cookie}={server.session}"
+    path = path if path.startswith(server.base) else server.base + path.removeprefix("/")
     answer, text = ask(server, path, method, Cookie=cookie, **headers)
     assert SECRET not in text
     assert str(server.folder) not in text
@@ -88,14 +93,36 @@ def test_the_token_is_in_the_address_once_and_then_a_cookie(server: Server) -> N
     parts = urlsplit(server.url)
     answer, text = ask(server, f"/?{parts.query}")
     assert answer.status == 200
-    assert 'content="0; url=/"' in text
+    assert f'content="0; url={server.base}"' in text
     assert server.token not in text
     cookie, *how = answer.headers["Set-Cookie"].split("; ")
-    assert {"HttpOnly", "SameSite=Strict"} <= set(how)
+    # A browser sends it to all ports of 127.0.0.1, but only below a path that other servers do not
+    # know.
+    assert {"HttpOnly", "SameSite=Strict", f"Path={server.base}"} == set(how)
+    assert len(server.secret) >= 32
     assert server.token not in cookie
-    answer, text = ask(server, "/", Cookie=f"other=1; {cookie}")
+    assert server.secret not in cookie
+    answer, text = ask(server, server.base, Cookie=f"other=1; {cookie}")
     assert answer.status == 200
     assert "runs/real" in text
+
+
+def test_neither_the_cookie_nor_the_path_is_enough(server: Server) -> None:
+    cookie = f"{server.cookie}={server.session}"
+    for path in ("/", "/page/runs/real", f"/{server.secret[:-1]}/", f"/{server.secret}", "//"):
+        assert ask(server, path, Cookie=cookie)[0].status == 403
+    for path in ("", "page/runs/real"):
+        answer, text = ask(server, server.base + path)
+        assert answer.status == 403
+        assert "runs/real" not in text
+        assert server.secret not in text
+
+
+def test_two_servers_share_no_cookie(server: Server, folder: Path) -> None:
+    with Server(folder) as other:
+        assert other.cookie != server.cookie
+        assert other.secret != server.secret
+        assert other.session != server.session
 
 
 @pytest.mark.parametrize("path", ["/", "/page/runs/real", "/compare?run=a&run=b", "/none", "/%00"])
@@ -130,7 +157,7 @@ def test_an_address_for_one_time_is_good_for_one_time(server: Server) -> None:
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", ""])
 def test_a_name_that_was_made_to_point_here_is_refused(server: Server, host: str) -> None:
     cookie = f"{server.cookie}={server.session}"
-    for path in ("/", "/?" + urlsplit(server.url).query, "/page/runs/real"):
+    for path in (server.base, "/?" + urlsplit(server.url).query, server.base + "page/runs/real"):
         answer, text = ask(server, path, Cookie=cookie, Host=host)
         assert answer.status == 403
         assert "runs/real" not in text
@@ -147,7 +174,8 @@ def test_only_get_is_answered(server: Server, method: str) -> None:
 
 def test_every_answer_forbids_what_a_page_does_not_need(server: Server) -> None:
     cookie = f"{server.cookie}={server.session}"
-    for path in ("/", "/page/runs/real", "/none", "/?token=x"):
+    below = [server.base + path for path in ("", "page/runs/real", "none")]
+    for path in (*below, "/", "/?token=x"):
         answer, _ = ask(server, path, Cookie=cookie)
         policy = answer.headers["Content-Security-Policy"]
         assert policy.startswith("default-src 'none';")
@@ -156,7 +184,7 @@ def test_every_answer_forbids_what_a_page_does_not_need(server: Server) -> None:
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
         assert answer.headers["Referrer-Policy"] == "no-referrer"
         assert answer.headers["Cache-Control"] == "no-store"
-    listed = ask(server, "/", Cookie=cookie)[0].headers["Content-Security-Policy"]
+    listed = ask(server, server.base, Cookie=cookie)[0].headers["Content-Security-Policy"]
     assert "unsafe" not in listed
 
 
@@ -175,7 +203,7 @@ def test_the_list_has_what_the_descriptions_say(server: Server, folder: Path) ->
     assert [e.changed for e in entries] == sorted((e.changed for e in entries), reverse=True)
     page = Reader(entered(server, "/")[1])
     links = [attrs["href"] for tag, attrs in page.tags if tag == "a"]
-    assert set(links) == {f"/page/{quote(path)}" for path in known}
+    assert set(links) == {f"{server.base}page/{quote(path)}" for path in known}
     assert "99 s" in page.text
     assert "with space & <b>" in page.text
 
@@ -184,7 +212,7 @@ def test_a_run_has_its_page_until_it_changes(server: Server, folder: Path) -> No
     status, text = entered(server, "/page/runs/real")
     assert status == 200
     assert "40 tasks" in Reader(text).text
-    assert '<a href="/">' in text
+    assert f'<a href="{server.base}">' in text
     path = folder / "changing"
     made(7, "simulated").save(path)
     assert "7 tasks" in Reader(entered(server, "/page/changing")[1]).text
@@ -237,6 +265,70 @@ def test_what_was_not_foreseen_is_said_without_its_inside(
     assert SECRET in capfd.readouterr().err
 
 
+def raw(server: Server, request: bytes) -> bytes:
+    """What is answered to bytes that need not be a request."""
+    with socket.create_connection(server.server_address, timeout=PATIENCE) as connection:
+        connection.sendall(request)
+        connection.shutdown(socket.SHUT_WR)
+        answer = b""
+        with suppress(ConnectionResetError):  # it hangs up before it has read everything
+            while more := connection.recv(65536):
+                answer += more
+    return answer
+
+
+HOST = b"Host: 127.0.0.1\r\n"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"GET http://[ HTTP/1.1\r\n" + HOST,
+        b"GET //[ HTTP/1.0\r\n" + HOST,
+        b"GET /?" + b"a=1&" * 500 + b" HTTP/1.1\r\n" + HOST,
+        b"GET / HTTP/1.1 more\r\n",
+        b"GET / HTTP/x\r\n",
+        b"GET / HTTP/\xc2\xb2.1\r\n",
+        b"GET / HTTP/1." + b"9" * 5000 + b"\r\n",
+        b"GET / HTTP/9.9\r\n" + HOST,
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"\x1b]0;owned\x07 \xff \xfe\r\n",
+        b"POST\r\n",
+        b"G\x00T / HTTP/1.1\r\n" + HOST,
+        b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n",
+        b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 300,
+        b"GET / HTTP/1.1\r\nx: " + b"a" * 70_000 + b"\r\n",
+        b"GET / HTTP/1.1\r\n" + HOST + b"Cookie: \xff\x1b=\x00;=;\r\n",
+        b"GET / HTTP/1.1\r\nHost\r\n: \r\n",
+        b"GET / HTTP/1.1\r\n" + HOST + HOST,
+        b"GET / HTTP/1.1\r\n" + HOST + b"Expect: 100-continue\r\n",
+    ],
+)
+def test_what_is_no_request_is_refused_without_a_word(
+    server: Server, request_: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    answer = raw(server, request_ + b"\r\n")
+    assert_refused(server, answer, capfd)
+
+
+@given(st.binary(max_size=200), st.binary(max_size=200))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_bytes_are_answered_or_printed(
+    server: Server, capfd: pytest.CaptureFixture[str], line: bytes, rest: bytes
+) -> None:
+    for request in (line, b"GET " + line + b" HTTP/1.1\r\n" + HOST + rest + b"\r\n\r\n"):
+        assert_refused(server, raw(server, request), capfd)
+
+
+def assert_refused(server: Server, answer: bytes, capfd: pytest.CaptureFixture[str]) -> None:
+    for secret in (server.token, server.session, server.secret, server.folder.name, "Traceback"):
+        assert secret.encode() not in answer
+    # An HTTP/0.9 answer has no headers; none at all is a connection that was closed.
+    if answer.startswith(b"HTTP/"):
+        assert answer.split(b" ", 2)[1][:1] in (b"4", b"5", b"1")
+    assert capfd.readouterr() == ("", "")
+
+
 def test_two_runs_are_compared_and_the_twin_is_assessed(server: Server, folder: Path) -> None:
     status, text = entered(server, "/compare?run=runs/real&run=runs/twin")
     assert status == 200
@@ -246,7 +338,7 @@ def test_two_runs_are_compared_and_the_twin_is_assessed(server: Server, folder: 
     assert "PASS" in page.text
     assert "40 tasks are in both" in page.text
     (link,) = (a["href"] for tag, a in page.tags if tag == "a" and "assess" in (a["href"] or ""))
-    assert link == "/assess?real=runs%2Freal&twin=runs%2Ftwin"
+    assert link == f"{server.base}assess?real=runs%2Freal&twin=runs%2Ftwin"
     status, text = entered(server, link)
     assert status == 200
     assert "KS p" in Reader(text).text
@@ -263,7 +355,7 @@ def test_several_runs_stand_side_by_side(server: Server, folder: Path) -> None:
     assert "3 runs side by side" in page.text
     assert "<b>" not in text
     links = {attrs["href"] for tag, attrs in page.tags if tag == "a"}
-    assert {f"/page/{quote(name)}" for name in names} <= links
+    assert {f"{server.base}page/{quote(name)}" for name in names} <= links
     assert "What differs" not in page.text
     assert "makespan_s" in pictures(page)
 
@@ -306,7 +398,7 @@ def test_a_folder_that_is_itself_a_run_is_listed(tmp_path: Path) -> None:
     made(4, "recorded").save(tmp_path / "run")
     with Server(tmp_path / "run") as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        assert 'href="/page/"' in entered(server, "/")[1]
+        assert f'href="{server.base}page/"' in entered(server, "/")[1]
         assert entered(server, "/page/")[0] == 200
         server.shutdown()
 

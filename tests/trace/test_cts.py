@@ -403,7 +403,7 @@ BAD_LINES = [
     ('{"pid":01}', "pid: '01}' is no number", "lines whose pid is no number"),
     ('{"pid":1,"pid":1}', "pid: a field stands there twice", "lines that name a field twice"),
     ('{"z":1,"z":1}', "a field stands there twice: '\"z\":1}'", "lines that name a field twice"),
-    ('{"pid":1}\x00', "is no JSON from '\x00' on", "lines that are no JSON"),
+    ('{"pid":1}\x00', r"is no JSON from '\\x00' on", "lines that are no JSON"),
     ('{"z":' + "[" * 99, "is nested more than 64 deep", "lines nested more than 64 deep"),
     ('{"z":"' + "x" * (1 << 20), "is longer than 1 MiB", "lines longer than 1 MiB"),
 ]

@@ -277,7 +277,7 @@ GOOD = "1 0 5 60 4 -1 -1 4 90 -1 1 7 1 -1 0 -1 -1 -1\n"
         ),
         (
             GOOD.replace("60", "6\x000").strip(),
-            "log.swf:2: run time: '6\x000' is no number",
+            r"log.swf:2: run time: '6\\x000' is no number",
             "skipped 1: lines whose run time is no number",
         ),
         (

@@ -229,7 +229,7 @@ def calibrate_black_box(
         optimiser: The name of an optimiser.
         budget: A number of evaluations, or a time such as `60s`.
         seed: Where the randomness of the search starts.
-        on: Where it runs: `processes`, `threads`, `serial`, `dask`, or `tcp://host:port`.
+        on: Where it runs: `processes`, `threads`, `serial`, `dask`, or `tls://host:port`.
         workers: How many at the same time.
         analysis: Evaluations that may be spent on what the data can tell; 0: leave it out.
         folder: Where to keep it; an interrupted calibration goes on from there.

@@ -18,6 +18,7 @@ from twinloop.scenario import Scenario
 from twinloop.scenario.replay import measured
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
+from twinloop.trace.safe_text import escape_name
 
 _Floats = NDArray[np.float64]
 
@@ -187,7 +188,9 @@ class Case:
 
     def __repr__(self) -> str:
         runs = "1 run" if len(self.reals) == 1 else f"{len(self.reals)} runs"
-        return f"<Case {self.name}: {self.mode}, {runs} of {len(self.compiled.arrays)} tasks>"
+        return escape_name(
+            f"<Case {self.name}: {self.mode}, {runs} of {len(self.compiled.arrays)} tasks>"
+        )
 
 
 def _sent(

@@ -20,6 +20,7 @@ from twinloop.scenario.kept_workload import keep_workload, read_scenario
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
 from twinloop.trace.plain import plain
+from twinloop.trace.safe_text import escape_name
 
 if TYPE_CHECKING:
     from twinloop.calibrate.prediction import Prediction
@@ -248,7 +249,9 @@ class Fit:
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name} {_said(value)}" for name, value in self.values.items())
-        return f"<Fit {values}; {self.loss_name} loss {self.loss_before:.3g} -> {self.loss:.3g}>"
+        return escape_name(
+            f"<Fit {values}; {self.loss_name} loss {self.loss_before:.3g} -> {self.loss:.3g}>"
+        )
 
     def _repr_html_(self) -> str:
         from html import escape

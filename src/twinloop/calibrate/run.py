@@ -98,7 +98,7 @@ def calibrate(
         analysis: Evaluations that may be spent on what the data can tell; 0: leave it out.
         threads: How many to simulate on; the result does not depend on it.
         on: Where to simulate: without, on threads of this process; else `processes`, `dask`, or
-            `tcp://host:port`, the address of a Dask scheduler. It pays where a run takes long.
+            `tls://host:port`, the address of a Dask scheduler. It pays where a run takes long.
         workers: How many there, at the same time.
         allow_code: Whether a policy named as `module:Class` may be imported and run.
         progress: Told what is being done and how far it is.

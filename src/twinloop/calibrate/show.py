@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twinloop.fidelity.show import figure
+from twinloop.trace.safe_text import join_lines
 
 if TYPE_CHECKING:
     from twinloop.calibrate.fit import Fit
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def fit_text(fit: Fit) -> str:
     """What was fitted, how sure it is and what it changed, for the prompt."""
-    return "\n".join(_lines(fit))
+    return join_lines(_lines(fit))
 
 
 def fit_markdown(fit: Fit) -> str:

@@ -16,13 +16,23 @@ from twinloop.campaign.main_module import HiddenMain
 from twinloop.campaign.outcome import Outcome, failure
 from twinloop.campaign.parcels import by_value, shipped
 from twinloop.campaign.worker import Shipped, done
-from twinloop.trace.errors import InputError, TwinloopError
+from twinloop.trace.errors import InputError, TwinloopError, TwinloopWarning
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 #: How long a scheduler, and then its first worker, is waited for (s).
 PATIENCE: Final = 10.0
+#: Transports on which both sides prove who they are.
+_PROTECTED: Final = ("tls://", "wss://")
+_CERTIFICATES: Final = (
+    "set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and "
+    "DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY to PEM files"
+)
+
+
+class UnprotectedClusterWarning(TwinloopWarning):
+    """A Dask cluster is used on which anybody who reaches it can run programs."""
 
 
 class LostScheduler(TwinloopError):
@@ -48,8 +58,27 @@ class Dask:
 
     @classmethod
     def at(cls, address: str) -> Self:
-        """Go to a scheduler that is running."""
-        client_class = _distributed().Client
+        """Go to a scheduler that is running.
+
+        The certificates for `tls://` are those of Dask's own configuration.
+        """
+        distributed = _distributed()
+        client_class = distributed.Client
+        if not address.startswith(_PROTECTED):
+            warnings.warn(
+                f"the connection to {address} is neither encrypted nor authenticated: every "
+                "machine and every user that can reach the scheduler or its workers can run "
+                "programs as the user of the workers, and read and change what this run sends and "
+                "receives; tls:// with certificates prevents that (docs/campaign.md)",
+                UnprotectedClusterWarning,
+                stacklevel=2,
+            )
+        elif distributed.Security().get_connection_args("client").get("ssl_context") is None:
+            raise InputError(
+                f"{address} needs certificates, and Dask's configuration names none",
+                field="on",
+                remedy=_CERTIFICATES,
+            )
         try:
             client = client_class(address, timeout=PATIENCE, set_as_default=False)
         except (OSError, ValueError) as error:
@@ -85,11 +114,20 @@ class Dask:
 
     @classmethod
     def _started(cls, workers: int) -> Self:
-        """Start a scheduler and that many worker processes on this machine."""
+        """Start a scheduler and that many worker processes on this machine, for this user alone."""
         distributed = _distributed()
-        cluster = distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
-        )
+        try:
+            import cryptography  # noqa: F401  what Dask makes keys with
+        except ImportError:
+            raise InputError(
+                "a Dask cluster on this machine needs the package cryptography, to keep other "
+                "users out",
+                field="on",
+                remedy="pip install 'twinloop[dask]'",
+            ) from None
+        from twinloop.campaign.local_cluster import LocalCluster
+
+        cluster = LocalCluster(workers)
         try:
             return cls(distributed.Client(cluster, set_as_default=False), cluster)
         except BaseException:

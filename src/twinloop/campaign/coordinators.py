@@ -187,7 +187,7 @@ def coordinator(on: str | None = None, *, workers: int | None = None) -> Coordin
 
     Args:
         on: `processes` (the default), `threads`, `serial`, `dask` for a cluster of processes on
-            this machine, or the address of a Dask scheduler that is running: `tcp://host:port`.
+            this machine, or the address of a Dask scheduler that is running: `tls://host:port`.
         workers: How many; by default as many as this process has CPUs. A scheduler that is running
             has its own.
 
@@ -226,7 +226,7 @@ def coordinator(on: str | None = None, *, workers: int | None = None) -> Coordin
     raise InputError(
         f"{on!r} is no place to run on",
         field="on",
-        remedy=f"{nearest(on, KINDS)}; tcp://host:port is a Dask scheduler",
+        remedy=f"{nearest(on, KINDS)}; tls://host:port is a Dask scheduler",
     )
 
 

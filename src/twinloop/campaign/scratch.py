@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from twinloop.trace.ownership import is_own
+
 #: How scratch folders are called, and what else may not be.
 PREFIX: Final = "twinloop-box-"
 
@@ -41,7 +43,7 @@ def scratch() -> Iterator[Path]:
 
 
 def sweep(there: str | Path) -> int:
-    """Remove the scratch folders in this folder that nobody holds; how many there were.
+    """Remove the scratch folders of this user in a folder that no process holds; their number.
 
     >>> with tempfile.TemporaryDirectory() as there:
     ...     left = Path(there, f"{PREFIX}abc")
@@ -51,6 +53,8 @@ def sweep(there: str | Path) -> int:
     """
     removed = 0
     for folder in Path(there).glob(f"{PREFIX}*"):
+        if not is_own(folder):
+            continue
         with suppress(OSError):
             hold = _opened(folder)
             try:

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from twinloop.cli.output import (
     Json,
     Overwrite,
     err,
+    escape,
     out,
     print_json,
     refuse_existing,
@@ -118,7 +118,7 @@ def assess(
         else:
             out.print(str(verdict), markup=False, soft_wrap=True)
             if output is not None:
-                err.print(f"wrote {escape(str(output))}", soft_wrap=True)
+                err.print(f"wrote {escape(output)}", soft_wrap=True)
     raise typer.Exit(verdict.exit_code)
 
 

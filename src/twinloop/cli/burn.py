@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from twinloop.cli.output import Json, speaking
+from twinloop.trace.errors import InputError
+from twinloop.trace.safe_text import escape_name
 
 Kind = Annotated[
     list[str] | None,
@@ -80,5 +82,9 @@ def burn(
         path = program()
     words = [f"{option}={value}" for option, value in given.items() if value is not None]
     flags = ["--calibrate"] if calibrate else []
+    with speaking(json):
+        for word in (*(kind or []), *words):
+            if escape_name(word) != word:
+                raise InputError(f"{word!r} holds control characters")
     sys.stdout.flush()
     os.execv(path, [path.name, *flags, *(kind or []), *words])

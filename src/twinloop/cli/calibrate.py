@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from twinloop.cli.output import Json, err, out, print_json, speaking, working
+from twinloop.cli.output import Json, err, escape, out, print_json, speaking, working
 from twinloop.cli.reading import Strict, read_trace
 from twinloop.cli.recording import going_on
 from twinloop.cli.scenario import AllowCode, find_code
@@ -85,7 +84,7 @@ def calibrate(
         str | None,
         typer.Option(
             help="Where to simulate: runs on threads here, a black box on processes, unless it "
-            "is said: processes, threads, dask, or tcp://HOST:PORT."
+            "is said: processes, threads, dask, or tls://HOST:PORT."
         ),
     ] = None,
     workers: Annotated[int | None, typer.Option(help="How many at the same time.")] = None,
@@ -232,7 +231,7 @@ def _ours(
                 scenario=options["scenario"],
                 seed=options["seed"],
             )
-        err.print(escape(str(ranking)), soft_wrap=True)
+        err.print(str(ranking), markup=False, soft_wrap=True)
         options["loss"], options["optimiser"] = ranking.best
     with going_on(output), _progress() as told:
         return fit_to(

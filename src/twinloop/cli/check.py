@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from twinloop.cli.output import (
     Json,
     Overwrite,
     err,
+    escape,
     print_audit,
     print_json,
     refuse_existing,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
+
+from twinloop.trace.safe_text import escape_controls
 
 #: What each command is for, in the order of the help: how its own help begins.
 SUMMARIES: Final = {
@@ -55,10 +59,16 @@ class Commands(TyperGroup):
         for name, summary in SUMMARIES.items():
             self.add_command(TyperCommand(name, help=summary))
 
+    def make_context(self, *given: Any, **more: Any) -> Any:
+        """Take the words of the command line apart."""
+        with _escaping():
+            return super().make_context(*given, **more)
+
     def invoke(self, ctx: Any) -> Any:
         """Run a command, which may take a moment to load in which the user has had enough."""
         try:
-            return super().invoke(ctx)
+            with _escaping():
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             typer.echo("interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from None
@@ -67,6 +77,17 @@ class Commands(TyperGroup):
         """The command that words call, whole."""
         name, known, rest = super().resolve_command(ctx, args)
         return name, known and loaded(known.name or ""), rest
+
+
+@contextmanager
+def _escaping() -> Iterator[None]:
+    """Escape what a usage error repeats: a word may be the name of a file that matched `*`."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(message := getattr(error, "message", None), str):
+            error.message = escape_controls(message)  # type: ignore[attr-defined]
+        raise
 
 
 def loaded(name: str) -> Any:

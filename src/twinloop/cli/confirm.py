@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from twinloop import report
-from twinloop.cli.output import Json, err, out, print_json, speaking, working
+from twinloop.cli.output import Json, err, escape, out, print_json, speaking, working
 from twinloop.cli.reading import read_trace
 from twinloop.cli.recording import duration, going_on
 from twinloop.cli.scenario import AllowCode, find_code

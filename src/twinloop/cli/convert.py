@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.markup import escape
 
 from twinloop import report
 from twinloop.cli.output import (
     Json,
     Overwrite,
+    escape,
     out,
     print_cleanings,
     print_json,

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from twinloop.cli.output import Json, out, print_json, speaking, working
+from twinloop.cli.output import Json, escape, out, print_json, speaking, working
 from twinloop.cli.reading import Strict, read_trace
 
 if TYPE_CHECKING:
@@ -53,8 +52,8 @@ def diff(
 def _show(a: Path, b: Path, found: Difference) -> None:
     from twinloop.report.difference import difference_words, unlike
 
-    out.print(f"[bold]A[/]  {escape(str(a))}", soft_wrap=True)
-    out.print(f"[bold]B[/]  {escape(str(b))}", soft_wrap=True)
+    out.print(f"[bold]A[/]  {escape(a)}", soft_wrap=True)
+    out.print(f"[bold]B[/]  {escape(b)}", soft_wrap=True)
     out.print()
     out.print(difference_words(found), markup=False, soft_wrap=True)
     if rows := list(unlike(found)):

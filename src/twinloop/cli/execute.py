@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.markup import escape
 
 from twinloop import report
 from twinloop.cli.commands import INTERRUPTED
@@ -14,6 +13,7 @@ from twinloop.cli.output import (
     Json,
     Overwrite,
     err,
+    escape,
     out,
     pairs,
     print_json,

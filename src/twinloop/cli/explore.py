@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from twinloop import report
-from twinloop.cli.output import Json, err, out, print_json, speaking, working
+from twinloop.cli.output import Json, err, escape, out, print_json, speaking, working
 from twinloop.cli.recording import going_on
 from twinloop.cli.scenario import AllowCode, find_code
 from twinloop.trace.errors import InputError
@@ -45,7 +44,7 @@ def explore(
     ] = None,
     top: Annotated[int, typer.Option(help="How many of the best to list.")] = 3,
     on: Annotated[
-        str | None, typer.Option(help="threads, processes, serial, dask, or tcp://HOST:PORT.")
+        str | None, typer.Option(help="threads, processes, serial, dask, or tls://HOST:PORT.")
     ] = None,
     workers: Annotated[int | None, typer.Option(help="How many runs at the same time.")] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Make failed runs again.")] = False,

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from twinloop.cli.convert import TargetFormat
 from twinloop.cli.output import (
     Json,
     Overwrite,
+    escape,
     out,
     print_cleanings,
     print_json,

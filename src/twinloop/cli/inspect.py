@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from twinloop import report
@@ -14,6 +13,7 @@ from twinloop.cli.output import (
     Json,
     Overwrite,
     err,
+    escape,
     out,
     print_audit,
     print_cleanings,
@@ -103,7 +103,7 @@ def _show(path: Path, trace: Trace, summary: Summary, audit: Audit) -> None:
     from twinloop.trace import load_over_time
 
     source = f"{summary.format}, " if summary.format else ""
-    out.print(f"[bold]{escape(str(path))}[/]  {source}{summary.kind}")
+    out.print(f"[bold]{escape(path)}[/]  {source}{summary.kind}")
     span = (summary.last_submit or 0.0) - (summary.first_submit or 0.0)
     begun = f"from {summary.epoch}, " if summary.epoch else ""
     out.print(f"  {begun}submissions over {report.words.duration(span)}")
@@ -118,7 +118,7 @@ def _show(path: Path, trace: Trace, summary: Summary, audit: Audit) -> None:
     ]
     out.print(f"  {', '.join([report.words.count(summary.tasks, 'task'), *who])}")
     if summary.statuses:
-        parts = (f"{number:,} {status}" for status, number in summary.statuses.items())
+        parts = (f"{number:,} {escape(status)}" for status, number in summary.statuses.items())
         out.print(f"  status: {', '.join(parts)}")
     if summary.with_parents:
         out.print(f"  {report.words.count(summary.with_parents, 'task')} with dependencies")

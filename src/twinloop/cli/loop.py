@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from twinloop.cli.output import Json, err, out, print_json, speaking, working
+from twinloop.cli.output import Json, err, escape, out, print_json, speaking, working
 from twinloop.cli.recording import going_on
 
 #: What each step is, for whoever watches.
@@ -73,7 +72,8 @@ def loop(
             err.print()
             for line in made.lines:
                 out.print(line, markup=False, soft_wrap=True)
-            err.print(escape(f"\nOpen {page} in a browser: it shows all of this."), soft_wrap=True)
+            err.print()
+            err.print(escape(f"Open {page} in a browser: it shows all of this."), soft_wrap=True)
     raise typer.Exit({"holds": 0, "reversed": 1}.get(status, 3))
 
 

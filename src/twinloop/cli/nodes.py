@@ -7,10 +7,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.markup import escape
-
 from twinloop import _core, report
-from twinloop.cli.output import Json, out, print_json, speaking
+from twinloop.cli.output import Json, escape, out, print_json, speaking
 
 if TYPE_CHECKING:
     from twinloop.execute.machine import Machine
@@ -102,7 +100,7 @@ def _show(document: dict[str, Any]) -> None:
         ("platforms", f"such as {', '.join(document['suggestions'])}"),
     ]
     for name, text in rows:
-        out.print(f"{name:<11}{escape(str(text))}", soft_wrap=True)
+        out.print(f"{name:<11}{escape(text)}", soft_wrap=True)
     for text in document["warnings"]:
         out.print(f"[yellow]warning[/]: {escape(text)}", soft_wrap=True)
     for text in document["swept"]:

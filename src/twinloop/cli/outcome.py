@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
-
-from twinloop.cli.output import out, print_cleanings
+from twinloop.cli.output import escape, out, print_cleanings
 from twinloop.metrics import Figures, figures
 from twinloop.report import run_chart, words
 from twinloop.report.key_figures import key_figures

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
-from rich.console import Console
-from rich.markup import escape
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.markup import escape as escape_markup
+from rich.segment import Segment
+from rich.text import Text
 
 from twinloop import report
-from twinloop.trace.errors import InputError, TwinloopError
+from twinloop.trace.errors import InputError, TwinloopError, TwinloopWarning
+from twinloop.trace.safe_text import escape_controls, escape_json, escape_name
 
 if TYPE_CHECKING:
     from twinloop.trace import Audit, Cleaning
@@ -27,21 +31,80 @@ Json = Annotated[
 
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output that is there.")]
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+
+class SafeConsole(Console):
+    """A console on which no text can be taken for a command to the terminal.
+
+    What every command prints passes through here, also tables, errors and pictures that change.
+    Control characters of the text, which may come from names in files, are written out; the styles
+    of rich, which it adds later, are not text.
+
+    >>> SafeConsole(color_system=None).print("a\\x1b]0;b\\x07")
+    a\\x1b]0;b\\x07
+    """
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Turn a string into text; escaped first, so that the layout counts what is shown."""
+        return super().render_str(escape_controls(text), **options)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Turn anything that can be printed into segments, whose text is escaped."""
+        for segment in super().render(renderable, options):
+            if segment.control is None:
+                safe = escape_controls(segment.text)
+                yield segment if safe == segment.text else segment._replace(text=safe)
+            else:
+                yield segment
+
+
+out = SafeConsole(highlight=False, emoji=False)
+err = SafeConsole(stderr=True, highlight=False, emoji=False)
+
+
+def escape(text: object) -> str:
+    """A name, or a line with names in it, for a console: neither markup nor a line of its own.
+
+    >>> escape("a[/]\\nb")
+    'a\\\\[/]\\\\nb'
+    """
+    return escape_markup(escape_name(text))
 
 
 @contextmanager
 def speaking(as_json: bool) -> Iterator[None]:
-    """Turn what goes wrong with the input into a message, and into JSON where that is wanted."""
+    """Turn what goes wrong with the input into a message, and into JSON where that is wanted.
+
+    Warnings of Twinloop are a line each on stderr.
+    """
+    before = warnings.showwarning
+    warnings.showwarning = _warn
     try:
         yield
     except TwinloopError as error:
         if as_json:
             print_json({"error": _explained(error)})
         else:
-            err.print(f"[bold red]error[/]: {escape(str(error))}", soft_wrap=True)
+            err.print(f"[bold red]error[/]: {escape_markup(str(error))}", soft_wrap=True)
         raise typer.Exit(BAD_INPUT) from None
+    finally:
+        warnings.showwarning = before
+
+
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    if issubclass(category, TwinloopWarning):
+        err.print(f"[bold yellow]warning[/]: {escape(message)}", soft_wrap=True)
+    else:
+        text = warnings.formatwarning(message, category, filename, lineno, line)
+        err.print(text, markup=False, soft_wrap=True, end="")
 
 
 @contextmanager
@@ -55,16 +118,17 @@ def working(what: str) -> Iterator[None]:
 
 
 def print_json(document: dict[str, Any]) -> None:
-    """One JSON object; what is no number in JSON becomes null."""
+    """One JSON object; what is no number in JSON becomes null, and control characters `\\uXXXX`."""
     from twinloop.trace.plain import plain
 
-    typer.echo(json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False)
+    typer.echo(escape_json(text))
 
 
 def print_cleanings(notes: Iterable[Cleaning]) -> None:
     """What was skipped, repaired, invented, assumed or ignored, a line each."""
     for note in notes:
-        out.print(f"  {escape(str(note))}", soft_wrap=True)
+        out.print(f"  {escape(note)}", soft_wrap=True)
 
 
 def refuse_existing(path: Path, overwrite: bool, *inputs: Path) -> None:

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from rich.markup import escape
 
 from twinloop import report
 from twinloop.cli.commands import INTERRUPTED
-from twinloop.cli.output import Json, Overwrite, err, print_json, speaking
+from twinloop.cli.output import Json, Overwrite, err, escape, print_json, speaking
 from twinloop.cli.recording import Interval, Power, PowerOption, duration
 from twinloop.trace.errors import InputError
 

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from twinloop.cli.commands import INTERRUPTED
-from twinloop.cli.output import err
+from twinloop.cli.output import err, escape
 from twinloop.trace.errors import InputError
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from twinloop.cli.output import Json, err, out, print_json, speaking, working
+from twinloop.cli.output import Json, err, escape, out, print_json, speaking, working
 from twinloop.trace.errors import InputError
 
 Open = Annotated[
@@ -85,7 +84,7 @@ def report(
             said = {"input": list(map(str, given)), "kind": called, "report": str(page)}
             print_json(said | {"size": page.stat().st_size, "opened": opened})
         else:
-            out.print(f"wrote {escape(str(page))}", soft_wrap=True)
+            out.print(f"wrote {escape(page)}", soft_wrap=True)
             if open and not opened:
                 err.print("no browser could be started here: open the file yourself")
 

@@ -9,7 +9,6 @@ from time import perf_counter
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from twinloop import report
@@ -17,6 +16,7 @@ from twinloop.cli.output import (
     Json,
     Overwrite,
     err,
+    escape,
     out,
     pairs,
     print_json,

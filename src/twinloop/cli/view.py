@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from twinloop.cli.output import Json, err, out, print_json, speaking
+from twinloop.cli.output import Json, err, escape, out, print_json, speaking
 from twinloop.cli.report import Open, opens
 
 
@@ -49,7 +48,7 @@ def view(
                     {"folder": str(folder), "url": server.url, "port": server.server_address[1]}
                 )
             else:
-                out.print(f"{escape(str(folder))} at {server.url}", soft_wrap=True)
+                out.print(f"{escape(folder)} at {server.url}", soft_wrap=True)
                 err.print("Ctrl-C ends it")
             wanted = (not json and opens()) if open is None else open
             if wanted and not webbrowser.open(server.url_for_once()):

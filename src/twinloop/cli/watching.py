@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from typing import Final
 
 from rich.live import Live
-from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from twinloop.cli.output import err
+from twinloop.cli.output import err, escape
 from twinloop.execute.watching import Moment, Watcher
 from twinloop.report import words
+from twinloop.trace.safe_text import escape_name
 
 #: How often a line is printed where there is no terminal (s).
 _PACE: Final = 5.0
@@ -66,7 +66,7 @@ def picture(moment: Moment) -> Table:
     nodes.add_column(no_wrap=True, max_width=_NAME)
     nodes.add_column(no_wrap=True, ratio=1)
     for name, tasks in list(moment.running.items())[:_NODES]:
-        shown = " ".join(tasks[:_TASKS]) + (" ..." if len(tasks) > _TASKS else "")
+        shown = " ".join(map(escape_name, tasks[:_TASKS])) + (" ..." if len(tasks) > _TASKS else "")
         nodes.add_row(escape(name), Text(shown or "-", style="" if tasks else "dim"))
     if len(moment.running) > _NODES:
         nodes.add_row("...", f"and {len(moment.running) - _NODES} more nodes")

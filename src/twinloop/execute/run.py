@@ -38,6 +38,7 @@ from twinloop.execute.watching import Watcher
 from twinloop.scenario import Scenario
 from twinloop.trace import Manifest, Trace
 from twinloop.trace.errors import InputError, TwinloopError
+from twinloop.trace.safe_text import escape_controls
 from twinloop.trace.trace import counted
 
 #: A wait without an end is not interrupted by Ctrl-C once Polars has put its own handler in place
@@ -239,7 +240,7 @@ def _skipped(compiled: Compiled) -> int:
 
 
 def _to_stderr(text: str) -> None:
-    print(text, file=sys.stderr)
+    print(escape_controls(text), file=sys.stderr)
 
 
 def _announce(say: Callable[[str], None], scenario: Scenario, survey: Survey) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from twinloop.metrics.confidence import moments
 from twinloop.scenario import Scenario
+from twinloop.trace.safe_text import escape_name
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,4 +100,4 @@ class Candidate:
 
     def __repr__(self) -> str:
         name, value = next(iter(self.predicted.items()), ("nothing", float("nan")))
-        return f"<Candidate {self.name}: {name} {value:.4g}>"
+        return escape_name(f"<Candidate {self.name}: {name} {value:.4g}>")

@@ -20,6 +20,7 @@ from twinloop.explore.doubt import better
 from twinloop.explore.objectives import KPIS, Objective
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError, TwinloopError
+from twinloop.trace.safe_text import escape_controls
 from twinloop.trace.trace import counted
 
 if TYPE_CHECKING:
@@ -225,4 +226,4 @@ def _diagnosed(
 
 
 def _to_stderr(text: str) -> None:
-    print(text, file=sys.stderr)
+    print(escape_controls(text), file=sys.stderr)

@@ -10,6 +10,7 @@ import polars as pl
 from twinloop.explore.lines import aligned, piped
 from twinloop.explore.objectives import Objective
 from twinloop.explore.ranks import Judged, Paired
+from twinloop.trace.safe_text import join_lines
 from twinloop.trace.trace import counted
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _digits(value: float) -> str:
 
 def as_text(found: Confirmation) -> str:
     """The verdicts and the figures, for the prompt."""
-    return "\n".join(_lines(found))
+    return join_lines(_lines(found))
 
 
 def _lines(found: Confirmation) -> Iterator[str]:
@@ -127,7 +128,7 @@ def _lines(found: Confirmation) -> Iterator[str]:
         yield from found.notes
     if found.diagnosis is not None:
         yield ""
-        yield str(found.diagnosis)
+        yield from str(found.diagnosis).split("\n")
 
 
 def as_markdown(found: Confirmation) -> str:

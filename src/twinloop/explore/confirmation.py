@@ -33,6 +33,7 @@ from twinloop.trace import Trace, read
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
 from twinloop.trace.plain import plain
+from twinloop.trace.safe_text import escape_name
 
 if TYPE_CHECKING:
     from twinloop.explore.diagnosis import Diagnosis
@@ -286,7 +287,9 @@ class Confirmation:
 
     def __repr__(self) -> str:
         first = self.recommendations[0]
-        return f"<Confirmation: {first.candidate} against {first.against}: {first.verdict}>"
+        return escape_name(
+            f"<Confirmation: {first.candidate} against {first.against}: {first.verdict}>"
+        )
 
     def _repr_html_(self) -> str:
         from html import escape

@@ -22,6 +22,7 @@ from twinloop.explore.ranks import tau
 from twinloop.fidelity.alignment import digest
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
+from twinloop.trace.safe_text import join_lines
 from twinloop.trace.trace import counted
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Diagnosis:
         return cls(**{**kept, "table": pl.DataFrame(kept["table"], schema=_SCHEMA)})
 
     def __str__(self) -> str:
-        return "\n".join([self.sentence, self.fitted_to, "", *aligned(table_rows(self.table))])
+        return join_lines([self.sentence, self.fitted_to, "", *aligned(table_rows(self.table))])
 
     def markdown(self) -> str:
         """The diagnosis as a part of a Markdown document."""

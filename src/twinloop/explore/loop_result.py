@@ -23,6 +23,7 @@ from twinloop.scenario import Scenario
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
 from twinloop.trace.folder import MANIFEST as TRACE_MANIFEST
+from twinloop.trace.safe_text import escape_name, join_lines
 
 #: The file that says what a folder of a loop is of, and its parts.
 MANIFEST: Final = "loop.json"
@@ -135,10 +136,10 @@ class Loop:
         )
 
     def __str__(self) -> str:
-        return "\n".join(self.lines)
+        return join_lines(self.lines)
 
     def __repr__(self) -> str:
-        return f"<Loop in {self.folder}: {self.lines[-1]}>"
+        return escape_name(f"<Loop in {self.folder}: {self.lines[-1]}>")
 
 
 def judged(plan: LoopPlan, real: Trace) -> tuple[Trace, Verdict]:

@@ -16,6 +16,7 @@ from twinloop.explore.objectives import Objective
 from twinloop.explore.order import By, Order
 from twinloop.metrics.confidence import moments
 from twinloop.trace.errors import InputError
+from twinloop.trace.safe_text import escape_name
 
 if TYPE_CHECKING:
     from twinloop.calibrate import Fit
@@ -140,7 +141,7 @@ class Ranking(Sequence[Candidate]):
 
     def __repr__(self) -> str:
         first = f", best: {self[0].name}" if self.places else ""
-        return f"<Ranking of {len(self)} {self.how}{first}>"
+        return escape_name(f"<Ranking of {len(self)} {self.how}{first}>")
 
     def _repr_html_(self) -> str:
         from twinloop.explore.ranking_text import ranking_html

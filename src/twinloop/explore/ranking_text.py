@@ -8,6 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from twinloop.explore.lines import aligned
+from twinloop.trace.safe_text import join_lines
 from twinloop.trace.trace import counted
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def ranking_text(ranking: Ranking) -> str:
     rows = [_titles(ranking), *_rows(ranking)]
     lines = aligned(rows, right=(0, *range(2, len(rows[0]) - 1)))
     remarks = list(_remarks(ranking))
-    return "\n".join([_heading(ranking), "", *lines, *([""] if remarks else []), *remarks])
+    return join_lines([_heading(ranking), "", *lines, *([""] if remarks else []), *remarks])
 
 
 def ranking_html(ranking: Ranking) -> str:

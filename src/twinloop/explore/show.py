@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from twinloop.explore.lines import aligned
 from twinloop.explore.objectives import Objective
+from twinloop.trace.safe_text import join_lines
 from twinloop.trace.trace import counted
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def study_text(study: Study, top: int = SHOWN) -> str:
     lines += [f"  note: {said}" for said in study.notes]
     kpi = Objective.of(by).kpi
     if kpi in study.kpis and study.failed < study.done:
-        lines += ["", str(study.rank(by)[:top])]
+        lines += ["", *str(study.rank(by)[:top]).split("\n")]
         front = study.pareto()
         first, second = (Objective.of(each).kpi for each in study.objectives)
         if front.height > 1:
@@ -37,7 +38,7 @@ def study_text(study: Study, top: int = SHOWN) -> str:
                 ],
             )
         lines += _factors(study, kpi)
-    return "\n".join(lines)
+    return join_lines(lines)
 
 
 def _state(study: Study) -> str:

@@ -19,6 +19,7 @@ from twinloop.explore.objectives import KPIS, Objective, why_unknown
 from twinloop.explore.planning import Run, duplicates
 from twinloop.scenario import Scenario
 from twinloop.trace.errors import InputError, TwinloopError
+from twinloop.trace.safe_text import escape_name
 
 if TYPE_CHECKING:
     from twinloop.calibrate.fit import Fit
@@ -382,7 +383,7 @@ class Study:
 
     def __repr__(self) -> str:
         failed = f", {self.failed:,} failed" if self.failed else ""
-        return (
+        return escape_name(
             f"<Study: {len(self.planned_configurations):,} configurations of "
             f"{', '.join(self.factors)}, {self.done:,} of {self.planned:,} runs done{failed}>"
         )

@@ -7,6 +7,8 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from twinloop.trace.safe_text import join_lines
+
 if TYPE_CHECKING:
     from twinloop.fidelity.errors import Errors
     from twinloop.fidelity.verdict import Finding, Verdict
@@ -44,7 +46,7 @@ def as_text(verdict: Verdict) -> str:
         else:
             lines.append(_line(row, widths))
     lines += ["", *_error_lines(verdict)]
-    return "\n".join(lines)
+    return join_lines(lines)
 
 
 def as_html(verdict: Verdict) -> str:

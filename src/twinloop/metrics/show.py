@@ -6,6 +6,7 @@ import html
 from collections.abc import Iterator, Mapping, Sequence
 
 from twinloop.metrics.catalogue import DISTRIBUTIONS, FIGURES, MEASURES, with_unit
+from twinloop.trace.safe_text import join_lines
 
 _Values = Mapping[str, float | int | None]
 _SPREAD = {
@@ -29,7 +30,7 @@ def as_text(values: _Values, notes: Sequence[str]) -> str:
         lines.append(f"{'':<22}" + "".join(f"{measure:>14}" for measure in MEASURES))
         for name, parts in spreads:
             lines.append(f"{name:<22}" + "".join(f"{plain(part):>14}" for part in parts))
-    return "\n".join([*lines, *(f"note: {note}" for note in notes)])
+    return join_lines([*lines, *(f"note: {note}" for note in notes)])
 
 
 def as_html(values: _Values, notes: Sequence[str]) -> str:

@@ -26,6 +26,7 @@ from twinloop.platform.problems import Findings, checked_names
 from twinloop.platform.quantities import Label, memory_text, plain
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
+from twinloop.trace.safe_text import escape_name
 from twinloop.trace.tables import conform
 
 
@@ -179,7 +180,7 @@ class Platform(Description):
     def __repr__(self) -> str:
         nodes = "1 node" if self.total_nodes == 1 else f"{self.total_nodes:,} nodes"
         called = self.shorthand or self.name or "of several kinds of hosts"
-        return f"<Platform {called}: {nodes}, {self.total_cores:,g} cores>"
+        return escape_name(f"<Platform {called}: {nodes}, {self.total_cores:,g} cores>")
 
     @property
     def shorthand(self) -> str | None:

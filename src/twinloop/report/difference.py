@@ -8,6 +8,7 @@ from typing import Any
 from twinloop.metrics import Difference
 from twinloop.metrics.difference import Changed
 from twinloop.report import words
+from twinloop.trace.safe_text import join_lines
 
 #: What a reader wants to know first: what a figure is called, and being less and being more of it.
 _HEADLINES = {
@@ -56,7 +57,7 @@ def difference_words(difference: Difference) -> str:
     user v waits less in B: 45 s in all over 1 task, on average 60 s in A and 15 s in B
     """
     parts = (_scenarios, _headlines, _tasks, _users, _notes)
-    return "\n".join(line for part in parts for line in part(difference))
+    return join_lines(line for part in parts for line in part(difference))
 
 
 def amounts(values: Sequence[float | None], unit: str) -> list[str]:

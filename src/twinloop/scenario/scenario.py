@@ -24,6 +24,7 @@ from twinloop.trace import Manifest, Trace
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import sha256
 from twinloop.trace.folder import MANIFEST
+from twinloop.trace.safe_text import escape_name
 from twinloop.trace.trace import counted
 from twinloop.workload import Workload
 from twinloop.workload.source import SESSIONS, SourceDescription
@@ -104,7 +105,9 @@ class Scenario(Description):
         made = self.workload.generate
         written = len(self.workload.tasks) and counted(len(self.workload.tasks), "task")
         what = self.workload.path or (made and made.name) or written or self.workload.held
-        return f"<Scenario {self.policy.name} on {self.platform!r}, {what}, seed {self.seed}>"
+        return escape_name(
+            f"<Scenario {self.policy.name} on {self.platform!r}, {what}, seed {self.seed}>"
+        )
 
     @property
     def epoch_ms(self) -> int | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from twinloop.trace.safe_text import escape_name
+
 
 class TwinloopError(Exception):
     """The root of every error that Twinloop raises about what it was given."""
@@ -14,6 +16,10 @@ class InUseError(TwinloopError, RuntimeError):
 
     The first use may be that of another thread, or the call in which a policy runs.
     """
+
+
+class TwinloopWarning(UserWarning):
+    """The root of every warning that Twinloop gives; a command prints it as one line."""
 
 
 class InputError(TwinloopError, ValueError):
@@ -46,7 +52,7 @@ class InputError(TwinloopError, ValueError):
         if self.line is not None:
             place = f"{place}:{self.line}" if place else f"line {self.line}"
         text = ": ".join(part for part in (place, self.field, self.problem) if part)
-        return f"{text} ({self.remedy})" if self.remedy else text
+        return escape_name(f"{text} ({self.remedy})" if self.remedy else text)
 
 
 class FormatError(InputError):

@@ -23,6 +23,7 @@ import zstandard
 
 from twinloop.trace.errors import InputError
 from twinloop.trace.manifest import SourceFile
+from twinloop.trace.ownership import is_own
 
 CHUNK = 1 << 20
 
@@ -165,7 +166,7 @@ def _sweep(path: Path) -> None:
     """Remove what a process that was killed left of its attempt to write `path`."""
     for left in path.parent.glob(f".{glob.escape(path.name)}-*"):
         process = _OWNER.match(left.name.removeprefix(f".{path.name}-"))
-        if process is None or _runs(int(process[1])):
+        if process is None or _runs(int(process[1])) or not is_own(left):
             continue
         if left.is_dir():
             shutil.rmtree(left, ignore_errors=True)

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from twinloop import __version__
+from twinloop.trace.safe_text import escape_name
 from twinloop.trace.tables import SCHEMA_VERSION
 
 CleaningKind = Literal[
@@ -43,7 +44,7 @@ class Cleaning(_Part):
 
     def __str__(self) -> str:
         where = f" ({', '.join(self.examples)})" if self.examples else ""
-        return f"{self.kind} {self.count:,}: {self.what}{where}"
+        return escape_name(f"{self.kind} {self.count:,}: {self.what}{where}")
 
 
 class SourceFile(_Part):

@@ -31,7 +31,7 @@ _DRAWN: Final = (
 _REAL: Final = frozenset({"recorded", "log"})
 
 
-def comparison_page(runs: Mapping[str, Trace], path: str | Path) -> Path:
+def comparison_page(runs: Mapping[str, Trace], path: str | Path, base: str = "/") -> Path:
     """Write runs side by side as one HTML file: figures, bars and, of two, what differs.
 
     Of a real run and a simulated one it also says how far the twin can be trusted.
@@ -39,6 +39,7 @@ def comparison_page(runs: Mapping[str, Trace], path: str | Path) -> Path:
     Args:
         runs: The runs by their names, two or more.
         path: The file to write; one that is there is replaced.
+        base: The path below which it is served.
 
     >>> import tempfile, polars as pl
     >>> run = Trace(placements=pl.DataFrame({"task": ["a"], "start": [0.0], "end": [5.0]}))
@@ -53,12 +54,12 @@ def comparison_page(runs: Mapping[str, Trace], path: str | Path) -> Path:
         " and ".join(runs) if len(runs) == 2 else f"{len(runs)} runs side by side"
     )  # fmt: skip
     if len(runs) == 2:
-        _assessed(page, runs)
+        _assessed(page, runs, base)
         said = difference_words(difference(*runs.values()))
         letters = ", ".join(f"{letter}: {name}" for letter, name in zip("AB", runs, strict=True))
         page.section("What differs", paragraph(letters), source(said))
     found = {name: _figures(trace) for name, trace in runs.items()}
-    page.section("Figures", _table(found))
+    page.section("Figures", _table(found, base))
     for kpi in _DRAWN:
         known = [values[kpi] for values in found.values()]
         if sum(value is not None for value in known) > 1:
@@ -80,7 +81,7 @@ def twin_of(runs: Mapping[str, Trace]) -> tuple[str, str] | None:
     return (real[0], others[0]) if (len(real), len(others)) == (1, 1) else None
 
 
-def _assessed(page: Document, runs: Mapping[str, Trace]) -> None:
+def _assessed(page: Document, runs: Mapping[str, Trace], base: str) -> None:
     pair = twin_of(runs)
     if pair is None:
         page.add(note("neither run is the twin of the other, so nothing is assessed"))
@@ -89,7 +90,7 @@ def _assessed(page: Document, runs: Mapping[str, Trace]) -> None:
 
     real, twin = pair
     verdict = assess(runs[real], runs[twin])
-    where = f"/assess?{urlencode({'real': real, 'twin': twin})}"
+    where = f"{base}assess?{urlencode({'real': real, 'twin': twin})}"
     page.add(
         f'<p class="above">{escape(verdict.provenance)}</p>',
         status(verdict.status, big=True),
@@ -104,7 +105,7 @@ def _figures(trace: Trace) -> dict[str, Any]:
     return figures(trace, prices=None if prices is None else Prices.from_dict(prices)).to_dict()
 
 
-def _table(found: Mapping[str, Mapping[str, Any]]) -> str:
+def _table(found: Mapping[str, Mapping[str, Any]], base: str) -> str:
     """A row for each figure that any run knows, a column for each run, linked to its page."""
     rows = []
     for name, said in FIGURES.items():
@@ -114,7 +115,7 @@ def _table(found: Mapping[str, Mapping[str, Any]]) -> str:
     markup = table(["figure", *found, "what it is"], rows, numbers=list(found))
     for name in found:
         heading = f'<th class="number">{escape(name)}</th>'
-        link = f'<a href="{escape(address(name))}">{escape(name)}</a>'
+        link = f'<a href="{escape(address(name, base))}">{escape(name)}</a>'
         markup = markup.replace(heading, heading.replace(escape(name), link, 1), 1)
     return markup
 

@@ -18,30 +18,32 @@ _NUMBERS: Final = frozenset({"tasks", "makespan"})
 _STATUSES: Final = frozenset({"PASS", "FAIL", "not assessable", "holds", "reversed", "tie"})
 
 
-def address(path: str) -> str:
-    """Where the page of this is served.
+def address(path: str, base: str = "/") -> str:
+    """Where the page of a run or study is served.
 
-    >>> address("runs/a b"), address(".")
-    ('/page/runs/a%20b', '/page/')
+    >>> address("runs/a b"), address(".", "/secret/")
+    ('/page/runs/a%20b', '/secret/page/')
     """
-    return f"/page/{'' if path == '.' else quote(path)}"
+    return f"{base}page/{'' if path == '.' else quote(path)}"
 
 
-def listing(folder: str, entries: Sequence[Entry], more: bool, nonce: str) -> str:
+def listing(folder: str, entries: Sequence[Entry], more: bool, nonce: str, base: str = "/") -> str:
     """The list as an HTML page; its one script and its style carry the nonce.
+
+    Its links lead to pages below the path `base`.
 
     >>> page = listing("runs", [Entry("easy", "simulated run", 0.0, is_run=True)], False, "abc")
     >>> '<a href="/page/easy">easy</a>' in page
     True
     """
     notes = "" if not more else f'<p class="note">Only the first {LISTED:,} are listed.</p>'
-    rows = "\n".join(map(_row, entries))
+    rows = "\n".join(_row(entry, base) for entry in entries)
     head = "".join(
         f"<th{_kind(name)}>{name or chr(60) + 'span class=hidden>compare</span>'}</th>"
         for name in _HEADINGS
     )
     table = (
-        f'<form action="/compare" method="get">\n<p class="pick"><label>Filter '
+        f'<form action="{base}compare" method="get">\n<p class="pick"><label>Filter '
         f'<input type="search" id="filter" placeholder="name, kind, policy ..." autocomplete="off">'
         f'</label>\n<button id="compare">Compare the ticked runs</button>'
         f' <span class="note" id="ticked" role="status"></span></p>\n'
@@ -75,7 +77,7 @@ def listing(folder: str, entries: Sequence[Entry], more: bool, nonce: str) -> st
 """
 
 
-def _row(entry: Entry) -> str:
+def _row(entry: Entry, base: str) -> str:
     name = escape(entry.path)
     tick = (
         f'<input type="checkbox" name="run" value="{name}" aria-label="compare {name}">'
@@ -87,7 +89,7 @@ def _row(entry: Entry) -> str:
         verdict = f'<span class="status fail">{escape(entry.problem)}</span>'
     cells = (
         tick,
-        f'<a href="{escape(address(entry.path))}">{name}</a>',
+        f'<a href="{escape(address(entry.path, base))}">{name}</a>',
         escape(entry.kind),
         escape(words.shortened(entry.title, 60)),
         "" if entry.tasks is None else f"{entry.tasks:,}",

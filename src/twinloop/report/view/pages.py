@@ -16,11 +16,14 @@ from twinloop.trace import InputError
 
 #: How many pages are kept.
 _KEPT: Final = 16
-_BACK: Final = '<main>\n<p class="origin"><a href="/">All runs and studies</a></p>'
 
 
 class Pages:
     """Pages in memory, each made anew when what it shows has changed.
+
+    Args:
+        root: The folder.
+        base: The path below which they are served.
 
     >>> from twinloop.trace import Trace
     >>> with tempfile.TemporaryDirectory() as there:
@@ -32,8 +35,10 @@ class Pages:
     (True, True)
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, base: str = "/") -> None:
         self.root = root.resolve()
+        self._base = base
+        self._back = f'<main>\n<p class="origin"><a href="{base}">All runs and studies</a></p>'
         self._kept: OrderedDict[tuple[str, ...], tuple[Any, bytes]] = OrderedDict()
         # What draws is not made for several threads, and the second to ask wants the same page.
         self._lock = Lock()
@@ -50,7 +55,9 @@ class Pages:
         return self._page(
             "compare",
             names,
-            lambda page: comparison_page({name: run_at(self.place(name)) for name in names}, page),
+            lambda page: comparison_page(
+                {name: run_at(self.place(name)) for name in names}, page, self._base
+            ),
         )
 
     def assessed(self, real: str, twin: str) -> bytes:
@@ -103,7 +110,7 @@ class Pages:
             if known is None or known[0] != state:
                 with tempfile.TemporaryDirectory() as there:
                     text = write(Path(there, PAGE)).read_text(encoding="utf-8")
-                known = state, text.replace("<main>", _BACK, 1).encode()
+                known = state, text.replace("<main>", self._back, 1).encode()
                 self._kept[key] = known
             self._kept.move_to_end(key)
             while len(self._kept) > _KEPT:

@@ -17,12 +17,13 @@ from twinloop.report.view.index import Index
 from twinloop.report.view.listing import listing
 from twinloop.report.view.pages import Pages
 from twinloop.trace import InputError, TwinloopError
+from twinloop.trace.safe_text import escape_controls
 
 LOOPBACK: Final = "127.0.0.1"
-#: What a browser on this machine may call this server; a name that somebody else's DNS lets point
-#: here is none of them.
+#: What a browser on this machine may call this server: not a name that a foreign DNS server lets
+#: point here.
 _NAMES: Final = frozenset({LOOPBACK, "localhost"})
-#: Nothing is loaded from elsewhere, nor into a page of somebody else.
+#: Nothing is loaded from elsewhere, nor into a page of another site.
 _NOWHERE: Final = (
     "default-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'; "
     "img-src data: blob:"
@@ -32,13 +33,18 @@ _REPORT: Final = (
 )
 #: A browser that says nothing for so long is cut off (s).
 _PATIENCE: Final = 30
+#: Fields that an address has at most; the runs to compare are fewer.
+_FIELDS: Final = 100
 
 
 class Server(ThreadingHTTPServer):
     """Serves a folder on the loopback interface, to be started with `serve_forever`.
 
-    Who opens `url` is given a cookie; who has neither is refused. Nothing can be changed through
-    it: it answers GET only, with pages made of what lies in the folder.
+    A browser that opens `url` is sent to a secret path and given a cookie for that path; a request
+    without both is refused. A browser sends the cookies of 127.0.0.1 to all ports of it, and so to
+    servers of other users; a cookie of a path goes only to addresses below the path, which other
+    servers do not know. Nothing can be changed through the server: it answers GET only, with pages
+    made of the contents of the folder.
 
     Args:
         folder: What is served.
@@ -58,10 +64,13 @@ class Server(ThreadingHTTPServer):
             problem = "is no folder" if root.exists() else "does not exist"
             raise InputError(problem, file=folder, remedy="name a folder of runs and studies")
         self.folder = root.resolve()
-        self.index = Index(self.folder)
-        self.pages = Pages(self.folder)
         self.token = secrets.token_urlsafe(32)
         self.session = secrets.token_urlsafe(32)
+        self.secret = secrets.token_urlsafe(32)
+        #: The name of the cookie: no two servers of this machine have the same.
+        self.cookie = f"twinloop-{secrets.token_hex(8)}"
+        self.index = Index(self.folder)
+        self.pages = Pages(self.folder, self.base)
         self._once: set[str] = set()
         try:
             super().__init__((LOOPBACK, port), _Handler)
@@ -82,12 +91,12 @@ class Server(ThreadingHTTPServer):
         return f"http://{LOOPBACK}:{self.server_address[1]}/?token={token}"
 
     @property
-    def cookie(self) -> str:
-        """The name of the cookie: a browser keeps those of all ports of a machine together."""
-        return f"twinloop-{self.server_address[1]}"
+    def base(self) -> str:
+        """The path below which all pages are."""
+        return f"/{self.secret}/"
 
     def admits(self, token: str) -> bool:
-        """Whether this token opens the door."""
+        """Whether this token is good; one for a single time is so no longer."""
         if same(token, self.token):
             return True
         for known in tuple(self._once):
@@ -97,9 +106,7 @@ class Server(ThreadingHTTPServer):
         return False
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say what went wrong; that a browser went away is no error."""
-        if not isinstance(sys.exception(), OSError):
-            super().handle_error(request, client_address)
+        """Print nothing: every user of this machine can send what cannot be answered."""
 
 
 def same(one: str, other: str) -> bool:
@@ -118,18 +125,29 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _PATIENCE
 
     def do_GET(self) -> None:
-        parts = urlsplit(self.path)
-        asked = parse_qs(parts.query)
         if not self._called_by_name():
             self._say(HTTPStatus.FORBIDDEN, "This server is called 127.0.0.1 or localhost.")
-        elif parts.path == "/" and "token" in asked:
+            return
+        try:
+            parts = urlsplit(self.path)
+            asked = parse_qs(parts.query, max_num_fields=_FIELDS)
+        except ValueError:
+            self._say(HTTPStatus.BAD_REQUEST, "This address cannot be read.")
+            return
+        secret, slash, path = parts.path.removeprefix("/").partition("/")
+        if parts.path == "/" and "token" in asked:
             self._enter(asked["token"][0])
-        elif not self._known():
+        elif not (self._known() and slash and same(secret, self.server.secret)):
             self._say(
                 HTTPStatus.FORBIDDEN, "Open the address that twinloop view printed, with its token."
             )
         else:
-            self._answer(parts.path, asked)
+            self._answer(f"/{path}", asked)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Refuse what is no request, without repeating any of it."""
+        self.close_connection = True
+        self._say(HTTPStatus(code), "This is no request that can be answered.", Connection="close")
 
     def _refuse(self) -> None:
         self._say(HTTPStatus.METHOD_NOT_ALLOWED, "Only GET is answered.", Allow="GET")
@@ -152,15 +170,16 @@ class _Handler(BaseHTTPRequestHandler):
         if not self.server.admits(token):
             self._say(HTTPStatus.FORBIDDEN, "This token is not, or no longer, good.")
             return
+        base = self.server.base
         # A page that goes on by itself, and no redirection: a browser that came from another site
         # would not send the cookie along with the latter.
         self._send(
             HTTPStatus.OK,
-            _words("One moment.", '<meta http-equiv="refresh" content="0; url=/">'),
+            _words("One moment.", f'<meta http-equiv="refresh" content="0; url={base}">', base),
             _NOWHERE,
             **{
                 "Set-Cookie": f"{self.server.cookie}={self.server.session}; HttpOnly; "
-                "SameSite=Strict; Path=/"
+                f"SameSite=Strict; Path={base}"
             },
         )
 
@@ -170,7 +189,8 @@ class _Handler(BaseHTTPRequestHandler):
             if path == "/":
                 nonce = secrets.token_urlsafe(16)
                 entries, more = self.server.index.entries()
-                page = listing(self.server.folder.name or "/", entries, more, nonce).encode()
+                name, base = self.server.folder.name or "/", self.server.base
+                page = listing(name, entries, more, nonce, base).encode()
                 policy = f"{_NOWHERE}; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'"
                 self._send(HTTPStatus.OK, page, policy)
                 return
@@ -181,16 +201,16 @@ class _Handler(BaseHTTPRequestHandler):
             elif path == "/assess" and {"real", "twin"} <= asked.keys():
                 page = pages.assessed(asked["real"][0], asked["twin"][0])
             else:
-                self._say(HTTPStatus.NOT_FOUND, "There is no such page.")
+                self._tell(HTTPStatus.NOT_FOUND, "There is no such page.")
                 return
         except (TwinloopError, OSError) as error:
-            # Paths as the list has them: where the folder lies is nobody's business.
+            # Paths as the list has them, without the place of the folder.
             said = str(error).replace(f"{self.server.folder}/", "")
-            self._say(HTTPStatus.NOT_FOUND, f"This cannot be shown: {said}")
+            self._tell(HTTPStatus.NOT_FOUND, f"This cannot be shown: {said}")
             return
         except Exception as error:
-            traceback.print_exc()
-            self._say(
+            print(escape_controls(traceback.format_exc()), file=sys.stderr, end="")
+            self._tell(
                 HTTPStatus.INTERNAL_SERVER_ERROR,
                 f"This cannot be shown, for a reason that twinloop did not foresee "
                 f"({type(error).__name__}); the terminal says more.",
@@ -199,7 +219,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(HTTPStatus.OK, page, _REPORT)
 
     def _say(self, status: HTTPStatus, said: str, **headers: str) -> None:
+        """Answer a request that may be a stranger's."""
         self._send(status, _words(said), _NOWHERE, **headers)
+
+    def _tell(self, status: HTTPStatus, said: str) -> None:
+        """Answer a browser that was let in."""
+        self._send(status, _words(said, base=self.server.base), _NOWHERE)
 
     def _send(self, status: HTTPStatus, page: bytes, policy: str, **headers: str) -> None:
         self.send_response(status)
@@ -223,12 +248,13 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing: an address may hold the token."""
 
 
-def _words(said: str, head: str = "") -> bytes:
+def _words(said: str, head: str = "", base: str = "") -> bytes:
+    """A page of one sentence, with the way back for a browser that was let in."""
+    back = f'<p><a href="{base}">All runs and studies</a></p>' if base else ""
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8">{head}'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
         f"<title>twinloop</title></head>\n"
-        f'<body><main><p>{escape(said)}</p><p><a href="/">All runs and studies</a></p></main>'
-        "</body>\n</html>\n"
+        f"<body><main><p>{escape(said)}</p>{back}</main></body>\n</html>\n"
     ).encode()

@@ -10,6 +10,7 @@ from twinloop.trace.manifest import Manifest
 from twinloop.trace.quality.page import markdown
 from twinloop.trace.quality.places import Place
 from twinloop.trace.quality.rule import Severity
+from twinloop.trace.safe_text import escape_name
 from twinloop.trace.trace import counted
 
 
@@ -21,7 +22,7 @@ class Example:
     text: str
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.text}"
+        return escape_name(f"{self.place}: {self.text}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class QualityError(InputError):
 
     def __str__(self) -> str:
         # The problem already says where: several places are meant.
-        return f"{self.problem} ({self.remedy})"
+        return escape_name(f"{self.problem} ({self.remedy})")
 
     def __reduce__(self) -> Any:
         return type(self), (self.audit,)

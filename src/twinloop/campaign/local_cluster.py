@@ -1,0 +1,83 @@
+"""A Dask cluster of processes on this machine that answers only to the process that started it."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from typing import Any, Final
+
+from distributed import Nanny, SpecCluster
+from distributed import Scheduler as DaskScheduler
+from distributed import Worker as DaskWorker
+from distributed.security import Security
+from distributed.system import MEMORY_LIMIT
+
+LOOPBACK: Final = "127.0.0.1"
+
+
+class Scheduler(DaskScheduler):
+    """A scheduler without an HTTP server.
+
+    Dask starts one in every scheduler and worker, with or without a dashboard, and it asks for no
+    key: every user of the machine could read from it what runs.
+    """
+
+    def start_http_server(self, *_: Any, **__: Any) -> None:
+        """Start none."""
+
+
+class Worker(DaskWorker):
+    """A worker without an HTTP server."""
+
+    def start_http_server(self, *_: Any, **__: Any) -> None:
+        """Start none."""
+
+
+class LocalCluster(SpecCluster):
+    """A scheduler in this process and worker processes of one thread each.
+
+    A scheduler runs any code that it is sent, and every user of a machine can connect to its
+    loopback interface. So every connection is encrypted, and both sides prove that they hold a key
+    that is made for this cluster (TLS with certificates on both sides). The key is in the memory of
+    these processes alone, apart from the moment in which it is loaded, when it is in a folder that
+    only this user can enter. The files of the workers, among them values that are loaded again,
+    are in such a folder too.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._scratch = tempfile.TemporaryDirectory(prefix="twinloop-dask-")
+        security = Security.temporary()  # type: ignore[no-untyped-call]
+        shared = {
+            "host": LOOPBACK,
+            "protocol": "tls://",
+            "security": security,
+            "local_directory": self._scratch.name,
+            "dashboard": False,
+        }
+        worker = {
+            "cls": Nanny,
+            "options": {
+                **shared,
+                "worker_class": Worker,
+                "nthreads": 1,
+                "memory_limit": MEMORY_LIMIT // workers,
+                "silence_logs": logging.WARNING,
+            },
+        }
+        try:
+            super().__init__(  # type: ignore[no-untyped-call]
+                workers=dict.fromkeys(range(workers), worker),
+                scheduler={"cls": Scheduler, "options": {**shared, "port": 0}},
+                worker=worker,
+                security=security,
+                silence_logs=logging.WARNING,
+            )
+        except BaseException:
+            self._scratch.cleanup()
+            raise
+
+    def close(self, timeout: float | None = None) -> Any:
+        """End the workers and the scheduler, and remove their files."""
+        closing = super().close(timeout)
+        self._scratch.cleanup()
+        return closing

@@ -1,0 +1,21 @@
+"""Whose a file is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def is_own(path: Path) -> bool:
+    """Whether a file or folder belongs to this user; a link is not followed.
+
+    What another user put into a folder for everybody is not taken for a leftover.
+
+    >>> is_own(Path("/nowhere"))
+    False
+    """
+    try:
+        owner = path.lstat().st_uid
+    except OSError:
+        return False
+    return not hasattr(os, "geteuid") or owner == os.geteuid()
