@@ -35,16 +35,24 @@ class Level:
         return np.abs(self.outputs(points)).mean(axis=1)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_mean_of_runs_has_the_interval_of_their_means(seed):
+    """The limits are those of Student's t for the mean of the runs.
+
+    A limit of one chain has a standard error of 0.06 of the half width (measured over 18 chains),
+    and rounding, which differs between processors, leads to another chain. The mean of three
+    chains has 0.035, so 0.12 is more than three standard errors.
+    """
     level = Level(seed, between=1.0)
     count = RUNS * TASKS
-    paced = Paced(level, [np.ones(TASKS)] * RUNS, count)
     best = np.array([level.means.mean() / 20, 0.5])
-    found = acceptable(paced, best, observations=count, count=2000, budget=30_000, seed=1)
-    low, high = np.quantile(found.values()["level"], [0.05, 0.95])
+    limits = []
+    for chain in range(3):
+        paced = Paced(level, [np.ones(TASKS)] * RUNS, count)
+        found = acceptable(paced, best, observations=count, count=2000, budget=30_000, seed=chain)
+        limits.append(np.quantile(found.values()["level"], [0.05, 0.95]))
     half = stats.t.ppf(0.95, RUNS - 1) * stats.sem(level.means)
-    assert [low, high] == pytest.approx(
+    assert np.mean(limits, axis=0) == pytest.approx(
         [level.means.mean() - half, level.means.mean() + half], abs=0.12 * half
     )
 
