@@ -138,6 +138,7 @@ def test_the_report_has_every_value_verdict_and_run(fit: Fit) -> None:
 # --- the same however it was made ----------------------------------------------------------------
 
 
+@pytest.mark.real
 def test_killed_three_times_it_ends_with_the_same_bytes(tmp_path: Path) -> None:
     """One process after the other is killed, while it searches and after it has."""
     run = truth(30, speed_factor=0.8).save(tmp_path / "run")

@@ -27,6 +27,8 @@ from twinloop.execute.nodes import Guard
 from twinloop.platform import DescriptionError
 from twinloop.trace.errors import InputError
 
+pytestmark = pytest.mark.real
+
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "black_box"
 
 

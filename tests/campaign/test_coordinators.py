@@ -18,6 +18,8 @@ from twinloop.campaign import Command, Coordinator, coordinator
 from twinloop.campaign.processes import Processes
 from twinloop.trace.errors import InputError
 
+pytestmark = pytest.mark.real
+
 HERE = ("serial", "threads", "processes")
 
 

@@ -132,6 +132,7 @@ def test_damage_in_the_middle_is_not_taken_for_the_end(tmp_path: Path) -> None:
     assert path.read_bytes() == whole
 
 
+@pytest.mark.real
 def test_two_do_not_write_one_journal(tmp_path: Path, script: Callable[[str], Script]) -> None:
     path = tmp_path / "journal"
     other = script(

@@ -29,6 +29,8 @@ from twinloop.execute.nodes.shortfall import shortfalls
 from twinloop.execute.nodes.tree import Limits, Refused, bandwidth
 from twinloop.trace import InputError
 
+pytestmark = pytest.mark.real
+
 TICK = 1 / os.sysconf("SC_CLK_TCK")
 PYTHON = (sys.executable, "-I", "-S", "-c")
 BUSY = "import time\nuntil = time.monotonic() + {}\nwhile time.monotonic() < until: pass"

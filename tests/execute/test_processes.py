@@ -16,6 +16,8 @@ from tests.execute.children import BURN, PATIENCE, TICK, Start, ended, python, s
 from twinloop import _core
 from twinloop.execute.processes import Stat, Trees, start_ticks
 
+pytestmark = pytest.mark.real
+
 __all__ = ["start"]  # a fixture
 
 

@@ -25,6 +25,8 @@ from twinloop.policy import Place, Policy
 from twinloop.policy.interface import View
 from twinloop.trace import TABLES
 
+pytestmark = pytest.mark.real
+
 if len(os.sched_getaffinity(0)) < 2:
     pytest.skip("two nodes of one core each need two CPUs", allow_module_level=True)
 
