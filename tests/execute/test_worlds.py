@@ -75,7 +75,7 @@ EASY = [
     task("passes", 1, 0.05, 10, 0.32),
 ]
 SCENARIOS: dict[str, dict[str, Any]] = {
-    "fifo": {"policy": "fifo", "workload": burning(tasks=40)},
+    "fifo": {"policy": "fifo", "workload": burning(tasks=24)},
     "easy": {"policy": "easy", "workload": {"tasks": EASY}},
     "pack-ic": {
         "policy": {"name": "pack-ic", "options": {"overcommit": 2}},
