@@ -5,9 +5,9 @@
     python verify/run.py --list       # the parts, and what each one shows
 
 At the end stands a table of the parts with their tests, times and results, which is also written to
-`build/verify/summary.md`. The exit status is 0 if no part failed, else 1. A part of which every test
-was skipped (it lacks its data, or a program) is no failure, and has proved nothing: the table says
-so, with the reasons.
+`build/verify/summary.md`. The exit status is 1 if a part failed, else 0. If all tests of a part
+were skipped (it lacks its data, or a program), that is no failure, and nothing was shown: the table
+says so, with the reasons.
 """
 
 from __future__ import annotations
