@@ -14,7 +14,7 @@ JOBS  := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 CXX_FILES  := $(shell find core benchmarks verify -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 NATIVE     := $(filter-out core/tests/%,$(filter core/%,$(CXX_FILES)))
 TIDY_FILES := $(wildcard core/kernel/*.cpp core/model/*.cpp core/policy/*.cpp core/io/*.cpp core/host/*.cpp core/burn/*.cpp core/bind/*.cpp)
-PY_DIRS    := $(wildcard conftest.py src tests verify benchmarks examples docs/extensions)
+PY_DIRS    := $(wildcard conftest.py src tests verify benchmarks examples requirements docs/extensions)
 
 # One pip at a time in one environment; the compilers run in parallel by themselves.
 .NOTPARALLEL:
@@ -78,11 +78,13 @@ coverage: $(VENV)/.package $(VENV)/.extra-test $(VENV)/.extra-coverage ## measur
 	$(NO_MARKERS)@mkdir -p build/coverage && rm -f build/coverage/.coverage*
 	$(PY) -m pytest -q -m "not real" -n auto --dist loadfile $(MEASURED) $(ARGS) || test $$? = 5
 	$(PY) -m pytest -q -m real $(MEASURED) --cov-append $(ARGS) -n 0 || test $$? = 5
+	@$(PY) -m coverage combine --append --quiet 2>/dev/null || true # of children that ended late
 	$(PY) -m coverage report --skip-covered --sort=cover | tee build/coverage/report.txt
 	$(PY) -m coverage html --quiet
 	@echo "open build/coverage/html/index.html"
 MEASURED := --cov --cov-report=
 
+# All parts, whatever fails; ARGS names some of them, or --list.
 verify: $(VENV)/.package $(VENV)/.extra-test ## run the long proofs: oracle, fuzzers, thorough laws
 	$(PY) verify/run.py $(ARGS)
 
@@ -132,7 +134,8 @@ $(VENV)/.sources: FORCE | $(VENV)/.created
 
 # An editable install, so that Python sources take effect at once. Without isolation: the build
 # folder then keeps pointing at headers that stay, which ninja and clang-tidy both rely on.
-$(VENV)/.package: pyproject.toml CMakeLists.txt $(NATIVE) $(VENV)/.sources $(VENV)/.extra-build $(VENV)/.extra-run
+$(VENV)/.package: pyproject.toml CMakeLists.txt $(NATIVE) $(VENV)/.sources $(VENV)/.extra-build \
+                  $(VENV)/.extra-run
 	@echo "building twinloop"
 	@$(PIP) install --no-deps --no-build-isolation --config-settings=build-dir=$(BUILD) --editable .
 	@touch $@
