@@ -14,13 +14,13 @@ JOBS  := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 CXX_FILES  := $(shell find core benchmarks verify -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 NATIVE     := $(filter-out core/tests/%,$(filter core/%,$(CXX_FILES)))
 TIDY_FILES := $(wildcard core/kernel/*.cpp core/model/*.cpp core/policy/*.cpp core/io/*.cpp core/host/*.cpp core/burn/*.cpp core/bind/*.cpp)
-PY_DIRS    := $(wildcard conftest.py src tests verify benchmarks examples docs/extensions)
+PY_DIRS    := $(wildcard conftest.py src tests verify benchmarks examples requirements docs/extensions)
 
 # One pip at a time in one environment; the compilers run in parallel by themselves.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser lint stub format bench verify sanitize docs clean FORCE
+.PHONY: help demo test browser lint stub format bench coverage verify sanitize docs lock clean FORCE
 
 help: ## say what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,9 +30,23 @@ demo: $(VENV)/.package ## close the loop on this machine, in under four minutes;
 	@$(BIN)/twinloop loop examples/demo/loop.yaml -o demo --overwrite \
 	  $(if $(OFFLINE),--traces examples/demo/recorded) || case $$? in 1|3) ;; *) exit 1;; esac
 
-# A page of the documentation is one story: its examples stay together on one worker.
+# Two steps. Tests marked `real` observe processes of this machine, so they run one after the other
+# with no test beside them. Both steps run, and both count; ARGS that select nothing in one of them
+# (pytest's status 5) are no failure, in both of them they are. The examples of a page build on one
+# another, so a file stays on one worker.
+STEP_OPTIONS := --durations=20
+NO_MARKERS    = $(if $(filter -m%,$(ARGS)),$(error ARGS cannot select by marker (-m), because the \
+  steps of this target do: call $(PY) -m pytest itself))
 test: $(VENV)/.package $(VENV)/.extra-test ## run the tests, and the examples of docs and docstrings
-	$(PY) -m pytest -n auto --dist loadfile $(ARGS)
+	$(NO_MARKERS)@beside=0; alone=0; \
+	$(PY) -m pytest -m "not real" -n auto --dist loadfile $(STEP_OPTIONS) $(ARGS) || beside=$$?; \
+	$(PY) -m pytest -m real $(STEP_OPTIONS) $(ARGS) -n 0 || alone=$$?; \
+	case "$$beside $$alone" in \
+	  "0 0"|"0 5"|"5 0") ;; \
+	  "5 5") echo "make test: no test matches ARGS" >&2; exit 1 ;; \
+	  *) echo "make test: failed (pytest's status: $$beside beside others, $$alone for 'real')" >&2; \
+	     exit 1 ;; \
+	esac
 
 # The browser of the system, driven by Playwright. Here a browser that is missing is an error; `make
 # test` does not ask for one.
@@ -59,13 +73,28 @@ format: $(VENV)/.extra-lint ## rewrite the sources in the style that lint asks f
 bench: $(VENV)/.package $(VENV)/.extra-bench ## measure the speed, print the table
 	$(PY) benchmarks/run.py $(ARGS)
 
+# Line coverage of the Python sources by both steps of `make test`, child processes included.
+coverage: $(VENV)/.package $(VENV)/.extra-test $(VENV)/.extra-coverage ## measure which lines the tests reach
+	$(NO_MARKERS)@mkdir -p build/coverage && rm -f build/coverage/.coverage*
+	$(PY) -m pytest -q -m "not real" -n auto --dist loadfile $(MEASURED) $(ARGS) || test $$? = 5
+	$(PY) -m pytest -q -m real $(MEASURED) --cov-append $(ARGS) -n 0 || test $$? = 5
+	@$(PY) -m coverage combine --append --quiet 2>/dev/null || true # of children that ended late
+	$(PY) -m coverage report --skip-covered --sort=cover | tee build/coverage/report.txt
+	$(PY) -m coverage html --quiet
+	@echo "open build/coverage/html/index.html"
+MEASURED := --cov --cov-report=
+
+# All parts, whatever fails; ARGS names some of them, or --list.
 verify: $(VENV)/.package $(VENV)/.extra-test ## run the long proofs: oracle, fuzzers, thorough laws
-	TWINLOOP_HYPOTHESIS_PROFILE=thorough $(PY) -m pytest verify -v -s $(ARGS)
-	TWINLOOP_HYPOTHESIS_PROFILE=thorough $(PY) -m pytest -n auto --dist loadfile tests
+	$(PY) verify/run.py $(ARGS)
 
 docs: $(VENV)/.package $(VENV)/.extra-docs ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
+
+# Newer versions only with `make lock ARGS=--upgrade`.
+lock: $(VENV)/.extra-lock ## write requirements/ anew, after a change of dependencies in pyproject.toml
+	$(PY) requirements/compile.py $(ARGS)
 
 clean: ## remove what was built, and the environment
 	rm -rf build demo dist site $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
@@ -80,16 +109,23 @@ $(VENV)/.created:
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# The extras of pyproject.toml one by one, so that the demo does not wait for the linters. `build`
-# is what an isolated build would fetch.
-$(VENV)/.extra-%: pyproject.toml $(VENV)/.created
+# The groups of requirements one by one, so that the demo does not wait for the linters: `run` is
+# what the package imports, `build` what an isolated build would fetch, the others are the extras of
+# pyproject.toml. Exact versions, and only files with the hashes that requirements/ states. UNLOCKED=1
+# takes what the package index offers instead, within the limits of pyproject.toml.
+UNLOCKED ?=
+ifeq ($(UNLOCKED),)
+$(VENV)/.extra-%: requirements/%.txt $(VENV)/.created
 	@echo "installing what '$*' needs"
-	@$(PY) -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb')); \
-	  extras = p['project']['optional-dependencies']; \
-	  extras['build'] = [*p['build-system']['requires'], 'cmake>=3.21', 'ninja']; \
-	  print(*extras['$*'], sep='\n')" > $@.txt
+	@$(PIP) install --require-hashes -r $<
+	@touch $@
+else
+$(VENV)/.extra-%: pyproject.toml $(VENV)/.created
+	@echo "installing what '$*' needs, versions not locked"
+	@$(PY) requirements/compile.py --print $* > $@.txt
 	@$(PIP) install -r $@.txt
 	@touch $@
+endif
 
 # The list of native sources: a file that comes or goes must rebuild as surely as one that changes.
 $(VENV)/.sources: FORCE | $(VENV)/.created
@@ -98,9 +134,10 @@ $(VENV)/.sources: FORCE | $(VENV)/.created
 
 # An editable install, so that Python sources take effect at once. Without isolation: the build
 # folder then keeps pointing at headers that stay, which ninja and clang-tidy both rely on.
-$(VENV)/.package: pyproject.toml CMakeLists.txt $(NATIVE) $(VENV)/.sources $(VENV)/.extra-build
+$(VENV)/.package: pyproject.toml CMakeLists.txt $(NATIVE) $(VENV)/.sources $(VENV)/.extra-build \
+                  $(VENV)/.extra-run
 	@echo "building twinloop"
-	@$(PIP) install --no-build-isolation --config-settings=build-dir=$(BUILD) --editable .
+	@$(PIP) install --no-deps --no-build-isolation --config-settings=build-dir=$(BUILD) --editable .
 	@touch $@
 
 # The clang tools read the compiler's own command lines; all files again when any of them changed.
@@ -148,9 +185,9 @@ sanitize-native: $(VENV)/.extra-build
 sanitize-python: $(VENV)/.created
 	@$(if $(filter /%,$(firstword $(RUNTIMES))),,echo "no libasan.so for CXX=$(CXX): use GCC" >&2; exit 1)
 	@$(MAKE) --no-print-directory PYTHON=$(PY) VENV=$(SANITIZED)/venv \
-	  $(SANITIZED)/venv/.extra-build $(SANITIZED)/venv/.extra-test
+	  $(SANITIZED)/venv/.extra-build $(SANITIZED)/venv/.extra-run $(SANITIZED)/venv/.extra-test
 	CXX="$(CXX)" $(SANITIZED)/venv/bin/python -m pip --disable-pip-version-check --quiet install \
-	  --no-build-isolation --config-settings=build-dir=$(SANITIZED)/extension \
+	  --no-deps --no-build-isolation --config-settings=build-dir=$(SANITIZED)/extension \
 	  --config-settings=cmake.build-type=RelWithDebInfo --config-settings=install.strip=false \
 	  --config-settings=cmake.define.TWINLOOP_SANITIZE=ON .
 	env $(SANITIZE_ENV) LD_PRELOAD="$(RUNTIMES)" \

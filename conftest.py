@@ -1,6 +1,7 @@
 """What all tests share: the examples of the documentation, Hypothesis profiles, real data."""
 
 import os
+from collections.abc import Iterator
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
 from pathlib import Path
 
@@ -9,17 +10,22 @@ from hypothesis import HealthCheck, settings
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
+from tests.process_starts import STARTS, complain
+
 ROOT = Path(__file__).resolve().parent
 
-# No deadline: a test checks a law, and a busy machine breaks none. The same examples every time:
-# what is found by chance belongs to `make verify`, where somebody is looking.
+# No deadline: a test checks a law, and a busy machine breaks none. New examples in every run of a
+# developer, who can look at a failure (Hypothesis prints how to reproduce it, and keeps it in
+# .hypothesis for the next run); the same ones in CI, where a change is not to fail for a defect
+# that it has not made.
+IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 settings.register_profile(
-    "default", deadline=None, print_blob=True, derandomize=True, max_examples=25
+    "default", deadline=None, print_blob=True, derandomize=IN_CI, max_examples=25
 )
 settings.register_profile(
     "thorough",
     parent=settings.get_profile("default"),
-    max_examples=1000,
+    max_examples=500,
     derandomize=False,
     suppress_health_check=[HealthCheck.too_slow],
 )
@@ -42,13 +48,6 @@ REAL_DATA = Path(os.environ.get("TWINLOOP_DATA", ROOT.parent / "shared" / "data"
 NO_REAL_DATA = f"no collection of real logs at {REAL_DATA} (TWINLOOP_DATA names another place)"
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say why a test was tried again, also when it then passed."""
-    for report in terminalreporter.stats.get("rerun", []):
-        terminalreporter.section(f"tried again: {report.nodeid}")
-        terminalreporter.line(report.longreprtext)
-
-
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder of real logs, for tests marked `realdata`."""
@@ -57,18 +56,22 @@ def real_data() -> Path:
     return REAL_DATA
 
 
-# Tests of real processes share the machine with whatever else runs on it. One that fails is tried
-# once more, and the summary names it: what the program does wrong, it does again, or it is worth a
-# look all the same. `make verify` forgives nothing.
-REAL = ("browser", "calibrate", "campaign", "cli", "execute", "explore", "report")
+# Pages and modules whose examples use real processes. The examples of a page share a namespace, so
+# the whole page is marked.
+REAL_EXAMPLES = [
+    *(f"docs/{page}.md" for page in ("black-boxes", "both-worlds", "burn", "confirm", "recording")),
+    "src/twinloop/campaign",
+    "src/twinloop/execute",
+    "src/twinloop/explore/confirm.py",
+]
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that are tried twice, that are left to `make verify`, or that lack their data."""
-    if PROFILE == "default" and config.pluginmanager.hasplugin("rerunfailures"):
-        for item in items:
-            if any(item.path.is_relative_to(ROOT / "tests" / name) for name in REAL):
-                item.add_marker(pytest.mark.flaky(reruns=1))
+    """Mark examples that are `real`, leave `long` tests to `make verify`, skip what lacks data."""
+    for item in items:
+        if any(item.path.is_relative_to(ROOT / place) for place in REAL_EXAMPLES):
+            item.add_marker(pytest.mark.real)
     long = [] if PROFILE == "thorough" else [i for i in items if i.get_closest_marker("long")]
     if long:
         config.hook.pytest_deselected(items=long)
@@ -78,3 +81,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("realdata"):
             item.add_marker(pytest.mark.skip(reason=NO_REAL_DATA))
+
+
+def pytest_configure() -> None:
+    """Watch for processes from now on."""
+    STARTS.watch()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Forget the processes of the test before."""
+    STARTS.seen.clear()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Fail a test that used real processes and would run beside others."""
+    yield
+    alone = item.path.is_relative_to(ROOT / "verify")  # no test runs beside these
+    problem = complain(STARTS.seen, {marker.name for marker in item.iter_markers()})
+    if problem and not alone:
+        pytest.fail(f"{item.nodeid} {problem}", pytrace=False)

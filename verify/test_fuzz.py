@@ -1,6 +1,6 @@
 """libFuzzer under the sanitizers: the kernel's public operations, and the parsers of text.
 
-Ten minutes each by default; TWINLOOP_FUZZ_SECONDS sets another time.
+Five minutes each by default; TWINLOOP_FUZZ_SECONDS sets another time.
 """
 
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SECONDS = int(os.environ.get("TWINLOOP_FUZZ_SECONDS", "600"))
+SECONDS = int(os.environ.get("TWINLOOP_FUZZ_SECONDS", "300"))
 SANITIZERS = "-fsanitize=fuzzer,address,undefined"
 HOW_TO_INSTALL = "install clang with its run-time libraries (Debian: clang, libclang-rt-14-dev)"
 

@@ -1,4 +1,4 @@
-"""Real bags of work, foretold; about twelve minutes, on a machine that nobody else uses.
+"""Predicted makespans of real bags of work against measured ones; twelve minutes, quiet machine.
 
 The runs are kept in `build/trust`, and made only if they are not there. `verify/trust.py` prints
 the same without pytest.
@@ -76,6 +76,8 @@ def test_the_twin_of_this_machine_can_be_trusted(capsys):
     if None in kept:
         if (os.cpu_count() or 1) < 2:
             pytest.skip("needs two CPUs")
+        if os.environ.get("TWINLOOP_SHARED_MACHINE"):
+            pytest.skip("TWINLOOP_SHARED_MACHINE: other users of the machine would be measured")
         if os.getloadavg()[0] > 0.5:
             pytest.skip("other work runs on this machine: nothing could be said about it")
     with capsys.disabled():

@@ -23,6 +23,7 @@ BENCH = ROOT / "examples" / "black_box" / "bench.yaml"
 TRUE = {"gravity": 9.81, "drag": 0.05, "bounce": 0.8}
 
 
+@pytest.mark.real
 def test_the_shipped_bench_was_made_with_the_values_that_it_says() -> None:
     bench = Bench.load(BENCH)
     assert bench.space is not None
@@ -56,6 +57,7 @@ def one_ball(tmp_path: Path, program: str | None = None, *, seconds: str = "240s
     return file
 
 
+@pytest.mark.real
 def test_the_command_recovers_gravity_from_a_program(tmp_path: Path) -> None:
     words = ("--black-box", one_ball(tmp_path), "--budget", 24, "--workers", 2, "--json")
     done = run("calibrate", *words, "--on", "threads", "-o", tmp_path / "fit")
@@ -84,6 +86,7 @@ MOODY = """
 """
 
 
+@pytest.mark.real
 def test_programs_that_fail_are_counted_and_survived(tmp_path: Path) -> None:
     """On a machine so busy that others run into the time limit too, with a longer one."""
     for limit in (0.5, 2, 8, 32):
@@ -103,6 +106,7 @@ def test_programs_that_fail_are_counted_and_survived(tmp_path: Path) -> None:
     assert "too heavy" in said
 
 
+@pytest.mark.real
 def test_one_that_always_fails_says_why_and_can_be_tried_again(tmp_path: Path) -> None:
     bench = one_ball(tmp_path, "import sys; sys.exit('not installed')")
     words = ("--black-box", bench, "--budget", 4, "--on", "threads", "-o", tmp_path / "fit")

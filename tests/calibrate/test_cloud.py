@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from twinloop.calibrate.cloud import cloud, tolerated_loss
 from twinloop.calibrate.parameters import Categorical, Exponential, Linear
 from twinloop.calibrate.space import Space
@@ -112,7 +113,7 @@ def test_a_valley_that_bends_is_followed_to_its_ends():
     assert found.spread["share"][2] < 0.02
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(
     dimensions=st.integers(1, 5),
     radius=st.floats(0.01, 0.5),

@@ -35,7 +35,7 @@ class Level:
         return np.abs(self.outputs(points)).mean(axis=1)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_mean_of_runs_has_the_interval_of_their_means(seed):
     level = Level(seed, between=1.0)
     count = RUNS * TASKS

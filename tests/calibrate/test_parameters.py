@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from twinloop.calibrate.parameters import (
     Categorical,
     Exponential,
@@ -44,7 +45,7 @@ def parameters(draw: st.DrawFn) -> Parameter:
     return kind("p", low, high, integer=integer)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(parameters(), unit)
 def test_what_is_encoded_decodes_to_itself(parameter: Parameter, position: float) -> None:
     value = parameter.decode(position)
@@ -58,14 +59,14 @@ def test_what_is_encoded_decodes_to_itself(parameter: Parameter, position: float
         assert parameter.low <= value <= parameter.high
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(parameters(), st.lists(unit, min_size=1, max_size=5))
 def test_many_positions_decode_as_each_does(parameter: Parameter, positions: list[float]) -> None:
     many = parameter.decode_many(np.array(positions))
     assert list(many) == [parameter.decode(position) for position in positions]
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(parameters())
 def test_both_ends_of_the_unit_interval_are_the_ends(parameter: Parameter) -> None:
     if isinstance(parameter, Linear | Exponential):
@@ -77,7 +78,7 @@ def test_both_ends_of_the_unit_interval_are_the_ends(parameter: Parameter) -> No
         assert parameter.decode(1.0) == parameter.values[-1]
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.integers(-50, 50), st.integers(1, 40))
 def test_whole_numbers_have_equal_cells(low: int, width: int) -> None:
     # Exactly: cell k is [k/n, (k+1)/n), so its inner ends decode to k and the middle encodes to it.
@@ -170,7 +171,7 @@ def test_what_is_wrong_is_said(make: Any, said: str) -> None:
         make()
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(parameters(), min_size=1, max_size=4), st.randoms())
 def test_a_space_decodes_each_coordinate_and_reads_back_what_it_writes(
     drawn: list[Parameter], random: Any

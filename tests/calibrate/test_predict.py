@@ -5,10 +5,11 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.calibrate.models import Bag, LossOnly
+from tests.examples import examples
 from twinloop.calibrate.evaluations import Evaluations
 from twinloop.calibrate.identify.fits import OutputsFit
 from twinloop.calibrate.parameters import Linear
@@ -111,7 +112,7 @@ def _standard(share, freedom):
     return 2 * (share - 0.5) * math.sqrt(2 / (4 * share * (1 - share)))
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(
     centre=st.floats(0.1, 1e6),
     noise=st.floats(1e-4, 0.5),

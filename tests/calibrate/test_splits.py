@@ -2,9 +2,10 @@
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from twinloop.calibrate.lossmap import (
     Lossmap,
     Sample,
@@ -34,7 +35,7 @@ def trace(tasks: int, nodes: int = 1, epoch_ms: int | None = None) -> Trace:
     )
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.integers(2, 12), st.floats(0.01, 0.99), st.integers(0, 5))
 def test_runs_are_divided_and_the_same_seed_divides_alike(n: int, part: float, seed: int) -> None:
     runs = [Trace() for _ in range(n)]

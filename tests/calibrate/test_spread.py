@@ -19,6 +19,8 @@ from twinloop.calibrate.spread import SpreadObjective
 from twinloop.campaign import coordinator
 from twinloop.trace.errors import InputError
 
+pytestmark = pytest.mark.real
+
 SPACE = Space([Linear("speed_factor", 0.5, 2.0)])
 POINTS = np.linspace(0, 1, 7)[:, np.newaxis]
 CASE = Case.of([truth(speed_factor=0.8)], names=SPACE.names)

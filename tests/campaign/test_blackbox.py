@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.campaign.conftest import PATIENCE, end, marked, until
+from tests.examples import examples
 from twinloop.campaign import BlackBoxError, Command, Function, black_box, boxes, coordinator
 from twinloop.campaign.scratch import scratch as scratch_folder
 from twinloop.campaign.scratch import sweep
@@ -26,6 +27,8 @@ from twinloop.campaign.templates import filled, names_in
 from twinloop.execute.nodes import Guard
 from twinloop.platform import DescriptionError
 from twinloop.trace.errors import InputError
+
+pytestmark = pytest.mark.real
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "black_box"
 
@@ -66,7 +69,7 @@ def test_the_shipped_example_falls_as_physics_says() -> None:
 
 
 @example(values={"a": -0.0, "b.c": 1e22})
-@settings(max_examples=50)
+@examples(50)
 @given(values=st.dictionaries(st.sampled_from(["a", "b.c", "d[0].e-f"]), st.floats()))
 def test_numbers_read_back_from_a_template_as_they_were(values: dict[str, float]) -> None:
     template = " ".join(f"{{{name}}}" for name in values)
@@ -75,7 +78,7 @@ def test_numbers_read_back_from_a_template_as_they_were(values: dict[str, float]
     assert [repr(x) for x in read] == [repr(x) for x in values.values()]
 
 
-@settings(max_examples=8)
+@examples(8)
 @example(text="$(id) '\"; `id` \\ * ~ \n")
 @given(text=st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=30))
 def test_no_shell_reads_what_is_put_in(text: str) -> None:

@@ -112,6 +112,7 @@ def told(outcome: Outcome) -> tuple[object, str | None]:
     return outcome.value, outcome.error
 
 
+@pytest.mark.real
 def test_a_real_cluster_of_which_one_dies(
     cluster: Cluster, workers: Coordinator, tmp_path: Path
 ) -> None:

@@ -9,14 +9,17 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.campaign.conftest import PATIENCE, Script, until
 from tests.campaign.functions import Shared, doubled, dying, identified, touchy
+from tests.examples import examples
 from twinloop.campaign import Command, Coordinator, coordinator
 from twinloop.campaign.processes import Processes
 from twinloop.trace.errors import InputError
+
+pytestmark = pytest.mark.real
 
 HERE = ("serial", "threads", "processes")
 
@@ -41,7 +44,7 @@ def expected(number: int) -> tuple[float | None, str | None]:
     return 1.0 / (number + 0.1), None
 
 
-@settings(max_examples=5)
+@examples(3)
 @given(numbers=st.lists(st.integers(0, 50), max_size=12), outstanding=st.none() | st.integers(1, 5))
 def test_values_and_errors_come_in_order(
     workers: Coordinator, numbers: list[int], outstanding: int | None

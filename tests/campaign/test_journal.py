@@ -1,24 +1,24 @@
 """Law: what a journal was told is read back, to the bit, whatever became of who wrote it."""
 
-import itertools
 import math
 import os
 import resource
 import signal
 import struct
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.campaign.conftest import Script, until
+from tests.examples import examples
 from twinloop.campaign import Journal
+from twinloop.campaign import journal as journal_module
 from twinloop.trace.errors import InputError
 
 numbers = st.floats() | st.integers(-(2**70), 2**70)
@@ -41,7 +41,7 @@ def exact(value: Any) -> Any:
     return value
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(given_rows=rows, header=st.dictionaries(st.text(), values, max_size=3), at=st.integers(0, 6))
 def test_rows_read_back_as_they_were_after_any_number_of_openings(
     given_rows: list[dict[str, Any]], header: dict[str, Any], at: int
@@ -132,6 +132,7 @@ def test_damage_in_the_middle_is_not_taken_for_the_end(tmp_path: Path) -> None:
     assert path.read_bytes() == whole
 
 
+@pytest.mark.real
 def test_two_do_not_write_one_journal(tmp_path: Path, script: Callable[[str], Script]) -> None:
     path = tmp_path / "journal"
     other = script(
@@ -164,23 +165,19 @@ def test_two_do_not_write_one_journal(tmp_path: Path, script: Callable[[str], Sc
 def test_the_disk_is_asked_for_once_a_second_at_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """At most once a second, and with the first row after a second has passed."""
+    clock = [100.0]
     calls: list[float] = []
-    real = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda file: (calls.append(time.monotonic()), real(file)))
-    began = time.monotonic()
+    fsync = os.fsync
+    monkeypatch.setattr(journal_module.time, "monotonic", lambda: clock[-1])
+    monkeypatch.setattr(os, "fsync", lambda file: (calls.append(clock[-1]), fsync(file)))
     with Journal.open(tmp_path / "j", {}) as journal:
         calls.clear()
-        after = time.monotonic()  # no earlier than the journal was last on the disk
-        while len(calls) < 2:
-            asked, before = len(calls), time.monotonic()
+        for now in (100.0, 100.9, 101.0, 101.1, 101.9, 102.5, 103.4, 103.5, 110.0, 110.5):
+            clock.append(now)
             journal.append({"n": 1})
-            # At most once a second, and as soon as a second has passed.
-            assert asked <= len(calls) <= asked + 1
-            assert len(calls) > asked or before - after < 1.0
-            if len(calls) > asked:
-                after = time.monotonic()
-            time.sleep(0.005)
-        assert all(late - early >= 1.0 for early, late in itertools.pairwise([began, *calls]))
+        assert calls == [101.0, 102.5, 103.5, 110.0]
+    assert calls[-1] == 110.5  # and all of it at the end
 
 
 def test_where_there_is_no_room_nothing_of_a_row_stays(tmp_path: Path) -> None:

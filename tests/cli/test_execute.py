@@ -18,6 +18,8 @@ from tests.cli.test_commands import answer, run
 from tests.execute.children import PATIENCE
 from tests.execute.runs import EXECUTE, left, said, scenario, statuses, task
 
+pytestmark = pytest.mark.real
+
 #: What the description of the command promises beside what `twinloop simulate` has.
 OWN = {
     *("isolation", "warnings", "dispatch_latency_s", "release_latency_s", "recording_share"),

@@ -94,6 +94,7 @@ class Gate(Policy):
 """
 
 
+@pytest.mark.real
 def test_who_interrupts_it_can_go_on(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(files)
     monkeypatch.setattr(sys, "path", [*sys.path])

@@ -18,6 +18,8 @@ from tests.execute.children import PATIENCE, Start, ended, start, until
 from twinloop.cli.record import SETTINGS
 from twinloop.cli.record import record as record_command
 
+pytestmark = pytest.mark.real
+
 __all__ = ["start"]  # a fixture
 
 RECORD = [sys.executable, "-m", "twinloop", "record"]

@@ -127,6 +127,7 @@ class Slow(Policy):
 """
 
 
+@pytest.mark.real
 def test_interrupted_it_leaves_nothing(log: Path, tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(SLOW)
     words = [*parts(log, policy="slow:Slow"), "--allow-code", "-o", "out", "--picture", "run.html"]

@@ -17,6 +17,8 @@ from tests.execute.children import PATIENCE, TICK
 from twinloop.cli import app
 from twinloop.execute import burn, execute
 
+pytestmark = pytest.mark.real
+
 CPUS = len(os.sched_getaffinity(0))
 
 #: Burns CPU time itself and in a child that it waits for. It says what the kernel said of both when

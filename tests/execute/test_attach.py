@@ -18,6 +18,8 @@ from twinloop.execute import guard
 from twinloop.execute.attach import attach
 from twinloop.execute.watched import WatchedGroup, WatchedTree
 
+pytestmark = pytest.mark.real
+
 __all__ = ["start"]  # a fixture
 
 #: Burns until it has been sampled several times, which the journal says.

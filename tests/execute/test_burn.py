@@ -21,7 +21,10 @@ from twinloop.execute import burn
 from twinloop.execute.burn import RATES, environment_for, program, rates
 from twinloop.trace import InputError
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="the program is for Linux and macOS")
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(os.name != "posix", reason="the program is for Linux and macOS"),
+]
 
 #: Longer than anything here takes on a machine that is not stuck (s).
 PATIENCE = 60.0

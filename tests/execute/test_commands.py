@@ -156,6 +156,7 @@ def test_a_command_that_is_a_text_is_refused_with_a_remedy(tmp_path: Path) -> No
 # --- no shell -------------------------------------------------------------------------------------
 
 
+@pytest.mark.real
 def test_arguments_arrive_as_they_are(tmp_path: Path) -> None:
     words = [
         *("; touch here", "$(touch here)", "`touch here`", "| touch here", "&& touch here"),
@@ -177,6 +178,7 @@ def test_any_argument_is_kept_by_a_scenario(words: list[str]) -> None:
     assert argv(Commands(Compiled(kept), Path("/out"), run="r")) == ["p", *words]
 
 
+@pytest.mark.real
 def test_tasks_see_the_variables_of_the_user_and_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +206,7 @@ def test_tasks_see_the_variables_of_the_user_and_their_own(
         assert os.fsencode(seen["BYTES"]) == b"\xff\xfe"
 
 
+@pytest.mark.real
 def test_a_program_with_a_path_is_looked_for_in_the_folder_of_the_task(tmp_path: Path) -> None:
     inner = tmp_path / "work" / "bin"
     inner.mkdir(parents=True)
@@ -226,6 +229,7 @@ def test_a_program_with_a_path_is_looked_for_in_the_folder_of_the_task(tmp_path:
     assert all(said(tmp_path / "run", name) == "here\n" for name in expected)
 
 
+@pytest.mark.real
 def test_what_cannot_be_started_fails_with_its_children_and_is_said(tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.write_text("no program\n")
@@ -272,6 +276,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.real
 def test_hostile_names_of_tasks_stay_in_the_folder(tmp_path: Path) -> None:
     before = {path for path in tmp_path.rglob("*") if path.exists()}
     folder = tmp_path / "in" / "here" / "run"
@@ -331,6 +336,7 @@ def test_long_names_differ_where_they_differ(start: str, count: int, end: str) -
     assert len(file_name(long)) <= 120
 
 
+@pytest.mark.real
 def test_nothing_is_written_through_what_another_task_laid(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -359,6 +365,7 @@ def test_nothing_is_written_through_what_another_task_laid(tmp_path: Path) -> No
     assert all("what it prints cannot be kept" in note.what for note in trace.manifest.cleaned)
 
 
+@pytest.mark.real
 def test_a_task_that_takes_its_own_folders_away_hurts_nobody_else(tmp_path: Path) -> None:
     gone = 'rm -r "$TWINLOOP_OUTPUT" && ln -s / "$TWINLOOP_OUTPUT"; echo still'
     trace = execute(scenario(task("a", "sh", "-c", gone), task("b", "echo", "b")), tmp_path / "run")
@@ -393,6 +400,7 @@ def test_nothing_but_execute_runs_commands(tmp_path: Path) -> None:
     assert not here.exists()
 
 
+@pytest.mark.real
 def test_it_is_said_first_what_will_run(tmp_path: Path) -> None:
     here = tmp_path / "here"
     script = f"touch {here}\n\x1b[2K\x1b[1A\u202e # nothing"

@@ -204,6 +204,7 @@ def failing(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.real
 def test_videos_appear_all_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{failing(tmp_path / 'bin')}{os.pathsep}{os.environ['PATH']}")
     with pytest.raises(InputError, match="No space left"):

@@ -96,6 +96,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return there
 
 
+@pytest.mark.real
 def test_a_record_is_readable_wherever_it_breaks_off(recording: Path) -> None:
     plan = tl.Trace.load(recording / "plan")
     log = list(entries(recording / "journal.jsonl"))
@@ -139,6 +140,7 @@ def test_a_record_is_readable_wherever_it_breaks_off(recording: Path) -> None:
             assert {finding.rule for finding in tl.check(trace).errors} <= unsampled
 
 
+@pytest.mark.real
 def test_a_broken_record_is_read_by_all_commands(recording: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(recording / "plan", folder / "recording" / "plan")
@@ -155,6 +157,7 @@ def test_a_broken_record_is_read_by_all_commands(recording: Path, tmp_path: Path
         tl.read(folder)
 
 
+@pytest.mark.real
 def test_a_run_that_died_while_it_was_cleared_up_is_complete(
     recording: Path, tmp_path: Path
 ) -> None:
@@ -168,6 +171,7 @@ def test_a_run_that_died_while_it_was_cleared_up_is_complete(
 # --- the folder -----------------------------------------------------------------------------------
 
 
+@pytest.mark.real
 def test_the_folder_of_a_finished_run_is_a_trace_beside_what_was_printed(recording: Path) -> None:
     names = {path.name for path in (recording / "run").iterdir()}
     assert {"manifest.json", "tasks.parquet", "output"} <= names
@@ -178,6 +182,7 @@ def test_the_folder_of_a_finished_run_is_a_trace_beside_what_was_printed(recordi
     assert document["facts"]["run"]["events"] > 0
 
 
+@pytest.mark.real
 def test_what_is_there_is_replaced_only_if_it_is_a_run_and_asked_for(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     first, second = scenario(task("a", "true")), scenario(task("b", "echo", "b"))
@@ -201,6 +206,7 @@ def test_what_is_there_is_replaced_only_if_it_is_a_run_and_asked_for(tmp_path: P
     assert (folder / "thesis.txt").read_text() == "mine"
 
 
+@pytest.mark.real
 def test_a_folder_that_cannot_be_made_is_said_before_anything_runs(tmp_path: Path) -> None:
     given = scenario(task("a", "touch", f"{tmp_path}/ran"))
     (tmp_path / "file").write_text("mine")

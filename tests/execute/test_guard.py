@@ -15,6 +15,8 @@ from twinloop.execute import guard
 from twinloop.execute.machine import Machine
 from twinloop.execute.nodes import Guard, run_name, sweep
 
+pytestmark = pytest.mark.real
+
 # A run: nodes, a guard if wanted, and a task whose children do not die with their parent. It says
 # its name, and then who they are, when they are there.
 RUN = """

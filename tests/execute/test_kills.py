@@ -31,6 +31,8 @@ from tests.execute.runs import (
 from twinloop.execute import execute
 from twinloop.trace.errors import InputError
 
+pytestmark = pytest.mark.real
+
 __all__ = ["launch"]  # a fixture
 
 #: One task that is over at once, two that hold all cores for good, two that never come to run.

@@ -22,6 +22,8 @@ from twinloop.execute.machine import Machine
 from twinloop.execute.processes import Stat
 from twinloop.trace.errors import InputError
 
+pytestmark = pytest.mark.real
+
 
 @pytest.fixture(autouse=True)
 def _leaves_nothing() -> Iterator[None]:

@@ -16,6 +16,8 @@ from tests.execute.children import BURN, PATIENCE, TICK, Start, ended, python, s
 from twinloop import _core
 from twinloop.execute.processes import Stat, Trees, start_ticks
 
+pytestmark = pytest.mark.real
+
 __all__ = ["start"]  # a fixture
 
 
@@ -100,7 +102,7 @@ live(shape)
 """
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_every_tick_of_a_tree_is_counted_once(start: Start, tmp_path: Path, seed: int) -> None:
     """Each process says what it used itself; the tree has the sum, whoever waits for whom."""
     draw = random.Random(seed)

@@ -24,6 +24,8 @@ from twinloop.execute.clock import RunClock
 from twinloop.execute.processes import Trees
 from twinloop.execute.recorder import COUNTERS, Execution, Recorder, checked_period
 
+pytestmark = pytest.mark.real
+
 __all__ = ["start"]  # a fixture
 
 KEY = (3, 0, 1)

@@ -16,6 +16,8 @@ from twinloop.execute.folder import check
 from twinloop.execute.nodes import LocalNodes
 from twinloop.trace.errors import InputError
 
+pytestmark = pytest.mark.real
+
 
 def grouped() -> None:
     """Skip where no control group keeps tasks to their nodes."""

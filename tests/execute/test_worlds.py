@@ -25,6 +25,8 @@ from twinloop.policy import Place, Policy
 from twinloop.policy.interface import View
 from twinloop.trace import TABLES
 
+pytestmark = pytest.mark.real
+
 if len(os.sched_getaffinity(0)) < 2:
     pytest.skip("two nodes of one core each need two CPUs", allow_module_level=True)
 
@@ -73,7 +75,7 @@ EASY = [
     task("passes", 1, 0.05, 10, 0.32),
 ]
 SCENARIOS: dict[str, dict[str, Any]] = {
-    "fifo": {"policy": "fifo", "workload": burning(tasks=40)},
+    "fifo": {"policy": "fifo", "workload": burning(tasks=24)},
     "easy": {"policy": "easy", "workload": {"tasks": EASY}},
     "pack-ic": {
         "policy": {"name": "pack-ic", "options": {"overcommit": 2}},

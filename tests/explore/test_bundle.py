@@ -137,6 +137,7 @@ def test_places_on_this_machine_are_not_taken_along(pair: Any, tmp_path: Path) -
     assert not (tmp_path / "bundle").exists()
 
 
+@pytest.mark.real
 def test_the_script_makes_the_runs_and_goes_on(tmp_path: Path) -> None:
     def short(name: str, seconds: float) -> Candidate:
         task = {"id": "a", "command": ["sleep", str(seconds)], "run_time": seconds}

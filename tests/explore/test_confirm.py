@@ -245,6 +245,7 @@ def pair() -> tuple[list[Candidate], Candidate]:
     return [short], long
 
 
+@pytest.mark.real
 def test_real_runs_are_judged_kept_and_taken_up_again(tmp_path: Path) -> None:
     candidates, baseline = pair()
     said: list[str] = []
@@ -307,6 +308,7 @@ def _bytes(folder: Path) -> bytes:
     return (folder / "manifest.json").read_bytes()
 
 
+@pytest.mark.real
 def test_a_run_that_fails_stops_no_other(tmp_path: Path) -> None:
     tasks = [{"id": "a", "command": ["sh", "-c", "exit 3"], "run_time": 0.1}]
     broken = Candidate("broken", waiting(0.1).replace(workload={"tasks": tasks}), {})

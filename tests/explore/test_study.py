@@ -59,7 +59,9 @@ def test_configurations_are_means_over_the_seeds(study: tl.Study) -> None:
         assert (row["makespan_s_min"], row["makespan_s_max"]) == (mine.min(), mine.max())
 
 
-@pytest.mark.parametrize("on", ["serial", "threads", "processes"])
+@pytest.mark.parametrize(
+    "on", ["serial", "threads", pytest.param("processes", marks=pytest.mark.real)]
+)
 def test_it_is_the_same_whoever_runs_it(study: tl.Study, on: str) -> None:
     workers = None if on == "serial" else 2
     assert values(tl.explore(BASE, FACTORS, on=on, workers=workers)).equals(values(study))
@@ -136,6 +138,7 @@ SCRIPT = textwrap.dedent("""
 """)
 
 
+@pytest.mark.real
 def test_killed_at_any_moment_it_ends_with_the_same_results(
     study: tl.Study, tmp_path: Path
 ) -> None:

@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.fidelity.runs import run
 from twinloop.fidelity import Finding, assess
 from twinloop.fidelity.completions import SHORT_RUN, Curves
@@ -64,7 +65,7 @@ def test_a_shifted_curve_is_found_again_by_the_lag(lag: int) -> None:
 moments = st.lists(st.integers(-20, 400).map(lambda n: n / 10), min_size=1, max_size=12).map(sorted)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(moments, moments, st.sampled_from([0.7, 1.0, 3.3]), st.integers(0, 3))
 def test_the_error_is_the_mean_over_all_bins_at_the_best_lag(
     real: list[float], twin: list[float], bin: float, most: int

@@ -3,9 +3,10 @@
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.fidelity.runs import run, windows
 from twinloop.fidelity import Criteria, Verdict, assess
 from twinloop.fidelity.cpu_usage import resampled
@@ -110,7 +111,7 @@ def test_windows_of_any_length_are_resampled_by_overlap() -> None:
     st.lists(st.tuples(st.integers(1, 40), st.integers(0, 30)), min_size=1, max_size=30),
     st.sampled_from([0.5, 1.0, 3.0]),
 )
-@settings(max_examples=20)
+@examples(20)
 def test_resampling_keeps_the_cpu_time(given: list[tuple[int, int]], step: float) -> None:
     """Law: windows without gaps have the same CPU time after as before, but for the last bit."""
     lengths = np.array([tenths / 10 for tenths, _ in given])

@@ -3,9 +3,10 @@
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.fidelity.runs import run
 from twinloop.fidelity import Criteria, Finding, assess
 from twinloop.fidelity.surrogates import phase_randomised
@@ -52,7 +53,7 @@ def test_the_best_lag_is_that_of_a_search_over_all() -> None:
 
 
 @given(st.integers(-20, 20))
-@settings(max_examples=6)
+@examples(6)
 def test_a_delay_is_found_again_in_every_segment_that_it_leaves_whole(lag: int) -> None:
     base = noise(200)
     real, twin = base[50:150], base[50 - lag : 150 - lag]
@@ -74,7 +75,7 @@ def test_the_bound_is_0_9() -> None:
 
 
 @given(st.floats(0.1, 10), st.floats(0, 500))
-@settings(max_examples=6)
+@examples(6)
 def test_scale_and_idle_power_are_invisible_to_the_trend(scale: float, idle: float) -> None:
     """Law: z-scores know neither; the errors in watts do."""
     real = noise(40)
@@ -161,7 +162,7 @@ def test_the_defaults_take_a_quarter_of_an_hour() -> None:
 
 
 @given(st.integers(2, 60), st.integers(0, 5))
-@settings(max_examples=15)
+@examples(15)
 def test_a_surrogate_keeps_the_spectrum(n: int, seed: int) -> None:
     """Law: the same power at every frequency (Theiler et al. 1992), so mean and variance too."""
     values = noise(n, seed)

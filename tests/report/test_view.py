@@ -418,6 +418,7 @@ def test_a_log_is_listed_by_its_name(tmp_path: Path) -> None:
 SERVE = "import typer; from twinloop.cli.view import view; typer.run(view)"
 
 
+@pytest.mark.real
 @pytest.mark.skipif(os.name != "posix", reason="Ctrl-C as a signal")
 def test_the_command_says_where_and_ends_with_ctrl_c(folder: Path) -> None:
     command = [sys.executable, "-c", SERVE, str(folder), "--json", "--no-open"]

@@ -5,16 +5,17 @@ from collections import Counter
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from tests.examples import examples
 from tests.trace.samples import add, change, fragments, log, recorded, source
 from twinloop.trace import InputError, Manifest, Trace, edit
 from twinloop.trace.quality import check
 
 # An example makes several traces, which costs more than the law.
-few = settings(max_examples=30)
+few = examples(12)
 
 
 @st.composite

@@ -164,6 +164,7 @@ def test_a_place_that_cannot_be_written_to_is_an_input_error(tmp_path: Path) -> 
         pass
 
 
+@pytest.mark.real
 def test_what_a_killed_process_left_is_swept_by_the_next_one(tmp_path: Path) -> None:
     """A process is killed between any two steps; the folder is the old one or the new one."""
     script = (

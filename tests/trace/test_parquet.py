@@ -6,9 +6,10 @@ from unittest import mock
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from twinloop.trace.errors import InputError
 from twinloop.trace.formats import opendc, parquet
 
@@ -40,7 +41,7 @@ def test_a_column_is_the_same_in_pieces_of_any_size(values, rows, group):
 
 
 # A workload is two files and a manifest: fewer of them.
-@settings(max_examples=25)
+@examples(12)
 @given(tasks=st.lists(st.sampled_from("abcx"), min_size=1, max_size=20), rows=st.integers(1, 7))
 def test_a_workload_of_opendc_is_the_same_in_pieces_of_any_size(tasks, rows):
     with tempfile.TemporaryDirectory() as there:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.trace.samples import add, change, drop, fragments, log, put, recorded
 from twinloop.trace import Cleaning, InputError, Trace, read
 from twinloop.trace.quality import RULES, QualityError, check
@@ -499,7 +500,7 @@ def test_an_unknown_rule_is_a_clear_error() -> None:
         check(log())["nonsense"]
 
 
-@settings(max_examples=40)
+@examples(15)
 @given(
     st.dictionaries(
         st.sampled_from(["submit", "run_time", "requested_cores", "requested_time"]),

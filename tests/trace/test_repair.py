@@ -2,9 +2,10 @@
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.trace.samples import add, change, fragments, log, put, recorded
 from twinloop.trace import InputError, Trace
 from twinloop.trace.quality import RULES, check, repair
@@ -171,7 +172,7 @@ def dirty(draw: st.DrawFn) -> Trace:
     )
 
 
-@settings(max_examples=40)
+@examples(15)
 @given(dirty())
 def test_after_repair_nothing_is_broken_that_can_be_repaired(trace: Trace) -> None:
     fixed = repair(trace)
@@ -182,7 +183,7 @@ def test_after_repair_nothing_is_broken_that_can_be_repaired(trace: Trace) -> No
     assert again.manifest.cleaned == fixed.manifest.cleaned
 
 
-@settings(max_examples=40)
+@examples(15)
 @given(dirty())
 def test_every_row_is_kept_or_counted_and_cpu_time_is_not_changed(trace: Trace) -> None:
     fixed = repair(trace)

@@ -4,9 +4,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from twinloop.trace.errors import FormatError, InputError
 from twinloop.trace.formats.sacct import FORMAT, read
 from twinloop.trace.formats.sacct.values import ENDED
@@ -203,7 +204,7 @@ def test_requested_memory(tmp_path: Path, text: str, size: float | None) -> None
         st.tuples(st.integers(0, 99), st.integers(0, 86_399), st.integers(0, 999)), min_size=1
     )
 )
-@settings(max_examples=20)
+@examples(20)
 def test_lengths_of_time(
     tmp_path_factory: pytest.TempPathFactory, lengths: list[tuple[int, int, int]]
 ) -> None:

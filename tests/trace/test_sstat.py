@@ -4,10 +4,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import twinloop as tl
+from tests.examples import examples
 from twinloop.trace import Trace, check
 from twinloop.trace.errors import FormatError, InputError
 from twinloop.trace.formats.sacct import read
@@ -184,7 +185,7 @@ def test_a_job_that_was_requeued_begins_anew(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 240), min_size=1, max_size=8), min_size=1, max_size=4))
-@settings(max_examples=40)
+@examples(15)
 def test_no_cpu_time_is_lost_or_counted_twice(
     tmp_path_factory: pytest.TempPathFactory, steps: list[list[int]]
 ) -> None:

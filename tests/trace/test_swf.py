@@ -546,7 +546,7 @@ LOGS = (
     "KTH-SP2.input-filtered-log",
     "KTH-SP2.res_easy_backfill_scheduler_None_None",
     "NASA-iPSC-1993-3.1-cln",
-    "HPC2N-2002-2.2-cln",
+    pytest.param("HPC2N-2002-2.2-cln", marks=pytest.mark.long),
 )
 
 

@@ -1,0 +1,59 @@
+"""`make verify` runs every part, also after one that failed, and says what became of each."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+VERIFY = Path(__file__).resolve().parents[1] / "verify"
+sys.path.append(str(VERIFY))
+
+import run  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def summary(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, str]:
+    """A part that fails, one that passes after it, one that is skipped."""
+    folder = tmp_path_factory.mktemp("parts")
+    bodies = {
+        "bad": "def test_a():\n    assert False\n\ndef test_b():\n    pass\n",
+        "good": "def test_a():\n    pass\n",
+        "lacking": "import pytest\n\ndef test_a():\n    pytest.skip('no data')\n",
+    }
+    parts = []
+    for name, body in bodies.items():
+        path = folder / f"test_{name}.py"
+        path.write_text(f'"""Shows {name} things."""\n\n{body}', encoding="utf-8")
+        parts.append(run.Part(name, (str(path),), options=("-q", "-p", "no:cacheprovider")))
+    path = folder / "build" / "summary.md"
+    return run.run_all(parts, path), path.read_text(encoding="utf-8")
+
+
+def test_all_parts_run_and_the_whole_fails(summary: tuple[int, str]) -> None:
+    status, text = summary
+    assert status == 1
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()[2:5]]
+    assert [row[:5] + row[6:] for row in rows] == [
+        ["bad", "Shows bad things", "1", "1", "0", "FAILED"],
+        ["good", "Shows good things", "1", "0", "0", "passed"],
+        ["lacking", "Shows lacking things", "0", "0", "1", "not shown"],
+    ]
+    assert "failed: bad." in text
+    assert "- lacking, skipped: no data" in text
+
+
+def test_every_file_of_proofs_is_a_part() -> None:
+    listed = [path for part in run.PARTS for path in part.paths if path.startswith("verify/")]
+    assert sorted(listed) == sorted(f"verify/{path.name}" for path in VERIFY.glob("test_*.py"))
+    assert len({part.name for part in run.PARTS}) == len(run.PARTS)
+
+
+def test_what_needs_a_quiet_machine_comes_first() -> None:
+    order = [part.quiet for part in run.PARTS]
+    assert order == sorted(order, reverse=True)
+
+
+def test_every_part_says_what_it_shows() -> None:
+    assert all(part.describe() for part in run.PARTS)
+    with pytest.raises(SystemExit):
+        run.main(["nothing"])

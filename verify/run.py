@@ -1,0 +1,217 @@
+"""All long proofs in one go: every part runs, whatever became of those before it.
+
+    python verify/run.py              # as `make verify` does
+    python verify/run.py fuzz laws    # only these parts
+    python verify/run.py --list       # the parts, and what each one shows
+
+At the end stands a table of the parts with their tests, times and results, which is also written to
+`build/verify/summary.md`. The exit status is 1 if a part failed, else 0. If all tests of a part
+were skipped (it lacks its data, or a program), that is no failure, and nothing was shown: the table
+says so, with the reasons.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).resolve().parents[1]
+SUMMARY = ROOT / "build" / "verify" / "summary.md"
+#: A machine is quiet below this load (of one minute); it is waited for at most so long (s).
+QUIET_LOAD, PATIENCE = 0.5, 240.0
+BESIDE = ("-n", "auto", "--dist", "loadfile")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Tests that prove one thing."""
+
+    name: str
+    paths: tuple[str, ...]
+    #: What they show; "" if the module says it in its first line.
+    shows: str = ""
+    options: tuple[str, ...] = ()
+    #: Whether other work on the machine would spoil it.
+    quiet: bool = False
+
+    def describe(self) -> str:
+        """What this part shows, in one line."""
+        if self.shows:
+            return self.shows
+        source = (ROOT / self.paths[0]).read_text(encoding="utf-8")
+        return (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0].rstrip(".")
+
+
+#: In this order: what needs a quiet machine comes before what makes it busy. The two fuzzers run
+#: beside each other, and so do the laws; the others use all cores themselves, or must be alone.
+PARTS = (
+    Part("trust", ("verify/test_trust.py",), quiet=True),
+    Part("kills", ("verify/test_kills.py",)),
+    Part("studies", ("verify/test_studies.py",)),
+    Part("dask", ("verify/test_dask.py",)),
+    Part(
+        "real",
+        ("tests",),
+        "Every test of real processes, the long ones too",
+        ("-m", "real", "-q"),
+    ),
+    Part("simgrid", ("verify/test_simgrid.py",)),
+    Part("replay", ("verify/test_replay_with_feedback.py",)),
+    Part("surf", ("verify/test_surf.py",)),
+    Part("surf-power", ("verify/test_surf_power.py",)),
+    Part("decide", ("verify/test_decide.py",)),
+    Part("identifiability", ("verify/test_identifiability.py",), options=BESIDE[:2]),
+    Part("coverage", ("verify/test_coverage.py",)),
+    Part("fuzz", ("verify/test_fuzz.py",), options=BESIDE[:2]),
+    Part(
+        "laws",
+        ("tests",),
+        "Every other test, with twenty times the random examples, drawn anew",
+        ("-m", "not real", "-q", *BESIDE),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a part."""
+
+    part: Part
+    passed: int
+    failed: int
+    skipped: int
+    reasons: tuple[str, ...]
+    seconds: float
+    status: int
+
+    @property
+    def verdict(self) -> str:
+        """In a word or two."""
+        if self.status != 0 or self.failed:
+            return "FAILED"
+        if not self.passed:
+            return "not shown"
+        return "passed" if not self.skipped else "passed in part"
+
+
+def run_part(part: Part) -> Result:
+    """Run the tests of a part in an interpreter of their own."""
+    if part.quiet:
+        await_quiet()
+    began = time.monotonic()
+    with TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        # What the tests print belongs to the proof; of thousands of tests it would be too much.
+        shown = () if "-q" in part.options else ("-rsP",) if "-n" in part.options else ("-v", "-s")
+        command = [sys.executable, "-m", "pytest", f"--junit-xml={report}", *shown]
+        done = subprocess.run(
+            [*command, *part.options, *part.paths],
+            cwd=ROOT,
+            env=os.environ | {"TWINLOOP_HYPOTHESIS_PROFILE": "thorough"},
+            check=False,
+        )
+        counts, reasons = count_outcomes(report) if report.exists() else (Counter(), [])
+    return Result(
+        part,
+        passed=counts["passed"],
+        failed=counts["failed"],
+        skipped=counts["skipped"],
+        reasons=tuple(dict.fromkeys(reasons)),
+        seconds=time.monotonic() - began,
+        status=done.returncode,
+    )
+
+
+def await_quiet() -> None:
+    """Wait until the work before this is no longer in the load of the machine."""
+    end = time.monotonic() + PATIENCE
+    while os.getloadavg()[0] > QUIET_LOAD and time.monotonic() < end:
+        time.sleep(5.0)
+
+
+def count_outcomes(report: Path) -> tuple[Counter[str], list[str]]:
+    """How many tests passed, failed and were skipped, and the reasons of those skipped."""
+    counts: Counter[str] = Counter()
+    reasons = []
+    for case in ElementTree.parse(report).iter("testcase"):
+        kinds = {child.tag for child in case}
+        if kinds & {"failure", "error"}:
+            counts["failed"] += 1
+        elif "skipped" in kinds:
+            counts["skipped"] += 1
+            reasons.append(next(c for c in case if c.tag == "skipped").get("message") or "")
+        else:
+            counts["passed"] += 1
+    return counts, reasons
+
+
+def tabulate(results: Sequence[Result]) -> str:
+    """The table of all parts, as Markdown."""
+    lines = [
+        "| part | what it shows | passed | failed | skipped | time | result |",
+        "|---|---|--:|--:|--:|--:|---|",
+    ]
+    lines += [
+        f"| {each.part.name} | {each.part.describe()} | {each.passed:,} | {each.failed:,} "
+        f"| {each.skipped:,} | {minutes(each.seconds)} | {each.verdict} |"
+        for each in results
+    ]
+    total = sum(each.seconds for each in results)
+    bad = [each.part.name for each in results if each.verdict == "FAILED"]
+    lines += ["", f"{minutes(total)} in all on {os.cpu_count()} CPUs: " + conclude(bad)]
+    for each in results:
+        lines += [f"- {each.part.name}, skipped: {reason}" for reason in each.reasons]
+    return "\n".join(lines) + "\n"
+
+
+def conclude(bad: list[str]) -> str:
+    """The last word."""
+    return f"failed: {', '.join(bad)}." if bad else "no part failed."
+
+
+def minutes(seconds: float) -> str:
+    """A time as minutes and seconds."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02} min"
+
+
+def run_all(parts: Iterable[Part], summary: Path) -> int:
+    """Run the parts one after the other; the table is up to date after each of them."""
+    results: list[Result] = []
+    for part in parts:
+        print(f"\n=== {part.name}: {part.describe()}", flush=True)
+        results.append(run_part(part))
+        summary.parent.mkdir(parents=True, exist_ok=True)
+        summary.write_text(tabulate(results), encoding="utf-8")
+    print(f"\n{tabulate(results)}\nalso in {summary}")
+    return int(any(each.verdict == "FAILED" for each in results))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the parts that are named, or all."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    known = {part.name: part for part in PARTS}
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(known))
+    parser.add_argument("--list", action="store_true", help="say what each part shows")
+    given = parser.parse_args(arguments)
+    if unknown := [name for name in given.parts if name not in known]:
+        parser.error(f"no part is called '{unknown[0]}': choose from {', '.join(known)}")
+    if given.list:
+        for part in PARTS:
+            print(f"{part.name:16} {part.describe()}")
+        return 0
+    wanted = [part for part in PARTS if not given.parts or part.name in given.parts]
+    return run_all(wanted, SUMMARY)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
