@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from threading import Lock
 from types import SimpleNamespace
 from typing import Any, Final, TypeVar
 
@@ -83,6 +84,7 @@ class Compiled:
         self.cleaned: tuple[Cleaning, ...] = self.workload.cleaned
         self._loads: tuple[float, bytes, LoadProfile] | None = None
         self._others: dict[bytes, Compiled] = {}
+        self._drawing = Lock()
         self._compile()
 
     def _compile(self) -> None:
@@ -126,9 +128,7 @@ class Compiled:
         self._set_sessions()
         self.cleaned = tuple(each for each in self.cleaned if each.count)
         drawn = scenario.failures is not None and scenario.failures.trace is None
-        #: The time up to which failures are known (s); infinite: all of them.
-        self.horizon = self._horizon(self.values()) if drawn else np.inf
-        self._set_downs()
+        self._set_downs(self._horizon(self.values()) if drawn else np.inf)
 
     def _rejections(self, queue: Any) -> Any:
         """Tasks that can never run: by the limits of a queue, by size, or because of a parent."""
@@ -181,28 +181,27 @@ class Compiled:
             other._compile()
         self._others[key] = other
         while len(self._others) > _KEPT:
-            del self._others[next(iter(self._others))]
+            self._others.pop(next(iter(self._others)), None)
         return other
 
-    def _set_downs(self) -> None:
+    def _set_downs(self, horizon: float) -> None:
+        downs = self._downs(horizon)
+        rows = rows_of(self.machines.nodes["node"], downs["node"])
+        ends = downs["end"].fill_null(np.inf).to_numpy()
+        self.problem.set_downs(rows, downs["start"].to_numpy(), ends, horizon)
         #: The periods in which machines are not there: node, start, end, state.
-        self.downs = self._downs()
-        rows = rows_of(self.machines.nodes["node"], self.downs["node"])
-        self.problem.set_downs(
-            rows,
-            self.downs["start"].to_numpy(),
-            self.downs["end"].fill_null(np.inf).to_numpy(),
-            self.horizon,
-        )
+        self.downs = downs
+        #: The time up to which failures are known (s); infinite: all of them.
+        self.horizon = horizon
 
     def extend_failures(self, time: float) -> None:
         """Draw failures to beyond this time.
 
         Those that are known stay, so that a run comes out as if all had been drawn at once.
         """
-        if time >= self.horizon:
-            self.horizon = max(1.0, 2.0 * time)
-            self._set_downs()
+        with self._drawing:
+            if time >= self.horizon:
+                self._set_downs(max(1.0, 2.0 * time))
 
     def _options(
         self, contention: dict[str, Any], native: Mapping[str, Any], kinds: tuple[str, ...]
@@ -236,7 +235,7 @@ class Compiled:
             columns[name] = columns[name] * self.scenario.time_scale
         self.problem.set_sessions(columns)
 
-    def _downs(self) -> pl.DataFrame:
+    def _downs(self, horizon: float) -> pl.DataFrame:
         platform, failures = self.machines.platform, self.scenario.failures
         parts = [
             pl.DataFrame({"node": platform.select(each.hosts)}).with_columns(
@@ -246,7 +245,7 @@ class Compiled:
         ]
         if failures is not None:
             # A longer record changes failures that overlap: it is read whole.
-            until = min(self.horizon, _ALL_TIME)
+            until = min(horizon, _ALL_TIME)
             found = failure_intervals(failures, self.names.machines, until, self.scenario.seed)
             parts.append(found.select("node", "start", "end", state=pl.lit("down")))
         schema = {"node": pl.String, "start": pl.Float64, "end": pl.Float64, "state": pl.String}
@@ -480,9 +479,9 @@ class Compiled:
         """Run these rows, all of which admit the same tasks, and fill in what they give."""
         if self.horizon < np.inf:
             longest = max(self._horizon(self.values(rows[place])) for place in places)
-            if longest > self.horizon:
-                self.horizon = longest
-                self._set_downs()
+            with self._drawing:
+                if longest > self.horizon:
+                    self._set_downs(longest)
         while len(places):
             told, columns, outran = run_many(
                 self.problem,
