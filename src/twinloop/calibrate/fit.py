@@ -18,6 +18,7 @@ from twinloop.calibrate.values import with_values
 from twinloop.scenario import Model, Scenario
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
+from twinloop.trace.parquet import read_parquet
 from twinloop.trace.plain import plain
 
 if TYPE_CHECKING:
@@ -213,7 +214,7 @@ class Fit:
                 evaluations=kept["evaluations"],
                 failed=kept["failed"],
                 seconds=kept["seconds"],
-                history=pl.read_parquet(folder / HISTORY),
+                history=read_parquet(folder / HISTORY),
                 cloud=_read_table(folder / CLOUD),
                 draws=_read_table(folder / DRAWS),
                 identifiability=None if known is None else Identifiability.from_dict(known),
@@ -287,7 +288,7 @@ def _said(value: Any) -> str:
 
 
 def _read_table(path: Path) -> pl.DataFrame | None:
-    return pl.read_parquet(path) if path.is_file() else None
+    return read_parquet(path) if path.is_file() else None
 
 
 def _write_table(table: pl.DataFrame, path: Path) -> None:

@@ -32,6 +32,7 @@ from twinloop.scenario import Scenario
 from twinloop.trace import Trace, read
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
+from twinloop.trace.parquet import read_parquet
 from twinloop.trace.plain import plain
 
 if TYPE_CHECKING:
@@ -254,7 +255,7 @@ class Confirmation:
             return cls.of(
                 [_candidate(each) for each in kept["candidates"]],
                 _candidate(kept["baseline"]),
-                pl.read_parquet(folder / TABLE).to_dicts(),
+                read_parquet(folder / TABLE).to_dicts(),
                 kept["metrics"],
                 probabilities={
                     each["candidate"]: each["probability"] for each in kept["recommendations"]

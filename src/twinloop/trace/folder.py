@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import pydantic
 from twinloop.trace.errors import DamagedTraceError, InputError
 from twinloop.trace.files import appearing, sha256
 from twinloop.trace.manifest import Manifest
+from twinloop.trace.parquet import exact, read_parquet
 from twinloop.trace.tables import SCHEMA_VERSION, TABLES, conform
 
 MANIFEST = "manifest.json"
@@ -48,7 +48,7 @@ def complete(tables: Mapping[str, pl.DataFrame], manifest: Manifest, path: Path)
             file = path / f"{name}.parquet"
             unfinished = path / f".{file.name}"
             try:
-                frame.write_parquet(unfinished, compression="zstd")
+                frame.write_parquet(exact(unfinished), compression="zstd")
             except pl.exceptions.PolarsError as error:
                 raise OSError(str(error)) from None
             unfinished.replace(file)
@@ -128,6 +128,6 @@ def _table(file: Path, name: str, expected: Any) -> pl.DataFrame:
     if not isinstance(expected, dict) or sha256(file) != expected.get("sha256"):
         raise DamagedTraceError("is not the file that was saved: its hash differs", file=file)
     try:
-        return conform(name, pl.read_parquet(os.fspath(file)))
+        return conform(name, read_parquet(file))
     except (pl.exceptions.PolarsError, OSError) as error:
         raise DamagedTraceError(f"cannot be read: {error}", file=file) from None

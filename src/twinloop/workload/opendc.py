@@ -22,6 +22,7 @@ from twinloop.trace.formats.opendc import KB
 from twinloop.trace.formats.tally import Tally
 from twinloop.trace.formats.writable import note_unheld
 from twinloop.trace.manifest import Cleaning
+from twinloop.trace.parquet import exact
 from twinloop.trace.trace import Trace
 from twinloop.workload.fragments import Fragments
 from twinloop.workload.notes import note
@@ -254,8 +255,8 @@ def _save(
     if platform is not None:
         topology, notes = exported(platform, path)
     with appearing(path, (TASKS, FRAGMENTS, TOPOLOGY)) as new:
-        tasks.write_parquet(new / TASKS)
-        fragments.write_parquet(new / FRAGMENTS)
+        tasks.write_parquet(exact(new / TASKS))
+        fragments.write_parquet(exact(new / FRAGMENTS))
         if topology is not None:
             text = json.dumps(topology, indent=2) + "\n"
             (new / TOPOLOGY).write_text(text, encoding="utf-8")
