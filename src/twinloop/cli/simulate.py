@@ -21,6 +21,8 @@ from twinloop.cli.output import (
     pairs,
     print_json,
     refuse_existing,
+    refuse_inside,
+    refuse_page,
     speaking,
     working,
 )
@@ -40,6 +42,7 @@ from twinloop.cli.scenario import (
     scenario_of,
 )
 from twinloop.trace.errors import InputError
+from twinloop.trace.replacing import check_replaceable
 
 
 def simulate(
@@ -100,6 +103,7 @@ def simulate(
     from twinloop.cli.outcome import document, figures_of, show
     from twinloop.engine import Compiled
     from twinloop.engine import simulate as run_scenario
+    from twinloop.trace.folder import owner_of
 
     with speaking(json):
         made = scenario_of(
@@ -116,12 +120,16 @@ def simulate(
             pairs(option, "--option"),
             pairs(set_, "--set"),
         )
-        inputs = [Path(path) for path in (scenario, made.workload.path) if path is not None]
+        inputs = [scenario, *made._files()]
         if picture is not None and picture.suffix.lower() not in (".html", ".htm"):
             raise InputError("the page is HTML", file=picture, remedy="call it run.html")
-        for target in (output, picture):
-            if target is not None:
-                refuse_existing(target, overwrite, *inputs)
+        if output is not None:
+            refuse_existing(output, overwrite, *inputs)
+            # Before an hour of simulation, not after it.
+            check_replaceable(output, owner_of("simulated"))
+        if picture is not None:
+            refuse_page(picture, overwrite, *inputs)
+            refuse_inside(picture, output)
         find_code(allow_code)
         with working("reading"):
             ready = Compiled(made, allow_code=allow_code)

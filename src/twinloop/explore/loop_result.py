@@ -32,6 +32,8 @@ TWIN: Final = "twin"
 FIT: Final = "fit"
 STUDY: Final = "study"
 CONFIRMATION: Final = "confirmation"
+#: Rates of work that all runs of a loop have in common.
+RATES: Final = "rates.json"
 #: What a loop must have to be shown, and by which file that is known.
 _PARTS: Final = {REAL: TRACE_MANIFEST, FIT: FIT_MANIFEST, STUDY: STUDY_MANIFEST}
 

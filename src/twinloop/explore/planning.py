@@ -16,6 +16,7 @@ from twinloop.explore.factors import changed
 from twinloop.scenario import Scenario
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import sha256
+from twinloop.trace.folder import owned, save
 from twinloop.trace.trace import Trace
 
 #: Where a workload that was given in memory is kept in the folder of a study.
@@ -163,7 +164,8 @@ def kept(scenario: Scenario, folder: Path) -> Scenario:
             remedy="give a Trace, or the path of one",
         )
     place = folder / WORKLOAD
-    given.save(place, overwrite=True)
+    # The folder is that of this study: any trace in it may make room for another.
+    save(given.tables, given.manifest, place, overwrite=True, owner=owned)
     described = scenario.workload.model_copy(update={"object": None, "path": str(place)})
     return scenario.replace(workload=described)
 

@@ -11,30 +11,83 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 import pydantic
 
 from twinloop.trace.errors import DamagedTraceError, InputError
 from twinloop.trace.files import appearing, sha256
+from twinloop.trace.locking import LOCK
 from twinloop.trace.manifest import Manifest
 from twinloop.trace.parquet import exact, read_parquet
+from twinloop.trace.replacing import Owned, Owner
 from twinloop.trace.tables import SCHEMA_VERSION, TABLES, conform
 
 MANIFEST = "manifest.json"
+#: Files that a trace folder may have beside its manifest and the tables that this names.
+BESIDE: Final = (LOCK, "timing.json")
 
 
 def save(
-    tables: Mapping[str, pl.DataFrame], manifest: Manifest, path: Path, *, overwrite: bool
+    tables: Mapping[str, pl.DataFrame],
+    manifest: Manifest,
+    path: Path,
+    *,
+    overwrite: bool,
+    owner: Owner | None = None,
 ) -> Path:
-    """Write tables and manifest as the folder `path`, whole or not at all."""
+    """Write tables and manifest as the folder `path`, whole or not at all.
+
+    A folder that is there is replaced if asked, and if it is a trace of the same kind and nothing
+    else; `owner` says of a folder of ours what else may be replaced.
+    """
     if path.exists() and not overwrite:
         raise InputError("is there already", file=path, remedy="overwrite=True replaces it")
-    own = {MANIFEST, *(f"{name}.parquet" for name in TABLES)}
-    with appearing(path, own) as new:
+    with appearing(path, owner or owner_of(manifest.kind)) as new:
         complete(tables, manifest, new)
     return path
+
+
+def owned(path: Path) -> Owned:
+    """The files of a trace folder that its manifest names; an error if it is no trace folder.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     run = save({}, Manifest(), Path(there, "run"), overwrite=False)
+    ...     "manifest.json" in owned(run).files
+    True
+    """
+    return Owned.of([MANIFEST, *BESIDE, *_named(_document(path))])
+
+
+def owner_of(kind: str) -> Owner:
+    """Says which files of a trace folder may be replaced by a trace of this kind.
+
+    A recorded run is not replaced by a simulated one, nor the other way round: it was written by
+    another command, which would have to be given again.
+    """
+
+    def owner(path: Path) -> Owned:
+        try:
+            document = _document(path)
+        except DamagedTraceError:
+            return Owned()  # it is no trace, so nothing in it was written as one
+        if document.get("kind") != kind:
+            raise InputError(
+                f"holds a trace of another kind ({document.get('kind')}, not {kind}), so it is not "
+                "replaced",
+                file=path,
+                remedy="choose another name, or remove it yourself",
+            )
+        return owned(path)
+
+    return owner
+
+
+def _named(document: Mapping[str, Any]) -> list[str]:
+    """The tables that a manifest names, as far as this program knows them."""
+    return [file for file in (f"{name}.parquet" for name in TABLES) if file in document["tables"]]
 
 
 def complete(tables: Mapping[str, pl.DataFrame], manifest: Manifest, path: Path) -> None:
