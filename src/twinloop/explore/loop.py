@@ -105,8 +105,8 @@ class _Going:
     def replace(self, inputs: Sequence[Path]) -> None:
         """Put the beginning of this loop in the place of the loop that is in the folder."""
         self._check_recorded()
+        check_replaceable(self.folder, owned_by_loop, inputs=inputs)
         given = [*inputs, *self._check_inputs()]
-        check_replaceable(self.folder, owned_by_loop, inputs=given)
         if not self.folder.exists():
             return
         with locked(self.folder):
