@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 from twinloop.calibrate.defaults import disturbed
 from twinloop.explore.bundle import returned
 from twinloop.explore.candidate import Candidate
-from twinloop.explore.confirm_plan import Plan, chosen, kept_plan
+from twinloop.explore.confirm_plan import RUNS, Plan, chosen, kept_plan
 from twinloop.explore.confirm_runs import AllExecuted, Budget, Executed, Told, executed
 from twinloop.explore.confirmation import Confirmation
 from twinloop.explore.doubt import better
 from twinloop.explore.objectives import KPIS, Objective
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError, TwinloopError
+from twinloop.trace.names import below
 from twinloop.trace.trace import counted
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ def confirm(
             the makespan, the 95th percentile of the waits, and the energy per task.
         folder: Where to keep it, with all runs.
         seed: Where the randomness of the order starts.
-        traces: Run nothing, and read what came back from a bundle, which lies there.
+        traces: Run nothing, and read what came back from a bundle, which lies there. With a
+            folder, its runs are copied into that.
         isolation: What keeps tasks to their nodes; see `twinloop.execute`.
         allow_code: Whether a policy named as `module:Class` may be imported and run.
         announce: Called with each thing that is worth saying; without, it goes to stderr.
@@ -95,6 +96,8 @@ def confirm(
     fit = fit if fit is not None else getattr(ranking, "fit", None)
     if where is not None:
         found = returned(plan, where, allow_code=allow_code)
+        if kept is not None and kept.resolve() != where.resolve():
+            found = _copied(found, kept)
     else:
         if kept is not None:
             _refuse_other(plan, kept)
@@ -110,7 +113,7 @@ def confirm(
     made = Confirmation.of(
         candidates,
         base,
-        [_row(plan, each, wanted, where, kept) for each in found.runs],
+        [_row(plan, each, wanted) for each in found.runs],
         wanted,
         probabilities=_foretold(candidates, base, wanted[0], fit),
         seed=found.seed,
@@ -155,21 +158,32 @@ def _refuse_other(plan: Plan, folder: Path) -> None:
         plan.refuse_other(*kept)
 
 
-def _row(
-    plan: Plan,
-    each: Executed,
-    wanted: Sequence[Objective],
-    where: Path | None,
-    kept: Path | None,
-) -> dict[str, Any]:
-    path = each.path
-    if path is not None and where is not None and kept is not None:
-        path = os.path.relpath(where / path, kept)  # what came back stays where it is
+def _copied(found: AllExecuted, folder: Path) -> AllExecuted:
+    """The runs that came back as traces in the folder of the confirmation: it names no others."""
+    runs = []
+    for each in found.runs:
+        path = None
+        if each.trace is not None:
+            place = below(folder / RUNS, each.run.name, field="runs")
+            if not place.exists():
+                each.trace.save(place)
+            elif Trace.load(place) != each.trace:
+                raise InputError(
+                    f"holds another run called {each.run.name}",
+                    file=folder,
+                    remedy="name a folder that is not there yet",
+                )
+            path = f"{RUNS}/{each.run.name}"
+        runs.append(replace(each, path=path))
+    return replace(found, runs=tuple(runs))
+
+
+def _row(plan: Plan, each: Executed, wanted: Sequence[Objective]) -> dict[str, Any]:
     return {
         "order": each.run.order,
         "candidate": plan.all[each.run.configuration].name,
         "repetition": each.run.repetition,
-        "trace": path,
+        "trace": each.path,
         "seconds": each.seconds,
         "error": each.error,
         **{objective.kpi: each.figures.get(objective.kpi) for objective in wanted},

@@ -32,6 +32,7 @@ from twinloop.scenario import Scenario
 from twinloop.trace import Trace, read
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
+from twinloop.trace.names import below
 from twinloop.trace.parquet import read_parquet
 from twinloop.trace.plain import plain
 
@@ -196,7 +197,7 @@ class Confirmation:
             if order in self.held:
                 found.append(self.held[order])
             elif path is not None and self.folder is not None:
-                found.append(read(self.folder / path))
+                found.append(read(below(self.folder, path, deep=True, field="trace")))
         return tuple(found)
 
     # --- keeping ---------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from twinloop.explore.study import JOURNAL, MANIFEST, Study
 from twinloop.scenario import Scenario
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
+from twinloop.trace.names import below
 
 #: What every row of it has.
 _ROW: Final = {"key", "kpis", "seconds", "error"}
@@ -120,7 +121,7 @@ def loaded(folder: Path, *, allow_code: bool = False) -> Study:
         runs,
         results_in(rows, journal),
         as_it_is,
-        None if fit is None else Fit.load(folder / fit),
+        None if fit is None else Fit.load(below(folder, fit, file=path, field="fit")),
         folder,
         by,
         allow_code,

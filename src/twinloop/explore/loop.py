@@ -51,6 +51,7 @@ from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
 from twinloop.trace.folder import MANIFEST as TRACE_MANIFEST
 from twinloop.trace.locking import LOCK, locked
+from twinloop.trace.names import below
 from twinloop.trace.replacing import check_replaceable, set_aside
 from twinloop.trace.trace import counted
 from twinloop.workload.generate.burn import PROGRAM
@@ -149,7 +150,9 @@ class _Going:
     def _check_recorded(self) -> None:
         """Runs that are to be taken must all be there, before anything is done."""
         for place in self._places():
-            if self.traces is not None and not (self.traces / place / TRACE_MANIFEST).is_file():
+            if self.traces is None:
+                continue
+            if not (_part(self.traces, place) / TRACE_MANIFEST).is_file():
                 raise InputError(
                     f"has no recorded run '{place}'",
                     file=self.traces,
@@ -168,7 +171,7 @@ class _Going:
             found += scenario._files()
         if self.traces is not None:
             for place in self._places():
-                Trace.load(self.traces / place)
+                Trace.load(_part(self.traces, place))
         return found
 
     def _places(self) -> list[str]:
@@ -237,13 +240,13 @@ class _Going:
 
     def _run(self, scenario: Scenario, place: str, step: Step) -> Trace:
         """A run for real; one that is there is not made again."""
-        path = self.folder / place
+        path = _part(self.folder, place)
         kept = complete_run(path, Candidate(place, scenario, {}))
         if kept is not None:
             return kept
         if self.traces is not None:
             self.say(step, f"taking the recorded run {self.traces / place}")
-            trace = Trace.load(self.traces / place)
+            trace = Trace.load(_part(self.traces, place))
             trace.save(path)
             return trace
         foretold = figures(simulate(scenario))
@@ -346,3 +349,9 @@ class _Going:
         usual = study.baseline.predicted.get(kpi)
         places = [each for each in every.places if each.candidate.predicted[kpi] != usual]
         return replace(every, places=tuple(places[: self.plan.top]))
+
+
+def _part(folder: Path, place: str) -> Path:
+    """The folder of the first run, or of a probe, which a plan names."""
+    above, _, probe = place.partition("/")
+    return below(folder / PROBES, probe, field="probes") if above == PROBES else folder / place

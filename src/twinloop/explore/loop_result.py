@@ -23,6 +23,7 @@ from twinloop.scenario import Scenario
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
 from twinloop.trace.folder import MANIFEST as TRACE_MANIFEST
+from twinloop.trace.names import below
 
 #: The file that says what a folder of a loop is of, and its parts.
 MANIFEST: Final = "loop.json"
@@ -77,7 +78,7 @@ class Loop:
         rows = made.runs.filter(made.runs["baseline"] & made.runs["trace"].is_not_null())
         if rows.is_empty():
             return None
-        real = Trace.load(made.folder / rows["trace"][0])
+        real = Trace.load(below(made.folder, rows["trace"][0], deep=True))
         twin = simulate(made.baseline.scenario, usage_step=self.plan.period)
         return assess(real, twin)
 
@@ -115,21 +116,21 @@ class Loop:
             raise InputError(
                 f"says nothing of {error}: it is no loop, or a damaged one", file=folder / MANIFEST
             ) from None
-        for part, file in _PARTS.items():
-            if not (folder / part / file).is_file():
+        for part, marker in _PARTS.items():
+            if not (folder / part / marker).is_file():
                 raise InputError(
                     f"this loop is not over: '{part}' is still to come",
                     file=folder,
                     remedy="give the same `twinloop loop` again: it goes on",
                 )
-        made = folder / CONFIRMATION
+        made, file = folder / CONFIRMATION, folder / MANIFEST
         real = Trace.load(folder / REAL)
         return closed(
             folder,
             plan,
             real,
             judged(plan, real),
-            {name: Trace.load(folder / PROBES / name) for name in plan.probes},
+            {name: Trace.load(below(folder / PROBES, name, file=file)) for name in plan.probes},
             Fit.load(folder / FIT),
             Study.load(folder / STUDY),
             Confirmation.load(made) if (made / CONFIRMED).is_file() else None,
