@@ -3,6 +3,7 @@
 import re
 import shlex
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def outputs() -> list[str]:
     found = []
     for line in re.findall(r"^    (twinloop .*)$", (ROOT / "README.md").read_text(), re.M):
         words = shlex.split(line, comments=True)
-        found += [b for a, b in zip(words, words[1:], strict=False) if a in ("-o", "--output")]
+        found += [b for a, b in pairwise(words) if a in ("-o", "--output")]
         if words[1] in ("generate", "convert"):
             found.append(words[3])
     assert len(found) > 4

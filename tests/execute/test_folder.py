@@ -196,7 +196,7 @@ def test_what_is_there_is_replaced_only_if_it_is_a_run_and_asked_for(tmp_path: P
     assert [path.name for path in (folder / "output").iterdir()] == ["a"]
     (folder / "thesis.txt").write_text("mine")
     for overwrite in (False, True):
-        with pytest.raises(InputError, match="so it is not replaced: thesis.txt"):
+        with pytest.raises(InputError, match=r"so it is not replaced: thesis\.txt"):
             execute(second, folder, overwrite=overwrite)
     assert (folder / "thesis.txt").read_text() == "mine"
 
