@@ -17,6 +17,8 @@ from tests.execute.runs import statuses as ends
 from twinloop.cli.commands import SUMMARIES, loaded
 from twinloop.execute import execute
 from twinloop.execute.folder import RunFolder
+from twinloop.explore.candidate import Candidate
+from twinloop.explore.confirm import confirm
 from twinloop.explore.loop import loop
 from twinloop.trace import Manifest, Trace, write
 from twinloop.trace.locking import FolderLock
@@ -348,3 +350,20 @@ def test_a_run_that_is_alive_is_not_replaced_and_one_that_was_killed_is(launch: 
     assert [entry.name for entry in (alive.folder / "output").iterdir()] == ["b"]
     run("record", "-o", alive.folder, "--overwrite", "--", "true")
     assert ends(tl.read(alive.folder)) == {"true": "completed"}
+
+
+@pytest.mark.parametrize("name", ["study.json", "report.md", "runs.parquet", "plan.json"])
+def test_what_is_never_replaced_without_asking(name: str) -> None:
+    """Folders that are gone on with: a file of another origin is not written over either."""
+    Path("mine").mkdir()
+    Path("mine", name).write_text('{"title": "years of work"}')
+    made = tl.Scenario(platform="2x1", policy="fifo", workload={"tasks": [task("a", "true")]})
+    with pytest.raises(tl.InputError, match="mine"):
+        tl.explore(made, {"policy": ["fifo"]}, folder="mine")
+    sides = [Candidate(p, made.replace(policy=p), {"makespan_s": 1.0}) for p in ("easy", "fifo")]
+    for traces in (None, "returned"):
+        with pytest.raises(tl.InputError, match="mine"):
+            confirm(
+                sides[:1], baseline=sides[1], folder="mine", traces=traces, announce=lambda _: None
+            )
+    assert content(Path("mine")) == {name: b'{"title": "years of work"}'}

@@ -94,13 +94,14 @@ def confirm(
     plan = Plan(candidates, base, repetitions, seed)
     say = announce or _to_stderr
     fit = fit if fit is not None else getattr(ranking, "fit", None)
+    elsewhere = kept is not None and (where is None or kept.resolve() != where.resolve())
+    if kept is not None and elsewhere:
+        _refuse_other(plan, kept)
     if where is not None:
         found = returned(plan, where, allow_code=allow_code)
-        if kept is not None and kept.resolve() != where.resolve():
+        if kept is not None and elsewhere:
             found = _copied(found, kept)
     else:
-        if kept is not None:
-            _refuse_other(plan, kept)
         found = executed(
             plan,
             kept,
@@ -156,6 +157,15 @@ def _refuse_other(plan: Plan, folder: Path) -> None:
             )
     if (folder / "plan.json").exists() and (kept := kept_plan(folder)) is not None:
         plan.refuse_other(*kept)
+    elif folder.is_dir() and (names := [e.name for e in folder.iterdir() if e.name in own]):
+        # Without a plan, only a confirmation of runs that came back says that they are ours.
+        if "confirmation.json" not in names:
+            raise InputError(
+                f"is there already, and is no confirmation: it holds {min(names)}",
+                file=folder,
+                remedy="name a folder that is not there yet",
+            )
+        Confirmation.load(folder)
 
 
 def _copied(found: AllExecuted, folder: Path) -> AllExecuted:

@@ -86,6 +86,19 @@ def results_in(rows: Iterable[Any], file: Path | None = None) -> dict[str, Mappi
     return found
 
 
+def is_study(folder: Path) -> bool:
+    """Whether a folder keeps a study; another program may call a file of its own `study.json`.
+
+    >>> is_study(Path("nowhere"))
+    False
+    """
+    try:
+        kept = json.loads((folder / MANIFEST).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return (folder / MANIFEST).is_file() and (folder / JOURNAL).is_file()  # a damaged one
+    return isinstance(kept, dict) and {"twinloop", "design", "keys"} <= kept.keys()
+
+
 def loaded(folder: Path, *, allow_code: bool = False) -> Study:
     """The study that is kept in a folder, as far as it has come."""
     path = folder / MANIFEST
