@@ -18,7 +18,7 @@ from twinloop.trace.folder import MANIFEST, complete, owner_of
 from twinloop.trace.folder import owned as owned_by_trace
 from twinloop.trace.locking import LOCK, FolderLock
 from twinloop.trace.parquet import read_parquet
-from twinloop.trace.replacing import Owned, check_replaceable, refuse_input, set_aside
+from twinloop.trace.replacing import Owned, check_replaceable, is_aside, refuse_input, set_aside
 from twinloop.trace.tables import TABLES
 
 #: What a run keeps until it is over.
@@ -153,7 +153,7 @@ def owned(path: Path) -> Owned:
         try:
             files = owned_by_trace(path / PLAN).inside(PLAN)
         except DamagedTraceError:
-            raise _no_run(path) from None
+            return _owned_by_beginning(path)
         # One that was killed when its tables were written.
         files |= Owned.of(f"{name}.parquet" for name in TABLES)
     if (path / RECORDING).is_dir():
@@ -162,6 +162,15 @@ def owned(path: Path) -> Owned:
             files |= owned_by_trace(path / PLAN).inside(PLAN)
     trees = frozenset(f"{OUTPUT}/{file_name(task)}" for task in _tasks(path))
     return files | Owned(frozenset({LOCK}), trees)
+
+
+def _owned_by_beginning(path: Path) -> Owned:
+    """The files of a run that was killed before its plan was written; an error if it is none."""
+    names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
+    aside = {name for name in names if is_aside(name)}
+    if not names <= {LOCK, RECORDING, OUTPUT} | aside or not names & ({RECORDING} | aside):
+        raise _no_run(path)
+    return Owned(frozenset({LOCK, JOURNAL}), frozenset({PLAN}))
 
 
 def _tasks(path: Path) -> list[str]:

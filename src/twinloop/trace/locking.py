@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import weakref
@@ -14,6 +15,8 @@ from twinloop.trace.errors import InputError
 
 #: The file that a process has locked which works in a folder.
 LOCK: Final = ".lock"
+#: What a file system says that has no locks.
+_NO_LOCKS: Final = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
 class FolderLock:
@@ -85,7 +88,10 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def lock_file(file: int) -> str | None:
-    """Lock an open file for this process alone, without waiting; else who has it."""
+    """Lock an open file for this process alone, without waiting; else who has it.
+
+    Where the file system has no locks (Lustre without `-o flock`, some NFS), nothing is locked.
+    """
     if sys.platform == "win32":
         return None
     import fcntl
@@ -94,6 +100,9 @@ def lock_file(file: int) -> str | None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return _holder(os.fstat(file).st_ino)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
     return None
 
 

@@ -224,6 +224,16 @@ def set_aside(folder: Path, keep: Collection[str] = (LOCK,)) -> Iterator[None]:
     shutil.rmtree(aside, ignore_errors=True)
 
 
+def is_aside(name: str) -> bool:
+    """Whether a folder of this name holds what a killed process was replacing.
+
+    >>> is_aside(".replaced-4711-0123abcd"), is_aside("replaced")
+    (True, False)
+    """
+    left = _LEFT.fullmatch(name)
+    return left is not None and left["name"] == _ASIDE
+
+
 def remove(path: Path) -> None:
     """Remove a file, a link, or a folder with all that is in it."""
     if path.is_dir() and not path.is_symlink():
