@@ -1,5 +1,7 @@
 """Laws of the record: it can be read wherever it breaks off, and no other file is touched."""
 
+import errno
+import fcntl
 import json
 import os
 import shutil
@@ -201,7 +203,7 @@ def test_what_is_there_is_replaced_only_if_it_is_a_run_and_asked_for(tmp_path: P
     assert [path.name for path in (folder / "output").iterdir()] == ["a"]
     (folder / "thesis.txt").write_text("mine")
     for overwrite in (False, True):
-        with pytest.raises(InputError, match="is no run, so it is not replaced"):
+        with pytest.raises(InputError, match=r"so it is not replaced: thesis\.txt"):
             execute(second, folder, overwrite=overwrite)
     assert (folder / "thesis.txt").read_text() == "mine"
 
@@ -230,3 +232,31 @@ def test_an_empty_folder_will_do_and_so_will_a_new_one_deep_down(tmp_path: Path)
         kept.finish(tl.Trace())
         # Where nothing was printed, there is no folder for it.
         assert [path.name for path in place.iterdir()] == ["manifest.json"]
+
+
+def test_a_run_that_was_killed_while_it_began_is_replaced(tmp_path: Path) -> None:
+    """Between any two steps of its beginning; other files in their places stay."""
+    old = tmp_path / "run" / ".replaced-999999999-0123abcd"
+    unsaved = tmp_path / "run" / "recording" / ".plan-999999999-0123abcd" / "new"
+    for place in (old, tmp_path / "run" / "recording", tmp_path / "run" / "output", unsaved):
+        place.mkdir(parents=True)
+        (old / "manifest.json").write_text("{}")
+        check(tmp_path / "run", overwrite=True)
+    thesis = tmp_path / "run" / "output" / "thesis.tex"
+    thesis.write_text("years of work")
+    with pytest.raises(InputError, match=r"not replaced: output/thesis\.tex"):
+        check(tmp_path / "run", overwrite=True)
+    thesis.unlink()
+    RunFolder.create(tmp_path / "run", tl.Trace(), overwrite=True).close()
+    assert sorted(entry.name for entry in (tmp_path / "run").iterdir()) == ["output", "recording"]
+
+
+def test_a_file_system_without_locks_will_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(file: int, operation: int) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    RunFolder.create(tmp_path / "run", tl.Trace()).close()
+    check(tmp_path / "run", overwrite=True)

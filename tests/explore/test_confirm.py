@@ -286,7 +286,9 @@ def test_real_runs_are_judged_kept_and_taken_up_again(tmp_path: Path) -> None:
     kept = tmp_path / "kept" / first.runs["trace"][3]
     before = {row: _bytes(tmp_path / "kept" / row) for row in first.runs["trace"][:3]}
     (kept / "manifest.json").unlink()
-    shutil.copytree(tmp_path / "kept" / first.runs["trace"][0], kept / "recording" / "plan")
+    plan = shutil.ignore_patterns("output")
+    whole = tmp_path / "kept" / first.runs["trace"][0]
+    shutil.copytree(whole, kept / "recording" / "plan", ignore=plan)
     again = confirm(
         candidates,
         baseline=baseline,

@@ -596,6 +596,6 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     cts.write(Trace(), path)
     assert {file.name for file in path.iterdir()} == {
-        *("invocations.jsonl", "proc_metrics.jsonl", "nodes.json")
+        *("invocations.jsonl", "proc_metrics.jsonl", "nodes.json", ".twinloop.json")
     }
     assert cts.read(path).tasks.height == 0

@@ -19,6 +19,7 @@ from twinloop.scenario import Model, Scenario
 from twinloop.scenario.kept_workload import keep_workload, read_scenario
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
+from twinloop.trace.parquet import read_parquet
 from twinloop.trace.plain import plain
 from twinloop.trace.safe_text import escape_name
 
@@ -215,7 +216,7 @@ class Fit:
                 evaluations=kept["evaluations"],
                 failed=kept["failed"],
                 seconds=kept["seconds"],
-                history=pl.read_parquet(folder / HISTORY),
+                history=read_parquet(folder / HISTORY),
                 cloud=_read_table(folder / CLOUD),
                 draws=_read_table(folder / DRAWS),
                 identifiability=None if known is None else Identifiability.from_dict(known),
@@ -291,7 +292,7 @@ def _said(value: Any) -> str:
 
 
 def _read_table(path: Path) -> pl.DataFrame | None:
-    return pl.read_parquet(path) if path.is_file() else None
+    return read_parquet(path) if path.is_file() else None
 
 
 def _write_table(table: pl.DataFrame, path: Path) -> None:

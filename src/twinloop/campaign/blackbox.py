@@ -8,7 +8,7 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Annotated, Any, Final, Protocol
 
 from pydantic import Field, model_validator
@@ -22,6 +22,7 @@ from twinloop.platform.quantities import Name, Seconds, plain
 from twinloop.scenario.commands import Command as Arguments
 from twinloop.scenario.commands import Environment
 from twinloop.trace.errors import InputError, TwinloopError
+from twinloop.trace.names import below, check_name
 
 #: What a black box says: figures by name, or one number.
 Result = dict[str, Any] | float
@@ -168,7 +169,7 @@ class Command(Description):
             if code != 0:
                 raise BlackBoxError(_line(f"{what}: {self._end(code)}{_last(err)}"))
             reads = self._filled(self.reads, known, ("reads",))
-            source = out if reads == "stdout" else scratch / reads
+            source = out if reads == "stdout" else self._inside(scratch, reads, "reads")
             try:
                 return checked(_parsed(source), self.expects)
             except (ValueError, OSError) as error:
@@ -178,13 +179,18 @@ class Command(Description):
     def _prepared(self, scratch: Path, known: Mapping[str, Any]) -> dict[str, str]:
         """Write the files that the program is to find; the variables that it is to have."""
         for name, text in self.files.items():
-            file = scratch / name
+            file = self._inside(scratch, name, "files")
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(self._filled(text, known, ("files", name)), encoding="utf-8")
         return {
             name: self._filled(text, known, ("environment", name))
             for name, text in self.environment.items()
         }
+
+    @staticmethod
+    def _inside(scratch: Path, name: str, field: str) -> Path:
+        """The path of a file of the scratch folder; it may lie in a folder there."""
+        return below(scratch, name, deep=True, field=f"black_box.{field}")
 
     def _filled(self, text: str, known: Mapping[str, Any], address: tuple[str | int, ...]) -> str:
         try:
@@ -327,5 +333,8 @@ def _line(text: str) -> str:
 
 
 def _is_inside(name: str) -> bool:
-    path = PurePosixPath(name)
-    return not path.is_absolute() and ".." not in path.parts
+    try:
+        check_name(name, deep=True)
+    except InputError:
+        return False
+    return True

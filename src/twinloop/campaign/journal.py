@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -14,6 +13,7 @@ from typing import Any, Final, Self
 from twinloop.platform.address import written
 from twinloop.platform.document import Address
 from twinloop.trace.errors import InputError
+from twinloop.trace.locking import lock_file
 
 #: Longest time between an entry and its being on the disk, as long as entries come (s).
 SYNC_EVERY: Final = 1.0
@@ -242,31 +242,17 @@ def _opened(path: Path) -> int:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise _unwritable(path, error) from None
-    if sys.platform != "win32":
-        import fcntl
-
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = _holder(os.fstat(file).st_ino)
-            os.close(file)
-            raise InputError(
-                f"is being written by {holder}", file=path, remedy="wait for it, or end it"
-            ) from None
-        except OSError as error:
-            os.close(file)
-            raise _unwritable(path, error) from None
+    try:
+        holder = lock_file(file)
+    except OSError as error:
+        os.close(file)
+        raise _unwritable(path, error) from None
+    if holder is not None:
+        os.close(file)
+        raise InputError(
+            f"is being written by {holder}", file=path, remedy="wait for it, or end it"
+        )
     return file
-
-
-def _holder(inode: int) -> str:
-    """Who has a file locked, as far as the kernel says."""
-    with suppress(OSError):
-        for line in Path("/proc/locks").read_text().splitlines():
-            words = line.split()
-            if len(words) > 5 and words[1] == "FLOCK" and words[5].endswith(f":{inode}"):
-                return f"process {words[4]}"
-    return "another process"
 
 
 def _unwritable(path: Path, error: OSError) -> InputError:

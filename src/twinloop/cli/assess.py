@@ -14,7 +14,7 @@ from twinloop.cli.output import (
     escape,
     out,
     print_json,
-    refuse_existing,
+    refuse_page,
     speaking,
     working,
 )
@@ -103,7 +103,7 @@ def assess(
                 raise InputError(
                     "is no report that can be written", file=output, remedy=" or ".join(_REPORTS)
                 )
-            refuse_existing(output, overwrite, real, twin)
+            refuse_page(output, overwrite, real, twin, criteria, *(repeat or ()))
         demanded = Criteria.given(criteria)
         truth, simulated = (read_trace(path, None, strict) for path in (real, twin))
         others = [read_trace(path, None, strict) for path in repeat or ()]

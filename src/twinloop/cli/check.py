@@ -14,7 +14,7 @@ from twinloop.cli.output import (
     escape,
     print_audit,
     print_json,
-    refuse_existing,
+    refuse_page,
     speaking,
     working,
 )
@@ -65,7 +65,7 @@ def check(
 
     with speaking(json):
         if output is not None:
-            refuse_existing(output, overwrite, path)
+            refuse_page(output, overwrite, path, sstat)
         trace = read_trace(path, format, strict, column, unit, reference_mhz, sstat, utc_offset)
         with working("checking"):
             audit = check_quality(trace)

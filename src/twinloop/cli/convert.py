@@ -112,7 +112,7 @@ def convert(
     from twinloop.trace.formats.registry import format_by_name
 
     with speaking(json):
-        refuse_existing(output, overwrite, source, *(merge or ()))
+        refuse_existing(output, overwrite, source, sstat, *(merge or ()))
         trace = read_trace(source, format, strict, column, unit, reference_mhz, sstat, utc_offset)
         if merge:
             others = [

@@ -18,6 +18,8 @@ from twinloop.cli.output import (
     pairs,
     print_json,
     refuse_existing,
+    refuse_inside,
+    refuse_page,
     speaking,
     working,
 )
@@ -117,8 +119,12 @@ def execute(
         )
         if output is None:
             raise InputError("nobody said where to keep the run", remedy="-o runs/first")
+        inputs = [scenario, *made._files()]
         if picture is not None:
-            refuse_existing(picture, overwrite)
+            refuse_page(picture, overwrite, *inputs)
+            refuse_inside(picture, output)
+        if overwrite:
+            refuse_existing(output, overwrite, *inputs)
         find_code(allow_code)
         interrupted = False
         try:

@@ -18,7 +18,7 @@ from twinloop.cli.output import (
     print_audit,
     print_cleanings,
     print_json,
-    refuse_existing,
+    refuse_page,
     speaking,
     working,
 )
@@ -71,7 +71,7 @@ def inspect(
 
     with speaking(json):
         if picture is not None:
-            refuse_existing(picture, overwrite, path)
+            refuse_page(picture, overwrite, path, sstat)
         trace = read_trace(path, format, strict, column, unit, reference_mhz, sstat, utc_offset)
         with working("looking"):
             summary, audit = Summary.of(trace), check(trace)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,7 +34,12 @@ def loop(
         str, typer.Option(help="auto, cgroup2, cgroup1, affinity or none.")
     ] = "auto",
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a loop that is in the folder.")
+        bool,
+        typer.Option(
+            "--overwrite",
+            help="Replace a loop that is in the folder, once the plan and all inputs are checked; "
+            "never other files.",
+        ),
     ] = False,
     json: Json = False,
 ) -> None:
@@ -43,8 +47,8 @@ def loop(
     explore what-ifs, and run the best of them for real.
 
     Writes everything into the folder, and `report.html`, which explains it. A loop that was
-    interrupted goes on when the same command is given again. The exit status is 0 if the first
-    recommendation holds, 1 if it is reversed, 3 if nobody can tell.
+    interrupted goes on when the same command is given again, without --overwrite. The exit status
+    is 0 if the first recommendation holds, 1 if it is reversed, 3 if neither can be said.
 
     Keys of --json: `output`, `report`, `lines` (five sentences), `notes`, `before`, `after`,
     `unseen` (statuses of the verdicts), `values` (what was fitted), `best` (name), `status`.
@@ -53,13 +57,17 @@ def loop(
     examples/demo/loop.yaml --traces examples/demo/recorded -o demo`.
     """
     from twinloop.explore import loop as going
-    from twinloop.explore.loop_result import MANIFEST
 
     with speaking(json):
-        if overwrite and (output / MANIFEST).is_file():
-            shutil.rmtree(output)
-        with going_on(output):
-            made = going(plan, output, traces=traces, isolation=isolation, say=_Said())
+        with going_on(output, "without --overwrite" if overwrite else ""):
+            made = going(
+                plan,
+                output,
+                traces=traces,
+                isolation=isolation,
+                overwrite=overwrite,
+                say=_Said(),
+            )
         page = output / "report.html"
         with working("drawing"):
             from twinloop.report import loop_page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from rich.text import Text
 
 from twinloop import report
 from twinloop.trace.errors import InputError, TwinloopError, TwinloopWarning
+from twinloop.trace.replacing import check_file, refuse_input
 from twinloop.trace.safe_text import escape_controls, escape_json, escape_name
 
 if TYPE_CHECKING:
@@ -29,7 +31,13 @@ Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object to stdout, and nothing else there.")
 ]
 
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output that is there.")]
+Overwrite = Annotated[
+    bool,
+    typer.Option(
+        "--overwrite",
+        help="Replace an output that is there, if this command wrote it; never other files.",
+    ),
+]
 
 
 class SafeConsole(Console):
@@ -131,12 +139,35 @@ def print_cleanings(notes: Iterable[Cleaning]) -> None:
         out.print(f"  {escape(note)}", soft_wrap=True)
 
 
-def refuse_existing(path: Path, overwrite: bool, *inputs: Path) -> None:
-    """An output that is there already is replaced only when asked for; an input never."""
-    if any(given.exists() and path.exists() and path.samefile(given) for given in inputs):
-        raise InputError("is the input", file=path, remedy="write to another place")
-    if path.exists() and not overwrite:
+def refuse_existing(path: Path, overwrite: bool, *inputs: Path | None) -> None:
+    """Raise an error if an output is there already, unless it is to be replaced.
+
+    What is an input, holds one or lies in one is never replaced. What else must not be replaced,
+    the function says that writes: `twinloop.trace.replacing` has the rules.
+    """
+    if not os.path.lexists(path):
+        return
+    refuse_input(path, [given for given in inputs if given is not None])
+    if not overwrite:
         raise InputError("is there already", file=path, remedy="--overwrite replaces it")
+    if not path.is_dir():
+        check_file(path)
+
+
+def refuse_page(path: Path, overwrite: bool, *inputs: Path | None) -> None:
+    """Raise an error if a file cannot be written: like `refuse_existing`, and for no folder."""
+    refuse_existing(path, overwrite, *inputs)
+    check_file(path)
+
+
+def refuse_inside(page: Path, folder: Path | None) -> None:
+    """Raise an error if a page is to lie in the folder of a run, which owns its own files only."""
+    if folder is not None and page.resolve().is_relative_to(folder.resolve()):
+        raise InputError(
+            f"lies in {folder}, which holds the files of the run alone",
+            file=page,
+            remedy="choose a place beside it",
+        )
 
 
 def print_audit(audit: Audit) -> None:

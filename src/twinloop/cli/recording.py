@@ -16,12 +16,13 @@ from twinloop.trace.errors import InputError
 
 
 @contextmanager
-def going_on(output: Path | None) -> Iterator[None]:
-    """Tell whoever interrupts what is kept in a folder that nothing is lost."""
+def going_on(output: Path | None, how: str = "") -> Iterator[None]:
+    """Say on Ctrl-C that nothing is lost of what is kept in a folder, and how to go on."""
     try:
         yield
     except KeyboardInterrupt:
-        said = f"interrupted: the same command goes on from {output}"
+        again = f"the same command {how}".rstrip()
+        said = f"interrupted: {again} goes on from {output}"
         err.print(escape(said), soft_wrap=True)
         raise typer.Exit(INTERRUPTED) from None
 

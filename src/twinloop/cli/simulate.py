@@ -21,6 +21,8 @@ from twinloop.cli.output import (
     pairs,
     print_json,
     refuse_existing,
+    refuse_inside,
+    refuse_page,
     speaking,
     working,
 )
@@ -40,6 +42,7 @@ from twinloop.cli.scenario import (
     scenario_of,
 )
 from twinloop.trace.errors import InputError
+from twinloop.trace.replacing import check_replaceable
 
 #: What it ends with when no task ran.
 NOTHING_RAN = 1
@@ -116,6 +119,7 @@ def simulate(
     from twinloop.engine import simulate as run_scenario
     from twinloop.engine.table_size import MOST_ROWS
     from twinloop.scenario.carbon import check_carbon, has_series
+    from twinloop.trace.folder import owner_of
 
     with speaking(json):
         made = scenario_of(
@@ -132,12 +136,16 @@ def simulate(
             pairs(option, "--option"),
             pairs(set_, "--set"),
         )
-        inputs = [Path(path) for path in (scenario, made.workload.path) if path is not None]
+        inputs = [scenario, *made._files()]
         if picture is not None and picture.suffix.lower() not in (".html", ".htm"):
             raise InputError("the page is HTML", file=picture, remedy="call it run.html")
-        for target in (output, picture):
-            if target is not None:
-                refuse_existing(target, overwrite, *inputs)
+        if output is not None:
+            refuse_existing(output, overwrite, *inputs)
+            # Before an hour of simulation, not after it.
+            check_replaceable(output, owner_of("simulated"))
+        if picture is not None:
+            refuse_page(picture, overwrite, *inputs)
+            refuse_inside(picture, output)
         find_code(allow_code)
         check_carbon(made)
         with working("reading"):

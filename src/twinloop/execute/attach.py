@@ -80,6 +80,7 @@ def attach(
         clock = _Clock(min(one.ticks for one in watched) / _TICKS)
         plan = _plan(watched, period)
         run = RunFolder.create(path, plan, overwrite=overwrite)
+        stack.callback(run.close)
         meters = PowerRecorder(find_meters() if power == "auto" else [], period=period)
         try:
             following = _Following(watched, plan, clock, run.journal, period, meters)

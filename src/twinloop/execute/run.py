@@ -91,7 +91,8 @@ def execute(
         task_limit: The most that any task may take (s); it is ended then, with its children.
         grace: Time from the request to end until a task is killed (s).
         power: Counters of power to read; by default those that this machine has.
-        overwrite: Whether a run that is in the folder may be replaced.
+        overwrite: Whether a run that is in the folder may be replaced. A folder that holds other
+            files, or a run that is alive, or an input of this one, never is.
         allow_code: Whether a policy named as `module:Class` may be imported and run.
         passing_through: Whether tasks print to where this process does, and nothing is kept.
         announce: Called with each thing that is worth saying, what will be run first of all;
@@ -114,8 +115,9 @@ def execute(
     say = announce or _to_stderr
     limits = _limits(task_limit, grace)
     checked_period(period)
+    inputs = [Path(file) for file in scenario._files()]
     if folder is not None:
-        check(Path(folder), overwrite=overwrite)
+        check(Path(folder), overwrite=overwrite, inputs=inputs)
     machine = Machine.here()
     given, assumed = expected(scenario.workload.resolve(scenario.seed))
     compiled = Compiled(scenario, allow_code=allow_code, given=given)
@@ -155,8 +157,8 @@ def execute(
             },
         }
         plan = _plan(compiled, machine, facts, period).noting(cleaned=[assumed])
-        kept = RunFolder.create(where, plan, overwrite=overwrite)
-        stack.callback(kept.journal.close)
+        kept = RunFolder.create(where, plan, overwrite=overwrite, inputs=inputs)
+        stack.callback(kept.close)
         meters = PowerRecorder(find_meters() if power is None else list(power), period=period)
         try:
             loop, more = _run(

@@ -17,6 +17,7 @@ from typing import Final
 
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import appearing
+from twinloop.trace.replacing import Owned
 from twinloop.workload.generate.ffmpeg import (
     LENGTHS,
     PATTERNS,
@@ -85,7 +86,7 @@ def make_videos(
         for length in checked.scaled_lengths
     }
     ffmpeg = _program()
-    with appearing(folder, wanted) as new:
+    with appearing(folder, lambda path: Owned.of(wanted)) as new:
         for name, (pattern, length) in wanted.items():
             told(name)
             _run([ffmpeg, *_arguments(pattern, length, height), str(new / name)])

@@ -27,6 +27,7 @@ from twinloop.trace import read
 from twinloop.trace.errors import InputError, TwinloopError
 from twinloop.trace.files import appearing, sha256, writing
 from twinloop.trace.folder import MANIFEST
+from twinloop.trace.replacing import Owned
 
 SCENARIOS: Final = "scenarios"
 INPUTS: Final = "inputs"
@@ -72,7 +73,7 @@ def bundle(
             "is there already", file=folder, remedy="name a folder that is not there yet"
         )
     portable = [_check(each) for each in plan.all]
-    with appearing(folder, ()) as new:
+    with appearing(folder, lambda path: Owned()) as new:
         (new / RUNS).mkdir()
         inputs: dict[str, str] = {}
         for scenario, slug in zip(portable, plan.slugs, strict=True):

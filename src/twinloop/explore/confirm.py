@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 from twinloop.calibrate.defaults import disturbed
 from twinloop.explore.bundle import returned
 from twinloop.explore.candidate import Candidate
-from twinloop.explore.confirm_plan import Plan, chosen, kept_plan
+from twinloop.explore.confirm_plan import RUNS, Plan, chosen, kept_plan
 from twinloop.explore.confirm_runs import AllExecuted, Budget, Executed, Told, executed
 from twinloop.explore.confirmation import Confirmation
 from twinloop.explore.doubt import better
 from twinloop.explore.objectives import KPIS, Objective
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError, TwinloopError
+from twinloop.trace.names import below
 from twinloop.trace.safe_text import escape_controls
 from twinloop.trace.trace import counted
 
@@ -68,7 +68,8 @@ def confirm(
             the makespan, the 95th percentile of the waits, and the energy per task.
         folder: Where to keep it, with all runs.
         seed: Where the randomness of the order starts.
-        traces: Run nothing, and read what came back from a bundle, which lies there.
+        traces: Run nothing, and read what came back from a bundle, which lies there. With a
+            folder, its runs are copied into that.
         isolation: What keeps tasks to their nodes; see `twinloop.execute`.
         allow_code: Whether a policy named as `module:Class` may be imported and run.
         announce: Called with each thing that is worth saying; without, it goes to stderr.
@@ -94,11 +95,14 @@ def confirm(
     plan = Plan(candidates, base, repetitions, seed)
     say = announce or _to_stderr
     fit = fit if fit is not None else getattr(ranking, "fit", None)
+    elsewhere = kept is not None and (where is None or kept.resolve() != where.resolve())
+    if kept is not None and elsewhere:
+        _refuse_other(plan, kept)
     if where is not None:
         found = returned(plan, where, allow_code=allow_code)
+        if kept is not None and elsewhere:
+            found = _copied(found, kept)
     else:
-        if kept is not None:
-            _refuse_other(plan, kept)
         found = executed(
             plan,
             kept,
@@ -111,7 +115,7 @@ def confirm(
     made = Confirmation.of(
         candidates,
         base,
-        [_row(plan, each, wanted, where, kept) for each in found.runs],
+        [_row(plan, each, wanted) for each in found.runs],
         wanted,
         probabilities=_foretold(candidates, base, wanted[0], fit),
         seed=found.seed,
@@ -154,23 +158,43 @@ def _refuse_other(plan: Plan, folder: Path) -> None:
             )
     if (folder / "plan.json").exists() and (kept := kept_plan(folder)) is not None:
         plan.refuse_other(*kept)
+    elif folder.is_dir() and (names := [e.name for e in folder.iterdir() if e.name in own]):
+        # Without a plan, only a confirmation of runs that came back says that they are ours.
+        if "confirmation.json" not in names:
+            raise InputError(
+                f"is there already, and is no confirmation: it holds {min(names)}",
+                file=folder,
+                remedy="name a folder that is not there yet",
+            )
+        Confirmation.load(folder)
 
 
-def _row(
-    plan: Plan,
-    each: Executed,
-    wanted: Sequence[Objective],
-    where: Path | None,
-    kept: Path | None,
-) -> dict[str, Any]:
-    path = each.path
-    if path is not None and where is not None and kept is not None:
-        path = os.path.relpath(where / path, kept)  # what came back stays where it is
+def _copied(found: AllExecuted, folder: Path) -> AllExecuted:
+    """The runs that came back as traces in the folder of the confirmation: it names no others."""
+    runs = []
+    for each in found.runs:
+        path = None
+        if each.trace is not None:
+            place = below(folder / RUNS, each.run.name, field="runs")
+            if not place.exists():
+                each.trace.save(place)
+            elif Trace.load(place) != each.trace:
+                raise InputError(
+                    f"holds another run called {each.run.name}",
+                    file=folder,
+                    remedy="name a folder that is not there yet",
+                )
+            path = f"{RUNS}/{each.run.name}"
+        runs.append(replace(each, path=path))
+    return replace(found, runs=tuple(runs))
+
+
+def _row(plan: Plan, each: Executed, wanted: Sequence[Objective]) -> dict[str, Any]:
     return {
         "order": each.run.order,
         "candidate": plan.all[each.run.configuration].name,
         "repetition": each.run.repetition,
-        "trace": path,
+        "trace": each.path,
         "seconds": each.seconds,
         "error": each.error,
         **{objective.kpi: each.figures.get(objective.kpi) for objective in wanted},

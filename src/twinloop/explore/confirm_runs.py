@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from twinloop.campaign import Journal
 from twinloop.engine import Compiled
 from twinloop.execute.commands import Commands
 from twinloop.execute.expected import expected
@@ -26,6 +25,7 @@ from twinloop.metrics import figures
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError, TwinloopError
 from twinloop.trace.folder import MANIFEST
+from twinloop.trace.locking import locked
 from twinloop.trace.trace import counted
 
 #: A run in which a task ends in one of these ways did less than the others.
@@ -121,8 +121,13 @@ def executed(
     with ExitStack() as stack:
         where = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         if folder is not None:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                problem = f"cannot be made: {error.strerror or error}"
+                raise InputError(problem, file=folder) from None
             # Two in one folder would overwrite each other's runs.
-            stack.enter_context(Journal.open(folder / ".lock", {"confirmation": 1}))
+            stack.enter_context(locked(folder))
             plan.save(folder)
         here = _Here(plan, where, folder is not None, isolation, allow_code, _once(say), progress)
         notes = []

@@ -32,6 +32,8 @@ from twinloop.scenario.kept_workload import keep_workload, read_scenario
 from twinloop.trace import Trace, read
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
+from twinloop.trace.names import below
+from twinloop.trace.parquet import read_parquet
 from twinloop.trace.plain import plain
 from twinloop.trace.safe_text import escape_name
 
@@ -197,7 +199,7 @@ class Confirmation:
             if order in self.held:
                 found.append(self.held[order])
             elif path is not None and self.folder is not None:
-                found.append(read(self.folder / path))
+                found.append(read(below(self.folder, path, deep=True, field="trace")))
         return tuple(found)
 
     # --- keeping ---------------------------------------------------------------------------------
@@ -258,7 +260,7 @@ class Confirmation:
             return cls.of(
                 [_candidate(each, folder) for each in kept["candidates"]],
                 _candidate(kept["baseline"], folder),
-                pl.read_parquet(folder / TABLE).to_dicts(),
+                read_parquet(folder / TABLE).to_dicts(),
                 kept["metrics"],
                 probabilities={
                     each["candidate"]: each["probability"] for each in kept["recommendations"]

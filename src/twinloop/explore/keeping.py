@@ -19,6 +19,7 @@ from twinloop.explore.study import JOURNAL, MANIFEST, Study
 from twinloop.scenario import Scenario
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
+from twinloop.trace.names import below
 
 #: What every row of it has.
 _ROW: Final = {"key", "kpis", "seconds", "error"}
@@ -86,6 +87,19 @@ def results_in(rows: Iterable[Any], file: Path | None = None) -> dict[str, Mappi
     return found
 
 
+def is_study(folder: Path) -> bool:
+    """Whether a folder keeps a study; another program may call a file of its own `study.json`.
+
+    >>> is_study(Path("nowhere"))
+    False
+    """
+    try:
+        kept = json.loads((folder / MANIFEST).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return (folder / MANIFEST).is_file() and (folder / JOURNAL).is_file()  # a damaged one
+    return isinstance(kept, dict) and {"twinloop", "design", "keys"} <= kept.keys()
+
+
 def loaded(folder: Path, *, allow_code: bool = False) -> Study:
     """The study that is kept in a folder, as far as it has come."""
     path = folder / MANIFEST
@@ -121,7 +135,7 @@ def loaded(folder: Path, *, allow_code: bool = False) -> Study:
         runs,
         results_in(rows, journal),
         as_it_is,
-        None if fit is None else Fit.load(folder / fit),
+        None if fit is None else Fit.load(below(folder, fit, file=path, field="fit")),
         folder,
         by,
         allow_code,

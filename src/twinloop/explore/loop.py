@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from twinloop import __version__
 from twinloop.calibrate import calibrate
 from twinloop.calibrate.fit import MANIFEST as FIT_MANIFEST
 from twinloop.calibrate.fit import Fit
-from twinloop.campaign import Journal
-from twinloop.engine import simulate
+from twinloop.engine import Compiled, simulate
 from twinloop.execute import burn, execute
+from twinloop.execute.commands import Commands
 from twinloop.explore.candidate import Candidate
 from twinloop.explore.confirm import confirm
 from twinloop.explore.confirm_runs import complete_run
@@ -28,6 +28,7 @@ from twinloop.explore.loop_result import (
     FIT,
     MANIFEST,
     PROBES,
+    RATES,
     REAL,
     STUDY,
     TWIN,
@@ -38,6 +39,7 @@ from twinloop.explore.loop_result import (
     tally,
 )
 from twinloop.explore.objectives import Objective
+from twinloop.explore.ownership import owned_by_loop
 from twinloop.explore.ranking import Ranking
 from twinloop.explore.run import explore
 from twinloop.explore.study import Study
@@ -48,11 +50,11 @@ from twinloop.trace import Trace, check
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
 from twinloop.trace.folder import MANIFEST as TRACE_MANIFEST
+from twinloop.trace.locking import LOCK, locked
+from twinloop.trace.names import below
+from twinloop.trace.replacing import check_replaceable, set_aside
 from twinloop.trace.trace import counted
 from twinloop.workload.generate.burn import PROGRAM
-
-#: Rates of work that all runs of a loop have in common.
-RATES: Final = "rates.json"
 
 Step = Literal["run", "probe", "check", "simulate", "assess", "calibrate", "explore", "confirm"]
 #: Told which step begins or has something to say, and what.
@@ -65,6 +67,7 @@ def loop(
     *,
     traces: str | Path | None = None,
     isolation: str = "auto",
+    overwrite: bool = False,
     say: Say | None = None,
 ) -> Loop:
     """Go round the whole loop once, and keep everything in a folder.
@@ -79,10 +82,16 @@ def loop(
         folder: Where to keep it.
         traces: Run nothing, and take what an earlier loop recorded in this folder.
         isolation: What keeps tasks to their nodes; see `twinloop.execute`.
-        say: Told what is being done, and what came out.
+        overwrite: Whether a loop that is in the folder is replaced by a new one. It is, when plan
+            and inputs have been read and checked, unless it holds files of another origin, is an
+            input, or a process works in it.
+        say: Called with what is being done, and what came out.
     """
     asked = LoopPlan.load(plan) if isinstance(plan, str | Path) else plan
-    return _Going(asked, Path(folder), traces, isolation, say or (lambda step, text: None)).on()
+    going = _Going(asked, Path(folder), traces, isolation, say or (lambda step, text: None))
+    if overwrite:
+        going.replace([] if plan is asked else [Path(str(plan))])
+    return going.on()
 
 
 class _Going:
@@ -94,12 +103,32 @@ class _Going:
         self.plan, self.folder, self.isolation, self.say = plan, folder, isolation, say
         self.traces = None if traces is None else Path(traces)
 
+    def replace(self, inputs: Sequence[Path]) -> None:
+        """Put the beginning of this loop in the place of the loop that is in the folder."""
+        self._check_recorded()
+        check_replaceable(self.folder, owned_by_loop, inputs=inputs)
+        given = [*inputs, *self._check_inputs()]
+        if not self.folder.exists():
+            return
+        with locked(self.folder):
+            check_replaceable(self.folder, owned_by_loop, inputs=given, ours=(LOCK,))
+            try:
+                with set_aside(self.folder):
+                    self._begin()
+            except OSError as error:
+                problem = f"cannot be written: {error.strerror or error}"
+                raise InputError(problem, file=self.folder) from None
+
     def on(self) -> Loop:
         plan, say = self.plan, self.say
         self._check_recorded()
         self._check_folder()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with Journal.open(self.folder / ".lock", {"loop": 1}), self._rated():
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            problem = f"cannot be made: {error.strerror or error}"
+            raise InputError(problem, file=self.folder) from None
+        with locked(self.folder), self._rated():
             self._begin()
             real = self._run(plan.scenario, REAL, "run")
             probes = {
@@ -120,8 +149,10 @@ class _Going:
 
     def _check_recorded(self) -> None:
         """Runs that are to be taken must all be there, before anything is done."""
-        for place in (REAL, *(f"{PROBES}/{name}" for name in self.plan.probes)):
-            if self.traces is not None and not (self.traces / place / TRACE_MANIFEST).is_file():
+        for place in self._places():
+            if self.traces is None:
+                continue
+            if not (_part(self.traces, place) / TRACE_MANIFEST).is_file():
                 raise InputError(
                     f"has no recorded run '{place}'",
                     file=self.traces,
@@ -129,10 +160,28 @@ class _Going:
                     f"{REAL}/, {PROBES}/ and {CONFIRMATION}/",
                 )
 
+    def _check_inputs(self) -> list[Path]:
+        """Read all that the loop will read, so that nothing is replaced in vain; the files."""
+        plan = self.plan
+        found: list[Path] = [] if self.traces is None else [self.traces]
+        for scenario in (plan.scenario, plan.asked, *plan.probe_scenarios.values()):
+            compiled = Compiled(scenario)
+            if self.traces is None:
+                Commands(compiled, Path(), run="").survey()
+            found += scenario._files()
+        if self.traces is not None:
+            for place in self._places():
+                Trace.load(_part(self.traces, place))
+        return found
+
+    def _places(self) -> list[str]:
+        """Where the runs are that are not those of the confirmation."""
+        return [REAL, *(f"{PROBES}/{name}" for name in self.plan.probes)]
+
     def _check_folder(self) -> None:
         """A folder of something else, or of another loop, is not touched."""
         kept = manifest(self.folder)
-        own = (".lock", RATES)
+        own = (LOCK, RATES)
         if kept is None and self.folder.exists():
             if not self.folder.is_dir() or any(e.name not in own for e in self.folder.iterdir()):
                 raise InputError(
@@ -191,13 +240,13 @@ class _Going:
 
     def _run(self, scenario: Scenario, place: str, step: Step) -> Trace:
         """A run for real; one that is there is not made again."""
-        path = self.folder / place
+        path = _part(self.folder, place)
         kept = complete_run(path, Candidate(place, scenario, {}))
         if kept is not None:
             return kept
         if self.traces is not None:
             self.say(step, f"taking the recorded run {self.traces / place}")
-            trace = Trace.load(self.traces / place)
+            trace = Trace.load(_part(self.traces, place))
             trace.save(path)
             return trace
         foretold = figures(simulate(scenario))
@@ -300,3 +349,9 @@ class _Going:
         usual = study.baseline.predicted.get(kpi)
         places = [each for each in every.places if each.candidate.predicted[kpi] != usual]
         return replace(every, places=tuple(places[: self.plan.top]))
+
+
+def _part(folder: Path, place: str) -> Path:
+    """The folder of the first run, or of a probe, which a plan names."""
+    above, _, probe = place.partition("/")
+    return below(folder / PROBES, probe, field="probes") if above == PROBES else folder / place

@@ -14,6 +14,7 @@ from twinloop.platform.description import Description, OrText, Reading
 from twinloop.platform.problems import Findings
 from twinloop.scenario import Scenario
 from twinloop.trace.errors import InputError
+from twinloop.trace.names import check_name
 
 
 def _read(value: Any, info: ValidationInfo) -> Any:
@@ -69,6 +70,10 @@ class LoopPlan(Description):
         except InputError as error:
             findings.add(("by",), error.problem, error.remedy)
         for name, changes in self.probes.items():
+            try:
+                check_name(name)  # the folder of its run is called so
+            except InputError as error:
+                findings.add(("probes", name), error.problem, error.remedy)
             _try(findings, ("probes", name), self.scenario, changes)
         _try(findings, ("what_if",), self.scenario, self.what_if)
         findings.check()

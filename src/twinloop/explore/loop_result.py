@@ -23,6 +23,7 @@ from twinloop.scenario import Scenario
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
 from twinloop.trace.folder import MANIFEST as TRACE_MANIFEST
+from twinloop.trace.names import below
 from twinloop.trace.safe_text import escape_name, join_lines
 
 #: The file that says what a folder of a loop is of, and its parts.
@@ -33,6 +34,8 @@ TWIN: Final = "twin"
 FIT: Final = "fit"
 STUDY: Final = "study"
 CONFIRMATION: Final = "confirmation"
+#: Rates of work that all runs of a loop have in common.
+RATES: Final = "rates.json"
 #: What a loop must have to be shown, and by which file that is known.
 _PARTS: Final = {REAL: TRACE_MANIFEST, FIT: FIT_MANIFEST, STUDY: STUDY_MANIFEST}
 
@@ -76,7 +79,7 @@ class Loop:
         rows = made.runs.filter(made.runs["baseline"] & made.runs["trace"].is_not_null())
         if rows.is_empty():
             return None
-        real = Trace.load(made.folder / rows["trace"][0])
+        real = Trace.load(below(made.folder, rows["trace"][0], deep=True))
         twin = simulate(made.baseline.scenario, usage_step=self.plan.period)
         return assess(real, twin)
 
@@ -114,21 +117,21 @@ class Loop:
             raise InputError(
                 f"says nothing of {error}: it is no loop, or a damaged one", file=folder / MANIFEST
             ) from None
-        for part, file in _PARTS.items():
-            if not (folder / part / file).is_file():
+        for part, marker in _PARTS.items():
+            if not (folder / part / marker).is_file():
                 raise InputError(
                     f"this loop is not over: '{part}' is still to come",
                     file=folder,
                     remedy="give the same `twinloop loop` again: it goes on",
                 )
-        made = folder / CONFIRMATION
+        made, file = folder / CONFIRMATION, folder / MANIFEST
         real = Trace.load(folder / REAL)
         return closed(
             folder,
             plan,
             real,
             judged(plan, real),
-            {name: Trace.load(folder / PROBES / name) for name in plan.probes},
+            {name: Trace.load(below(folder / PROBES, name, file=file)) for name in plan.probes},
             Fit.load(folder / FIT),
             Study.load(folder / STUDY),
             Confirmation.load(made) if (made / CONFIRMED).is_file() else None,

@@ -13,11 +13,11 @@ from typing import Any, Final
 from twinloop.calibrate.fit import Fit
 from twinloop.campaign import Coordinator, Journal, coordinator
 from twinloop.explore.design import Design, design_of
-from twinloop.explore.keeping import FITTED, HEADER, digest_of, keep, results_in
+from twinloop.explore.keeping import FITTED, HEADER, digest_of, is_study, keep, results_in
 from twinloop.explore.objectives import Objective
 from twinloop.explore.planning import WORKLOAD, Plan, Run, anchored, kept, planned
 from twinloop.explore.runner import DOUBTED, DRAWS, Runner, draws_of
-from twinloop.explore.study import JOURNAL, MANIFEST, Study
+from twinloop.explore.study import JOURNAL, Study
 from twinloop.scenario import Scenario
 from twinloop.trace.errors import InputError, TwinloopError
 
@@ -148,7 +148,7 @@ def _folder(folder: Path) -> Path:
     if folder.exists() and not folder.is_dir():
         raise InputError("is no folder", file=folder, remedy="name one that is not there yet")
     strange = folder.is_dir() and any(not _own(each.name) for each in folder.iterdir())
-    if strange and not (folder / MANIFEST).exists():
+    if strange and not is_study(folder):
         raise InputError(
             "is there already, and is no study",
             file=folder,

@@ -12,6 +12,7 @@ import pydantic
 
 from twinloop.trace import Manifest, Trace
 from twinloop.trace.errors import InputError
+from twinloop.trace.folder import owned, save
 from twinloop.trace.kept_workload import Keepable, KeptWorkload
 from twinloop.workload import Workload
 from twinloop.workload.kept import from_kept
@@ -54,7 +55,16 @@ def save_workload(workload: Trace | Workload, path: Path) -> Path:
     """
     if isinstance(workload, Workload):
         workload = workload.to_trace().keeping(workload)
-    return workload.save(path, overwrite=True)
+    # The folder belongs to what keeps the workload: any trace in it may make room for another.
+    return save(
+        workload.tables,
+        workload.manifest,
+        path,
+        overwrite=True,
+        owner=owned,
+        timings=workload.timings,
+        workload=workload.workload,
+    )
 
 
 def keep_workload(scenario: Scenario, folder: Path, name: str | None = None) -> Scenario:

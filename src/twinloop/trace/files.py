@@ -14,16 +14,18 @@ import re
 import secrets
 import shutil
 import zlib
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, cast
 
 import zstandard
 
 from twinloop.trace.errors import InputError
+from twinloop.trace.locking import LOCK, locked
 from twinloop.trace.manifest import SourceFile
 from twinloop.trace.ownership import is_own
+from twinloop.trace.replacing import Owner, check_file, check_replaceable
 
 CHUNK = 1 << 20
 
@@ -101,7 +103,11 @@ def source_file(path: Path) -> SourceFile:
 
 @contextmanager
 def writing(path: Path) -> Iterator[IO[bytes]]:
-    """A stream to a file that appears when the block ends well, compressed as its name says."""
+    """A stream to a file that appears when the block ends well, compressed as its name says.
+
+    A file that is there is replaced in one step; a folder, a link or a device never.
+    """
+    check_file(path)
     unfinished = _unfinished(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -125,18 +131,25 @@ def writing(path: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def appearing(path: Path, own: Collection[str]) -> Iterator[Path]:
+def appearing(path: Path, owner: Owner) -> Iterator[Path]:
     """A new folder that takes the place of `path` when the block ends well, and else is gone.
 
-    A folder that is there is replaced only if there is nothing in it but files named in `own`.
+    A folder that is there is replaced only if everything in it is owned, as `owner` says, and no
+    process works in it.
     """
+    check_replaceable(path, owner)
+    with locked(path) if path.is_dir() else nullcontext():
+        check_replaceable(path, owner, ours=(LOCK,))
+        with _exchanging(path) as new:
+            yield new
+
+
+@contextmanager
+def _exchanging(path: Path) -> Iterator[Path]:
+    """A new folder that takes the place of `path` when the block ends well, and else is gone."""
     try:
-        if path.exists() and not (path.is_dir() and {f.name for f in path.iterdir()} <= set(own)):
-            raise InputError(
-                "is there and holds something else, so it is not replaced",
-                file=path,
-                remedy="choose another name, or remove it yourself",
-            )
+        if path.name in ("", ".."):
+            path = path.resolve()
         path.parent.mkdir(parents=True, exist_ok=True)
         _sweep(path)
         work = _unfinished(path)

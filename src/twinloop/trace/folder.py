@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -22,17 +21,17 @@ from twinloop.trace.errors import DamagedTraceError, InputError
 from twinloop.trace.files import appearing, sha256
 from twinloop.trace.kept_workload import FILES as WORKLOAD_FILES
 from twinloop.trace.kept_workload import Keepable, KeptWorkload, read_workload, write_workload
+from twinloop.trace.locking import LOCK
 from twinloop.trace.manifest import Manifest
+from twinloop.trace.parquet import exact, read_parquet
+from twinloop.trace.replacing import Owned, Owner
 from twinloop.trace.tables import SCHEMA_VERSION, TABLES, conform
 
 MANIFEST = "manifest.json"
 #: Measured times, which differ between runs of the same scenario: no hash covers this file.
-TIMINGS = "timings.json"
-
-#: Every file that a trace folder can have.
-FILES: Final = frozenset(
-    {MANIFEST, TIMINGS, *(f"{name}.parquet" for name in TABLES), *WORKLOAD_FILES}
-)
+TIMINGS: Final = "timings.json"
+#: Files that a trace folder may have beside its manifest and the tables that this names.
+BESIDE: Final = (LOCK, TIMINGS)
 
 
 def save(
@@ -41,18 +40,65 @@ def save(
     path: Path,
     *,
     overwrite: bool,
+    owner: Owner | None = None,
     timings: Mapping[str, float] | None = None,
     workload: Keepable | None = None,
 ) -> Path:
-    """Write tables, manifest and kept workload as the folder `path`, whole or not at all."""
+    """Write tables, manifest and kept workload as the folder `path`, whole or not at all.
+
+    A folder that is there is replaced if asked, and if it is a trace of the same kind and nothing
+    else; `owner` says of a folder of ours what else may be replaced.
+    """
     if path.exists() and not overwrite:
         raise InputError("is there already", file=path, remedy="overwrite=True replaces it")
-    with appearing(path, FILES) as new:
+    with appearing(path, owner or owner_of(manifest.kind)) as new:
         if timings:
             text = json.dumps(dict(timings), indent=2) + "\n"
             (new / TIMINGS).write_text(text, encoding="utf-8")
         complete(tables, manifest, new, workload=workload)
     return path
+
+
+def owned(path: Path) -> Owned:
+    """The files of a trace folder that its manifest names; an error if it is no trace folder.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     run = save({}, Manifest(), Path(there, "run"), overwrite=False)
+    ...     "manifest.json" in owned(run).files
+    True
+    """
+    return Owned.of([MANIFEST, *BESIDE, *_named(_document(path))])
+
+
+def owner_of(kind: str) -> Owner:
+    """Says which files of a trace folder may be replaced by a trace of this kind.
+
+    A recorded run is not replaced by a simulated one, nor the other way round: it was written by
+    another command, which would have to be given again.
+    """
+
+    def owner(path: Path) -> Owned:
+        try:
+            document = _document(path)
+        except DamagedTraceError:
+            return Owned()  # it is no trace, so nothing in it was written as one
+        if document.get("kind") != kind:
+            raise InputError(
+                f"holds a trace of another kind ({document.get('kind')}, not {kind}), so it is not "
+                "replaced",
+                file=path,
+                remedy="choose another name, or remove it yourself",
+            )
+        return owned(path)
+
+    return owner
+
+
+def _named(document: Mapping[str, Any]) -> list[str]:
+    """The files that a manifest names, as far as this program knows them."""
+    tables = [file for file in (f"{name}.parquet" for name in TABLES) if file in document["tables"]]
+    return [*tables, *(WORKLOAD_FILES if document.get("workload") is not None else ())]
 
 
 def complete(
@@ -144,7 +190,7 @@ def _write_table(frame: pl.DataFrame, file: Path) -> dict[str, Any]:
     """Write a table as a file; its rows and its hash, as the manifest names them."""
     unfinished = file.with_name(f".{file.name}")
     try:
-        frame.write_parquet(unfinished, compression="zstd")
+        frame.write_parquet(exact(unfinished), compression="zstd")
     except pl.exceptions.PolarsError as error:
         raise OSError(str(error)) from None
     unfinished.replace(file)
@@ -204,6 +250,6 @@ def _read_table(file: Path, expected: Any) -> pl.DataFrame:
     if not isinstance(expected, dict) or sha256(file) != expected.get("sha256"):
         raise DamagedTraceError("is not the file that was saved: its hash differs", file=file)
     try:
-        return pl.read_parquet(os.fspath(file), glob=False)
+        return read_parquet(file)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise DamagedTraceError(f"cannot be read: {error}", file=file) from None

@@ -160,7 +160,8 @@ class Trace:
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the trace as a folder of Parquet files and `manifest.json`.
 
-        The folder appears whole or not at all.
+        The folder appears whole or not at all. With `overwrite`, a folder that is there is replaced
+        if it is a trace of the same kind that holds no other file, and no process works in it.
 
         >>> import tempfile, polars as pl
         >>> with tempfile.TemporaryDirectory() as there:

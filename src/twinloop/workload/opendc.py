@@ -22,6 +22,8 @@ from twinloop.trace.formats.opendc import KB
 from twinloop.trace.formats.tally import Tally
 from twinloop.trace.formats.writable import note_unheld
 from twinloop.trace.manifest import Cleaning
+from twinloop.trace.parquet import exact
+from twinloop.trace.replacing import list_files, listed_files
 from twinloop.trace.trace import Trace
 from twinloop.workload.fragments import Fragments
 from twinloop.workload.notes import note
@@ -57,7 +59,7 @@ def write(
 
     Args:
         trace: What to write.
-        path: The folder. One that holds anything but such files is not replaced.
+        path: The folder. One that is there is replaced if this function wrote it.
         missing: For tasks without a sample, see `Workload.from_trace`. Those of a trace that was
             read from this format stay as they are; others get a synthetic fragment, because
             OpenDC drops a task without fragments.
@@ -253,10 +255,11 @@ def _save(
     notes: tuple[Cleaning, ...] = ()
     if platform is not None:
         topology, notes = exported(platform, path)
-    with appearing(path, (TASKS, FRAGMENTS, TOPOLOGY)) as new:
-        tasks.write_parquet(new / TASKS)
-        fragments.write_parquet(new / FRAGMENTS)
+    with appearing(path, listed_files) as new:
+        tasks.write_parquet(exact(new / TASKS))
+        fragments.write_parquet(exact(new / FRAGMENTS))
         if topology is not None:
             text = json.dumps(topology, indent=2) + "\n"
             (new / TOPOLOGY).write_text(text, encoding="utf-8")
+        list_files(new, "opendc")
     return notes

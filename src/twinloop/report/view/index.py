@@ -16,6 +16,7 @@ from twinloop.explore.study import JOURNAL
 from twinloop.report import words
 from twinloop.report.view.kinds import KINDS, Kind
 from twinloop.trace.errors import InputError
+from twinloop.trace.parquet import scan_parquet
 
 #: How deep folders are searched, and how many things are listed at most.
 DEPTH: Final = 8
@@ -176,8 +177,7 @@ def _makespan(folder: Path) -> float | None:
     """From the first submission of what ran to the last end, of two columns of two tables."""
     try:
         placed, tasks = (
-            pl.scan_parquet(folder / f"{name}.parquet", glob=False)
-            for name in ("placements", "tasks")
+            scan_parquet(folder / f"{name}.parquet") for name in ("placements", "tasks")
         )
         ran = placed.filter(pl.col("start").is_not_null())
         first = tasks.join(ran, left_on="id", right_on="task", how="semi").select("submit").min()

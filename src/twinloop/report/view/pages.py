@@ -6,13 +6,14 @@ import os
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
 from twinloop.report.view.compare import MOST, comparison_page
 from twinloop.report.view.kinds import PAGE, kind_of, run_at
 from twinloop.trace import InputError
+from twinloop.trace.names import below
 
 #: How many pages are kept.
 _KEPT: Final = 16
@@ -66,14 +67,13 @@ class Pages:
 
     def place(self, name: str) -> Path:
         """Where a name of the list is; one that leads out of the folder does not exist."""
-        parts = PurePosixPath(name).parts
         absent = InputError("is not in this folder", file=name)
-        if name.startswith("/") or "\\" in name or "\0" in name:
-            raise absent
-        if any(part.startswith(".") for part in parts):
-            raise absent
-        path = self.root.joinpath(*parts)
-        if not path.exists() or not self._inside(path):
+        try:
+            path = self.root if name in ("", ".") else below(self.root, name, deep=True)
+        except InputError:
+            raise absent from None
+        hidden = any(part.startswith(".") for part in path.relative_to(self.root).parts)
+        if hidden or not path.exists():
             raise absent
         links = (
             Path(place, entry)

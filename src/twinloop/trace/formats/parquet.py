@@ -12,6 +12,7 @@ import polars as pl
 from twinloop.trace.errors import FormatError, InputError
 from twinloop.trace.files import BOMB_BYTES, BOMB_RATIO
 from twinloop.trace.formats.clock import in_units
+from twinloop.trace.parquet import read_parquet_schema, scan_parquet
 
 MAGIC = b"PAR1"
 
@@ -82,7 +83,7 @@ def _scan(
         start = stream.read(len(MAGIC))
     if start != MAGIC:
         raise FormatError("is no Parquet file", file=path)
-    found = pl.scan_parquet(path, glob=False)
+    found = scan_parquet(path)
     schema = found.collect_schema()
     chosen = {
         name: next((other for other in others if other in schema), None)
@@ -114,7 +115,7 @@ def _check_size(path: Path, rows: int, columns: int) -> None:
 def other_columns(path: Path, names: Mapping[str, Sequence[str]]) -> list[str]:
     """The columns of a file that `names` does not name."""
     known = {other for others in names.values() for other in others}
-    return [name for name in pl.read_parquet_schema(path) if name not in known]
+    return [name for name in read_parquet_schema(path) if name not in known]
 
 
 def text(frame: pl.DataFrame, name: str, path: Path) -> pl.Expr:

@@ -114,8 +114,9 @@ def write(
 ) -> tuple[Cleaning, ...]:
     """Write a Trace in any writable format, found by the file's suffix unless it is named.
 
-    What is there already is replaced only with `overwrite`, and a folder only if it holds nothing
-    but files of this format. Returns what the format could not hold or had to be told, counted.
+    What is there already is replaced only with `overwrite`: a regular file, or a folder that this
+    function wrote and that holds no other file. Returns what the format could not hold or needs in
+    addition, counted.
     """
     path = Path(path)
     form = format_by_name(path) if format is None else format_named(format)

@@ -12,11 +12,12 @@ import polars as pl
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import appearing, writing
 from twinloop.trace.formats.cts.nodes import NODES_FILE
-from twinloop.trace.formats.cts.reading import COMPRESSIONS, FILES, INVOCATIONS_FILE, SAMPLES_FILE
+from twinloop.trace.formats.cts.reading import COMPRESSIONS, INVOCATIONS_FILE, SAMPLES_FILE
 from twinloop.trace.formats.cts.units import KB, MB, milliseconds, whole_units
 from twinloop.trace.formats.tally import Tally
 from twinloop.trace.formats.writable import note_unheld, tasks_by_id
 from twinloop.trace.manifest import Cleaning
+from twinloop.trace.replacing import list_files, listed_files
 from twinloop.trace.trace import Trace
 
 _ROWS: Final = 1 << 16
@@ -37,7 +38,7 @@ def write(trace: Trace, path: Path, *, compression: str | None = None) -> Iterab
 
     Args:
         trace: What to write.
-        path: The folder; one that is there is replaced.
+        path: The folder; one that is there is replaced if this function wrote it.
         compression: None, "gz" or "zst", for the two files of JSON Lines.
 
     >>> import tempfile
@@ -65,14 +66,14 @@ def write(trace: Trace, path: Path, *, compression: str | None = None) -> Iterab
     samples = _samples(trace.usage, tasks, epoch or 0, tally)
     nodes = _nodes(trace.nodes, tally)
     end = "" if compression is None else COMPRESSIONS[compression]
-    own = {f"{name}{suffix}" for name in FILES for suffix in ("", *COMPRESSIONS.values())}
-    with appearing(path, own) as folder:
+    with appearing(path, listed_files) as folder:
         for name, frame in ((INVOCATIONS_FILE, invocations), (SAMPLES_FILE, samples)):
             with writing(folder / f"{name}{end}") as stream:
                 for begin in range(0, frame.height, _ROWS):
                     stream.write(frame.slice(begin, _ROWS).write_ndjson().encode())
         with writing(folder / NODES_FILE) as stream:
             stream.write(json.dumps(nodes, indent=2, ensure_ascii=False).encode() + b"\n")
+        list_files(folder, "cts")
     return tally.cleanings()
 
 

@@ -1,0 +1,49 @@
+"""A fresh clone: what its first commands write is not there yet, and is never committed."""
+
+import re
+import shlex
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def git(*words: str) -> list[str]:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        pytest.skip("git is not installed here")
+    if done.returncode not in (0, 1):
+        pytest.skip(f"this is no checkout: {done.stderr.strip()}")
+    return done.stdout.splitlines()
+
+
+def outputs() -> list[str]:
+    """What the commands of the README write, in their order."""
+    found = []
+    for line in re.findall(r"^    (twinloop .*)$", (ROOT / "README.md").read_text(), re.M):
+        words = shlex.split(line, comments=True)
+        found += [b for a, b in pairwise(words) if a in ("-o", "--output")]
+        if words[1] in ("generate", "convert"):
+            found.append(words[3])
+    assert len(found) > 4
+    return found
+
+
+def test_nothing_that_commands_write_is_tracked() -> None:
+    tracked = git("ls-files")
+    written = [*outputs(), "runs", "demo", "study"]
+    there = [f for f in tracked if any(f == each or f.startswith(f"{each}/") for each in written)]
+    assert there == [], "a fresh clone would refuse the commands of the README"
+
+
+def test_what_the_commands_of_the_readme_write_is_ignored() -> None:
+    """A checkout in which they were tried is still clean."""
+    names = [name if Path(name).suffix else f"{name}/" for name in dict.fromkeys(outputs())]
+    names += ["demo/report.html", "study/report.html", "runs/new"]
+    assert git("check-ignore", "--no-index", *names) == names
