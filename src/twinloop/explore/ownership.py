@@ -39,6 +39,7 @@ from twinloop.trace.replacing import Owned
 #: Pages that are drawn from a folder, beside it.
 _PAGES: Final = ("report.html", "report.md")
 _FITTED: Final = re.compile(r"fit-[0-9a-f]{8}")
+_KEPT: Final = re.compile(r"workload-[0-9a-f]{12}")
 
 
 def owned_by_loop(folder: Path) -> Owned:
@@ -77,7 +78,7 @@ def owned_by_fit(folder: Path) -> Owned:
     kept = _document(folder / fits.MANIFEST)
     scenarios = kept.get("scenarios")
     count = len(scenarios) if isinstance(scenarios, list) else 1
-    return Owned.of(
+    return _owned_workloads(folder) | Owned.of(
         [
             *(fits.MANIFEST, fits.JOURNAL, f"power-{fits.JOURNAL}"),
             *(fits.HISTORY, fits.CLOUD, fits.DRAWS, "choice.csv", *_PAGES, "scenario.yaml"),
@@ -109,6 +110,7 @@ def owned_by_confirmation(folder: Path, *, copied: bool = False) -> Owned:
         copied: Whether all runs in it are copies of runs that are kept elsewhere.
     """
     found = Owned.of([PLAN, CONFIRMATION_MANIFEST, TABLE, LOCK, *_PAGES])
+    found |= _owned_workloads(folder)
     names = set(_names(folder / RUNS)) if copied else set(_planned(folder))
     for name in names & set(_names(folder / RUNS)):
         place = folder / RUNS / name
@@ -132,6 +134,15 @@ def _planned(folder: Path) -> Iterator[str]:
     except (pl.exceptions.PolarsError, OSError):
         return
     yield from (str(path).removeprefix(f"{RUNS}/") for path in paths)
+
+
+def _owned_workloads(folder: Path) -> Owned:
+    """The workloads that were held in memory, each in a folder named by its hash."""
+    found = Owned()
+    for name in _names(folder):
+        if _KEPT.fullmatch(name):
+            found |= _owned_run(folder / name).inside(name)
+    return found
 
 
 def _owned_run(folder: Path) -> Owned:
