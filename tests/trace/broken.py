@@ -137,7 +137,8 @@ def _unfinished(path: Path) -> None:
         tasks=pl.DataFrame({"id": names, "requested_cores": [1.0] * ROWS}),
         nodes=pl.DataFrame({"node": ["n1"], "cores": [4.0]}),
     )
-    journal = RunFolder.create(path, plan).journal
+    folder = RunFolder.create(path, plan)
+    journal = folder.journal
     journal.write(e="begin", t=0.0, epoch_ms=1_700_000_000_000)
     for task in range(ROWS):
         place = {"task": task, "attempt": 0, "machine": 0}
@@ -146,7 +147,7 @@ def _unfinished(path: Path) -> None:
         journal.write(e="place", t=float(task), task=task, on=[[0, 1.0]])
         journal.write(e="start", t=float(task), cores=1.0, pid=100 + task, **place)
         journal.write(e="use", t=task + 0.5, rows=[[task, 0, 0, 0.25, 4096.0, task + 0.5]])
-    journal.close()
+    folder.close()
 
 
 _BY_HAND: dict[str, tuple[str, Callable[[Path], None]]] = {
