@@ -9,14 +9,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 import typer
 from typer.testing import CliRunner
 
 import twinloop as tl
 from tests.execute.children import PATIENCE, Start, ended, start, until
-from twinloop.cli.record import SETTINGS
+from twinloop.cli.record import SETTINGS, _show
 from twinloop.cli.record import record as record_command
+from twinloop.trace import Manifest
 
 __all__ = ["start"]  # a fixture
 
@@ -88,6 +90,20 @@ def test_a_signal_and_a_missing_program_have_the_status_that_shells_give(tmp_pat
     assert tl.read(tmp_path / "a").tasks["exit_code"].to_list() == [-9]
     done = record("-o", tmp_path / "b", "--", "no-such-program", ends_with=127)
     assert "no-such-program" in done.stderr
+
+
+def test_what_is_unknown_is_said_to_be_unknown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tasks = pl.DataFrame(
+        {"id": ["short", "long"], "run_time": [None, 2.0], "memory_used": [None, 2.0**20]},
+        schema_overrides={"run_time": pl.Float64},
+    ).with_columns(cpu_time=pl.col("run_time"))
+    facts = {"recording": {"share_of_core": None}}
+    _show(tl.Trace(manifest=Manifest(kind="recorded", facts=facts), tasks=tasks), tmp_path)
+    said = capsys.readouterr().err
+    assert "short: recorded, length unknown, CPU time unknown, memory unknown" in said
+    assert "long: recorded, 2.000 s, 2.000 CPU s, at most 1.0 MiB" in said
 
 
 def test_ctrl_c_ends_the_command_and_keeps_the_record(tmp_path: Path, start: Start) -> None:

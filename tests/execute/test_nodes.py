@@ -505,6 +505,14 @@ def test_v2_writes_limits_as_the_kernel_reads_them(tmp_path: Path) -> None:
     part = Part([(tree, tmp_path)], join=(), cpus=())
     assert part.read() == (1.5, 12288.0)
     assert (part.peak(), part.oom_kills) == (12288.0, 2)
+    # What a group does not say, and memory that no process holds, is unknown and not 0.
+    (tmp_path / "memory.stat").write_bytes(b"anon 0\nfile_mapped 0\n")
+    assert part.read() == (1.5, None)
+    (tmp_path / "memory.stat").write_bytes(b"kernel 7\n")
+    assert part.read() == (1.5, None)
+    (tmp_path / "cpu.stat").write_bytes(b"nr_periods 7\n")
+    with pytest.raises(ValueError, match="usage_usec"):
+        part.read()
     for file in tmp_path.iterdir():
         file.unlink()
     part.close()

@@ -72,7 +72,8 @@ def record(
     until it ends, or until Ctrl-C; everything is saved then.
 
     Keys of --json: `output`; `tasks` (`id`, `pid`, `status`, `exit_code`, `run_time_s`, `cpu_s`,
-    `peak_bytes`), `samples`, `recording` (passes, lateness, and what recording cost), `cleaned`.
+    `peak_bytes`, each null where unknown), `samples`, `recording` (passes, lateness, and what
+    recording cost), `cleaned`.
 
     Examples: `twinloop record -o runs/make -- make -j4`, `twinloop record -o runs/service --pid
     4711 --for 10min`, `twinloop record -o runs/job --cgroup /system.slice/slurmstepd.scope/job_7`.
@@ -191,13 +192,13 @@ def _to_stderr(wanted: bool) -> Iterator[None]:
 
 def _show(trace: Trace, output: Path) -> None:
     for row in trace.tasks.iter_rows(named=True):
+        known = row["run_time"] is not None
         said = [row["status"] or "recorded"]
-        if row["run_time"] is not None:
-            said += [f"{row['run_time']:.3f} s"]
-        if row["cpu_time"] is not None:
-            said += [f"{row['cpu_time']:.3f} CPU s"]
-        if row["memory_used"] is not None:
-            said += [f"at most {row['memory_used'] / 2**20:.1f} MiB"]
+        said += [f"{row['run_time']:.3f} s" if known else "length unknown"]
+        known = row["cpu_time"] is not None
+        said += [f"{row['cpu_time']:.3f} CPU s" if known else "CPU time unknown"]
+        known = row["memory_used"] is not None
+        said += [f"at most {row['memory_used'] / 2**20:.1f} MiB" if known else "memory unknown"]
         err.print(escape(f"{row['id']}: {', '.join(said)}"), soft_wrap=True)
     cost = trace.manifest.facts["recording"]["share_of_core"]
     share = "" if cost is None else f"; recording took {cost:.2%} of a core"

@@ -11,7 +11,7 @@ import polars as pl
 from twinloop.metrics.catalogue import DISTRIBUTIONS, FIGURES, MEASURES, with_unit
 from twinloop.metrics.cut import Cut, number
 from twinloop.metrics.distribution import Distribution
-from twinloop.metrics.energy import carbon, drawn, last_intensity
+from twinloop.metrics.energy import carbon, drawn, joules, last_intensity
 from twinloop.metrics.lateness import Lateness
 from twinloop.metrics.money import Cost, priced
 from twinloop.metrics.series import ended_between
@@ -163,7 +163,7 @@ def figures(
     paid = held.area(cut.begin, cut.end) if held else None
 
     power, powerless = drawn(trace)
-    joules = None if power is None else power.area(cut.begin, cut.end)
+    used = None if power is None else joules(power, cut.begin, cut.end)
     completed = every.filter(pl.col("status") == "completed")["end"]
     finished = ended_between(completed, cut.begin, cut.end)
     if intensity is not None:
@@ -197,10 +197,10 @@ def figures(
         throughput=ended_between(every["end"], cut.begin, cut.end) / length if length > 0 else None,
         busy_cores=busy,
         busy_nodes=machines.area(*span) / length if machines and span else None,
-        energy=joules,
-        energy_per_task=joules / finished if joules is not None and finished else None,
+        energy=used,
+        energy_per_task=used / finished if used is not None and finished else None,
         carbon=grams,
-        cost=None if prices is None else priced(prices, paid, joules),
+        cost=None if prices is None else priced(prices, paid, used),
         deadlines=due.height,
         deadline_misses=due.filter(late | unfinished).height,
         lateness=Lateness.of(ran),
