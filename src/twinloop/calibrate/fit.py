@@ -15,6 +15,7 @@ import polars as pl
 from twinloop import __version__
 from twinloop.calibrate.identify import Identifiability
 from twinloop.calibrate.values import with_values
+from twinloop.execute.announcement import COMMANDS, is_command_file
 from twinloop.scenario import Model, Scenario
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
@@ -267,6 +268,8 @@ def refuse_kept(folder: Path | None) -> None:
         )
     if folder is not None and folder.is_dir() and not (folder / JOURNAL).exists():
         for other in folder.iterdir():
+            if other.name == COMMANDS and is_command_file(other):
+                continue
             raise InputError(
                 f"is there already, and is no calibration: it holds {other.name}",
                 file=folder,

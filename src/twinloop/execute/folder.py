@@ -9,6 +9,7 @@ from typing import Final
 
 import polars as pl
 
+from twinloop.execute.announcement import COMMANDS, is_command_file
 from twinloop.execute.journal import Journal
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
@@ -21,7 +22,7 @@ PLAN: Final = f"{RECORDING}/plan"
 JOURNAL: Final = f"{RECORDING}/journal.jsonl"
 OUTPUT: Final = "output"
 
-_OWN: Final = {RECORDING, OUTPUT, MANIFEST, *(f"{name}.parquet" for name in TABLES)}
+_OWN: Final = {COMMANDS, RECORDING, OUTPUT, MANIFEST, *(f"{name}.parquet" for name in TABLES)}
 
 
 class RunFolder:
@@ -91,7 +92,7 @@ def check(path: Path, *, overwrite: bool) -> None:
     twinloop.trace.errors.InputError: /proc: is there and is no run, so it is not replaced
     (choose another name, or remove it yourself)
     """
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+    if not path.exists() or _is_empty(path):
         return
     if not _is_run(path):
         raise InputError(
@@ -101,6 +102,13 @@ def check(path: Path, *, overwrite: bool) -> None:
         )
     if not overwrite:
         raise InputError("is there already", file=path, remedy="--overwrite replaces it")
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether a folder holds nothing, or the commands of a run that never began."""
+    if not path.is_dir():
+        return False
+    return all(is_command_file(each) and each.name == COMMANDS for each in path.iterdir())
 
 
 def _is_run(path: Path) -> bool:

@@ -18,10 +18,20 @@ from twinloop.calibrate.fit import Fit
 from twinloop.campaign import Journal
 from twinloop.engine import simulate
 from twinloop.execute import burn, execute
+from twinloop.execute.announcement import (
+    COMMANDS,
+    escape_controls,
+    merge_surveys,
+    summarise_programs,
+    survey_scenario,
+    write_commands,
+)
+from twinloop.execute.commands import Survey
 from twinloop.explore.candidate import Candidate
 from twinloop.explore.confirm import confirm
 from twinloop.explore.confirm_runs import complete_run
 from twinloop.explore.confirmation import Confirmation
+from twinloop.explore.factors import changed
 from twinloop.explore.loop_plan import LoopPlan
 from twinloop.explore.loop_result import (
     CONFIRMATION,
@@ -54,6 +64,9 @@ from twinloop.workload.generate.burn import PROGRAM
 #: Rates of work that all runs of a loop have in common.
 RATES: Final = "rates.json"
 
+#: Fields of a scenario that its commands depend on.
+_COMMANDING: Final = ("workload", "seed")
+
 Step = Literal["run", "probe", "check", "simulate", "assess", "calibrate", "explore", "confirm"]
 #: Told which step begins or has something to say, and what.
 Say = Callable[[Step, str], None]
@@ -85,6 +98,31 @@ def loop(
     return _Going(asked, Path(folder), traces, isolation, say or (lambda step, text: None)).on()
 
 
+def preview(plan: LoopPlan | str | Path) -> dict[str, Survey]:
+    """Every command that a loop may run for real, by what runs it; nothing is run.
+
+    Which what-ifs are confirmed is known when they have been simulated: these are the commands of
+    all of them.
+
+    Args:
+        plan: What to do, or the YAML file that says it.
+    """
+    asked = LoopPlan.load(plan) if isinstance(plan, str | Path) else plan
+    found = {REAL: survey_scenario(asked.scenario)}
+    for name, scenario in asked.probe_scenarios.items():
+        found[f"{PROBES}/{name}"] = survey_scenario(scenario)
+    # What a factor changes elsewhere changes no command.
+    changes = [
+        {path: value for path, value in each.changes.items() if path.startswith(_COMMANDING)}
+        for each in asked.factors.configurations()
+    ]
+    distinct = {json.dumps(each, sort_keys=True, default=str): each for each in ({}, *changes)}
+    found[CONFIRMATION] = merge_surveys(
+        survey_scenario(changed(asked.asked, each)) for each in distinct.values()
+    )
+    return found
+
+
 class _Going:
     """One way round."""
 
@@ -99,8 +137,11 @@ class _Going:
         self._check_recorded()
         self._check_folder()
         self.folder.mkdir(parents=True, exist_ok=True)
-        with Journal.open(self.folder / ".lock", {"loop": 1}), self._rated():
-            self._begin()
+        with (
+            Journal.open(self.folder / ".lock", {"loop": 1}),
+            self._announced_runs(),
+            self._rated(),
+        ):
             real = self._run(plan.scenario, REAL, "run")
             probes = {
                 name: self._run(scenario, f"{PROBES}/{name}", "probe")
@@ -132,7 +173,7 @@ class _Going:
     def _check_folder(self) -> None:
         """A folder of something else, or of another loop, is not touched."""
         kept = manifest(self.folder)
-        own = (".lock", RATES)
+        own = (".lock", RATES, COMMANDS)
         if kept is None and self.folder.exists():
             if not self.folder.is_dir() or any(e.name not in own for e in self.folder.iterdir()):
                 raise InputError(
@@ -146,6 +187,18 @@ class _Going:
                 file=self.folder,
                 remedy="name another folder, or replace it with --overwrite",
             )
+
+    @contextmanager
+    def _announced_runs(self) -> Iterator[None]:
+        """Say what will be run for real, before anything is."""
+        self._begin()
+        if self.traces is None:
+            surveys = preview(self.plan)
+            for name, survey in surveys.items():
+                self.say("run", f"{escape_controls(name)}: {summarise_programs(survey)}")
+            file = write_commands(self.folder, surveys)
+            self.say("run", f"every command: {escape_controls(str(file))}")
+        yield
 
     def _begin(self) -> None:
         """Say in the folder what it is of."""
@@ -209,17 +262,9 @@ class _Going:
             period=self.plan.period,
             isolation=self.isolation,
             overwrite=True,
-            announce=self._announced(step),
+            announced=True,
+            announce=lambda text: self.say(step, f"  {text}"),
         )
-
-    def _announced(self, step: Step) -> Callable[[str], None]:
-        """Says what a run will do; of the probes, which run the same programs, only what is new."""
-
-        def say(text: str) -> None:
-            if step == "run" or not text.startswith(("will run ", "and ")):
-                self.say(step, f"  {text}")
-
-        return say
 
     def _checked(self, runs: Mapping[str, Trace]) -> None:
         for name, trace in runs.items():
@@ -287,7 +332,7 @@ class _Going:
             seed=self.plan.seed,
             traces=None if recorded is None else place,
             isolation=self.isolation,
-            announce=self._announced("confirm"),
+            announce=lambda text: self.say("confirm", f"  {text}"),
             fitted_to=fitted_to,
         )
 
