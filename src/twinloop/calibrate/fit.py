@@ -17,7 +17,7 @@ from twinloop.calibrate.identify import Identifiability
 from twinloop.calibrate.values import with_values
 from twinloop.execute.announcement import COMMANDS, is_command_file
 from twinloop.scenario import Model, Scenario
-from twinloop.trace.errors import InputError
+from twinloop.trace.errors import InputError, UnwritableError
 from twinloop.trace.files import writing
 from twinloop.trace.plain import plain
 
@@ -282,7 +282,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"cannot be made: {error.strerror}", file=folder) from None
+        raise UnwritableError(f"cannot be made: {error.strerror}", file=folder) from None
 
 
 def _said(value: Any) -> str:

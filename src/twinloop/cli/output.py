@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,15 +34,33 @@ err = Console(stderr=True, highlight=False)
 
 @contextmanager
 def speaking(as_json: bool) -> Iterator[None]:
-    """Turn what goes wrong with the input into a message, and into JSON where that is wanted."""
+    """Turn what goes wrong with the input into a message, and into JSON where that is wanted.
+
+    What the system refuses (a file that may not be read or written, a disk that is full) is wrong
+    input too: the message names the file.
+    """
     try:
         yield
-    except TwinloopError as error:
+    except BrokenPipeError:
+        raise
+    except (TwinloopError, OSError) as problem:
+        error = refusal(problem) if isinstance(problem, OSError) else problem
         if as_json:
             print_json({"error": _explained(error)})
         else:
             err.print(f"[bold red]error[/]: {escape(str(error))}", soft_wrap=True)
         raise typer.Exit(BAD_INPUT) from None
+
+
+def refusal(error: OSError) -> InputError:
+    """What the system refused, as an error of the input.
+
+    >>> print(refusal(PermissionError(13, "Permission denied", "runs/first")))
+    runs/first: cannot be read or written: Permission denied
+    """
+    names = [os.fsdecode(name) for name in (error.filename, error.filename2) if name is not None]
+    file = names[-1] if names and not isinstance(error.filename, int) else None
+    return InputError(f"cannot be read or written: {error.strerror or error}", file=file)
 
 
 @contextmanager

@@ -199,7 +199,11 @@ class CommandFile:
         self._made_folder = not folder.exists()
         self._before = self.path.read_bytes() if self.path.is_file() else None
         self._kept = False
-        self._write(self._text)
+        try:
+            self._write(self._text)
+        except BaseException:
+            self.withdraw()
+            raise
 
     def keep(self) -> None:
         """The run has begun: the file stays, also if the folder was emptied for the run."""

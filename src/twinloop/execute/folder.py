@@ -12,7 +12,7 @@ import polars as pl
 from twinloop.execute.announcement import COMMANDS, is_command_file
 from twinloop.execute.journal import Journal
 from twinloop.trace import Trace
-from twinloop.trace.errors import InputError
+from twinloop.trace.errors import InputError, UnwritableError
 from twinloop.trace.folder import MANIFEST, complete
 from twinloop.trace.tables import TABLES
 
@@ -54,7 +54,7 @@ class RunFolder:
             _clear(path)
             (path / RECORDING).mkdir(parents=True)
         except OSError as error:
-            raise InputError(f"cannot be written: {_why(error)}", file=path) from None
+            raise UnwritableError(f"cannot be written: {_why(error)}", file=path) from None
         try:
             (path / OUTPUT).mkdir()
             plan.save(path / PLAN)
@@ -65,7 +65,7 @@ class RunFolder:
                 path.rmdir()
             if isinstance(error, InputError):
                 raise
-            raise InputError(f"cannot be written: {_why(error)}", file=path) from None
+            raise UnwritableError(f"cannot be written: {_why(error)}", file=path) from None
 
     @property
     def output(self) -> Path:
@@ -127,13 +127,13 @@ def _clear(path: Path) -> None:
             (path / name).unlink(missing_ok=True)
 
 
-def unwritable(path: Path, error: Exception) -> InputError:
+def unwritable(path: Path, error: Exception) -> UnwritableError:
     """What to say if a run cannot be kept.
 
     >>> print(unwritable(Path("run"), OSError(28, "No space left on device")))
     run: cannot be written: No space left on device (what was recorded so far is kept there)
     """
-    return InputError(
+    return UnwritableError(
         f"cannot be written: {_why(error)}",
         file=path,
         remedy="what was recorded so far is kept there",

@@ -25,7 +25,7 @@ from twinloop.explore.candidate import Candidate
 from twinloop.explore.confirm_plan import RUNS, Plan, Run, strange
 from twinloop.metrics import figures
 from twinloop.trace import Trace
-from twinloop.trace.errors import InputError, TwinloopError
+from twinloop.trace.errors import InputError, TwinloopError, UnwritableError
 from twinloop.trace.folder import MANIFEST
 from twinloop.trace.trace import counted
 
@@ -187,6 +187,8 @@ class _Here:
                 watcher=lambda moment: self._tell(one, run, moment),
             )
             self.made.append(counted_run(run, trace, one, self._named(run)))
+        except UnwritableError:
+            raise  # no other run could be kept either, and what there is can be resumed from
         except TwinloopError as error:
             seconds = time.monotonic() - begin
             self.made.append(Executed(run, None, None, seconds, {}, str(error)))

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from twinloop import __version__
 from twinloop.calibrate import calibrate
 from twinloop.calibrate.fit import MANIFEST as FIT_MANIFEST
-from twinloop.calibrate.fit import Fit
+from twinloop.calibrate.fit import Fit, make_folder
 from twinloop.campaign import Journal
 from twinloop.engine import simulate
 from twinloop.execute import burn, execute
@@ -136,7 +136,7 @@ class _Going:
         plan, say = self.plan, self.say
         self._check_recorded()
         self._check_folder()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         with (
             Journal.open(self.folder / ".lock", {"loop": 1}),
             self._announced_runs(),
