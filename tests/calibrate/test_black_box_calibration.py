@@ -67,6 +67,11 @@ def test_the_command_recovers_gravity_from_a_program(tmp_path: Path) -> None:
     assert document["failed"] == 0
     assert "drops.py" in document["asked"]["simulator"]
     assert done.stderr.startswith("runs ")  # what will run is said first
+    listed = (tmp_path / "fit" / "commands.txt").read_text()
+    assert f"every command: {tmp_path / 'fit' / 'commands.txt'}" in done.stderr
+    printed = run("calibrate", "--black-box", tmp_path / "bench.yaml", "--dry-run").stdout
+    assert printed == listed
+    assert "--height=2 '--gravity={gravity}' --drag=0.05" in listed
     text = (tmp_path / "fit" / "report.md").read_text()
     assert "height" in text
     assert (tmp_path / "fit" / "report.html").exists()

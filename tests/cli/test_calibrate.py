@@ -157,7 +157,7 @@ def test_mistakes_in_the_parameters_are_told_by_file_line_and_field(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["A"], "nobody said where to keep the fit"),
+        (["A"], "there is no folder to keep the fit in"),
         (["-o", "FIT"], "there is no run to fit to"),
         (["A", "-o", "A"], "is no calibration"),
         (["A", "-o", "PARAMS"], "is no folder"),

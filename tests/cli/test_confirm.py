@@ -66,6 +66,14 @@ def test_the_best_of_a_study_is_run_and_judged(study: Path, tmp_path: Path) -> N
     lines = done.stderr.splitlines()
     assert lines[0].startswith("will make 4 runs: 2 configurations, 2 times each")
     assert "4 of 4 runs" in done.stderr
+    # Every command of every configuration is in a file that the announcement names.
+    file = tmp_path / "real" / "commands.txt"
+    assert f"every command: {file}" in lines
+    listed = [line for line in file.read_text().splitlines() if not line.startswith("#")]
+    printed = json.loads(run(study, "--top", 1, "--dry-run", "--json").stdout)
+    assert listed == [f"{each['tasks']} x {each['command']}" for each in printed["commands"]]
+    assert {each["of"] for each in printed["commands"]} == {one["candidate"], one["against"]}
+    assert printed["programs"] == {"twinloop-burn": 8}
     assert (tmp_path / "real" / "report.html").is_file()
     assert kept.status == document["status"]
     # The same command again has nothing left to run, and says the same.

@@ -75,13 +75,19 @@ def test_without_a_terminal_there_are_plain_lines(file: Path, tmp_path: Path) ->
     done = executed(file, "-o", tmp_path / "run", "--isolation", "affinity", ends_with=1)
     lines = done.stderr.splitlines()
     # What will be run is said before anything is.
-    assert lines[:4] == [
+    commands = tmp_path / "run" / "commands.txt"
+    assert lines[:5] == [
         "first: echo prepared",
         "will run 1 x echo hello",
         "will run 1 x sh -c 'echo noise >&2; exit 3'",
         "will run 1 x true",
+        f"every command: {commands}",
     ]
-    assert lines.index("prepared") > 3
+    assert lines.index("prepared") > 4
+    assert commands.read_text().splitlines()[1:] == [
+        *("# to prepare, once", "1 x echo prepared", f"# in {Path.cwd()}", "1 x echo hello"),
+        *("1 x sh -c 'echo noise >&2; exit 3'", "1 x true"),
+    ]
     assert any(line.startswith("weaker than asked for: CPUs are kept apart") for line in lines)
     assert any("3 of 3 tasks over (1 completed, 2 failed)" in line for line in lines)
     assert lines[-1] == f"wrote {tmp_path / 'run'}"
@@ -89,6 +95,28 @@ def test_without_a_terminal_there_are_plain_lines(file: Path, tmp_path: Path) ->
     assert "kept apart by affinity" in done.stdout
     assert "dispatch latency" in done.stdout
     assert statuses(tl.read(tmp_path / "run")) == {"a": "completed", "b": "failed", "c": "failed"}
+
+
+def test_a_dry_run_prints_every_command_and_runs_nothing(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    many = [
+        task(f"{n}", "touch", f"{made}\x1b[2K{n}", environment={"LD_PRELOAD": "\u202eevil"})
+        for n in range(9)
+    ]
+    given = scenario(*many, workload={"prepare": [{"command": ["touch", str(made)]}]})
+    file = given.save(tmp_path / "scenario.yaml")
+    printed = run("execute", file, "--dry-run").stdout
+    assert "1 x touch " + str(made) in printed
+    for n in range(9):
+        command = f"1 x env 'LD_PRELOAD=\\u202eevil' touch '{made}\\x1b[2K{n}'\n"
+        assert printed.count(command) == 1
+    assert "\x1b" not in printed
+    assert "\u202e" not in printed
+    document = answer("execute", file, "--dry-run", "-o", tmp_path / "run")
+    assert set(document) == {"commands", "prepare", "programs", "missing"}
+    assert document["programs"] == {"touch": 9}
+    assert {each["tasks"] for each in document["commands"]} == {1}
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["scenario.yaml"]
 
 
 def test_a_terminal_shows_the_run_as_it_goes_on(tmp_path: Path) -> None:
@@ -135,7 +163,7 @@ def test_a_terminal_shows_the_run_as_it_goes_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ([], "nobody said where to keep the run"),
+        ([], "there is no folder to keep the run in"),
         (["-o", "RUN", "--interval", "soon"], "soon"),
         (["-o", "RUN", "--interval", "1ms"], "0.001 s is too short"),
         (["-o", "RUN", "--isolation", "jail"], "jail"),

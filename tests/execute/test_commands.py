@@ -405,21 +405,51 @@ def test_it_is_said_first_what_will_run(tmp_path: Path) -> None:
     here = tmp_path / "here"
     script = f"touch {here}\n\x1b[2K\x1b[1A\u202e # nothing"
     words: list[tuple[str, bool]] = []
+    listed: list[str] = []
+
+    def hear(text: str) -> None:
+        words.append((text, bool(list(tmp_path.iterdir()))))
+        if text.startswith("every command: "):
+            listed.append(Path(text.removeprefix("every command: ")).read_text())
+
     execute(
         scenario(
             task("a", "sh", "-c", script),
             *(task(f"{number}", "echo", number % 6) for number in range(12)),
             workload={"prepare": [{"command": ["touch", f"{here}\x1b[2K"]}]},
         ),
-        announce=lambda text: words.append((text, bool(list(tmp_path.iterdir())))),
+        announce=hear,
     )
     assert here.exists()
     first = [text for text, has_run in words if not has_run]
     assert first[0] == f"first: touch '{here}\\x1b[2K'"
-    assert first[1] == "will run 2 x echo 0"
-    assert first[6] == "and 2 other commands, of echo, sh"
+    assert first[1:4] == ["will run 7 distinct commands for 13 tasks:", "  12 x echo", "  1 x sh"]
+    # Every command is in the file that it names, before anything runs.
+    (text,) = listed
+    escaped = f"sh -c 'touch {here}\\n\\x1b[2K\\x1b[1A\\u202e # nothing'"
+    assert {f"2 x echo {number}" for number in range(6)} | {f"1 x {escaped}"} <= {*text.split("\n")}
+    assert text.isascii()
     alone: list[str] = []
     execute(scenario(task("a", "sh", "-c", script)), announce=alone.append)
     # What could hide something on a terminal is shown for what it is.
     assert alone[0] == f"will run 1 x sh -c 'touch {here}\\n\\x1b[2K\\x1b[1A\\u202e # nothing'"
     assert left(os.getpid()) == []
+
+
+def test_a_run_that_cannot_begin_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
+    given = scenario(task("a", "true"), platform="1x4096")
+    for place in (tmp_path / "new", tmp_path / "empty"):
+        with pytest.raises(InputError, match="4096"):
+            execute(given, place)
+        (tmp_path / "empty").mkdir(exist_ok=True)
+    assert not (tmp_path / "new").exists()
+    assert list((tmp_path / "empty").iterdir()) == []
+    # A list of commands that is none of ours is not replaced.
+    (tmp_path / "empty" / "commands.txt").write_text("mine")
+    with pytest.raises(InputError, match="is no run"):
+        execute(scenario(task("a", "true")), tmp_path / "empty", overwrite=True)
+
+
+def test_what_is_known_when_a_task_starts_stands_in_braces() -> None:
+    survey = commands(task("a", "sim", "{rank}", "{node}", "{output}", "{cores}")).survey()
+    assert [each.command for each in survey.commands] == ["sim '{rank}' '{node}' '{output}' 1"]

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.execute.children import PATIENCE
 from twinloop.execute import execute
 from twinloop.execute.videos import main, make_videos
 from twinloop.scenario import Scenario
@@ -115,7 +116,7 @@ def probed(file: Path) -> dict[str, Any]:
     """What ffprobe, which is not what made it, says of a video."""
     said = subprocess.run(
         ["ffprobe", "-v", "error", "-count_frames", "-show_streams", "-of", "json", str(file)],
-        capture_output=True, check=True, timeout=60,
+        capture_output=True, check=True, timeout=PATIENCE,
     )  # fmt: skip
     (stream,) = json.loads(said.stdout)["streams"]
     return dict(stream)
@@ -146,7 +147,7 @@ def test_the_patterns_differ_in_what_they_cost_to_encode(pool: Path) -> None:
         command = ["ffmpeg", "-nostdin", "-v", "error", "-i", f"{pool}/{pattern}-0.1s.mp4"]
         done = subprocess.run(
             [*command, "-c:v", "libx264", "-crf", "20", "-f", "h264", "-"],
-            capture_output=True, check=True, timeout=60,
+            capture_output=True, check=True, timeout=PATIENCE,
         )  # fmt: skip
         sizes[pattern] = len(done.stdout)
     assert sizes["noise"] > 3 * sizes["gradient"]
@@ -160,7 +161,7 @@ def test_every_command_runs_and_leaves_nothing(pool: Path) -> None:
     before = sorted(pool.parent.rglob("*"))
     for command in commands.values():
         done = subprocess.run(
-            command, cwd=pool.parent, capture_output=True, text=True, check=False, timeout=120
+            command, cwd=pool.parent, capture_output=True, text=True, check=False, timeout=PATIENCE
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert sorted(pool.parent.rglob("*")) == before
@@ -173,7 +174,7 @@ def test_a_command_makes_the_lines_and_the_codec_of_its_type(pool: Path, tmp_pat
     for kind, command in tasks.group_by("kind").agg(pl.col("command").first()).iter_rows():
         assert command[-3:] == ["-f", "null", "-"]
         target = tmp_path / f"{kind}.mp4"
-        subprocess.run([*command[:-3], str(target)], cwd=pool.parent, check=True, timeout=120)
+        subprocess.run([*command[:-3], str(target)], cwd=pool.parent, check=True, timeout=PATIENCE)
         lines, codec, _, _ = TYPES[kind]
         found = probed(target)
         assert found["codec_name"] == {"libx264": "h264", "libx265": "hevc"}[codec]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.execute.children import PATIENCE
 from twinloop.execute import guard
 from twinloop.execute.machine import Machine
 from twinloop.execute.nodes import Guard, run_name, sweep
@@ -99,7 +100,7 @@ def is_gone(pid: int) -> bool:
 
 
 def soon(condition: Callable[[], bool]) -> bool:
-    until = time.monotonic() + 60.0
+    until = time.monotonic() + PATIENCE
     while not condition():
         if time.monotonic() > until:
             return False
@@ -216,7 +217,7 @@ def test_the_guard_is_light_and_needs_nothing_but_the_standard_library() -> None
         "{'twinloop', 'numpy', 'polars', 'pathlib', 'asyncio'}])"
     )
     command = [sys.executable, "-I", "-S", "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
     # runpy takes pathlib itself, in some versions.
     assert "twinloop" not in done.stdout
     assert "numpy" not in done.stdout

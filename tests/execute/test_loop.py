@@ -472,7 +472,16 @@ def test_signals_of_the_program_around_it_do_not_disturb_it() -> None:
         signal.signal(signal.SIGUSR1, before)
     assert set(statuses(trace).values()) == {"completed"}
     assert heard
-    # It slept meanwhile: whoever looks at a signal for ever would have used the second wholly.
+
+
+@pytest.mark.long
+def test_it_sleeps_between_signals_of_the_program_around_it() -> None:
+    """A loop that looks at a signal for ever would use the CPU for the whole second."""
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: None)
+    try:
+        trace = execute(scenario(sh("a", f"kill -USR1 {os.getpid()}"), sh("b", "sleep 1")))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
     assert trace.manifest.facts["recording"]["executor_cpu_s"] < 0.5
 
 

@@ -107,6 +107,22 @@ def traced(given_: list[Account], facts: dict[str, Any] = HELD) -> Trace:
     return as_trace(planned(given_, facts), log)
 
 
+def test_a_sum_of_which_a_part_is_unknown_is_unknown() -> None:
+    log: list[dict[str, Any]] = [{"e": "begin", "t": 0.0, "epoch_ms": 0}]
+    counts = {"switches": [1, 1], "faults": [0, 0], "counters": {}, "left": 0}
+    for machine, (cpu, peak) in enumerate([(1.5, None), (None, 4096.0)]):
+        where = {"task": 0, "attempt": 0, "machine": machine}
+        log.append({"e": "start", "t": 0.0, **where, "cores": 1.0, "pid": 7 + machine})
+        figures = {"cpu": cpu, "peak": peak, "code": 0, "reason": "completed"}
+        log.append({"e": "end", "t": 2.0, **where, **figures, **counts})
+    log.append({"e": "over", "t": 2.0, "task": 0, "status": "completed", "why": None})
+    log.append({"e": "finish", "t": 2.0, "facts": {}})
+    trace = as_trace(planned([Account(1.0, 0.0, [], None)] * 2), log)
+    assert trace.tasks.select("cpu_time", "memory_used", "minor_faults").row(0) == (None, None, 0)
+    # What is known of the part that is known stays.
+    assert trace.usage.select("cpu", "rss").rows() == [(1.5, None)]
+
+
 @given(st.lists(accounts(), min_size=1, max_size=3))
 def test_usage_is_what_was_read_as_far_as_it_can_have_been(given_: list[Account]) -> None:
     trace = traced(given_)

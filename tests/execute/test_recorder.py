@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.execute.children import BURN, PATIENCE, TICK, Start, python, start, until
+from tests.execute.children import BURN, PATIENCE, TICK, Start, ended, python, start, until
 from twinloop import InputError
 from twinloop.execute import guard
 from twinloop.execute.clock import RunClock
@@ -54,8 +54,8 @@ class Unconfined:
 
     accounts = False
 
-    def read(self) -> tuple[float, float]:
-        raise AssertionError("nobody asks a part that does not account")
+    def read(self) -> tuple[float, float | None]:
+        raise AssertionError("a part that does not account is not read")
 
     def peak(self) -> float | None:
         return None
@@ -83,7 +83,7 @@ class Group:
         """What the process that joined had used by then."""
         return float(struct.unpack_from("d", self._before)[0])
 
-    def read(self) -> tuple[float, float]:
+    def read(self) -> tuple[float, float | None]:
         return int((self.path / "cpuacct.usage").read_text()) / 1e9, 4096.0
 
     def peak(self) -> float | None:
@@ -186,6 +186,31 @@ def test_memory_that_this_process_had_is_not_counted_to_its_children(start: Star
     large, usage = recording.until_end(KEY, child.pid)
     child.returncode = 0
     assert large["peak"] >= usage.ru_maxrss * 1024 >= size
+
+
+def test_the_memory_of_a_process_that_has_just_ended_is_unknown(start: Start) -> None:
+    recording = Recording()
+    child = start("true")
+    until(lambda: ended(child.pid))  # and is not waited for: as when a pass comes just then
+    recording.recorder.follow(KEY, Unconfined(), child.pid)
+    recording.recorder.sample(recording.recorder.due)
+    ((_, row),) = recording.lines.rows()
+    assert row[4] is None
+    closing, usage = recording.until_end(KEY, child.pid)
+    child.returncode = 0
+    assert closing["peak"] is None
+    assert closing["cpu"] == cpu_of(usage)
+
+
+def test_what_was_gone_before_it_was_seen_is_unknown(start: Start) -> None:
+    recording = Recording()
+    child = start("true")
+    child.wait(PATIENCE)
+    recording.recorder.follow(KEY, Unconfined(), child.pid, fresh=False)
+    recording.recorder.sample(recording.recorder.due)
+    assert recording.lines.rows() == []
+    closing = recording.recorder.close(KEY, None, recording.clock.now())
+    assert (closing["cpu"], closing["peak"]) == (None, None)
 
 
 def test_a_group_says_the_same_as_getrusage(start: Start, group: Group, tmp_path: Path) -> None:

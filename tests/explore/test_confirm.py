@@ -2,6 +2,7 @@
 
 import json
 import math
+import resource
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -20,7 +21,7 @@ from twinloop.explore.confirm import confirm
 from twinloop.explore.confirm_plan import Plan, fingerprint
 from twinloop.explore.confirm_runs import Budget, Step, complete_run
 from twinloop.explore.confirmation import Confirmation
-from twinloop.trace.errors import InputError
+from twinloop.trace.errors import InputError, UnwritableError
 
 
 def waiting(seconds: float, tasks: int = 2, **more: Any) -> tl.Scenario:
@@ -391,3 +392,30 @@ def test_a_perfect_twin_is_never_reversed_whatever_the_seeds(tmp_path: Path) -> 
     assert {each.verdict for each in found.recommendations} <= {"holds", "not assessable"}
     for row in found.table.filter(metric="wait_mean_s").iter_rows(named=True):
         assert row["predicted"] == pytest.approx(row["real"], rel=1e-9)
+
+
+@pytest.mark.real
+def test_a_disk_that_gets_full_ends_it_and_loses_no_run(tmp_path: Path) -> None:
+    """No run after that is made in vain, and the same command makes those that are missing."""
+    one, base = (Candidate(name, waiting(0.0, name=name), {"makespan_s": 0.0}) for name in "ab")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    seen: list[int] = []
+
+    def told(at: Step) -> None:
+        seen.append(at.done)
+        if at.done == 2:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+
+    asked = {"baseline": base, "repetitions": 3, "folder": tmp_path / "real"}
+    try:
+        with pytest.raises(UnwritableError) as error:
+            confirm([one], progress=told, announce=lambda text: None, **asked)  # type: ignore[arg-type]
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert str(tmp_path / "real") in str(error.value)
+    assert max(seen) == 2
+    kept = {file: file.stat().st_mtime_ns for file in tmp_path.glob("real/runs/*/manifest.json")}
+    assert len(kept) == 2
+    made = confirm([one], announce=lambda text: None, **asked)  # type: ignore[arg-type]
+    assert made.runs["error"].to_list() == [None] * 6
+    assert {file: file.stat().st_mtime_ns for file in kept} == kept

@@ -9,7 +9,7 @@ import pytest
 
 import twinloop as tl
 from twinloop import metrics
-from twinloop.explore.loop import loop
+from twinloop.explore.loop import loop, preview
 from twinloop.explore.loop_plan import LoopPlan
 from twinloop.explore.loop_result import Loop
 from twinloop.report import loop_page
@@ -56,6 +56,20 @@ def test_the_recorded_runs_go_round_the_whole_loop(made: tuple[Loop, list[str]])
     assert len(going.lines) == 5
     assert best.name in going.lines[3]
     assert any("No energy was measured" in note for note in going.notes)
+
+
+def test_every_command_is_known_before_anything_runs() -> None:
+    plan = quick()
+    surveys = preview(plan)
+    assert list(surveys) == ["real", *(f"probes/{name}" for name in plan.probes), "confirmation"]
+    for survey in surveys.values():
+        assert {name for name, _ in survey.programs} == {"twinloop-burn"}
+    tasks = plan.scenario.workload.resolve(plan.scenario.seed).tasks.height
+    assert sum(each.tasks for each in surveys["real"].commands) == tasks
+    # A factor that changes what is run adds its commands.
+    other = {"command": ["other", "{id}"], "tasks": [{"id": "x", "run_time": 1}]}
+    more = plan.replace(factors={"factors": {"workload": [other], "policy": ["fifo", "sjf"]}})
+    assert "other x" in [each.command for each in preview(more)["confirmation"].commands]
 
 
 def test_the_figures_of_the_confirmation_are_those_of_its_traces(

@@ -15,9 +15,10 @@ import polars as pl
 from twinloop import __version__
 from twinloop.calibrate.identify import Identifiability
 from twinloop.calibrate.values import with_values
+from twinloop.execute.announcement import COMMANDS, is_command_file
 from twinloop.scenario import Model, Scenario
 from twinloop.scenario.kept_workload import keep_workload, read_scenario
-from twinloop.trace.errors import InputError
+from twinloop.trace.errors import InputError, UnwritableError
 from twinloop.trace.files import writing
 from twinloop.trace.parquet import read_parquet
 from twinloop.trace.plain import plain
@@ -272,6 +273,8 @@ def refuse_kept(folder: Path | None) -> None:
         )
     if folder is not None and folder.is_dir() and not (folder / JOURNAL).exists():
         for other in folder.iterdir():
+            if other.name == COMMANDS and is_command_file(other):
+                continue
             raise InputError(
                 f"is there already, and is no calibration: it holds {other.name}",
                 file=folder,
@@ -284,7 +287,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"cannot be made: {error.strerror}", file=folder) from None
+        raise UnwritableError(f"cannot be made: {error.strerror}", file=folder) from None
 
 
 def _said(value: Any) -> str:

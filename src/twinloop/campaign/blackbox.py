@@ -6,7 +6,8 @@ import json
 import shlex
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Final, Protocol
@@ -16,6 +17,7 @@ from pydantic import Field, model_validator
 from twinloop.campaign.boxes import Box, why_not
 from twinloop.campaign.scratch import PREFIX, scratch
 from twinloop.campaign.templates import filled, names_in
+from twinloop.execute.commands import Distinct, Survey
 from twinloop.platform import Description, FilePath
 from twinloop.platform.problems import Findings
 from twinloop.platform.quantities import Name, Seconds, plain
@@ -143,6 +145,32 @@ class Command(Description):
             f"{shlex.join(self.command)}, each time in a new folder{limit}; "
             f"its result is read from {where}"
         )
+
+    def survey(self, cases: Iterable[Mapping[str, Any]]) -> Survey:
+        """Every distinct command that is run for these cases; parameters stand in braces.
+
+        >>> box = Command(command=["sim", "{speed}", "{case.input}"], folder="/")
+        >>> [each.command for each in box.survey([{"input": "a"}, {"input": "b"}]).commands]
+        ["sim '{speed}' a", "sim '{speed}' b"]
+        """
+        here = Path(self.folder).absolute()
+        found: Counter[tuple[str, str]] = Counter()
+        for case in cases:
+            known: dict[str, Any] = {name: f"{{{name}}}" for name in self.names}
+            known |= {f"case.{name}": value for name, value in case.items()} | {"folder": here}
+            words = [
+                self._filled(text, known, ("command", n)) for n, text in enumerate(self.command)
+            ]
+            if "/" in words[0]:
+                words[0] = str(here / words[0])
+            variables = [
+                f"{name}={self._filled(text, known, ('environment', name))}"
+                for name, text in self.environment.items()
+            ]
+            shown = shlex.join([*(["env", *variables] if variables else []), *words])
+            found[(shown, words[0])] += 1
+        place = "a new folder each time"
+        return Survey([Distinct(text, place, word, n) for (text, word), n in found.most_common()])
 
     def __call__(self, values: Mapping[str, Any], case: Mapping[str, Any] | None = None) -> Result:
         """Run it once; BlackBoxError where it gives no result."""

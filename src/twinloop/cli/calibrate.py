@@ -13,11 +13,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from twinloop.cli.output import Json, err, escape, out, print_json, speaking, working
 from twinloop.cli.reading import Strict, read_trace
-from twinloop.cli.recording import going_on
+from twinloop.cli.recording import DryRun, going_on, print_commands
 from twinloop.cli.scenario import AllowCode, find_code
 from twinloop.trace.errors import InputError
 
 if TYPE_CHECKING:
+    from twinloop.calibrate import Bench
+    from twinloop.execute.commands import Survey
     from twinloop.trace import Trace
 
 
@@ -91,6 +93,7 @@ def calibrate(
     seed: Annotated[int, typer.Option(help="Where all randomness starts.")] = 0,
     strict: Strict = False,
     allow_code: AllowCode = False,
+    dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
     """Fit the simulator to real runs: find the values with which it is most like them.
@@ -100,24 +103,31 @@ def calibrate(
     with the fitted model (one for each scenario), `fit.json` with every value, `report.html` and
     `report.md`, and what was tried; with --choose also `choice.csv`, how near each loss and
     optimiser came. Nothing is overwritten. One that was interrupted, even by kill -9, goes on when
-    the same command is given again.
+    the same command is given again. With --black-box `commands.txt` in the folder has every
+    distinct command that is run, with parameters in braces, and --dry-run prints them.
 
     Keys of --json: `output`, and those of `fit.json`: `twinloop` (the version), `values`,
     `defaults` (the values before), `loss`, `loss_before`, `validation_loss`, `floor`, `loss_name`,
     `aggregation`, `optimiser`, `seed`, `evaluations`, `failed`, `seconds`, `asked` (parameters with
     their ranges, budget, optimiser, analysis, criteria), `noise`, `runs` (name, manifest_sha256,
     used, mode, tasks, injected), `identifiability`, `verdicts` (before, after), `recipe`,
-    `warnings`, `scenarios`.
+    `warnings`, `scenarios`. With --dry-run: those of `twinloop execute --dry-run`.
 
     Examples: `twinloop calibrate runs/first runs/second -o fit`, `twinloop calibrate runs/a
     --params params.yaml --budget 60s --validate runs/b -o fit`, `twinloop calibrate --black-box
     box.yaml --params params.yaml -o fit`.
     """
+    from twinloop.calibrate import Bench
     from twinloop.calibrate.fit import JOURNAL, refuse_kept
 
     with speaking(json):
+        if dry_run:
+            if black_box is None:
+                raise InputError("--dry-run is for --black-box: a fit to runs runs no command")
+            print_commands({"": _survey(Bench.load(black_box))}, json)
+            return
         if output is None:
-            raise InputError("nobody said where to keep the fit", remedy="-o fit")
+            raise InputError("there is no folder to keep the fit in", remedy="-o fit")
         refuse_kept(output)
         if (output / JOURNAL).exists():
             err.print(escape(f"goes on from {output / JOURNAL}"), soft_wrap=True)
@@ -247,6 +257,8 @@ def _ours(
 
 def _foreign(path: Path, params: Path | None, output: Path, **options: Any) -> Any:
     from twinloop.calibrate import Bench, calibrate_black_box
+    from twinloop.execute.announcement import write_commands
+    from twinloop.trace.safe_text import escape_name
 
     bench = Bench.load(path)
     space = bench.space if params is None else params
@@ -254,7 +266,10 @@ def _foreign(path: Path, params: Path | None, output: Path, **options: Any) -> A
         raise InputError(
             "nobody said which values to move", field="parameters", remedy="--params params.yaml"
         )
-    err.print(escape(f"runs {bench.black_box.describe()}"), soft_wrap=True)
+    said = escape_name(f"runs {bench.black_box.describe()}")
+    err.print(said, markup=False, soft_wrap=True)
+    file = write_commands(output, {"": _survey(bench)})
+    err.print(f"every command: {escape_name(str(file))}", markup=False, soft_wrap=True)
     with going_on(output), _progress() as told:
         return calibrate_black_box(
             bench.black_box,
@@ -265,6 +280,10 @@ def _foreign(path: Path, params: Path | None, output: Path, **options: Any) -> A
             report=_written(output),
             **options,
         )
+
+
+def _survey(bench: Bench) -> Survey:
+    return bench.black_box.survey(each.case for each in bench.experiments)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from twinloop import report
 from twinloop.cli.output import Json, err, escape, out, print_json, speaking, working
 from twinloop.cli.reading import read_trace
-from twinloop.cli.recording import duration, going_on
+from twinloop.cli.recording import DryRun, duration, going_on, print_commands
 from twinloop.cli.scenario import AllowCode, find_code
 from twinloop.trace.errors import InputError
 
@@ -59,11 +59,13 @@ def confirm(
     ] = "auto",
     seed: Annotated[int, typer.Option(help="Where the randomness of the order starts.")] = 0,
     allow_code: AllowCode = False,
+    dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
     """Run the best of a study and its baseline for real, and say which recommendation holds.
 
-    It says first what it will run; the commands of the tasks run as you, without a shell. Each
+    It says first what it will run; the commands of the tasks run as you, without a shell.
+    `commands.txt` in the folder has every distinct command, and --dry-run prints them. Each
     repetition runs all of them, in a random order. A recommendation holds if the 90 % interval of
     the difference to the baseline, repetition by repetition, excludes zero on the predicted side;
     it is reversed if on the other, and else a tie. If two that really differ were ranked the wrong
@@ -77,7 +79,7 @@ def confirm(
     `status` (of the first recommendation), `seed`, `repetitions`, `metrics`, `recommendations`
     (candidate, against, metric, predicted, real, low, high, verdict, probability, unsupported,
     sentence), `table`, `ranks`, `pairs`, `notes`, `diagnosis`, `candidates`, `baseline`. With
-    --bundle: `bundle` and `runs`.
+    --bundle: `bundle` and `runs`. With --dry-run: those of `twinloop execute --dry-run`.
 
     Ends with 0 if the first recommendation holds, with 1 if it is reversed, with 3 if nobody can
     tell, with 130 if you interrupted it.
@@ -91,10 +93,16 @@ def confirm(
     with speaking(json):
         if by is not None:
             Objective.of(by)
-        _refuse_both(output, bundle, traces)
+        if not dry_run:
+            _refuse_both(output, bundle, traces)
         seconds = None if budget is None else duration(budget, "--budget")
         find_code(allow_code)
         ranking = Study.load(study, allow_code=allow_code).top(top, by)
+        if dry_run:
+            from twinloop.explore.confirm import preview
+
+            print_commands(preview(ranking, allow_code=allow_code), json)
+            return
         if bundle is not None:
             _bundled(ranking, bundle, repetitions, seed, json)
             return
@@ -123,7 +131,7 @@ def _refuse_both(output: Path | None, bundle: Path | None, traces: Path | None) 
         other = "--traces" if traces is not None else "-o"
         raise InputError(f"--bundle runs nothing, so {other} cannot stand beside it")
     if output is None and bundle is None and traces is None:
-        raise InputError("nobody said where to keep the runs", remedy="-o confirmed")
+        raise InputError("there is no folder to keep the runs in", remedy="-o confirmed")
 
 
 def _bundled(ranking: Any, folder: Path, repetitions: int, seed: int, json: bool) -> None:

@@ -23,7 +23,7 @@ from twinloop.cli.output import (
     speaking,
     working,
 )
-from twinloop.cli.recording import Interval, Power, PowerOption, duration
+from twinloop.cli.recording import DryRun, Interval, Power, PowerOption, duration, print_commands
 from twinloop.cli.scenario import (
     AllowCode,
     OptionOption,
@@ -78,19 +78,23 @@ def execute(
         Path | None, typer.Option(help="Write the run as a page to look at: run.html.")
     ] = None,
     allow_code: AllowCode = False,
+    dry_run: DryRun = False,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
     """Run a scenario for real, on nodes laid onto this machine, and record it.
 
-    It says first what it will run. The commands of the tasks run as you, without a shell. The run
-    is kept in the folder as a trace, beside what each task printed; Ctrl-C ends it and keeps what
-    was recorded, and so does whatever kills it: `twinloop inspect` reads a run that was cut short.
+    It says first what it will run: the programs and how many tasks run each; `commands.txt` in the
+    folder has every distinct command, and --dry-run prints them and runs nothing. The commands of
+    the tasks run as you, without a shell. The run is kept in the folder as a trace, beside what
+    each task printed; Ctrl-C ends it and keeps what was recorded. A run that was killed is kept as
+    far as it got: `twinloop inspect` reads it.
 
     Keys of --json: those of `twinloop simulate`, with `wall_s` the length of the run; beside these
     `isolation` (what kept tasks to their nodes), `warnings` (what was weaker than asked for),
     `dispatch_latency_s` and `release_latency_s` (medians), `recording_share` (of one core),
-    `interrupted`.
+    `interrupted`. With --dry-run: `commands` (`of`, `command`, `folder`, `program`, `tasks`),
+    `prepare`, `programs` (tasks by program), `missing`.
 
     Ends with 0 if every task completed, with 1 if one did not, with 130 if you interrupted it.
 
@@ -102,6 +106,7 @@ def execute(
     from twinloop.cli.watching import watching
     from twinloop.execute import Interrupted
     from twinloop.execute import execute as run_scenario
+    from twinloop.execute.announcement import survey_scenario
 
     with speaking(json):
         made = scenario_of(
@@ -117,15 +122,18 @@ def execute(
             pairs(option, "--option"),
             pairs(set_, "--set"),
         )
+        find_code(allow_code)
+        if dry_run:
+            print_commands({"": survey_scenario(made, allow_code=allow_code)}, json)
+            return
         if output is None:
-            raise InputError("nobody said where to keep the run", remedy="-o runs/first")
+            raise InputError("there is no folder to keep the run in", remedy="-o runs/first")
         inputs = [scenario, *made._files()]
         if picture is not None:
             refuse_page(picture, overwrite, *inputs)
             refuse_inside(picture, output)
         if overwrite:
             refuse_existing(output, overwrite, *inputs)
-        find_code(allow_code)
         interrupted = False
         try:
             with watching() as watcher:

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from twinloop.cli.output import Json, err, escape, out, print_json, speaking, working
-from twinloop.cli.recording import going_on
+from twinloop.cli.recording import DryRun, going_on, print_commands
+from twinloop.trace.errors import InputError
 
 #: What each step is, for whoever watches.
 STEPS = {
@@ -25,7 +26,9 @@ STEPS = {
 
 def loop(
     plan: Annotated[Path, typer.Argument(help="What to do, in YAML.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to keep it in.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The folder to keep it in.")
+    ] = None,
     traces: Annotated[
         Path | None,
         typer.Option(help="Run nothing; take what an earlier loop recorded in this folder."),
@@ -41,17 +44,21 @@ def loop(
             "never other files.",
         ),
     ] = False,
+    dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
     """Go round the whole loop: run a scenario for real, simulate it, judge the twin, fit it,
     explore what-ifs, and run the best of them for real.
 
-    Writes everything into the folder, and `report.html`, which explains it. A loop that was
-    interrupted goes on when the same command is given again, without --overwrite. The exit status
-    is 0 if the first recommendation holds, 1 if it is reversed, 3 if neither can be said.
+    It says first which programs it will run; `commands.txt` in the folder has every distinct
+    command, and --dry-run prints them. Writes everything into the folder, and `report.html`,
+    which explains it. A loop that was interrupted goes on when the same command is given again,
+    without --overwrite. The exit status is 0 if the first recommendation holds, 1 if it is
+    reversed, 3 if the measurements do not decide it.
 
     Keys of --json: `output`, `report`, `lines` (five sentences), `notes`, `before`, `after`,
-    `unseen` (statuses of the verdicts), `values` (what was fitted), `best` (name), `status`.
+    `unseen` (statuses of the verdicts), `values` (what was fitted), `best` (name), `status`. With
+    --dry-run: those of `twinloop execute --dry-run`.
 
     Examples: `twinloop loop examples/demo/loop.yaml -o demo`, `twinloop loop
     examples/demo/loop.yaml --traces examples/demo/recorded -o demo`.
@@ -59,6 +66,13 @@ def loop(
     from twinloop.explore import loop as going
 
     with speaking(json):
+        if dry_run:
+            from twinloop.explore.loop import preview
+
+            print_commands(preview(plan), json)
+            return
+        if output is None:
+            raise InputError("there is no folder to keep the loop in", remedy="-o DIR")
         with going_on(output, "without --overwrite" if overwrite else ""):
             made = going(
                 plan,

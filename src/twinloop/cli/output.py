@@ -84,13 +84,17 @@ def escape(text: object) -> str:
 def speaking(as_json: bool) -> Iterator[None]:
     """Turn what goes wrong with the input into a message, and into JSON where that is wanted.
 
-    Warnings of Twinloop are a line each on stderr.
+    What the system refuses (a file that may not be read or written, a disk that is full) is wrong
+    input too: the message names the file. Warnings of Twinloop are a line each on stderr.
     """
     before = warnings.showwarning
     warnings.showwarning = _warn
     try:
         yield
-    except TwinloopError as error:
+    except BrokenPipeError:
+        raise
+    except (TwinloopError, OSError) as problem:
+        error = refusal(problem) if isinstance(problem, OSError) else problem
         if as_json:
             print_json({"error": _explained(error)})
         else:
@@ -113,6 +117,17 @@ def _warn(
     else:
         text = warnings.formatwarning(message, category, filename, lineno, line)
         err.print(text, markup=False, soft_wrap=True, end="")
+
+
+def refusal(error: OSError) -> InputError:
+    """What the system refused, as an error of the input.
+
+    >>> print(refusal(PermissionError(13, "Permission denied", "runs/first")))
+    runs/first: cannot be read or written: Permission denied
+    """
+    names = [os.fsdecode(name) for name in (error.filename, error.filename2) if name is not None]
+    file = names[-1] if names and not isinstance(error.filename, int) else None
+    return InputError(f"cannot be read or written: {error.strerror or error}", file=file)
 
 
 @contextmanager

@@ -15,10 +15,11 @@ import typer
 from twinloop import report
 from twinloop.cli.commands import INTERRUPTED
 from twinloop.cli.output import Json, Overwrite, err, escape, print_json, speaking
-from twinloop.cli.recording import Interval, Power, PowerOption, duration
+from twinloop.cli.recording import DryRun, Interval, Power, PowerOption, duration, print_commands
 from twinloop.trace.errors import InputError
 
 if TYPE_CHECKING:
+    from twinloop.scenario import Scenario
     from twinloop.trace import Trace
 
 #: How the command line of `record` is read: what follows the first word of CMD is CMD's.
@@ -60,6 +61,7 @@ def record(
         ),
     ] = "none",
     power: PowerOption = Power.auto,
+    dry_run: DryRun = False,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
@@ -68,16 +70,19 @@ def record(
     The command is run as it stands, without a shell, and reads and prints where this command does;
     with --json what it prints goes to stderr. Ends with the status of the command, with 128 plus
     the signal that killed it, with 127 if it cannot be started. What runs already is recorded
-    until it ends, or until Ctrl-C; everything is saved then.
+    until it ends, or until Ctrl-C; everything is saved then. --dry-run prints the command as it
+    would be run, and runs nothing.
 
     Keys of --json: `output`; `tasks` (`id`, `pid`, `status`, `exit_code`, `run_time_s`, `cpu_s`,
-    `peak_bytes`), `samples`, `recording` (passes, lateness, and what recording cost), `cleaned`.
+    `peak_bytes`, each null where unknown), `samples`, `recording` (passes, lateness, and what
+    recording cost), `cleaned`.
 
     Examples: `twinloop record -o runs/make -- make -j4`, `twinloop record -o runs/service --pid
     4711 --for 10min`, `twinloop record -o runs/job --cgroup /system.slice/slurmstepd.scope/job_7`.
     """
     # It takes a moment to load, for which nobody waits who asks for help.
     from twinloop.execute import attach
+    from twinloop.execute.announcement import survey_scenario
 
     with speaking(json):
         period = duration(interval, "--interval")
@@ -86,6 +91,11 @@ def record(
                 "one of a command, --pid and --cgroup is needed",
                 remedy="twinloop record -o DIR -- CMD",
             )
+        if dry_run:
+            if not command:
+                raise InputError("--dry-run is for a command: --pid and --cgroup run nothing")
+            print_commands({"": survey_scenario(_scenario(command, cores))}, json)
+            return
         if command:
             if for_ is not None:
                 raise InputError("--for is for what runs already: a command ends by itself")
@@ -127,7 +137,30 @@ def _run(
     overwrite: bool,
 ) -> tuple[Trace, int]:
     """Run a command alone on this machine; what it did, and the status to end with."""
-    from twinloop.execute import Interrupted, Machine, execute
+    from twinloop.execute import Interrupted, execute
+
+    try:
+        trace = execute(
+            _scenario(command, cores),
+            output,
+            period=period,
+            isolation=isolation,
+            power=None if power is Power.auto else (),
+            overwrite=overwrite,
+            passing_through=True,
+            announce=lambda text: err.print(escape(text), soft_wrap=True),
+        )
+    except Interrupted as interrupted:
+        return interrupted.trace, INTERRUPTED
+    code = trace.tasks["exit_code"][0]
+    if code is None:
+        return trace, NOT_STARTED
+    return trace, code if code >= 0 else 128 - code
+
+
+def _scenario(command: list[str], cores: float | None) -> Scenario:
+    """A command as the only task of this machine."""
+    from twinloop.execute import Machine
     from twinloop.scenario import Scenario
 
     if not all(_is_text(word) for word in command):
@@ -147,24 +180,7 @@ def _run(
         os.environ.get("PATH", "\udcff")
     ):  # as the user has it, without the programs of Twinloop
         task["environment"] = {"PATH": os.environ["PATH"].replace("{", "{{").replace("}", "}}")}
-    scenario = Scenario(platform=f"1x{there:g}", workload={"tasks": [task]}, policy="fcfs")
-    try:
-        trace = execute(
-            scenario,
-            output,
-            period=period,
-            isolation=isolation,
-            power=None if power is Power.auto else (),
-            overwrite=overwrite,
-            passing_through=True,
-            announce=lambda text: err.print(escape(text), soft_wrap=True),
-        )
-    except Interrupted as interrupted:
-        return interrupted.trace, INTERRUPTED
-    code = trace.tasks["exit_code"][0]
-    if code is None:
-        return trace, NOT_STARTED
-    return trace, code if code >= 0 else 128 - code
+    return Scenario(platform=f"1x{there:g}", workload={"tasks": [task]}, policy="fcfs")
 
 
 def _is_text(word: str) -> bool:
@@ -190,13 +206,13 @@ def _to_stderr(wanted: bool) -> Iterator[None]:
 
 def _show(trace: Trace, output: Path) -> None:
     for row in trace.tasks.iter_rows(named=True):
+        known = row["run_time"] is not None
         said = [row["status"] or "recorded"]
-        if row["run_time"] is not None:
-            said += [f"{row['run_time']:.3f} s"]
-        if row["cpu_time"] is not None:
-            said += [f"{row['cpu_time']:.3f} CPU s"]
-        if row["memory_used"] is not None:
-            said += [f"at most {row['memory_used'] / 2**20:.1f} MiB"]
+        said += [f"{row['run_time']:.3f} s" if known else "length unknown"]
+        known = row["cpu_time"] is not None
+        said += [f"{row['cpu_time']:.3f} CPU s" if known else "CPU time unknown"]
+        known = row["memory_used"] is not None
+        said += [f"at most {row['memory_used'] / 2**20:.1f} MiB" if known else "memory unknown"]
         err.print(escape(f"{row['id']}: {', '.join(said)}"), soft_wrap=True)
     cost = trace.manifest.facts["recording"]["share_of_core"]
     share = "" if cost is None else f"; recording took {cost:.2%} of a core"

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from twinloop.cli.commands import INTERRUPTED
-from twinloop.cli.output import err, escape
+from twinloop.cli.output import err, escape, print_json
 from twinloop.trace.errors import InputError
+
+if TYPE_CHECKING:
+    from twinloop.execute.commands import Survey
 
 
 @contextmanager
@@ -25,6 +28,22 @@ def going_on(output: Path | None, how: str = "") -> Iterator[None]:
         said = f"interrupted: {again} goes on from {output}"
         err.print(escape(said), soft_wrap=True)
         raise typer.Exit(INTERRUPTED) from None
+
+
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Run nothing, and write nothing: print every distinct command."),
+]
+
+
+def print_commands(surveys: Mapping[str, Survey], as_json: bool) -> None:
+    """Print every distinct command that would be run, escaped, on stdout."""
+    from twinloop.execute.announcement import describe_commands, list_commands
+
+    if as_json:
+        print_json(describe_commands(surveys))
+    else:
+        typer.echo(list_commands(surveys), nl=False)
 
 
 class Power(StrEnum):

@@ -142,9 +142,12 @@ class _Following:
             self._before(task, cpu, now - starts[task])
         self._recorder.sample(self._clock.now())
 
-    def _before(self, task: int, cpu: float, length: float) -> None:
+    def _before(self, task: int, cpu: float | None, length: float) -> None:
         """Say what was used before the first sample."""
         name, one = self._names[task], self._open[task]
+        if cpu is None:
+            self._say(f"{name}: ended before it was recorded: what it used is unknown")
+            return
         most = length * self._cores
         if isinstance(one, WatchedGroup) and cpu > most:
             one.leave_out(cpu - most)
@@ -197,8 +200,8 @@ class _Following:
         now = self._clock.now()
         if one.pid is not None and self._gone(one.pid):
             self._say(
-                f"{self._names[task]}: ended between two samples, and nobody here waits for it: "
-                "what it used after the last one is not known"
+                f"{self._names[task]}: ended between two samples, and its parent waits for it: "
+                "what it used after the last one is unknown"
             )
         figures = self._recorder.close((task, 0, 0), None, now)
         where = {"task": task, "attempt": 0, "machine": 0, "pid": one.pid}

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import sysconfig
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
@@ -53,13 +53,41 @@ class Launch(NamedTuple):
         return shutil.which(name, path=path)
 
 
-class Survey(NamedTuple):
-    """What will be run, before anything is."""
+class Distinct(NamedTuple):
+    """A command that tasks run, with the variables that are set for them.
 
-    #: Commands and how many tasks run each, the most frequent first.
-    commands: list[tuple[str, int]]
+    >>> Distinct("env MODE=fast sim 1", "/home/me", "sim", 3).tasks
+    3
+    """
+
+    command: str
+    folder: str
+    program: str
+    #: How many tasks run it.
+    tasks: int
+
+
+class Survey(NamedTuple):
+    """What will be run, before anything is.
+
+    >>> Survey([Distinct("echo 1", "/", "echo", 3), Distinct("echo 2", "/", "echo", 1)]).programs
+    [('echo', 4)]
+    """
+
+    #: Every distinct command, the most frequent first.
+    commands: list[Distinct]
     #: Programs that are not there now; a task may still make them.
-    missing: list[str]
+    missing: Sequence[str] = ()
+    #: Commands that are run once, before all tasks.
+    prepare: Sequence[str] = ()
+
+    @property
+    def programs(self) -> list[tuple[str, int]]:
+        """Programs and how many tasks run each, the most frequent first."""
+        found: Counter[str] = Counter()
+        for each in self.commands:
+            found[each.program] += each.tasks
+        return found.most_common()
 
 
 class Commands:
@@ -94,11 +122,14 @@ class Commands:
                 field="workload.command",
                 remedy='say what to run, such as [twinloop-burn, cpu, --seconds, "{run_time}"]',
             )
-        commands: Counter[str] = Counter()
+        commands: Counter[tuple[str, str, str]] = Counter()
         places: dict[tuple[str, Path, str | None], Launch] = {}
+        # What a task knows when it starts stands for itself.
+        later = {name: f"{{{name}}}" for name in PLACES}
         for task in range(self._tasks.height):
-            launch = self.launch(task, rank=0, ranks=1, node="NODE", cores=1.0)
-            commands[shlex.join(launch.argv)] += 1
+            launch = self._launch(task, later)
+            shown = shlex.join([*self._variables(task, launch), *launch.argv])
+            commands[(shown, str(launch.folder), launch.argv[0])] += 1
             place = (launch.argv[0], launch.folder, launch.environment.get("PATH"))
             places.setdefault(place, launch)
         missing = {
@@ -106,7 +137,15 @@ class Commands:
             for (name, _, _), launch in places.items()
             if launch.program is None or not os.access(launch.program, os.X_OK)
         }
-        return Survey(commands.most_common(), sorted(missing))
+        found = [Distinct(*command, tasks) for command, tasks in commands.most_common()]
+        return Survey(found, sorted(missing))
+
+    def _variables(self, task: int, launch: Launch) -> list[str]:
+        """Variables that are set for a task, as `env` takes them; those that are so anyway not."""
+        names = [variable["name"] for variable in self._rows[task]["environment"] or ()]
+        own = {name: launch.environment[name] for name in names if not name.startswith("TWINLOOP_")}
+        said = [f"{name}={text}" for name, text in own.items() if os.environ.get(name) != text]
+        return ["env", *said] if said else []
 
     def templates(self) -> list[list[str]]:
         """The commands of all tasks, before values are put in."""
@@ -118,14 +157,13 @@ class Commands:
 
     def launch(self, task: int, *, rank: int, ranks: int, node: str, cores: float) -> Launch:
         """What is run for the part of a task on one node."""
+        output = self.output(task)
+        places = {"part_cores": cores, "rank": rank, "ranks": ranks, "node": node, "output": output}
+        return self._launch(task, places)
+
+    def _launch(self, task: int, places: Mapping[str, Any]) -> Launch:
         row = self._rows[task]
-        values = {name: row[name] for name in COLUMNS} | {
-            "part_cores": cores,
-            "rank": rank,
-            "ranks": ranks,
-            "node": node,
-            "output": self.output(task),
-        }
+        values = {name: row[name] for name in COLUMNS} | dict(places)
         where = f"task {row['id']!r}: command"
         argv = tuple(filled(argument, values, where) for argument in row["command"])
         environment = dict(self.common)
@@ -138,11 +176,11 @@ class Commands:
             "TWINLOOP_RUN": self.common["TWINLOOP_RUN"],
             "TWINLOOP_TASK": str(task),
             "TWINLOOP_ID": str(row["id"]),
-            "TWINLOOP_RANK": str(rank),
-            "TWINLOOP_RANKS": str(ranks),
-            "TWINLOOP_NODE": node,
-            "TWINLOOP_CORES": _text(cores),
-            "TWINLOOP_OUTPUT": str(self.output(task)),
+            "TWINLOOP_RANK": str(places["rank"]),
+            "TWINLOOP_RANKS": str(places["ranks"]),
+            "TWINLOOP_NODE": str(places["node"]),
+            "TWINLOOP_CORES": _text(places["part_cores"]),
+            "TWINLOOP_OUTPUT": str(places["output"]),
         }
         folder = _whole(row["folder"] or "", f"task {row['id']!r}: folder")
         return Launch(argv, environment, Path(folder).absolute())

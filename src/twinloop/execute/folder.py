@@ -10,10 +10,11 @@ from typing import Final
 
 import polars as pl
 
+from twinloop.execute.announcement import COMMANDS, is_command_file
 from twinloop.execute.commands import file_name
 from twinloop.execute.journal import Journal
 from twinloop.trace import Trace
-from twinloop.trace.errors import DamagedTraceError, InputError
+from twinloop.trace.errors import DamagedTraceError, InputError, UnwritableError
 from twinloop.trace.folder import MANIFEST, complete, owner_of
 from twinloop.trace.folder import owned as owned_by_trace
 from twinloop.trace.kept_workload import FILES as WORKLOAD_FILES
@@ -81,7 +82,7 @@ class RunFolder:
                         path.rmdir()
                 raise
         except (OSError, pl.exceptions.PolarsError) as error:
-            raise InputError(f"cannot be written: {_why(error)}", file=path) from None
+            raise UnwritableError(f"cannot be written: {_why(error)}", file=path) from None
 
     @property
     def output(self) -> Path:
@@ -127,10 +128,18 @@ def _check(path: Path, *, overwrite: bool, inputs: Iterable[Path], ours: tuple[s
         raise _no_run(path)
     # Also where it must not be replaced: what else it holds comes before what would replace it.
     check_replaceable(path, owned, ours=ours)
-    if path.exists() and any(entry.name != LOCK for entry in path.iterdir()):
+    if path.exists() and not _is_empty(path):
         if not overwrite:
             raise InputError("is there already", file=path, remedy="--overwrite replaces it")
         refuse_input(path, inputs)
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether a folder holds nothing but a lock and the commands of a run that never began."""
+    return all(
+        entry.name == LOCK or (entry.name == COMMANDS and is_command_file(entry))
+        for entry in path.iterdir()
+    )
 
 
 def owned(path: Path) -> Owned:
@@ -162,16 +171,23 @@ def owned(path: Path) -> Owned:
         with suppress(DamagedTraceError):
             files |= owned_by_trace(path / PLAN).inside(PLAN)
     trees = frozenset(f"{OUTPUT}/{file_name(task)}" for task in _tasks(path))
-    return files | Owned(frozenset({LOCK}), trees)
+    return files | Owned(frozenset({LOCK}), trees) | owned_commands(path)
+
+
+def owned_commands(path: Path) -> Owned:
+    """The file of every command in a folder of what runs them, if it was written here."""
+    return Owned.of([COMMANDS] if is_command_file(path / COMMANDS) else [])
 
 
 def _owned_by_beginning(path: Path) -> Owned:
     """The files of a run that was killed before its plan was written; an error if it is none."""
     names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
     aside = {name for name in names if is_aside(name)}
-    if not names <= {LOCK, RECORDING, OUTPUT} | aside or not names & ({RECORDING} | aside):
+    commands = owned_commands(path)
+    begun = {RECORDING, *commands.files} | aside
+    if not names <= {LOCK, OUTPUT} | begun or not names & begun:
         raise _no_run(path)
-    return Owned(frozenset({LOCK, JOURNAL}), frozenset({PLAN}))
+    return commands | Owned(frozenset({LOCK, JOURNAL}), frozenset({PLAN}))
 
 
 def _tasks(path: Path) -> list[str]:
@@ -193,13 +209,13 @@ def _no_run(path: Path) -> InputError:
     )
 
 
-def unwritable(path: Path, error: Exception) -> InputError:
+def unwritable(path: Path, error: Exception) -> UnwritableError:
     """What to say if a run cannot be kept.
 
     >>> print(unwritable(Path("run"), OSError(28, "No space left on device")))
     run: cannot be written: No space left on device (what was recorded so far is kept there)
     """
-    return InputError(
+    return UnwritableError(
         f"cannot be written: {_why(error)}",
         file=path,
         remedy="what was recorded so far is kept there",

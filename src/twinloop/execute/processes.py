@@ -32,10 +32,11 @@ class Reading(NamedTuple):
     1.5
     """
 
-    #: CPU seconds since it began, those of processes that are gone included.
-    cpu: float
-    #: Resident bytes of all processes in it; pages that they share are counted in each.
-    rss: float
+    #: CPU seconds since it began, those of processes that are gone included; None: unknown.
+    cpu: float | None
+    #: Resident bytes of all processes in it; pages that they share are counted in each. None:
+    #: unknown, as of processes that have just ended or are becoming another program.
+    rss: float | None
 
 
 class Stat(NamedTuple):
@@ -54,6 +55,8 @@ class Stat(NamedTuple):
     own: int
     waited: int
     start: int
+    #: 0: unknown. Each process that runs a program has resident pages; the kernel shows none of one
+    #: that has just ended, that is becoming another program, or whose pages it counts late.
     rss: int
 
     @classmethod
@@ -126,13 +129,20 @@ class _Tree(Generic[Key]):
     gone: float = 0.0
     least: float = 0.0
 
-    def reading(self, waited: float = 0.0) -> Reading:
-        """What it used; at least `waited` of that by its first process and who that waited for."""
+    def reading(self, waited: float | None = None) -> Reading:
+        """What it used so far.
+
+        Args:
+            waited: CPU seconds of its first process and of those that this one waited for, at
+                least; None: unknown.
+        """
+        if self.root is None and waited is None and not self.members and not self.gone:
+            return Reading(None, None)  # its first process was gone before it was seen
         first = self.root.ticks() / _TICKS if self.root is not None else 0.0
         others = sum(one.ticks() for one in self.members.values() if one is not self.root) / _TICKS
-        self.least = max(self.least, self.gone + others + max(first, waited))
-        rss = sum(one.stat.rss for one in self.members.values()) * _PAGE
-        return Reading(self.least, float(rss))
+        self.least = max(self.least, self.gone + others + max(first, waited or 0.0))
+        pages = sum(one.stat.rss for one in self.members.values())
+        return Reading(self.least, float(pages * _PAGE) if pages else None)
 
 
 class Trees(Generic[Key]):
@@ -248,8 +258,13 @@ class Trees(Generic[Key]):
         member.tree.gone += max(cpu, member.ticks() / _TICKS)
         return member.tree.key
 
-    def total(self, key: Key, waited: float) -> float:
-        """CPU seconds of a tree whose first process was waited for, and used that many in all."""
+    def total(self, key: Key, waited: float | None) -> float | None:
+        """CPU seconds of a tree whose first process has ended; None: unknown.
+
+        Args:
+            key: The tree.
+            waited: What its first process used in all; None: others wait for that process.
+        """
         tree = self._trees[key]
         self._update(tree.members)
         self._discover()

@@ -203,8 +203,8 @@ def _counts(parts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _total(name: str) -> pl.Expr:
-    """A sum; null where nothing is known."""
-    return pl.when(pl.col(name).is_not_null().any()).then(pl.sum(name)).alias(name)
+    """A sum; null where one of its parts is unknown: a sum of the others would be too small."""
+    return pl.when(pl.col(name).is_not_null().all()).then(pl.sum(name)).alias(name)
 
 
 def _at(events: Entries, count: int) -> pl.Series:

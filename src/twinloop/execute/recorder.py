@@ -39,7 +39,7 @@ class Accounted(Protocol):
 
     >>> class Unconfined:
     ...     accounts = False
-    ...     def read(self): return 0.0, 0.0
+    ...     def read(self): return 0.0, None
     ...     def peak(self): return None
     >>> part: Accounted = Unconfined()
     """
@@ -48,8 +48,8 @@ class Accounted(Protocol):
     def accounts(self) -> bool:
         """Whether a group counts for it; if not, its processes are looked at."""
 
-    def read(self) -> tuple[float, float]:
-        """CPU seconds so far, and resident bytes now."""
+    def read(self) -> tuple[float, float | None]:
+        """CPU seconds so far, and resident bytes now; None: unknown."""
 
     def peak(self) -> float | None:
         """The most memory that it ever had (bytes)."""
@@ -61,8 +61,9 @@ class _Followed:
     #: Kept apart: a part that is closed with its node does not account any more.
     accounts: bool
     counters: list[tuple[str, int]]
-    cpu: float = 0.0
-    #: The most resident memory that was seen; None: it was never looked at.
+    #: CPU seconds when it was last read; None: it never was.
+    cpu: float | None = None
+    #: The most resident memory that was seen; None: unknown.
     most: float | None = None
     #: The most that this process had when it was started (bytes). Until it becomes its program, a
     #: process lives in the memory of the one that started it, and the kernel counts that to it.
@@ -167,12 +168,13 @@ class Recorder:
             pid_gone_at: When that was.
 
         Returns:
-            `cpu` seconds and `peak` memory (bytes; None: not known), `switches` (voluntary,
-            involuntary), `faults` (minor, major), and the `counters` that there were.
+            `cpu` seconds and `peak` memory (bytes), `switches` (voluntary,
+            involuntary), `faults` (minor, major), and the `counters` that there were. What is
+            unknown is None, never 0.
         """
         with self._timed():
             one = self._followed.pop(key)
-            cpu = 0.0 if rusage is None else rusage.ru_utime + rusage.ru_stime
+            cpu = None if rusage is None else rusage.ru_utime + rusage.ru_stime
             peak = None
             if one.accounts:
                 reading = self._read(one)
@@ -185,12 +187,12 @@ class Recorder:
             if peak is None:
                 peak = one.most
                 if rusage is not None and rusage.ru_maxrss * 1024.0 > one.inherited:
-                    peak = max(peak or 0.0, rusage.ru_maxrss * 1024.0)
+                    peak = _larger(peak, rusage.ru_maxrss * 1024.0)
             if not self._followed:
                 self._watched += max(0.0, pid_gone_at - self._since)
                 self.due = math.inf
             return {
-                "cpu": max(cpu, one.cpu),
+                "cpu": _larger(cpu, one.cpu),
                 "peak": peak,
                 "switches": [rusage.ru_nvcsw, rusage.ru_nivcsw] if rusage else [None, None],
                 "faults": [rusage.ru_minflt, rusage.ru_majflt] if rusage else [None, None],
@@ -222,24 +224,27 @@ class Recorder:
             "counters_absent": [name for name in COUNTERS if name not in self._counted],
         }
 
-    def _rows(self) -> list[list[float]]:
-        """A row for each: task, attempt, machine, CPU time, memory, and when that was read."""
+    def _rows(self) -> list[list[float | None]]:
+        """A row for each: task, attempt, machine, CPU time, memory, and when that was read.
+
+        Memory that is unknown is None.
+        """
         walked: dict[Execution, Reading] = {}
         seen = self._clock.now()
         if any(not one.accounts for one in self._followed.values()):
             walked, seen = self._timely(self._trees.scan)
-        rows: list[list[float]] = []
+        rows: list[list[float | None]] = []
         for key, one in self._followed.items():
             reading: Reading | None
             if one.accounts:
                 reading, read = self._timely(functools.partial(self._read, one))
             else:
                 reading, read = walked[key], seen
-            if reading is None:
+            if reading is None or reading.cpu is None:
                 self._unread += 1
                 continue
-            one.cpu = max(one.cpu, reading.cpu)
-            one.most = max(one.most or 0.0, reading.rss)
+            one.cpu = _larger(one.cpu, reading.cpu)
+            one.most = _larger(one.most, reading.rss)
             rows.append([*key, one.cpu, reading.rss, read])
         return rows
 
@@ -290,6 +295,11 @@ def checked_period(period: float) -> float:
         problem = "is too short" if period < SHORTEST else "is no length"
         raise InputError(f"{period:g} s {problem}", field="period", remedy="at least 0.05 s")
     return float(period)
+
+
+def _larger(one: float | None, other: float | None) -> float | None:
+    """The larger of two figures, of which each may be unknown."""
+    return max((each for each in (one, other) if each is not None), default=None)
 
 
 def _closed(counters: list[tuple[str, int]]) -> dict[str, int]:

@@ -20,8 +20,9 @@ import polars as pl
 from twinloop.engine import Compiled
 from twinloop.execute import burn
 from twinloop.execute.adopting import adopting
+from twinloop.execute.announcement import CommandFile, list_commands, summarise, survey_tasks
 from twinloop.execute.clock import RunClock
-from twinloop.execute.commands import Commands, Survey
+from twinloop.execute.commands import Commands
 from twinloop.execute.expected import expected
 from twinloop.execute.folder import JOURNAL, OUTPUT, RunFolder, check, unwritable
 from twinloop.execute.guard import end, of_run
@@ -39,13 +40,10 @@ from twinloop.scenario import Scenario
 from twinloop.trace import Manifest, Trace
 from twinloop.trace.errors import InputError, TwinloopError
 from twinloop.trace.safe_text import escape_controls
-from twinloop.trace.trace import counted
 
 #: A wait without an end is not interrupted by Ctrl-C once Polars has put its own handler in place
 #: (it restarts system calls); one with an end looks up from time to time (s).
 _FOREVER: Final = 1e9
-#: Commands that are shown whole.
-_SHOWN: Final = 5
 
 
 class Interrupted(KeyboardInterrupt):
@@ -73,6 +71,7 @@ def execute(
     overwrite: bool = False,
     allow_code: bool = False,
     passing_through: bool = False,
+    announced: bool = False,
     announce: Callable[[str], None] | None = None,
     watcher: Watcher | None = None,
 ) -> Trace:
@@ -95,6 +94,8 @@ def execute(
             files, or a run that is alive, or an input of this one, never is.
         allow_code: Whether a policy named as `module:Class` may be imported and run.
         passing_through: Whether tasks print to where this process does, and nothing is kept.
+        announced: Whether the user knows already what will be run; else it is announced, and every
+            command is written to `commands.txt` in the folder.
         announce: Called with each thing that is worth saying, what will be run first of all;
             without, it goes to stderr.
         watcher: Called from time to time with what the run looks like.
@@ -126,7 +127,12 @@ def execute(
         where = where if folder is not None else where / "run"
         run = run_name()
         commands = Commands(compiled, where / OUTPUT, run=run)
-        _announce(say, scenario, commands.survey())
+        survey = survey_tasks(scenario, commands)
+        listed = None if announced else CommandFile(where, list_commands({"": survey}))
+        if listed is not None:
+            stack.callback(listed.withdraw)
+            for line in summarise(survey, listed.path):
+                say(line)
         for left in sweep():
             say(f"removed what a killed run left: {left}")
         nodes = stack.enter_context(
@@ -158,6 +164,8 @@ def execute(
         }
         plan = _plan(compiled, machine, facts, period).noting(cleaned=[assumed])
         kept = RunFolder.create(where, plan, overwrite=overwrite, inputs=inputs)
+        if listed is not None:
+            listed.keep()
         stack.callback(kept.close)
         meters = PowerRecorder(find_meters() if power is None else list(power), period=period)
         try:
@@ -243,28 +251,6 @@ def _skipped(compiled: Compiled) -> int:
 
 def _to_stderr(text: str) -> None:
     print(escape_controls(text), file=sys.stderr)
-
-
-def _announce(say: Callable[[str], None], scenario: Scenario, survey: Survey) -> None:
-    """Say what will be run, before anything is."""
-    for step in scenario.workload.prepare:
-        say(f"first: {_short(shlex.join(step.command))}")
-    for command, tasks in survey.commands[:_SHOWN]:
-        say(f"will run {tasks} x {_short(command)}")
-    if rest := survey.commands[_SHOWN:]:
-        others = sorted({shlex.split(command)[0] for command, _ in rest})
-        named = ", ".join(others[:_SHOWN]) + (", ..." if len(others) > _SHOWN else "")
-        say(f"and {counted(len(rest), 'other command')}, of {_short(named)}")
-    for name in survey.missing:
-        say(f"cannot be found now: {_short(name)}")
-
-
-def _short(command: str) -> str:
-    """A command on one line, with nothing in it that could tell a terminal to hide it."""
-    line = "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in command
-    )
-    return line if len(line) <= 200 else f"{line[:200]}..."
 
 
 def _prepare(scenario: Scenario, commands: Commands, say: Callable[[str], None]) -> None:

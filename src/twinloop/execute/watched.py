@@ -11,7 +11,7 @@ from typing import Any
 
 from twinloop.execute import guard
 from twinloop.execute.machine import Machine
-from twinloop.execute.nodes.tree import figure
+from twinloop.execute.nodes.tree import cpu_seconds, held
 from twinloop.execute.processes import Stat
 from twinloop.trace.errors import InputError
 
@@ -22,7 +22,7 @@ _MOST = 16_384
 #: How CPU seconds are read from a file of a group, by the name of the file.
 _CPU: dict[str, Callable[[bytes], float]] = {
     "cpuacct.usage": lambda text: int(text) / 1e9,
-    "cpu.stat": lambda text: figure(text, b"usage_usec") / 1e6,
+    "cpu.stat": cpu_seconds,
 }
 
 
@@ -52,8 +52,8 @@ class WatchedTree:
         #: Its start, in ticks since the start of the machine.
         self.ticks = stat.start
 
-    def read(self) -> tuple[float, float]:
-        """Nobody counts for it: its processes have to be looked at."""
+    def read(self) -> tuple[float, float | None]:
+        """No group counts for it: its processes have to be looked at."""
         raise ValueError("no group counts what these processes use")
 
     def peak(self) -> float | None:
@@ -114,7 +114,7 @@ class WatchedGroup:
                 (folder / file, understand)
                 for folder in folders
                 for file, understand in _CPU.items()
-                if (folder / file).is_file()
+                if _understood(folder / file, understand)
             ),
             None,
         )
@@ -136,8 +136,11 @@ class WatchedGroup:
         self._usage = os.open(meter[0], os.O_RDONLY | os.O_CLOEXEC)
         self._left_out = 0.0
 
-    def read(self) -> tuple[float, float]:
-        """CPU seconds of all that were ever in it, and resident bytes of those in it now."""
+    def read(self) -> tuple[float, float | None]:
+        """CPU seconds of all that were ever in it, and resident bytes of those in it now.
+
+        None for the memory: unknown.
+        """
         cpu = self._understand(os.pread(self._usage, _MOST, 0))
         return cpu - self._left_out, self._resident()
 
@@ -172,12 +175,13 @@ class WatchedGroup:
                 found += map(int, Path(folder, "cgroup.procs").read_text().split())
         return found
 
-    def _resident(self) -> float:
+    def _resident(self) -> float | None:
         if self._memory is not None:
             text = (self._memory / "memory.stat").read_bytes()
-            one = figure(text, b"total_rss") + figure(text, b"total_mapped_file")
-            return float(one or figure(text, b"anon") + figure(text, b"file_mapped"))
-        return float(sum(stat.rss for stat in map(Stat.of, self._pids()) if stat) * _PAGE)
+            one = held(text, b"total_rss", b"total_mapped_file")
+            return held(text, b"anon", b"file_mapped") if one is None else one
+        pages = sum(stat.rss for stat in map(Stat.of, self._pids()) if stat)
+        return float(pages * _PAGE) if pages else None
 
 
 #: What can be attached to.
@@ -201,6 +205,15 @@ def _folders(name: str, machine: Machine) -> tuple[str, list[Path]]:
             remedy=f"groups are folders below {mounts}" if mounts else "this machine has none",
         )
     return str(place), folders
+
+
+def _understood(file: Path, understand: Callable[[bytes], float]) -> bool:
+    """Whether a file is there and says a CPU time."""
+    try:
+        understand(file.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _no_process(pid: int) -> InputError:

@@ -10,10 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from twinloop.calibrate.defaults import disturbed
+from twinloop.execute.announcement import COMMANDS
+from twinloop.execute.commands import Survey
 from twinloop.explore.bundle import returned
 from twinloop.explore.candidate import Candidate
 from twinloop.explore.confirm_plan import RUNS, Plan, chosen, kept_plan
-from twinloop.explore.confirm_runs import AllExecuted, Budget, Executed, Told, executed
+from twinloop.explore.confirm_runs import (
+    AllExecuted,
+    Budget,
+    Executed,
+    Told,
+    executed,
+    survey_plan,
+)
 from twinloop.explore.confirmation import Confirmation
 from twinloop.explore.doubt import better
 from twinloop.explore.objectives import KPIS, Objective
@@ -131,6 +140,20 @@ def confirm(
     return made
 
 
+def preview(
+    ranking: Sequence[Candidate], *, baseline: Candidate | None = None, allow_code: bool = False
+) -> dict[str, Survey]:
+    """Every command that `confirm` would run, by the name of the configuration; nothing is run.
+
+    Args:
+        ranking: What is recommended, best first.
+        baseline: What it is compared with; a ranking knows its own.
+        allow_code: Whether a policy named as `module:Class` may be imported.
+    """
+    candidates, base, _ = chosen(ranking, baseline)
+    return survey_plan(Plan(candidates, base, 1, 0), allow_code)
+
+
 def _objectives(
     ranking: Sequence[Candidate], metrics: Sequence[str | Objective] | None
 ) -> list[Objective]:
@@ -149,6 +172,7 @@ def _refuse_other(plan: Plan, folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise InputError("is no folder", file=folder, remedy="name one that is not there yet")
     own = {"plan.json", "runs", "confirmation.json", "runs.parquet", "report.md", "report.html"}
+    own.add(COMMANDS)
     for other in folder.iterdir() if folder.is_dir() else ():
         if other.name not in own and not other.name.startswith((".", "workload-")):
             raise InputError(

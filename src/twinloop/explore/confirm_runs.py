@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import math
-import shlex
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from twinloop.engine import Compiled
-from twinloop.execute.commands import Commands
-from twinloop.execute.expected import expected
-from twinloop.execute.folder import OUTPUT
+from twinloop.execute.announcement import (
+    summarise_programs,
+    survey_scenario,
+    write_commands,
+)
+from twinloop.execute.commands import Survey
 from twinloop.execute.run import execute
 from twinloop.execute.watching import Moment
 from twinloop.explore.candidate import Candidate
 from twinloop.explore.confirm_plan import RUNS, Plan, Run, strange
 from twinloop.metrics import figures
 from twinloop.trace import Trace
-from twinloop.trace.errors import InputError, TwinloopError
+from twinloop.trace.errors import InputError, TwinloopError, UnwritableError
 from twinloop.trace.folder import MANIFEST
 from twinloop.trace.locking import locked
+from twinloop.trace.safe_text import escape_name
 from twinloop.trace.trace import counted
 
 #: A run in which a task ends in one of these ways did less than the others.
@@ -117,7 +118,7 @@ def executed(
     progress: Told | None,
 ) -> AllExecuted:
     """Make all runs of a plan that are not there yet, in its order."""
-    _announce(plan, budget, say, allow_code)
+    surveys = survey_plan(plan, allow_code)
     with ExitStack() as stack:
         where = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         if folder is not None:
@@ -129,6 +130,8 @@ def executed(
             # Two in one folder would overwrite each other's runs.
             stack.enter_context(locked(folder))
             plan.save(folder)
+        _announce(plan, budget, say, surveys)
+        say(f"every command: {escape_name(str(write_commands(where, surveys)))}")
         here = _Here(plan, where, folder is not None, isolation, allow_code, _once(say), progress)
         notes = []
         for number, block in enumerate(plan.blocks()):
@@ -184,10 +187,13 @@ class _Here:
                 isolation=self.isolation,
                 overwrite=True,
                 allow_code=self.allow_code,
+                announced=True,
                 announce=self.say,
                 watcher=lambda moment: self._tell(one, run, moment),
             )
             self.made.append(counted_run(run, trace, one, self._named(run)))
+        except UnwritableError:
+            raise  # no other run could be kept either, and what there is can be resumed from
         except TwinloopError as error:
             seconds = time.monotonic() - begin
             self.made.append(Executed(run, None, None, seconds, {}, str(error)))
@@ -230,8 +236,10 @@ def counted_run(run: Run, trace: Trace, one: Candidate, path: str | None) -> Exe
     return Executed(run, path, trace, wall, found, error)
 
 
-def _announce(plan: Plan, budget: Budget, say: Callable[[str], None], allow_code: bool) -> None:
-    """Say what will be run, before anything is; an error if a task has no command."""
+def _announce(
+    plan: Plan, budget: Budget, say: Callable[[str], None], surveys: Mapping[str, Survey]
+) -> None:
+    """Say what will be run, before anything is."""
     times = [each.predicted.get("makespan_s", math.nan) for each in plan.all]
     runs = counted(len(plan.all) * plan.repetitions, "run")
     said = f"will make {runs}: {len(plan.all)} configurations, {plan.repetitions} times each"
@@ -242,16 +250,17 @@ def _announce(plan: Plan, budget: Budget, say: Callable[[str], None], allow_code
     say(said)
     for each in plan.all:
         base = " (the baseline)" if each is plan.baseline else ""
-        say(f"  {each.name}{base}: {_programs(each, allow_code)}")
+        say(f"  {escape_name(each.name)}{base}: {summarise_programs(surveys[each.name])}")
 
 
-def _programs(one: Candidate, allow_code: bool) -> str:
-    """Which programs the tasks of a candidate run, and how often."""
-    scenario = one.scenario
-    given, _ = expected(scenario.workload.resolve(scenario.seed))
-    compiled = Compiled(scenario, allow_code=allow_code, given=given)
+def survey_plan(plan: Plan, allow_code: bool) -> dict[str, Survey]:
+    """Every command of each configuration, by name; an error if a task has no command."""
+    return {each.name: _survey(each, allow_code) for each in plan.all}
+
+
+def _survey(one: Candidate, allow_code: bool) -> Survey:
     try:
-        survey = Commands(compiled, Path(OUTPUT), run="").survey()
+        return survey_scenario(one.scenario, allow_code=allow_code)
     except InputError as error:
         if error.field != "workload.command":
             raise
@@ -261,10 +270,6 @@ def _programs(one: Candidate, allow_code: bool) -> str:
             remedy=f"{error.remedy}; to run it elsewhere: twinloop confirm --bundle, or "
             "twinloop.explore.bundle",
         ) from None
-    programs: Counter[str] = Counter()
-    for command, times in survey.commands:
-        programs[shlex.split(command)[0]] += times
-    return ", ".join(f"{times} x {name}" for name, times in programs.most_common(5))
 
 
 def _once(say: Callable[[str], None]) -> Callable[[str], None]:

@@ -9,19 +9,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from twinloop import __version__
 from twinloop.calibrate import calibrate
 from twinloop.calibrate.fit import MANIFEST as FIT_MANIFEST
-from twinloop.calibrate.fit import Fit
+from twinloop.calibrate.fit import Fit, make_folder
 from twinloop.engine import Compiled, simulate
 from twinloop.execute import burn, execute
-from twinloop.execute.commands import Commands
+from twinloop.execute.announcement import (
+    COMMANDS,
+    merge_surveys,
+    summarise_programs,
+    survey_scenario,
+    write_commands,
+)
+from twinloop.execute.commands import Commands, Survey
 from twinloop.explore.candidate import Candidate
 from twinloop.explore.confirm import confirm
 from twinloop.explore.confirm_runs import complete_run
 from twinloop.explore.confirmation import Confirmation
+from twinloop.explore.factors import changed
 from twinloop.explore.loop_plan import LoopPlan
 from twinloop.explore.loop_result import (
     CONFIRMATION,
@@ -53,8 +61,12 @@ from twinloop.trace.folder import MANIFEST as TRACE_MANIFEST
 from twinloop.trace.locking import LOCK, locked
 from twinloop.trace.names import below
 from twinloop.trace.replacing import check_replaceable, set_aside
+from twinloop.trace.safe_text import escape_name
 from twinloop.trace.trace import counted
 from twinloop.workload.generate.burn import PROGRAM
+
+#: Fields of a scenario that its commands depend on.
+_COMMANDING: Final = ("workload", "seed")
 
 Step = Literal["run", "probe", "check", "simulate", "assess", "calibrate", "explore", "confirm"]
 #: Told which step begins or has something to say, and what.
@@ -94,6 +106,31 @@ def loop(
     return going.on()
 
 
+def preview(plan: LoopPlan | str | Path) -> dict[str, Survey]:
+    """Every command that a loop may run for real, by what runs it; nothing is run.
+
+    Which what-ifs are confirmed is known when they have been simulated: these are the commands of
+    all of them.
+
+    Args:
+        plan: What to do, or the YAML file that says it.
+    """
+    asked = LoopPlan.load(plan) if isinstance(plan, str | Path) else plan
+    found = {REAL: survey_scenario(asked.scenario)}
+    for name, scenario in asked.probe_scenarios.items():
+        found[f"{PROBES}/{name}"] = survey_scenario(scenario)
+    # What a factor changes elsewhere changes no command.
+    changes = [
+        {path: value for path, value in each.changes.items() if path.startswith(_COMMANDING)}
+        for each in asked.factors.configurations()
+    ]
+    distinct = {json.dumps(each, sort_keys=True, default=str): each for each in ({}, *changes)}
+    found[CONFIRMATION] = merge_surveys(
+        survey_scenario(changed(asked.asked, each)) for each in distinct.values()
+    )
+    return found
+
+
 class _Going:
     """One way round."""
 
@@ -123,13 +160,8 @@ class _Going:
         plan, say = self.plan, self.say
         self._check_recorded()
         self._check_folder()
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            problem = f"cannot be made: {error.strerror or error}"
-            raise InputError(problem, file=self.folder) from None
-        with locked(self.folder), self._rated():
-            self._begin()
+        make_folder(self.folder)
+        with locked(self.folder), self._announced_runs(), self._rated():
             real = self._run(plan.scenario, REAL, "run")
             probes = {
                 name: self._run(scenario, f"{PROBES}/{name}", "probe")
@@ -181,7 +213,7 @@ class _Going:
     def _check_folder(self) -> None:
         """A folder of something else, or of another loop, is not touched."""
         kept = manifest(self.folder)
-        own = (LOCK, RATES)
+        own = (LOCK, RATES, COMMANDS)
         if kept is None and self.folder.exists():
             if not self.folder.is_dir() or any(e.name not in own for e in self.folder.iterdir()):
                 raise InputError(
@@ -195,6 +227,18 @@ class _Going:
                 file=self.folder,
                 remedy="name another folder, or replace it with --overwrite",
             )
+
+    @contextmanager
+    def _announced_runs(self) -> Iterator[None]:
+        """Say what will be run for real, before anything is."""
+        self._begin()
+        if self.traces is None:
+            surveys = preview(self.plan)
+            for name, survey in surveys.items():
+                self.say("run", f"{escape_name(name)}: {summarise_programs(survey)}")
+            file = write_commands(self.folder, surveys)
+            self.say("run", f"every command: {escape_name(str(file))}")
+        yield
 
     def _begin(self) -> None:
         """Say in the folder what it is of."""
@@ -258,17 +302,9 @@ class _Going:
             period=self.plan.period,
             isolation=self.isolation,
             overwrite=True,
-            announce=self._announced(step),
+            announced=True,
+            announce=lambda text: self.say(step, f"  {text}"),
         )
-
-    def _announced(self, step: Step) -> Callable[[str], None]:
-        """Says what a run will do; of the probes, which run the same programs, only what is new."""
-
-        def say(text: str) -> None:
-            if step == "run" or not text.startswith(("will run ", "and ")):
-                self.say(step, f"  {text}")
-
-        return say
 
     def _checked(self, runs: Mapping[str, Trace]) -> None:
         for name, trace in runs.items():
@@ -336,7 +372,7 @@ class _Going:
             seed=self.plan.seed,
             traces=None if recorded is None else place,
             isolation=self.isolation,
-            announce=self._announced("confirm"),
+            announce=lambda text: self.say("confirm", f"  {text}"),
             fitted_to=fitted_to,
         )
 

@@ -12,6 +12,7 @@ import polars as pl
 
 from twinloop.calibrate import fit as fits
 from twinloop.execute.folder import owned as owned_by_run
+from twinloop.execute.folder import owned_commands
 from twinloop.explore import study as studies
 from twinloop.explore.confirm_plan import PLAN, RUNS
 from twinloop.explore.confirmation import MANIFEST as CONFIRMATION_MANIFEST
@@ -50,15 +51,16 @@ def owned_by_loop(folder: Path) -> Owned:
         kept = {}
     plan = kept.get("plan")
     probes = plan.get("probes") if isinstance(plan, dict) else None
-    if set(_names(folder)) <= {RATES, LOCK}:  # one that ended before it was described
-        return Owned.of([RATES, LOCK])
+    beginning = Owned.of([RATES, LOCK]) | owned_commands(folder)
+    if set(_names(folder)) <= beginning.files:  # one that ended before it was described
+        return beginning
     if "twinloop" not in kept or not isinstance(probes, dict):
         raise InputError(
             "is there and is no loop, so it is not replaced",
             file=folder,
             remedy="choose another name, or remove it yourself",
         )
-    found = Owned.of([MANIFEST, RATES, LOCK, *_PAGES])
+    found = beginning | Owned.of([MANIFEST, *_PAGES])
     found |= _owned_run(folder / REAL).inside(REAL) | _owned_run(folder / TWIN).inside(TWIN)
     for name in probes:
         place = below(folder / PROBES, name, file=folder / MANIFEST, field="plan.probes")
@@ -78,12 +80,16 @@ def owned_by_fit(folder: Path) -> Owned:
     kept = _document(folder / fits.MANIFEST)
     scenarios = kept.get("scenarios")
     count = len(scenarios) if isinstance(scenarios, list) else 1
-    return _owned_workloads(folder) | Owned.of(
-        [
-            *(fits.MANIFEST, fits.JOURNAL, f"power-{fits.JOURNAL}"),
-            *(fits.HISTORY, fits.CLOUD, fits.DRAWS, "choice.csv", *_PAGES, "scenario.yaml"),
-            *(f"scenario-{number}.yaml" for number in range(2, count + 1)),
-        ]
+    return (
+        owned_commands(folder)
+        | _owned_workloads(folder)
+        | Owned.of(
+            [
+                *(fits.MANIFEST, fits.JOURNAL, f"power-{fits.JOURNAL}"),
+                *(fits.HISTORY, fits.CLOUD, fits.DRAWS, "choice.csv", *_PAGES, "scenario.yaml"),
+                *(f"scenario-{number}.yaml" for number in range(2, count + 1)),
+            ]
+        )
     )
 
 
@@ -110,7 +116,7 @@ def owned_by_confirmation(folder: Path, *, copied: bool = False) -> Owned:
         copied: Whether all runs in it are copies of runs that are kept elsewhere.
     """
     found = Owned.of([PLAN, CONFIRMATION_MANIFEST, TABLE, LOCK, *_PAGES])
-    found |= _owned_workloads(folder)
+    found |= owned_commands(folder) | _owned_workloads(folder)
     names = set(_names(folder / RUNS)) if copied else set(_planned(folder))
     for name in names & set(_names(folder / RUNS)):
         place = folder / RUNS / name

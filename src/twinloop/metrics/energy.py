@@ -17,7 +17,7 @@ JOULES_PER_KWH = 3.6e6
 
 
 def energy(trace: Trace, start: float = -math.inf, end: float = math.inf) -> float | None:
-    """The energy in J between two moments, from the power table; None where there is none.
+    """The energy in J between two moments, from the power table; None where it is unknown.
 
     The rows of all nodes together count where there are any, else those of the nodes. A window of
     the table that lies partly outside counts by the part of it that lies inside.
@@ -28,7 +28,23 @@ def energy(trace: Trace, start: float = -math.inf, end: float = math.inf) -> flo
     (1500.0, 600.0)
     """
     boxes, _ = drawn(required(trace))
-    return None if boxes is None else boxes.area(start, end)
+    return None if boxes is None else joules(boxes, start, end)
+
+
+def joules(power: Boxes, start: float = -math.inf, end: float = math.inf) -> float | None:
+    """The energy in J of this power between two moments; None where it is known nowhere there.
+
+    >>> power = Boxes.of(np.array([0.0]), np.array([10.0]), np.array([5.0]))
+    >>> joules(power, 8, 20), joules(power, 10, 20)
+    (10.0, None)
+    """
+    return power.area(start, end) if _is_known(power, start, end) else None
+
+
+def _is_known(power: Boxes, start: float, end: float) -> bool:
+    """Whether a power is known at some time between two moments; one of no length always is."""
+    inside = (power.start < end) & (power.end > start)
+    return bool(inside.any()) or not power.start.size
 
 
 def drawn(trace: Trace) -> tuple[Boxes | None, int]:
@@ -112,7 +128,7 @@ def carbon(
     trace = required(trace)
     series = Intensity.of(intensity, trace.manifest.epoch_ms)
     boxes, _ = drawn(trace)
-    if boxes is None:
+    if boxes is None or not _is_known(boxes, start, end):
         return None
     begins, ends = np.maximum(boxes.start, start), np.minimum(boxes.end, end)
     inside = ends > begins

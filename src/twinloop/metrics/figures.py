@@ -13,7 +13,7 @@ from twinloop.metrics.catalogue import DISTRIBUTIONS, FIGURES, MEASURES, with_un
 from twinloop.metrics.cut import Cut, number
 from twinloop.metrics.distribution import Distribution
 from twinloop.metrics.electricity import Emission, emitted
-from twinloop.metrics.energy import carbon, drawn, last_intensity
+from twinloop.metrics.energy import carbon, drawn, joules, last_intensity
 from twinloop.metrics.lateness import Lateness
 from twinloop.metrics.money import Cost, priced
 from twinloop.metrics.series import ended_between
@@ -176,7 +176,7 @@ def figures(
 
     share = busy / capacity if busy is not None and capacity else None
     power, powerless = drawn(trace)
-    joules = None if power is None else power.area(cut.begin, cut.end)
+    used = None if power is None else joules(power, cut.begin, cut.end)
     completed = every.filter(pl.col("status") == "completed")["end"]
     finished = ended_between(completed, cut.begin, cut.end)
     emission = _emission(trace, intensity, cut)
@@ -207,10 +207,10 @@ def figures(
         throughput=ended_between(every["end"], cut.begin, cut.end) / length if length > 0 else None,
         busy_cores=busy,
         busy_nodes=machines.area(*span) / length if machines and span else None,
-        energy=joules,
-        energy_per_task=joules / finished if joules is not None and finished else None,
+        energy=used,
+        energy_per_task=used / finished if used is not None and finished else None,
         carbon=emission.grams,
-        cost=None if prices is None else priced(prices, paid, joules),
+        cost=None if prices is None else priced(prices, paid, used),
         deadlines=due.height,
         deadline_misses=due.filter(late | unfinished).height,
         lateness=Lateness.of(ran),

@@ -59,5 +59,9 @@ class FormatError(InputError):
     """A file is in no format that is known, or not in the one that was named."""
 
 
+class UnwritableError(InputError):
+    """A file or a folder cannot be written: no rights, a disk that is full or read-only."""
+
+
 class DamagedTraceError(InputError):
     """A trace folder is unfinished, or not what its manifest says."""

@@ -19,9 +19,10 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, cast
 
+import polars as pl
 import zstandard
 
-from twinloop.trace.errors import InputError
+from twinloop.trace.errors import InputError, UnwritableError
 from twinloop.trace.locking import LOCK, locked
 from twinloop.trace.manifest import SourceFile
 from twinloop.trace.ownership import is_own
@@ -123,8 +124,8 @@ def writing(path: Path) -> Iterator[IO[bytes]]:
             else:
                 yield raw
         unfinished.replace(path)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", file=path) from None
+    except (OSError, pl.exceptions.ComputeError) as error:
+        raise unwritable(path, error) from None
     finally:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
@@ -166,8 +167,21 @@ def _exchanging(path: Path) -> Iterator[Path]:
             if old.exists() and not path.exists():
                 old.rename(path)
             shutil.rmtree(work, ignore_errors=True)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", file=path) from None
+    except (OSError, pl.exceptions.ComputeError) as error:
+        raise unwritable(path, error) from None
+
+
+def unwritable(path: Path, error: Exception) -> Exception:
+    """What to raise if a file cannot be written; an error that is about something else stays.
+
+    >>> print(unwritable(Path("run"), OSError(28, "No space left on device")))
+    run: cannot be written: No space left on device
+    """
+    if isinstance(error, OSError):
+        return UnwritableError(f"cannot be written: {error.strerror or error}", file=path)
+    # Polars has what the system said in its text only.
+    found = re.search(r"([^:]*) \(os error \d+\)", str(error))
+    return error if found is None else UnwritableError(f"cannot be written:{found[1]}", file=path)
 
 
 def _unfinished(path: Path) -> Path:

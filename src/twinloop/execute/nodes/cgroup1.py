@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from twinloop.execute.machine import Hierarchy
-from twinloop.execute.nodes.tree import Limits, Meter, Refused, Tree, bandwidth, figure, top_of
+from twinloop.execute.nodes.tree import (
+    Limits,
+    Meter,
+    Refused,
+    Tree,
+    bandwidth,
+    figure,
+    held,
+    top_of,
+)
 
 #: What a hierarchy is used for.
 USED: Final = ("cpu", "cpuacct", "cpuset", "memory")
@@ -89,8 +98,8 @@ class Tree1(Tree):
         """How many processes of a group were killed for want of memory."""
         if "memory" not in self.controllers:
             return 0
-        return figure((group / "memory.oom_control").read_bytes(), b"oom_kill")
+        return figure((group / "memory.oom_control").read_bytes(), b"oom_kill") or 0
 
 
-def _resident(text: bytes) -> float:
-    return float(figure(text, b"total_rss") + figure(text, b"total_mapped_file"))
+def _resident(text: bytes) -> float | None:
+    return held(text, b"total_rss", b"total_mapped_file")

@@ -15,7 +15,17 @@ from typing import ClassVar, Final, NamedTuple
 
 from twinloop.execute.guard import EXECUTING, remove
 from twinloop.execute.machine import Hierarchy
-from twinloop.execute.nodes.tree import Limits, Meter, Refused, Tree, bandwidth, figure, top_of
+from twinloop.execute.nodes.tree import (
+    Limits,
+    Meter,
+    Refused,
+    Tree,
+    bandwidth,
+    cpu_seconds,
+    figure,
+    held,
+    top_of,
+)
 
 #: What it is used for.
 USED: Final = ("cpu", "cpuset", "memory")
@@ -84,7 +94,7 @@ class Tree2(Tree):
 
     def usage(self, group: Path) -> Meter | None:
         """Where it says how much CPU time a group has used: every group does."""
-        return group / "cpu.stat", lambda text: figure(text, b"usage_usec") / 1e6
+        return group / "cpu.stat", cpu_seconds
 
     def resident(self, group: Path) -> Meter | None:
         """Where it says how much memory a group has in use, if it says."""
@@ -99,7 +109,7 @@ class Tree2(Tree):
         """How many processes of a group were killed for want of memory."""
         if "memory" not in self.controllers:
             return 0
-        return figure((group / "memory.events").read_bytes(), b"oom_kill")
+        return figure((group / "memory.events").read_bytes(), b"oom_kill") or 0
 
 
 class Base(NamedTuple):
@@ -180,5 +190,5 @@ def _words(path: Path) -> set[str]:
         return set()
 
 
-def _resident(text: bytes) -> float:
-    return float(figure(text, b"anon") + figure(text, b"file_mapped"))
+def _resident(text: bytes) -> float | None:
+    return held(text, b"anon", b"file_mapped")

@@ -64,8 +64,8 @@ class Part:
             self._fds.remove(entry)
         self._entries, self.join = [], ()
 
-    def read(self) -> tuple[float, float]:
-        """The CPU time used so far (s), and the memory in use now (bytes).
+    def read(self) -> tuple[float, float | None]:
+        """The CPU time used so far (s), and the memory in use now (bytes; None: unknown).
 
         Memory is what processes hold themselves and the files that they have mapped. Where no
         group counts it, it is summed over the processes, and what they share counts for each.
@@ -75,7 +75,10 @@ class Part:
         """
         if self._usage is None:
             raise ValueError("no group counts what this part uses")
-        return _said(self._usage), self._memory()
+        cpu = _said(self._usage)
+        if cpu is None:
+            raise ValueError("the group does not say what this part uses")
+        return cpu, self._memory()
 
     def peak(self) -> float | None:
         """The most memory it ever had (bytes), its share of the page cache included.
@@ -125,14 +128,15 @@ class Part:
     def _members(self) -> set[int]:
         return members(self._paths)
 
-    def _memory(self) -> float:
+    def _memory(self) -> float | None:
         if self._resident is not None:
             return _said(self._resident)
         pages = 0
         for pid in self._members():
             with contextlib.suppress(OSError, IndexError):
                 pages += int(Path(f"/proc/{pid}/statm").read_bytes().split()[1])
-        return float(pages * _PAGE)
+        # No page: no process in it runs a program now.
+        return float(pages * _PAGE) if pages else None
 
     def _open(self, path: Path, how: int) -> int:
         fd = os.open(path, how | os.O_CLOEXEC)
@@ -141,7 +145,7 @@ class Part:
 
     def _meter(
         self, where: Callable[[Tree, Path], Meter | None]
-    ) -> tuple[int, Callable[[bytes], float]] | None:
+    ) -> tuple[int, Callable[[bytes], float | None]] | None:
         """The first meter there is, open."""
         for tree, path in self._groups:
             meter = where(tree, path)
@@ -157,6 +161,6 @@ class Part:
             os.close(self._fds.pop())
 
 
-def _said(meter: tuple[int, Callable[[bytes], float]]) -> float:
+def _said(meter: tuple[int, Callable[[bytes], float | None]]) -> float | None:
     file, understand = meter
     return understand(os.pread(file, _MOST, 0))

@@ -17,8 +17,8 @@ PERIOD: Final = 0.02
 _LEAST_QUOTA: Final = 1_000  # microseconds: the kernel takes no less
 _LONGEST_PERIOD: Final = 1_000_000
 
-#: A file of a group, and what it says, in seconds or bytes.
-Meter = tuple[Path, Callable[[bytes], float]]
+#: A file of a group, and what it says, in seconds or bytes; None: unknown.
+Meter = tuple[Path, Callable[[bytes], float | None]]
 
 
 class Limits(NamedTuple):
@@ -134,15 +134,43 @@ def bandwidth(cores: float) -> tuple[int, int]:
     return max(round(cores * period), _LEAST_QUOTA), period
 
 
-def figure(text: bytes, name: bytes) -> int:
-    """A figure of a file with a name and a number on each line.
+def figure(text: bytes, name: bytes) -> int | None:
+    """A figure of a file with a name and a number on each line; None: it has no such line.
 
     >>> figure(b"anon 8192\\nfile_mapped 4096\\n", b"file_mapped")
     4096
     """
     at = text.find(b"\n" + name + b" ") + 1
     if at == 0 and not text.startswith(name + b" "):
-        return 0
+        return None
     begin = at + len(name) + 1
     end = text.find(b"\n", begin)
     return int(text[begin : end if end >= 0 else None])
+
+
+def cpu_seconds(text: bytes) -> float:
+    """The CPU time (s) that a `cpu.stat` of version 2 says.
+
+    Raises:
+        ValueError: It does not say.
+
+    >>> cpu_seconds(b"usage_usec 1500000\\nuser_usec 1000000\\n")
+    1.5
+    """
+    used = figure(text, b"usage_usec")
+    if used is None:
+        raise ValueError("cpu.stat has no usage_usec")
+    return used / 1e6
+
+
+def held(text: bytes, *names: bytes) -> float | None:
+    """The memory (bytes) that a `memory.stat` says, summed over these figures; None: unknown.
+
+    A group that holds no page has no process that runs a program, or its pages are counted late.
+
+    >>> held(b"anon 8192\\nfile_mapped 4096\\n", b"anon", b"file_mapped")
+    12288.0
+    >>> held(b"anon 0\\nfile_mapped 0\\n", b"anon", b"file_mapped")
+    """
+    found = [figure(text, name) for name in names]
+    return float(sum(each for each in found if each is not None)) or None
