@@ -45,7 +45,7 @@ def compile_lock(wanted: list[str], output: Path, *options: str) -> None:
     command = [
         sys.executable, "-m", "uv", "pip", "compile", "-", "--quiet", "--no-config",
         "--universal", "--python-version", "3.11", "--generate-hashes",
-        "--default-index", "https://pypi.org/simple", "--no-emit-index-url",
+        "--no-emit-index-url",
         "--no-emit-find-links", "--no-header", "--no-annotate",
         "--output-file", str(output), *options,
     ]  # fmt: skip
