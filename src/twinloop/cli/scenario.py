@@ -57,6 +57,25 @@ def find_code(allow_code: bool) -> None:
         sys.path.insert(0, "")
 
 
+def _load(path: Path) -> Scenario:
+    """The scenario in a file. A log in its place is a common slip, and has an option of its own."""
+    from twinloop.scenario import load
+    from twinloop.trace import recognise
+
+    try:
+        return load(path)
+    except InputError as error:
+        try:
+            form = recognise(path)
+        except InputError:
+            raise error from None
+        raise InputError(
+            f"is a log, not a scenario: {form.title}",
+            file=path,
+            remedy=f"use --workload {path}, with --platform and --policy",
+        ) from None
+
+
 def scenario_of(
     path: Path | None,
     parts: dict[str, Any],
@@ -66,7 +85,7 @@ def scenario_of(
     """The scenario of a file or of a run, or of parts alone, with these changes."""
     import yaml
 
-    from twinloop.scenario import Scenario, load, replaying
+    from twinloop.scenario import Scenario, replaying
     from twinloop.trace import read
 
     given = {name: value for name, value in parts.items() if value is not None}
@@ -78,7 +97,7 @@ def scenario_of(
         else:
             base = replaying(trace, path=str(path.absolute()))
     elif path is not None:
-        base = load(path)
+        base = _load(path)
     if options:
         values = {name: yaml.safe_load(value) for name, value in options.items()}
         name = given.get("policy") or (base.policy.name if base is not None else None)

@@ -19,6 +19,7 @@ import pydantic
 
 from twinloop.trace.errors import DamagedTraceError, InputError
 from twinloop.trace.files import appearing, sha256
+from twinloop.trace.input_bound import check_parquet
 from twinloop.trace.manifest import Manifest
 from twinloop.trace.tables import SCHEMA_VERSION, TABLES, conform
 
@@ -127,6 +128,7 @@ def _table(file: Path, name: str, expected: Any) -> pl.DataFrame:
         raise DamagedTraceError("is missing, but the manifest names it", file=file)
     if not isinstance(expected, dict) or sha256(file) != expected.get("sha256"):
         raise DamagedTraceError("is not the file that was saved: its hash differs", file=file)
+    check_parquet(file, [column.dtype for column in TABLES[name].values()])
     try:
         return conform(name, pl.read_parquet(os.fspath(file)))
     except (pl.exceptions.PolarsError, OSError) as error:

@@ -26,7 +26,9 @@ def parse(path: Path) -> Any:
     except json.JSONDecodeError as error:
         raise InputError(f"is no JSON: {error.msg}", file=path, line=error.lineno) from None
     except InputError as error:
-        raise InputError(error.problem, file=path, line=error.line, field=error.field) from None
+        raise InputError(
+            error.problem, file=path, line=error.line, field=error.field, remedy=error.remedy
+        ) from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"is no JSON that can be read: {error}", file=path) from None
 
