@@ -19,6 +19,7 @@ from twinloop.explore.study import JOURNAL, MANIFEST, Study
 from twinloop.scenario import Scenario
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
+from twinloop.trace.kept import Kept, read_kept
 
 #: What every row of it has.
 _ROW: Final = {"key", "kpis", "seconds", "error"}
@@ -85,19 +86,30 @@ def results_in(rows: Iterable[Any], file: Path | None = None) -> dict[str, Mappi
     return found
 
 
+class _Kept(Kept):
+    """What `study.json` holds."""
+
+    scenario: dict[str, Any]
+    design: dict[str, Any]
+    keys: list[str]
+    baseline: list[str]
+    fit: str | None
+    by: str
+
+
 def loaded(folder: Path, *, allow_code: bool = False) -> Study:
     """The study that is kept in a folder, as far as it has come."""
     path = folder / MANIFEST
     if not path.is_file():
         raise InputError("no study is kept there", file=folder, remedy=f"it would have {MANIFEST}")
+    kept = read_kept(path, _Kept, _AGAIN)
     try:
-        kept = json.loads(path.read_bytes())
-        design = Design.from_dict(kept["design"])
-        scenario = Scenario.from_manifest(kept["scenario"])
-        keys, baseline, fit, by = (kept[name] for name in ("keys", "baseline", "fit", "by"))
-    except (ValueError, KeyError, TypeError) as error:
-        said = f"lacks {error}" if isinstance(error, KeyError) else "is damaged"
-        raise InputError(f"{said}, or is of another version", file=path, remedy=_AGAIN) from None
+        design = Design.from_dict(kept.design)
+        scenario = Scenario.from_manifest(kept.scenario)
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+        said = f"is damaged, or is of another version: {error}"
+        raise InputError(said, file=path, remedy=_AGAIN) from None
+    keys, baseline, fit, by = kept.keys, kept.baseline, kept.fit, kept.by
     configurations = tuple(design.configurations())
     pairs = [(each, seed) for seed in design.seeds or (None,) for each in configurations]
     if len(pairs) != len(keys) or len(baseline) != len(design.seeds or (None,)):

@@ -17,11 +17,17 @@ from typing import Any
 import polars as pl
 import pydantic
 
-from twinloop.trace.errors import DamagedTraceError, InputError
+from twinloop.trace.errors import DamagedTraceError, InputError, TwinloopError
 from twinloop.trace.files import appearing, sha256
 from twinloop.trace.input_bound import check_parquet
 from twinloop.trace.manifest import Manifest
-from twinloop.trace.tables import SCHEMA_VERSION, TABLES, conform
+from twinloop.trace.tables import (
+    LARGEST_POWER,
+    LATEST_TIME,
+    SCHEMA_VERSION,
+    TABLES,
+    conform,
+)
 
 MANIFEST = "manifest.json"
 
@@ -123,6 +129,23 @@ def _document(path: Path) -> dict[str, Any]:
     return document
 
 
+def _bounded(table: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The table, if no time and no power in it is beyond what can be one."""
+    for field, column in TABLES[name].items():
+        largest = {"s": LATEST_TIME, "W": LARGEST_POWER}.get(column.unit)
+        if largest is None:
+            continue
+        values = table[field]
+        beyond = values.is_finite() & (values.abs() > largest)
+        if beyond.any():
+            row = int(beyond.arg_true()[0])
+            raise TwinloopError(
+                f"{field} in row {row + 1}: {values[row]:g} {column.unit} is beyond "
+                f"{largest:g} {column.unit}, the largest that is taken"
+            )
+    return table
+
+
 def _table(file: Path, name: str, expected: Any) -> pl.DataFrame:
     if not file.is_file():
         raise DamagedTraceError("is missing, but the manifest names it", file=file)
@@ -130,6 +153,8 @@ def _table(file: Path, name: str, expected: Any) -> pl.DataFrame:
         raise DamagedTraceError("is not the file that was saved: its hash differs", file=file)
     check_parquet(file, [column.dtype for column in TABLES[name].values()])
     try:
-        return conform(name, pl.read_parquet(os.fspath(file)))
-    except (pl.exceptions.PolarsError, OSError) as error:
+        return _bounded(conform(name, pl.read_parquet(os.fspath(file))), name)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise DamagedTraceError(f"cannot be read: {error}", file=file) from None
+    except TwinloopError as error:
+        raise DamagedTraceError(str(error).splitlines()[0], file=file) from None

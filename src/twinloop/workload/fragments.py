@@ -15,15 +15,17 @@ Rows = NDArray[np.int64]
 
 
 def rows_of(ids: pl.Series, names: pl.Series) -> Rows:
-    """The row of each name in `ids`, or -1 where it is none of them.
+    """The first row of each name in `ids`, or -1 where it is none of them.
 
-    >>> rows_of(pl.Series(["a", "b"]), pl.Series(["b", "b", "x", None])).tolist()
+    >>> rows_of(pl.Series(["a", "b", "b"]), pl.Series(["b", "b", "x", None])).tolist()
     [1, 1, -1, -1]
     """
     # Names come in runs, one per task: only the first of a run is looked up.
     starts = names[1:].ne_missing(names[:-1]).arg_true().to_numpy() + 1
     starts = np.concatenate([np.arange(min(names.len(), 1)), starts])
     table = pl.DataFrame({"id": ids, "row": np.arange(ids.len(), dtype=np.int64)})
+    if ids.is_duplicated().any():
+        table = table.unique("id", keep="first", maintain_order=True)
     runs = pl.DataFrame({"id": names.gather(starts)}).join(
         table, on="id", how="left", maintain_order="left"
     )
