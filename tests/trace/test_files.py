@@ -101,7 +101,7 @@ def test_a_bomb_is_refused_before_it_fills_the_memory(
     seen: list[int] = []
     with pytest.raises(
         InputError,
-        match=r"bytes or more when decompressed.*the bound for this file is.*TWINLOOP_MAX_INPUT",
+        match=r"or more when decompressed.* bound .*TWINLOOP_MAX_INPUT",
     ):
         seen.extend(len(chunk) for chunk in files.chunks(path))
     assert sum(seen) <= max(8 << 20, 250 * len(packed))
@@ -129,7 +129,7 @@ def test_text_has_bounds_and_an_encoding(path: Path) -> None:
 def test_what_is_no_file_is_an_input_error(path: Path, there: str) -> None:
     if there == "a folder":
         path.mkdir()
-    with pytest.raises(InputError, match="does not exist|is a folder, not a file"):
+    with pytest.raises(InputError, match=r"does not exist|is a folder, not a file"):
         list(files.chunks(path))
 
 

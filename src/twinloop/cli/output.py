@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from twinloop import report
-from twinloop.trace.errors import InputError, TwinloopError
+from twinloop.trace.errors import InputError, TwinloopError, refused
 
 if TYPE_CHECKING:
     from twinloop.trace import Audit, Cleaning
@@ -33,15 +33,27 @@ err = Console(stderr=True, highlight=False)
 
 @contextmanager
 def speaking(as_json: bool) -> Iterator[None]:
-    """Turn what goes wrong with the input into a message, and into JSON where that is wanted."""
+    """Turn what goes wrong with the input into a message, and into JSON where that is wanted.
+
+    What the operating system refuses (a name that is too long, a file of another user) is said in
+    its own words.
+    """
     try:
         yield
     except TwinloopError as error:
-        if as_json:
-            print_json({"error": _explained(error)})
-        else:
-            err.print(f"[bold red]error[/]: {escape(str(error))}", soft_wrap=True)
-        raise typer.Exit(BAD_INPUT) from None
+        _refuse(error, as_json)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):  # the reader of stdout has had enough
+            raise
+        _refuse(refused(error), as_json)
+
+
+def _refuse(error: TwinloopError, as_json: bool) -> NoReturn:
+    if as_json:
+        print_json({"error": _explained(error)})
+    else:
+        err.print(f"[bold red]error[/]: {escape(str(error))}", soft_wrap=True)
+    raise typer.Exit(BAD_INPUT) from None
 
 
 @contextmanager

@@ -38,7 +38,10 @@ def unfinished(path: Path) -> Trace:
     check_bound(journal, 10 * size, f"has {size:,} bytes")  # as objects of Python
     try:
         return as_trace(plan, entries(journal))
-    except (LookupError, TypeError, ValueError, AttributeError, pl.exceptions.PolarsError) as error:
+    except (
+        *(LookupError, TypeError, ValueError, AttributeError, OverflowError),
+        pl.exceptions.PolarsError,
+    ) as error:
         raise DamagedTraceError(f"is no journal of this plan: {error!r}", file=journal) from None
     except OSError as error:
         raise DamagedTraceError(f"cannot be read: {error.strerror}", file=journal) from None

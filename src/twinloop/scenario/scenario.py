@@ -20,7 +20,7 @@ from twinloop.scenario.parts import POLICY_SCHEMA, PolicyDescription, WorkloadDe
 from twinloop.scenario.prices import Prices
 from twinloop.trace import Manifest
 from twinloop.trace.errors import InputError
-from twinloop.trace.files import sha256
+from twinloop.trace.files import files_in, is_file, sha256
 from twinloop.trace.folder import MANIFEST
 from twinloop.trace.trace import counted
 from twinloop.workload.source import SESSIONS, SourceDescription
@@ -43,7 +43,7 @@ def _platform(value: Any, info: ValidationInfo) -> Any:
         return value
     folder = info.context.folder if isinstance(info.context, Reading) else Path()
     path = folder / value
-    if not path.is_file():
+    if not is_file(path):
         raise InputError(
             f"'{value}' is neither a platform such as 2x8@2400MHz nor a file that is there"
         )
@@ -154,7 +154,7 @@ class Scenario(Description):
             if (path / MANIFEST).is_file():
                 yield path / MANIFEST  # which has the hashes of the rest
             elif path.is_dir():
-                yield from sorted(file for file in path.rglob("*") if file.is_file())
+                yield from files_in(path)
             else:
                 yield path
         for cluster in self.effective_platform().clusters:
@@ -209,4 +209,4 @@ def _meet(one: str, other: str) -> bool:
 
 
 def _hash(file: Path) -> str | None:
-    return sha256(file) if file.is_file() else None
+    return sha256(file) if is_file(file) else None

@@ -48,3 +48,17 @@ class FormatError(InputError):
 
 class DamagedTraceError(InputError):
     """A trace folder is unfinished, or not what its manifest says."""
+
+
+def refused(error: OSError | ValueError, file: str | Path | None = None) -> InputError:
+    """What the operating system says about a file, as an error that names it.
+
+    >>> print(refused(PermissionError(13, "Permission denied", "log.swf")))
+    log.swf: the system refuses it: Permission denied
+    """
+    name = getattr(error, "filename", None) if file is None else file
+    text = None if name is None else str(name)
+    if text is not None and len(text) > 200:
+        text = f"{text[:100]}...{text[-60:]}"
+    said = getattr(error, "strerror", None) or str(error)
+    return InputError(f"the system refuses it: {said}", file=text)

@@ -22,7 +22,7 @@ from typing import IO, Final, cast
 
 import zstandard
 
-from twinloop.trace.errors import FormatError, InputError
+from twinloop.trace.errors import FormatError, InputError, refused
 from twinloop.trace.input_bound import check_bound, input_bound
 from twinloop.trace.manifest import SourceFile
 
@@ -67,7 +67,7 @@ _SPECIAL: Final = (
 def is_file(path: Path) -> bool:
     """Whether this is a regular file; a name that cannot be one (too long) is none."""
     try:
-        return stat.S_ISREG(os.stat(path).st_mode)
+        return stat.S_ISREG(path.stat().st_mode)
     except (OSError, ValueError):
         return False
 
@@ -79,13 +79,13 @@ def require_input(path: Path, *, folder: bool = False) -> None:
     A file that stdin is redirected from (`/dev/stdin`) is a regular one.
     """
     try:
-        mode = os.stat(path).st_mode
+        mode = path.stat().st_mode
         if stat.S_ISDIR(mode) and folder:
             os.scandir(path).close()
     except FileNotFoundError:
         raise InputError("does not exist", file=path) from None
     except (OSError, ValueError) as error:
-        raise unreadable(error, path) from None
+        raise refused(error, path) from None
     if stat.S_ISDIR(mode):
         if not folder:
             raise InputError("is a folder, not a file", file=path)
@@ -97,12 +97,32 @@ def require_input(path: Path, *, folder: bool = False) -> None:
         )
 
 
-def unreadable(error: Exception, path: str | Path) -> InputError:
-    """What an operating system says about an input, as an error that names it."""
-    said = getattr(error, "strerror", None) or str(error)
-    name = str(path)
-    shown = name if len(name) <= 200 else f"{name[:100]}...{name[-60:]}"
-    return InputError(f"cannot be read: {said}", file=shown)
+#: A folder of more files than this, or deeper, is no log.
+MOST_FILES: Final = 10_000
+DEEPEST: Final = 4
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The regular files of a folder that is an input, in order; a whole file system is none."""
+    found: list[Path] = []
+    waiting = [(folder, 0)]
+    while waiting:
+        here, depth = waiting.pop()
+        try:
+            entries = sorted(here.iterdir())
+        except OSError as error:
+            raise refused(error, here) from None
+        found += [entry for entry in entries if is_file(entry)]
+        below = [entry for entry in entries if entry.is_dir() and not entry.is_symlink()]
+        waiting += [(entry, depth + 1) for entry in below]
+        if len(found) > MOST_FILES or (below and depth + 1 > DEEPEST):
+            raise InputError(
+                f"holds more than {MOST_FILES:,} files, or folders more than {DEEPEST} deep: that "
+                "is no log",
+                file=folder,
+                remedy="name the folder of the log itself",
+            )
+    return sorted(found)
 
 
 def binary_kind(start: bytes) -> str | None:
@@ -192,7 +212,7 @@ def sha256(file: Path) -> str:
         with file.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        raise unreadable(error, file) from None
+        raise refused(error, file) from None
 
 
 def source_file(path: Path) -> SourceFile:

@@ -27,7 +27,7 @@ LARGEST_INPUT: Final = 8 << 30
 SMALL_INPUT: Final = 256 << 20
 LARGEST_RATIO: Final = 250
 
-_UNITS: Final = {"": 1} | {
+_UNITS: Final[dict[str, int]] = {"": 1} | {
     f"{letter}{end}": base ** (power + 1)
     for power, letter in enumerate("KMGT")
     for end, base in (("", 1024), ("B", 1000), ("iB", 1024))
@@ -92,7 +92,7 @@ def _parse(said: str) -> float:
     unit = None if found is None else found[2].removesuffix("B") if found[2] == "B" else found[2]
     if found is None or unit not in _UNITS:
         raise InputError(f"{said!r} is no size", field=SETTING, remedy="such as 16GiB, or none")
-    return float(found[1]) * _UNITS[unit]
+    return float(found[1]) * float(_UNITS[unit])
 
 
 def _shown(size: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
@@ -93,7 +92,7 @@ class Fields:
         if value is None:
             return None
         plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if plain and math.isfinite(value) and 0 <= value <= LARGEST:
+        if plain and 0 <= value <= LARGEST:
             return float(value)
         if self.strict:
             raise self.wrong(f"{_shown(value)} is no number that is zero or more", where)
