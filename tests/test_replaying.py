@@ -70,6 +70,11 @@ def test_a_task_that_did_not_complete_keeps_its_work() -> None:
         )
     )
     assert with_service_of(workload, run).tasks["work"].to_list() == [14.0, 10.0]
+    pieces = {"task": ["b", "b", "a"], "duration": [1.0, 9.0, 5.0], "rate": [2.0, 0.5, 2.0]}
+    varying = tl.Workload(tasks=workload.tasks, fragments=pl.DataFrame(pieces))
+    replayed = with_service_of(varying, run)
+    assert replayed.fragments.rows() == [("b", 1.0, 2.0), ("b", 9.0, 0.5)]
+    assert replayed.durations().tolist() == [7.0, 10.0]
 
 
 @pytest.mark.parametrize("scale", [0.25, 3.0])

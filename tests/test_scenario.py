@@ -16,6 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import twinloop as tl
+from twinloop.explore.candidate import Candidate
+from twinloop.explore.confirm_plan import Plan
 from twinloop.platform import DescriptionError, Platform
 from twinloop.policy import POLICIES, Policy, View, policy
 from twinloop.scenario import MODEL_VALUES, Contention, Model, Scenario
@@ -502,6 +504,51 @@ def test_the_default_model_changes_nothing() -> None:
     assert (model.speed_factor, model.service_factor, model.effective_capacity) == (1, 1, 1)
     assert model.startup_overhead == model.dispatch_latency == model.release_latency == 0
     assert model.contention == Contention.from_dict("none")
+
+
+# --- numbers that cannot be meant ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"seed": 2**63}, "seed: must be at most"),
+        ({"seed": int("9" * 400)}, "seed: must be at most"),
+        ({"model.dispatch_latency": 1e16}, r"1e\+16 s is beyond 1e\+15 s, the largest duration"),
+        ({"model.dispatch_latency": "1e12 d"}, r"is beyond 1e\+15 s"),
+        ({"workload": {"tasks": [{"id": "a", "run_time": 2e15}]}}, r"is beyond 1e\+15 s"),
+        (
+            {
+                "platform.clusters[0].hosts[0].power": {
+                    "model": "linear",
+                    "idle": 1,
+                    "max": "1e10 MW",
+                }
+            },
+            r"1e\+16 W is beyond 1e\+15 W, the largest power",
+        ),
+    ],
+)
+def test_numbers_beyond_all_bounds_are_refused(changes: dict[str, Any], said: str) -> None:
+    scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
+    with pytest.raises(InputError, match=said):
+        scenario.replace(**changes)
+
+
+def test_tasks_that_a_scale_moves_beyond_all_times_are_refused() -> None:
+    workload = {"tasks": [{"id": "a", "run_time": 1, "submit": 10}]}
+    scenario = Scenario(platform="2x8", workload=workload, policy="easy", time_scale=1e300)
+    with pytest.raises(InputError, match=r"time_scale: .* beyond 1e\+15 s"):
+        tl.simulate(scenario)
+
+
+@pytest.mark.parametrize("many", [0, 2**63 - 1])
+def test_repetitions_are_bounded(many: int) -> None:
+    candidate = Candidate(
+        "a", Scenario(platform="2x8", workload="log.swf", policy="easy"), {"makespan_s": 1.0}
+    )
+    with pytest.raises(InputError, match="repetitions: must be from 1 to 10,000"):
+        Plan((candidate,), candidate, repetitions=many, seed=0)
 
 
 # --- the published schemas -----------------------------------------------------------------------

@@ -210,6 +210,9 @@ def test_times_are_taken_as_people_write_them(log: Path, tmp_path: Path) -> None
         (b"; one\n\n ;two", "has no job"),
         (b"; one\nbut that", "is in no format that is known"),
         (b"\n\n", "is in no format that is known"),
+        (b"\x7fELF\x02\x01\x01,,,,\0\0", "is a program (ELF), not a log (export what it holds"),
+        (b"PAR1,,,\n;;", "is a Parquet file, not a log (of Parquet, folders are read"),
+        (b"\0\1\2,,\0\0" * 9, "is a binary file of an unknown kind, not a log"),
     ],
 )
 def test_a_file_of_no_known_format_is_told_what_it_looks_like(
@@ -217,6 +220,27 @@ def test_a_file_of_no_known_format_is_told_what_it_looks_like(
 ) -> None:
     (tmp_path / "thing").write_bytes(content)
     assert message in run("inspect", tmp_path / "thing", ends_with=2).stderr
+
+
+@pytest.mark.parametrize("form", ["csv", "swf", "gwf", "sacct"])
+def test_a_binary_file_is_no_text_log_whatever_it_is_called(tmp_path: Path, form: str) -> None:
+    pl.DataFrame({"id": [1]}).write_parquet(tmp_path / "log.swf")
+    said = run("inspect", tmp_path / "log.swf", "--format", form, ends_with=2).stderr
+    assert "log.swf: is a Parquet file, not a text" in said
+
+
+def test_a_log_in_place_of_a_scenario_has_an_option_of_its_own(log: Path) -> None:
+    said = answer("simulate", log, ends_with=2)["error"]
+    assert said["problem"].startswith("is a log, not a scenario: ")
+    assert said["remedy"] == f"use --workload {log}, with --platform and --policy"
+    said = answer("simulate", log, "--platform", "8x1", "--policy", "easy", ends_with=2)["error"]
+    assert f"--workload {log}" in said["remedy"]
+
+
+def test_an_output_without_a_suffix_is_a_trace_folder(log: Path, tmp_path: Path) -> None:
+    document = answer("convert", log, tmp_path / "march")
+    assert (document["format"], document["tasks"]) == ("trace", 2)
+    assert tl.Trace.load(tmp_path / "march").tasks.height == 2
 
 
 def test_a_header_without_a_job_is_said_to_be_one(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_size_is_bounded() -> None:
 def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not exist"):
         load(tmp_path / "none.yaml")
-    with pytest.raises(InputError, match="is no file"):
+    with pytest.raises(InputError, match="is a folder, not a file"):
         load(tmp_path)
     broken = tmp_path / "broken.yaml"
     broken.write_bytes(b"a: 1\nb: \xff\n")

@@ -120,6 +120,7 @@ def test_bare_numbers_and_fields_without_a_place_are_reported_by_line(tmp_path: 
     topology["clusters"][0]["powerSource"] = {"carbonTracePath": "carbon.parquet", "maxPower": 5}
     path = tmp_path / "topology.json"
     path.write_text(json.dumps(topology, indent="\t"))
+    (tmp_path / "carbon.parquet").write_bytes(b"PAR1")
     lines = {
         key: n for n, line in enumerate(path.read_text().splitlines(), 1)
         for key in ("vendor", "arch", "battery", "memorySize") if f'"{key}"' in line
@@ -140,6 +141,37 @@ def test_bare_numbers_and_fields_without_a_place_are_reported_by_line(tmp_path: 
     assert "powerModel beside cpuPowerModel" in told
     assert platform.clusters[0].hosts[0].resources == {"gpu": 4.0}
     assert platform.clusters[0].carbon == (tmp_path / "carbon.parquet").as_posix()
+
+
+@pytest.mark.parametrize("named", ["/app/workload/carbon.parquet", "../gone/carbon.parquet"])
+def test_a_carbon_trace_of_another_machine_is_looked_for_beside_the_topology(
+    tmp_path: Path, named: str
+) -> None:
+    topology = copy.deepcopy(TOPOLOGY)
+    topology["clusters"][0]["powerSource"] = {"carbonTracePath": named}
+    path = tmp_path / "topology.json"
+    path.write_text(json.dumps(topology))
+    alone = Platform.load(path)
+    assert alone.clusters[0].carbon is None
+    (note,) = alone.notes
+    assert (note.kind, note.what) == (
+        "ignored",
+        f"the carbon trace {named}, which is not there, so there is no carbon",
+    )
+    (tmp_path / "carbon.parquet").write_bytes(b"PAR1")
+    beside = Platform.load(path)
+    assert beside.clusters[0].carbon == (tmp_path / "carbon.parquet").as_posix()
+    (note,) = beside.notes
+    assert (note.kind, note.what) == (
+        "repaired",
+        f"the carbon trace is carbon.parquet beside the topology: {named} is not there",
+    )
+
+
+@pytest.mark.realdata
+def test_the_topology_of_surf_has_its_carbon(real_data: Path) -> None:
+    carbon = Platform.load(real_data / "surf/topology.json").clusters[0].carbon
+    assert carbon == (real_data / "surf/carbon.parquet").as_posix()
 
 
 def test_a_host_without_a_power_model_has_the_one_opendc_gives_it() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.trace.broken import sign
 from twinloop.trace import (
     Cleaning,
     DamagedTraceError,
@@ -20,7 +21,7 @@ from twinloop.trace import (
     write,
 )
 
-TIMES = st.floats(allow_nan=False, allow_infinity=False) | st.none()
+TIMES = st.floats(-1e15, 1e15) | st.none()
 TASKS = st.lists(
     st.fixed_dictionaries(
         {
@@ -196,3 +197,25 @@ def test_unknown_tables_and_columns_and_values_that_do_not_fit_are_refused() -> 
         Trace(tasks=pl.DataFrame({"id": ["a"], "colour": ["red"]}))
     with pytest.raises(TwinloopError, match="tasks"):
         Trace(tasks=pl.DataFrame({"id": ["a"], "submit": ["soon"]}))
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "unit"), [("tasks", "submit", "s"), ("power", "watts", "W")]
+)
+def test_times_and_powers_beyond_all_bounds_are_refused(
+    tmp_path: Path, table: str, column: str, unit: str
+) -> None:
+    trace = small()
+    large = trace.replace(**{table: trace.tables[table].with_columns(pl.lit(-1e16).alias(column))})
+    path = large.save(tmp_path / "run")
+    said = rf"{table}.parquet: {column} in row 1: -1e\+16 {unit} is beyond 1e\+15 {unit}"
+    with pytest.raises(DamagedTraceError, match=said):
+        Trace.load(path)
+
+
+def test_a_column_of_structures_is_no_column_of_names(tmp_path: Path) -> None:
+    path = small().save(tmp_path / "run")
+    pl.DataFrame({"id": [{"a": 1}]}).write_parquet(path / "tasks.parquet")
+    sign(path)
+    with pytest.raises(DamagedTraceError, match=r"tasks.parquet: .*'id' is Struct.*, not String"):
+        Trace.load(path)

@@ -328,7 +328,7 @@ def test_a_file_without_one_readable_record_is_an_error_that_shows_the_first(pat
 
 
 def test_a_file_that_is_not_there_is_an_input_error(path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="does not exist"):
         swf.read(path)
 
 

@@ -250,3 +250,19 @@ def test_any_folder_survives_a_round_trip(tmp_path_factory, folder):
     for one, other in zip(before, after, strict=True):
         assert one.columns == other.columns
         same(one, other)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        ("requested_cores", 2.0**32, "task '1': cores: 4.29497e"),
+        ("requested_memory", 1e30, "task '1': memory: 9.7656"),
+        ("resources", [{"name": "gpu", "amount": 2.0**32}], "task '1': resources: gpu: 4.29497e"),
+    ],
+)
+def test_numbers_that_opendc_has_no_room_for_are_refused(tmp_path, column, value, said):
+    task = {"id": ["1"], "submit": [0.0], "requested_cores": [1.0], "run_time": [1.0]}
+    trace = Trace(tasks=pl.DataFrame({**task, column: [value]}))
+    with pytest.raises(InputError, match=said):
+        write(trace, tmp_path / "out.opendc", reference_mhz=2000.0)
+    assert not (tmp_path / "out.opendc").exists()

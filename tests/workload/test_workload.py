@@ -8,11 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twinloop.engine import simulate
+from twinloop.scenario import Scenario
 from twinloop.trace.errors import InputError, TwinloopError
 from twinloop.trace.formats import opendc as opendc_reader
 from twinloop.trace.formats.swf import read
 from twinloop.trace.trace import Trace
 from twinloop.workload import COLUMNS, Workload
+from twinloop.workload.fragments import Fragments
 
 
 def log(**columns):
@@ -323,3 +326,94 @@ def test_two_tasks_of_one_name_are_an_error_also_where_there_is_usage():
 def test_what_is_no_trace_is_told_how_to_become_one():
     with pytest.raises(TwinloopError, match=r"twinloop\.read"):
         Workload.from_trace("log.swf")  # type: ignore[arg-type]
+
+
+def demands(workload):
+    """What each task asks for, by its id."""
+    rows = workload.tasks.select("id", "work", "limit").rows()
+    pieces = {name: [] for name, *_ in rows}
+    for name, duration, rate in workload.fragments.iter_rows():
+        pieces[name].append((duration, rate))
+    files = {name: [] for name, *_ in rows}
+    for name, file, access in workload.task_files.iter_rows():
+        files[name].append((file, access))
+    lengths = dict(zip((name for name, *_ in rows), workload.durations().tolist(), strict=True))
+    return {
+        name: (work, limit, pieces[name], files[name], lengths[name]) for name, work, limit in rows
+    }
+
+
+@given(workloads(), st.data())
+def test_tasks_that_are_reordered_or_left_out_keep_their_demand(workload, data):
+    ids = workload.tasks["id"].to_list()
+    files = pl.DataFrame({"task": ids, "file": ids, "access": ["read"] * len(ids)})
+    workload = Workload(
+        tasks=workload.tasks, fragments=workload.fragments, task_files=files, reference_mhz=2000.0
+    )
+    order = data.draw(st.permutations(range(len(ids))))
+    kept = order[: data.draw(st.integers(0, len(ids)))]
+    changed = workload.replace(tasks=workload.tasks[kept])
+    assert changed.tasks["id"].to_list() == [ids[row] for row in kept]
+    before = demands(workload)
+    assert demands(changed) == {ids[row]: before[ids[row]] for row in kept}
+    assert changed.replace(tasks=changed.tasks) == changed
+
+
+pieces = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 4)), max_size=3)
+
+
+@given(st.lists(st.tuples(pieces, st.integers(1, 9)), min_size=2, max_size=5), st.data())
+def test_the_order_of_the_tasks_changes_no_simulated_task(described, data):
+    ids = [f"t{row}" for row in range(len(described))]
+    tasks = {"id": ids, "submit": range(len(ids)), "cores": [4.0] * len(ids)}
+    constant = {"work": [work for _, work in described], "limit": [2.0] * len(ids)}
+    rows = [(name, *each) for name, (mine, _) in zip(ids, described, strict=True) for each in mine]
+    workload = Workload(
+        tasks=pl.DataFrame({**tasks, **constant}),
+        fragments=pl.DataFrame(rows, schema=["task", "duration", "rate"], orient="row")
+        if rows
+        else None,
+    )
+    shuffled = workload.tasks[data.draw(st.permutations(range(len(ids))))]
+    runs = [
+        simulate(Scenario(platform="1x8", policy="fcfs", workload=each))
+        for each in (workload, workload.replace(tasks=shuffled))
+    ]
+    for table, key in (("tasks", "id"), ("placements", "task")):
+        one, two = (run.tables[table].sort(key) for run in runs)
+        assert one.rows() == two.rows()
+
+
+def test_a_task_under_a_new_name_has_the_demand_that_it_declares():
+    workload = Workload(
+        tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 5.0], "cores": [4.0, 1.0]}),
+        fragments=pl.DataFrame(
+            {"task": ["a", "b", "b"], "duration": [1.0, 2.0, 3.0], "rate": [1.0, 2.0, 4.0]}
+        ),
+    )
+    new = {"id": ["b", "c"], "submit": [5.0, 6.0], "cores": [1.0, 1.0], "work": [None, 7.0]}
+    changed = workload.replace(tasks=pl.DataFrame({**new, "limit": [None, 1.0]}))
+    assert demands(changed) == {
+        "b": (16.0, 4.0, [(2.0, 2.0), (3.0, 4.0)], [], 5.0),
+        "c": (7.0, 1.0, [], [], 7.0),
+    }
+    unknown = workload.replace(tasks=pl.DataFrame({**new, "work": [None, None]}))
+    with pytest.raises(InputError, match="work: is not known for 1 tasks, such as 'c'"):
+        unknown.to_arrays()
+
+
+@pytest.mark.parametrize("field", ["work", "limit"])
+def test_work_that_its_fragments_contradict_is_an_error(field):
+    workload = Workload(
+        tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "cores": [4.0]}),
+        fragments=pl.DataFrame({"task": ["a"], "duration": [3.0], "rate": [2.0]}),
+    )
+    doubled = workload.tasks.with_columns(pl.col(field) * 2)
+    with pytest.raises(InputError, match=f"task 'a': {field}: .* its fragments"):
+        workload.replace(tasks=doubled)
+
+
+def test_fragments_of_rows_that_are_not_there_are_an_error():
+    tasks = pl.DataFrame({"id": ["a"], "submit": [0.0]})
+    with pytest.raises(InputError, match=r"fragments: .* row 1, .* 1 task"):
+        Workload(tasks=tasks, fragments=Fragments.of([0, 1], [1.0, 1.0], [1.0, 1.0]))

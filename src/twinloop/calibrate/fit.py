@@ -8,9 +8,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import polars as pl
+import pydantic
 
 from twinloop import __version__
 from twinloop.calibrate.identify import Identifiability
@@ -19,7 +20,8 @@ from twinloop.execute.announcement import COMMANDS, is_command_file
 from twinloop.scenario import Model, Scenario
 from twinloop.scenario.kept_workload import keep_workload, read_scenario
 from twinloop.trace.errors import InputError, UnwritableError
-from twinloop.trace.files import writing
+from twinloop.trace.files import require_input, writing
+from twinloop.trace.kept import Kept, read_kept
 from twinloop.trace.parquet import read_parquet
 from twinloop.trace.plain import plain
 from twinloop.trace.safe_text import escape_name
@@ -202,36 +204,38 @@ class Fit:
         path = folder / MANIFEST
         if not path.is_file():
             raise InputError("no calibration is kept there", file=folder)
+        kept = read_kept(path, _Kept)
+        known = kept.identifiability
         try:
-            kept = json.loads(path.read_bytes())
-            known = kept["identifiability"]
             return cls(
-                values=kept["values"],
-                defaults=kept["defaults"],
-                loss=kept["loss"],
-                loss_before=math.nan if kept["loss_before"] is None else kept["loss_before"],
-                loss_name=kept["loss_name"],
-                how=kept["aggregation"],
-                optimiser=kept["optimiser"],
-                seed=kept["seed"],
-                evaluations=kept["evaluations"],
-                failed=kept["failed"],
-                seconds=kept["seconds"],
-                history=read_parquet(folder / HISTORY),
+                values=kept.values,
+                defaults=kept.defaults,
+                loss=kept.loss,
+                loss_before=math.nan if kept.loss_before is None else kept.loss_before,
+                loss_name=kept.loss_name,
+                how=kept.aggregation,
+                optimiser=kept.optimiser,
+                seed=kept.seed,
+                evaluations=kept.evaluations,
+                failed=kept.failed,
+                seconds=kept.seconds,
+                history=_history(folder / HISTORY),
                 cloud=_read_table(folder / CLOUD),
                 draws=_read_table(folder / DRAWS),
                 identifiability=None if known is None else Identifiability.from_dict(known),
-                validation_loss=kept["validation_loss"],
-                floor=kept["floor"],
-                runs=tuple(kept["runs"]),
-                recipe=tuple(kept["recipe"]),
-                warnings=tuple(kept["warnings"]),
-                scenarios=tuple(read_scenario(each, folder) for each in kept["scenarios"]),
-                noise=kept["noise"],
-                kept=kept["verdicts"],
-                asked=kept["asked"],
+                validation_loss=kept.validation_loss,
+                floor=kept.floor,
+                runs=tuple(run.model_dump(exclude_unset=True) for run in kept.runs),
+                recipe=tuple(kept.recipe),
+                warnings=tuple(kept.warnings),
+                scenarios=tuple(read_scenario(each, folder) for each in kept.scenarios),
+                noise=cast(dict[str, dict[str, float]], kept.noise),
+                kept=kept.verdicts,
+                asked=kept.asked,
             )
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+            if isinstance(error, InputError) and error.file is not None:
+                raise
             raise InputError(f"cannot be read: {error}", file=path) from None
         except (pl.exceptions.PolarsError, OSError) as error:
             raise InputError(f"cannot be read: {error}", file=folder) from None
@@ -292,6 +296,55 @@ def make_folder(folder: Path) -> None:
 
 def _said(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, int | float) else str(value)
+
+
+class _Run(Kept):
+    """What `fit.json` holds of a run; the types of other fields do not matter."""
+
+    model_config = pydantic.ConfigDict(extra="allow", strict=True)
+
+    name: str = ""
+    used: str = ""
+    mode: str | None = None
+    tasks: int = 0
+    injected: list[str] = pydantic.Field(default_factory=list)
+
+
+class _Kept(Kept):
+    """What `fit.json` holds."""
+
+    values: dict[str, float | bool | str]
+    defaults: dict[str, float | bool | str | None]
+    loss: float
+    loss_before: float | None
+    validation_loss: float | None
+    floor: float | None
+    loss_name: str
+    aggregation: str
+    optimiser: str
+    seed: int
+    evaluations: int
+    failed: int
+    seconds: float
+    asked: dict[str, Any]
+    noise: dict[str, dict[str, float | bool | None]]
+    runs: list[_Run]
+    identifiability: dict[str, Any] | None
+    verdicts: dict[str, dict[str, str]]
+    recipe: list[str]
+    warnings: list[str]
+    scenarios: list[dict[str, Any]]
+
+
+def _history(path: Path) -> pl.DataFrame:
+    """The table of evaluations; its columns that are not values have their types."""
+    require_input(path)
+    table = read_parquet(path)
+    wanted = {"evaluation": pl.Int64, "loss": pl.Float64, "best": pl.Float64, "failed": pl.Boolean}
+    for name, dtype in wanted.items():
+        if name in table.columns and table.schema[name] not in (dtype, pl.Null):
+            raise InputError(f"is {table.schema[name]}, not {dtype}", file=path, field=name)
+    return table
 
 
 def _read_table(path: Path) -> pl.DataFrame | None:

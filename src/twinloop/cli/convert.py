@@ -40,7 +40,7 @@ OutputPath = Annotated[
     Path,
     typer.Argument(
         help="Where to write. Its name says the format: .swf, .swf.gz, .cts or .opendc (folders), "
-        ".trace (folder); or say it with --to.",
+        ".trace or no suffix (trace folder); or say it with --to.",
         show_default=False,
     ),
 ]

@@ -17,7 +17,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from twinloop import report
-from twinloop.trace.errors import InputError, TwinloopError, TwinloopWarning
+from twinloop.trace.errors import InputError, TwinloopError, TwinloopWarning, refused
 from twinloop.trace.replacing import check_file, refuse_input
 from twinloop.trace.safe_text import escape_controls, escape_json, escape_name
 
@@ -94,7 +94,7 @@ def speaking(as_json: bool) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except (TwinloopError, OSError) as problem:
-        error = refusal(problem) if isinstance(problem, OSError) else problem
+        error = refused(problem) if isinstance(problem, OSError) else problem
         if as_json:
             print_json({"error": _explained(error)})
         else:
@@ -117,17 +117,6 @@ def _warn(
     else:
         text = warnings.formatwarning(message, category, filename, lineno, line)
         err.print(text, markup=False, soft_wrap=True, end="")
-
-
-def refusal(error: OSError) -> InputError:
-    """What the system refused, as an error of the input.
-
-    >>> print(refusal(PermissionError(13, "Permission denied", "runs/first")))
-    runs/first: cannot be read or written: Permission denied
-    """
-    names = [os.fsdecode(name) for name in (error.filename, error.filename2) if name is not None]
-    file = names[-1] if names and not isinstance(error.filename, int) else None
-    return InputError(f"cannot be read or written: {error.strerror or error}", file=file)
 
 
 @contextmanager

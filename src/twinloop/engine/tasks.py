@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from twinloop.platform import Platform
 from twinloop.platform.parts import Queue
+from twinloop.trace.errors import InputError
+from twinloop.trace.tables import LATEST_TIME
 from twinloop.workload import SessionGraphs
 from twinloop.workload.arrays import WorkloadArrays
 from twinloop.workload.workload import Workload
@@ -67,6 +69,12 @@ def scaled(arrays: WorkloadArrays, scale: float) -> WorkloadArrays:
     if scale == 1.0 or not len(arrays):
         return arrays
     submit = arrays.submit * scale
+    if np.abs(submit).max() > LATEST_TIME:
+        raise InputError(
+            f"moves a submission to {submit[np.abs(submit).argmax()]:g} s, which is beyond "
+            f"{LATEST_TIME:g} s",
+            field="time_scale",
+        )
     return replace(arrays, submit=submit, deadline=arrays.deadline + (submit - arrays.submit))
 
 

@@ -18,6 +18,8 @@ from twinloop.execute.power.reconstruct import rebuilt
 from twinloop.execute.used import TICK, used
 from twinloop.trace import Trace
 from twinloop.trace.errors import DamagedTraceError
+from twinloop.trace.files import require_input
+from twinloop.trace.input_bound import check_bound
 from twinloop.trace.tables import COUNTED
 
 #: What the policy was told and what it decided, as the table of decisions calls it.
@@ -31,9 +33,15 @@ def unfinished(path: Path) -> Trace:
     """The Trace of a run that was cut short, as far as its journal goes."""
     journal = path / JOURNAL
     plan = Trace.load(path / PLAN)
+    require_input(journal)
+    size = journal.stat().st_size
+    check_bound(journal, 10 * size, f"has {size:,} bytes")  # as objects of Python
     try:
         return as_trace(plan, entries(journal))
-    except (LookupError, TypeError, ValueError, AttributeError, pl.exceptions.PolarsError) as error:
+    except (
+        *(LookupError, TypeError, ValueError, AttributeError, OverflowError),
+        pl.exceptions.PolarsError,
+    ) as error:
         raise DamagedTraceError(f"is no journal of this plan: {error!r}", file=journal) from None
     except OSError as error:
         raise DamagedTraceError(f"cannot be read: {error.strerror}", file=journal) from None

@@ -25,7 +25,7 @@ from twinloop.policy.registry import CODE
 from twinloop.scenario import Scenario
 from twinloop.trace import read
 from twinloop.trace.errors import InputError, TwinloopError
-from twinloop.trace.files import appearing, sha256, writing
+from twinloop.trace.files import appearing, files_in, sha256, writing
 from twinloop.trace.folder import MANIFEST
 from twinloop.trace.replacing import Owned
 
@@ -124,7 +124,7 @@ def _copied(given: str, new: Path, inputs: dict[str, str]) -> str:
     if not source.exists():
         raise InputError("is not there, so it cannot be copied", file=source)
     mark = source / MANIFEST if (source / MANIFEST).is_file() else source
-    files = sorted(f for f in source.rglob("*") if f.is_file()) if source.is_dir() else [source]
+    files = files_in(source) if source.is_dir() else [source]
     if not files:
         raise InputError("is empty", file=source)
     target = new / INPUTS / f"{sha256(mark if mark.is_file() else files[0])[:8]}-{source.name}"

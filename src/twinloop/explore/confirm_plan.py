@@ -27,6 +27,8 @@ from twinloop.trace.trace import counted
 
 #: The file of a plan, and the folder of the runs that it lists.
 PLAN: Final = "plan.json"
+#: More repetitions than this no measurement needs, and no machine survives.
+MOST_REPETITIONS: Final = 10_000
 RUNS: Final = "runs"
 #: What the name of a run ends with that was cut short.
 UNFINISHED: Final = ".unfinished"
@@ -73,8 +75,8 @@ class Plan:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.repetitions < 1:
-            problem = f"must be at least 1, not {self.repetitions}"
+        if not 1 <= self.repetitions <= MOST_REPETITIONS:
+            problem = f"must be from 1 to {MOST_REPETITIONS:,}, not {self.repetitions}"
             raise InputError(problem, field="repetitions")
         if self.seed < 0:
             raise InputError("must not be negative", field="seed")

@@ -76,11 +76,13 @@ class Design(Description):
     points: tuple[dict[str, Any], ...] = Field(
         (), description="the combinations of a list: a level for each factor that is not as usual"
     )
-    samples: int = Field(SAMPLES, ge=1, description="combinations of a Latin hypercube")
+    samples: int = Field(SAMPLES, ge=1, le=MOST, description="combinations of a Latin hypercube")
     seeds: tuple[Whole, ...] = Field(
         (), description="seeds of the runs of each combination, or how many: 3 is 0, 1, 2"
     )
-    seed: int = Field(0, ge=0, description="where the randomness of a Latin hypercube starts")
+    seed: int = Field(
+        0, ge=0, le=2**63 - 1, description="where the randomness of a Latin hypercube starts"
+    )
 
     @classmethod
     def _long_form(cls, data: Any) -> Any:

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import Field
+
 from twinloop import __version__
 from twinloop.calibrate.fit import MANIFEST as FIT_MANIFEST
 from twinloop.calibrate.fit import Fit
@@ -19,6 +21,7 @@ from twinloop.explore.study import JOURNAL, MANIFEST, Study
 from twinloop.scenario import Scenario
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
+from twinloop.trace.kept import Kept, read_kept
 from twinloop.trace.names import below
 
 #: What every row of it has.
@@ -100,19 +103,31 @@ def is_study(folder: Path) -> bool:
     return isinstance(kept, dict) and {"twinloop", "design", "keys"} <= kept.keys()
 
 
+class _Kept(Kept):
+    """What `study.json` holds."""
+
+    scenario: dict[str, Any]
+    design: dict[str, Any]
+    keys: list[str]
+    baseline: list[str]
+    fit: str | None
+    by: str
+    notes: list[str] = Field(default_factory=list)
+
+
 def loaded(folder: Path, *, allow_code: bool = False) -> Study:
     """The study that is kept in a folder, as far as it has come."""
     path = folder / MANIFEST
     if not path.is_file():
         raise InputError("no study is kept there", file=folder, remedy=f"it would have {MANIFEST}")
+    kept = read_kept(path, _Kept, _AGAIN)
     try:
-        kept = json.loads(path.read_bytes())
-        design = Design.from_dict(kept["design"])
-        scenario = Scenario.from_manifest(kept["scenario"])
-        keys, baseline, fit, by = (kept[name] for name in ("keys", "baseline", "fit", "by"))
-    except (ValueError, KeyError, TypeError) as error:
-        said = f"lacks {error}" if isinstance(error, KeyError) else "is damaged"
-        raise InputError(f"{said}, or is of another version", file=path, remedy=_AGAIN) from None
+        design = Design.from_dict(kept.design)
+        scenario = Scenario.from_manifest(kept.scenario)
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+        said = f"is damaged, or is of another version: {error}"
+        raise InputError(said, file=path, remedy=_AGAIN) from None
+    keys, baseline, fit, by = kept.keys, kept.baseline, kept.fit, kept.by
     configurations = tuple(design.configurations())
     pairs = [(each, seed) for seed in design.seeds or (None,) for each in configurations]
     if len(pairs) != len(keys) or len(baseline) != len(design.seeds or (None,)):
@@ -139,7 +154,7 @@ def loaded(folder: Path, *, allow_code: bool = False) -> Study:
         folder,
         by,
         allow_code,
-        tuple(map(str, kept.get("notes") or ())),
+        tuple(kept.notes),
     )
 
 

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
-from twinloop.explore.design import Design
+from twinloop.explore.confirm_plan import MOST_REPETITIONS
+from twinloop.explore.design import MOST, Design
 from twinloop.explore.factors import changed
 from twinloop.explore.objectives import Objective
 from twinloop.platform.description import Description, OrText, Reading
@@ -55,12 +56,18 @@ class LoopPlan(Description):
     )
     factors: Design = Field(description="what is explored")
     by: str = Field("makespan_s", description="the KPI that is to be good")
-    top: int = Field(3, ge=1, description="how many candidates are confirmed")
-    repetitions: int = Field(2, ge=1, description="how often each of them is run")
-    budget: int = Field(2000, ge=10, description="evaluations of the calibration")
-    analysis: int | None = Field(None, ge=0, description="evaluations for what the data can tell")
+    top: int = Field(3, ge=1, le=MOST, description="how many candidates are confirmed")
+    repetitions: int = Field(
+        2, ge=1, le=MOST_REPETITIONS, description="how often each of them is run"
+    )
+    budget: int = Field(2000, ge=10, le=10**9, description="evaluations of the calibration")
+    analysis: int | None = Field(
+        None, ge=0, le=10**9, description="evaluations for what the data can tell"
+    )
     period: float = Field(1.0, gt=0, description="time between two samples of a run (s)")
-    seed: int = Field(0, ge=0, description="where the randomness of search and order starts")
+    seed: int = Field(
+        0, ge=0, le=2**63 - 1, description="where the randomness of search and order starts"
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> LoopPlan:

@@ -17,7 +17,7 @@ from twinloop.platform.platform import Platform
 from twinloop.platform.text import load
 from twinloop.platform.topology import Cluster, Host, Part, Topology
 from twinloop.platform.topology_export import exported
-from twinloop.trace.files import writing
+from twinloop.trace.files import is_file, writing
 from twinloop.trace.manifest import Cleaning, CleaningKind
 
 # What OpenDC takes for a host that does not say.
@@ -119,10 +119,26 @@ class _Conversion:
             place: Address = (*here, "hosts", j)
             name = self._unique(host.name or f"H{j + 1:02}", hosts, place)
             hosts.append({"name": name, **self._host(host, place)})
-        carbon = cluster.powerSource.carbonTracePath if cluster.powerSource else None
-        if carbon is None:
-            return {"hosts": hosts}
-        return {"hosts": hosts, "carbon": (self.folder / carbon).as_posix()}
+        named = cluster.powerSource.carbonTracePath if cluster.powerSource else None
+        carbon = None if named is None else self._carbon(named, (*here, "powerSource"))
+        return {"hosts": hosts} if carbon is None else {"hosts": hosts, "carbon": carbon}
+
+    def _carbon(self, named: str, here: Address) -> str | None:
+        """The carbon trace that a topology names: there, or of the same name beside the topology.
+
+        Topologies are passed on with absolute paths of the machine that they were made on.
+        """
+        place = (*here, "carbonTracePath")
+        if self.source.file is None or is_file(self.folder / named):
+            return (self.folder / named).as_posix()
+        beside = self.folder / Path(named).name
+        if is_file(beside):
+            what = f"the carbon trace is {beside.name} beside the topology: {named} is not there"
+            self._note("repaired", what, place)
+            return beside.as_posix()
+        what = f"the carbon trace {named}, which is not there, so there is no carbon"
+        self._note("ignored", what, place)
+        return None
 
     def _host(self, host: Host, here: Address) -> dict[str, Any]:
         resources = {} if host.gpu is None else {"gpu": host.gpu.count}

@@ -17,6 +17,7 @@ from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
 from twinloop.platform.address import nearest
 from twinloop.trace.errors import InputError
+from twinloop.trace.tables import LARGEST_POWER, LATEST_TIME
 
 _NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _PART = re.compile(rf"\s*({_NUMBER})\s*([A-Za-zµ]*)\s*")
@@ -31,6 +32,8 @@ class Unit:
     stored: str
     factors: Mapping[str, Decimal]
     several: bool = False
+    #: Beyond this a number is a slip: beside it, other numbers of a run would lose their digits.
+    largest: float = math.inf
 
     def read(self, value: Any) -> float:
         """The value in the stored unit.
@@ -42,14 +45,22 @@ class Unit:
             raise InputError(f"must be {self.what}, not {shown(value)}", remedy=self._remedy())
         if not isinstance(value, str):
             try:
-                return float(value)
+                return self._bounded(float(value))
             except OverflowError:
                 raise InputError("is a number beyond all bounds") from None
         parts = self._parts(value)
         if len(parts) == 1 and not parts[0][1]:
             parts = [(parts[0][0], self.stored)]
         total = sum((Decimal(number) * self._factor(unit) for number, unit in parts), Decimal())
-        return float(total)
+        return self._bounded(float(total))
+
+    def _bounded(self, value: float) -> float:
+        if math.isfinite(value) and abs(value) > self.largest:
+            raise InputError(
+                f"{value:g} {self.stored} is beyond {self.largest:g} {self.stored}, the largest "
+                f"{self.what.split(' ', 1)[1]}"
+            )
+        return value
 
     def _parts(self, text: str) -> list[tuple[str, str]]:
         parts, end = [], 0
@@ -98,12 +109,13 @@ MEMORY = Unit(
     _decimals(B="1", kB="1e3", KB="1e3", MB="1e6", GB="1e9", TB="1e12", PB="1e15")
     | {f"{p}iB": Decimal(1024) ** n for n, p in enumerate("KMGTP", start=1)},
 )
-POWER = Unit("a power", "W", _decimals(mW="1e-3", W="1", kW="1e3", MW="1e6"))
+POWER = Unit("a power", "W", _decimals(mW="1e-3", W="1", kW="1e3", MW="1e6"), largest=LARGEST_POWER)
 DURATION = Unit(
     "a duration",
     "s",
     _decimals(ms="1e-3", s="1", sec="1", min="60", m="60", h="3600", d="86400", w="604800"),
     several=True,
+    largest=LATEST_TIME,
 )
 
 MHz = Annotated[
@@ -143,7 +155,7 @@ Number = Annotated[float, BeforeValidator(_number)]
 NotNegative = Annotated[float, Field(ge=0), BeforeValidator(_number)]
 Positive = Annotated[float, Field(gt=0), BeforeValidator(_number)]
 Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_number)]
-Whole = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
+Whole = Annotated[int, Field(ge=0, le=2**63 - 1), BeforeValidator(_whole)]
 #: As many as there can be of anything that a description counts.
 Count = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(_whole)]
 Flag = Annotated[bool, Strict()]

@@ -9,12 +9,12 @@ from twinloop.platform.json_text import parse_json
 from twinloop.platform.yaml_text import parse_yaml
 from twinloop.trace import files
 from twinloop.trace.errors import InputError
+from twinloop.trace.files import require_input
 
 
 def load(path: Path) -> Document:
     """Read a description file; `.json` is JSON, everything else YAML or JSON."""
-    if not path.is_file():
-        raise InputError("is no file" if path.exists() else "does not exist", file=path)
+    require_input(path)
     return parse(files.text(path, limit=MAX_JSON_BYTES), file=str(path))
 
 

@@ -59,6 +59,8 @@ class _Export:
                 self.problem((*here, field), "is not known, and OpenDC needs it")
         if not host.cores.is_integer():
             self.problem((*here, "cores"), "must be whole in OpenDC")
+        elif host.cores >= 2**31:
+            self.problem((*here, "cores"), "must be below 2^31 in OpenDC")
         if host.names:
             self.lost("names of nodes: OpenDC makes its own", (*here, "names"))
         if host.speed is not None:

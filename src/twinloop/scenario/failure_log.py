@@ -13,7 +13,7 @@ import polars as pl
 from twinloop.platform.address import nearest
 from twinloop.platform.quantities import DURATION, plain
 from twinloop.trace.errors import FormatError, InputError
-from twinloop.trace.files import first_bytes
+from twinloop.trace.files import first_bytes, require_input
 from twinloop.trace.formats import parquet
 from twinloop.trace.formats.opendc import read_failures
 from twinloop.trace.formats.text_rows import LATEST, lines, unreadable
@@ -41,8 +41,7 @@ def recorded(path: str | Path, nodes: Sequence[str], horizon: float, seed: int) 
     [('a', 60.0, 90.0), ('b', 3600.0, 7200.0)]
     """
     path = Path(path)
-    if not path.is_file():
-        raise InputError("is no file" if path.exists() else "does not exist", file=path)
+    require_input(path)
     if first_bytes(path, len(parquet.MAGIC)) == parquet.MAGIC:
         return framed(nodes, _struck(path, nodes, horizon, seed))
     places = {node: place for place, node in enumerate(nodes)}

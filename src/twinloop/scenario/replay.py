@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from twinloop.scenario.model import Model
@@ -76,7 +77,7 @@ def measured(trace: Trace, model: Model | None = None) -> Model:
 def with_service_of(workload: Workload, trace: Trace) -> Workload:
     """The same tasks, users and pauses; each task takes what it took in that run.
 
-    A task that did not complete there is left as it is.
+    A task that did not complete there is left as it is, also where its demand varies.
 
     >>> log = Workload(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "cores": [1.0],
     ...                                    "work": [5.0], "limit": [1.0]}))
@@ -91,8 +92,10 @@ def with_service_of(workload: Workload, trace: Trace) -> Workload:
         pl.coalesce(pl.col("took") * pl.col("cores"), "work").alias("work"),
         pl.when(pl.col("took").is_not_null()).then("cores").otherwise("limit").alias("limit"),
     )
+    known = tasks["took"].is_not_null().to_numpy()
     return Workload(
         tasks=tasks.drop("took"),
+        fragments=workload.varying.move(np.where(known, -1, np.arange(len(known)))),
         files=workload.files,
         task_files=workload.task_files,
         reference_mhz=workload.reference_mhz,

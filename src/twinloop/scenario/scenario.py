@@ -22,7 +22,7 @@ from twinloop.scenario.prices import Prices
 from twinloop.scenario.start import Start, epoch_ms
 from twinloop.trace import Manifest, Trace
 from twinloop.trace.errors import InputError
-from twinloop.trace.files import sha256
+from twinloop.trace.files import files_in, is_file, sha256
 from twinloop.trace.folder import MANIFEST
 from twinloop.trace.safe_text import escape_name
 from twinloop.trace.trace import counted
@@ -47,7 +47,7 @@ def _platform(value: Any, info: ValidationInfo) -> Any:
         return value
     folder = info.context.folder if isinstance(info.context, Reading) else Path()
     path = folder / value
-    if not path.is_file():
+    if not is_file(path):
         raise InputError(
             f"'{value}' is neither a platform such as 2x8@2400MHz nor a file that is there"
         )
@@ -214,7 +214,7 @@ class Scenario(Description):
             if (path / MANIFEST).is_file():
                 yield path / MANIFEST  # which has the hashes of the rest
             elif path.is_dir():
-                yield from sorted(file for file in path.rglob("*") if file.is_file())
+                yield from files_in(path)
             else:
                 yield path
         for cluster in self.effective_platform().clusters:
@@ -269,4 +269,4 @@ def _meet(one: str, other: str) -> bool:
 
 
 def _hash(file: Path) -> str | None:
-    return sha256(file) if file.is_file() else None
+    return sha256(file) if is_file(file) else None

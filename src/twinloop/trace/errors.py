@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from twinloop.trace.safe_text import escape_name
@@ -65,3 +66,21 @@ class UnwritableError(InputError):
 
 class DamagedTraceError(InputError):
     """A trace folder is unfinished, or not what its manifest says."""
+
+
+def refused(error: OSError | ValueError, file: str | Path | None = None) -> InputError:
+    """What the operating system says about a file, as an error that names it.
+
+    >>> print(refused(PermissionError(13, "Permission denied", "log.swf")))
+    log.swf: cannot be read or written: Permission denied
+    """
+    names = (
+        [getattr(error, name, None) for name in ("filename2", "filename")]
+        if file is None
+        else [file]
+    )
+    text = next((os.fsdecode(name) for name in names if isinstance(name, str | bytes | Path)), None)
+    if text is not None and len(text) > 200:
+        text = f"{text[:100]}...{text[-60:]}"
+    said = getattr(error, "strerror", None) or str(error)
+    return InputError(f"cannot be read or written: {said}", file=text)

@@ -13,16 +13,18 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Final, cast
 
 import polars as pl
 import zstandard
 
-from twinloop.trace.errors import InputError, UnwritableError
+from twinloop.trace.errors import FormatError, InputError, UnwritableError, refused
+from twinloop.trace.input_bound import check_bound, input_bound
 from twinloop.trace.locking import LOCK, locked
 from twinloop.trace.manifest import SourceFile
 from twinloop.trace.ownership import is_own
@@ -30,37 +32,153 @@ from twinloop.trace.replacing import Owner, check_file, check_replaceable
 
 CHUNK = 1 << 20
 
-# A text of a log shrinks by a factor of 5 to 50. What grows by more than this, and is large, was
-# made to fill a disk or a memory.
-BOMB_RATIO = 250
-BOMB_BYTES = 256 << 20
+_COMPRESSED = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\x00": "xz",
+}
 
-_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz"}
+
+#: What the first bytes of files that are no text say.
+PARQUET: Final = "a Parquet file"
+_BINARY: Final = {
+    b"PAR1": PARQUET,
+    b"\x7fELF": "a program (ELF)",
+    b"MZ": "a program of Windows",
+    b"\x89PNG": "a picture (PNG)",
+    b"\xff\xd8\xff": "a picture (JPEG)",
+    b"%PDF": "a PDF document",
+    b"PK\x03\x04": "a ZIP archive (or a document of an office program)",
+    b"SQLite format 3": "a database (SQLite)",
+    b"\x89HDF": "an HDF5 file",
+    b"ARROW1": "an Arrow file",
+    b"Obj\x01": "an Avro file",
+    b"ORC": "an ORC file",
+    b"\x93NUMPY": "an array of NumPy",
+    b"\x80\x04\x95": "a pickle of Python",
+    b"7z\xbc\xaf": "a 7z archive",
+}
+
+_SPECIAL: Final = (
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+def is_file(path: Path) -> bool:
+    """Whether this is a regular file; a name that cannot be one (too long) is none."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def require_input(path: Path, *, folder: bool = False) -> None:
+    """Raise an InputError unless this is a regular file, or also a folder where that will do.
+
+    Every input goes through here before it is opened: a pipe or a device would be read for ever.
+    A file that stdin is redirected from (`/dev/stdin`) is a regular one.
+    """
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode) and folder:
+            os.scandir(path).close()
+    except FileNotFoundError:
+        raise InputError("does not exist", file=path) from None
+    except (OSError, ValueError) as error:
+        raise refused(error, path) from None
+    if stat.S_ISDIR(mode):
+        if not folder:
+            raise InputError("is a folder, not a file", file=path)
+    elif not stat.S_ISREG(mode):
+        kind = next((name for test, name in _SPECIAL if test(mode)), "something else")
+        wanted = "no file and no folder" if folder else "no file"
+        raise FormatError(
+            f"is {kind}, {wanted}", file=path, remedy="save what it holds as a file first"
+        )
+
+
+#: A folder of more files than this, or deeper, is no log.
+MOST_FILES: Final = 10_000
+DEEPEST: Final = 4
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The regular files of a folder that is an input, in order; a whole file system is none."""
+    found: list[Path] = []
+    waiting = [(folder, 0)]
+    while waiting:
+        here, depth = waiting.pop()
+        try:
+            entries = sorted(here.iterdir())
+        except OSError as error:
+            raise refused(error, here) from None
+        found += [entry for entry in entries if is_file(entry)]
+        below = [entry for entry in entries if entry.is_dir() and not entry.is_symlink()]
+        waiting += [(entry, depth + 1) for entry in below]
+        if len(found) > MOST_FILES or (below and depth + 1 > DEEPEST):
+            raise InputError(
+                f"holds more than {MOST_FILES:,} files, or folders more than {DEEPEST} deep: that "
+                "is no log",
+                file=folder,
+                remedy="name the folder of the log itself",
+            )
+    return sorted(found)
+
+
+def binary_kind(start: bytes) -> str | None:
+    r"""What a file is that is no text, by its first bytes; None: it may be text.
+
+    >>> binary_kind(b"\x7fELF\x02"), binary_kind(b"id,submit\n")
+    ('a program (ELF)', None)
+    """
+    kind = next((kind for magic, kind in _BINARY.items() if start.startswith(magic)), None)
+    if kind is None and start[257:262] == b"ustar":
+        return "a tar archive"
+    # A text cut at the wrong place can have a NUL or two; UTF-16 has many, and is text.
+    text = start.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if kind in ("a program of Windows", "an ORC file") and b"\0" not in start:
+        return None
+    if kind is None and not text and start.count(b"\0") > len(start) // 8:
+        return "a binary file of an unknown kind"
+    return kind
 
 
 def chunks(path: Path) -> Iterator[bytes]:
     """The decompressed bytes of a file, a mebibyte at a time.
 
     Gzip, zstd, bzip2 and xz are known by their first bytes. A file that ends too soon, is damaged
-    or blows up beyond reason is an InputError.
+    or grows beyond the bound of `input_bound` is an InputError.
     """
+    require_input(path)
     total = 0
     try:
-        packed = path.stat().st_size
+        packed, bound = path.stat().st_size, input_bound(path)
         with path.open("rb") as raw, _decompressed(raw) as stream:
             while chunk := stream.read(CHUNK):
                 total += len(chunk)
-                if total > BOMB_BYTES and total > BOMB_RATIO * packed:
-                    raise InputError(
-                        f"grows more than {BOMB_RATIO} times when decompressed",
-                        file=path,
-                        remedy="decompress it yourself if you trust it",
+                if total > bound:
+                    check_bound(
+                        path, total, f"has {total:,} bytes or more when decompressed", bound
                     )
                 yield chunk
             if isinstance(stream, zstandard.ZstdDecompressionReader):
                 _check_zstd_frames(raw, packed)
     except (EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
         raise InputError(f"cannot be read to its end: {error}", file=path) from None
+
+
+def text_chunks(path: Path) -> Iterator[bytes]:
+    """The same as `chunks`, of a file that is to be text: one that is something else is named."""
+    first = True
+    for chunk in chunks(path):
+        if first and (kind := binary_kind(chunk[: 1 << 16])) is not None:
+            raise FormatError(f"is {kind}, not a text", file=path)
+        first = False
+        yield chunk
 
 
 def first_bytes(path: Path, count: int = 1 << 16) -> bytes:
@@ -93,8 +211,12 @@ def text(path: Path, *, limit: int = 1 << 30) -> str:
 
 def sha256(file: Path) -> str:
     """The hash of a file's bytes, in hexadecimal."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    require_input(file)
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise refused(error, file) from None
 
 
 def source_file(path: Path) -> SourceFile:
@@ -227,7 +349,7 @@ def _exchanged(one: Path, other: Path) -> bool:
 def _decompressed(raw: IO[bytes]) -> IO[bytes]:
     start = raw.read(6)
     raw.seek(0)
-    kind = next((name for magic, name in _MAGIC.items() if start.startswith(magic)), None)
+    kind = next((name for magic, name in _COMPRESSED.items() if start.startswith(magic)), None)
     if kind == "gzip":
         return cast(IO[bytes], gzip.GzipFile(fileobj=raw))
     if kind == "zstd":

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 import pydantic
 
-from twinloop.trace.errors import DamagedTraceError, InputError
+from twinloop.trace.errors import DamagedTraceError, InputError, TwinloopError
 from twinloop.trace.files import appearing, sha256
 from twinloop.trace.kept_workload import FILES as WORKLOAD_FILES
 from twinloop.trace.kept_workload import Keepable, KeptWorkload, read_workload, write_workload
@@ -25,7 +25,7 @@ from twinloop.trace.locking import LOCK
 from twinloop.trace.manifest import Manifest
 from twinloop.trace.parquet import exact, read_parquet
 from twinloop.trace.replacing import Owned, Owner
-from twinloop.trace.tables import SCHEMA_VERSION, TABLES, conform
+from twinloop.trace.tables import LARGEST_POWER, LATEST_TIME, SCHEMA_VERSION, TABLES, conform
 
 MANIFEST = "manifest.json"
 #: Measured times, which differ between runs of the same scenario: no hash covers this file.
@@ -236,20 +236,39 @@ def _document(path: Path) -> dict[str, Any]:
     return document
 
 
+def _bounded(table: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The table, if no time and no power in it is beyond what can be one."""
+    for field, column in TABLES[name].items():
+        largest = {"s": LATEST_TIME, "W": LARGEST_POWER}.get(column.unit)
+        if largest is None:
+            continue
+        values = table[field]
+        beyond = values.is_finite() & (values.abs() > largest)
+        if beyond.any():
+            row = int(beyond.arg_true()[0])
+            raise TwinloopError(
+                f"{field} in row {row + 1}: {values[row]:g} {column.unit} is beyond "
+                f"{largest:g} {column.unit}, the largest that is taken"
+            )
+    return table
+
+
 def _table(file: Path, name: str, expected: Any) -> pl.DataFrame:
-    frame = _read_table(file, expected)
+    frame = _read_table(file, expected, [column.dtype for column in TABLES[name].values()])
     try:
-        return conform(name, frame)
-    except pl.exceptions.PolarsError as error:
+        return _bounded(conform(name, frame), name)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise DamagedTraceError(f"cannot be read: {error}", file=file) from None
+    except TwinloopError as error:
+        raise DamagedTraceError(str(error).splitlines()[0], file=file) from None
 
 
-def _read_table(file: Path, expected: Any) -> pl.DataFrame:
+def _read_table(file: Path, expected: Any, types: Iterable[Any] | None = None) -> pl.DataFrame:
     if not file.is_file():
         raise DamagedTraceError("is missing, but the manifest names it", file=file)
     if not isinstance(expected, dict) or sha256(file) != expected.get("sha256"):
         raise DamagedTraceError("is not the file that was saved: its hash differs", file=file)
     try:
-        return read_parquet(file)
-    except (pl.exceptions.PolarsError, OSError) as error:
+        return read_parquet(file, types)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise DamagedTraceError(f"cannot be read: {error}", file=file) from None

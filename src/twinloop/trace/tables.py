@@ -19,6 +19,11 @@ from twinloop.trace.errors import TwinloopError
 #: Raised by one when a table changes in a way that older readers would misunderstand.
 SCHEMA_VERSION: Final = 1
 
+#: Times (s) and powers (W) beyond these are refused: a slip of the pen, beside which the other
+#: numbers of a run would lose their digits.
+LATEST_TIME: Final = 1e15
+LARGEST_POWER: Final = 1e15
+
 RESOURCES: Final = pl.List(pl.Struct({"name": pl.String, "amount": pl.Float64}))
 ENVIRONMENT: Final = pl.List(pl.Struct({"name": pl.String, "value": pl.String}))
 
@@ -208,6 +213,9 @@ def shaped(frame: pl.DataFrame, columns: Mapping[str, Column], called: str) -> p
         if name not in frame.columns:
             parts.append(pl.lit(None, dtype=column.dtype).alias(name))
         elif frame.schema[name] != column.dtype:
+            dtype = frame.schema[name]
+            if (dtype.is_nested() or dtype == pl.Binary) and not column.dtype.is_nested():
+                raise TwinloopError(f"{called}: column '{name}' is {dtype}, not {column.dtype}")
             parts.append(pl.col(name).cast(column.dtype, strict=True))
         else:
             parts.append(pl.col(name))

@@ -8,7 +8,16 @@ from typing import Final
 import polars as pl
 
 from twinloop.trace.errors import InputError
-from twinloop.trace.tables import RESOURCES, STARTED, TABLES, Column, seconds, shaped, text
+from twinloop.trace.tables import (
+    LATEST_TIME,
+    RESOURCES,
+    STARTED,
+    TABLES,
+    Column,
+    seconds,
+    shaped,
+    text,
+)
 
 COLUMNS: Final[Mapping[str, Mapping[str, Column]]] = {
     "tasks": {
@@ -48,6 +57,7 @@ COLUMNS: Final[Mapping[str, Mapping[str, Column]]] = {
     "task_files": TABLES["task_files"],
 }
 
+_TIMES = ("submit", "requested_time", "think_time", "run_time", "deadline", "end_recorded")
 _NUMBERS = ("submit", "cores", "memory", "requested_time", "work", "limit", "speed", "run_time")
 
 
@@ -76,6 +86,14 @@ def check(tasks: pl.DataFrame) -> None:
             field="id",
             remedy="give each task a name of its own",
         )
+    for field in _TIMES:
+        late = (tasks[field].abs() > LATEST_TIME) & tasks[field].is_finite()
+        if late.fill_null(value=False).any():
+            row = int(late.arg_true()[0])
+            raise InputError(
+                f"{tasks[field][row]:g} s is beyond {LATEST_TIME:g} s, the latest time",
+                field=f"task {tasks['id'][row]!r}: {field}",
+            )
     for field in _NUMBERS:
         column = tasks[field]
         wrong = ~column.is_finite()

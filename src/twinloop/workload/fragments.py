@@ -15,15 +15,17 @@ Rows = NDArray[np.int64]
 
 
 def rows_of(ids: pl.Series, names: pl.Series) -> Rows:
-    """The row of each name in `ids`, or -1 where it is none of them.
+    """The first row of each name in `ids`, or -1 where it is none of them.
 
-    >>> rows_of(pl.Series(["a", "b"]), pl.Series(["b", "b", "x", None])).tolist()
+    >>> rows_of(pl.Series(["a", "b", "b"]), pl.Series(["b", "b", "x", None])).tolist()
     [1, 1, -1, -1]
     """
     # Names come in runs, one per task: only the first of a run is looked up.
     starts = names[1:].ne_missing(names[:-1]).arg_true().to_numpy() + 1
     starts = np.concatenate([np.arange(min(names.len(), 1)), starts])
     table = pl.DataFrame({"id": ids, "row": np.arange(ids.len(), dtype=np.int64)})
+    if ids.is_duplicated().any():
+        table = table.unique("id", keep="first", maintain_order=True)
     runs = pl.DataFrame({"id": names.gather(starts)}).join(
         table, on="id", how="left", maintain_order="left"
     )
@@ -65,8 +67,34 @@ class Fragments:
             column.flags.writeable = False
         return cls(tasks, offsets, duration, rate)
 
+    def move(self, rows: Rows) -> Fragments:
+        """The same fragments where task i is in row `rows[i]`; below 0: it is gone, with its own.
+
+        >>> some = Fragments.of([1, 1, 0], [10.0, 20.0, 5.0], [1.0, 0.5, 2.0])
+        >>> moved = some.move(np.array([-1, 4]))
+        >>> moved.tasks.tolist(), moved.durations.tolist()
+        ([4], [10.0, 20.0])
+        """
+        tasks = rows[self.tasks]
+        if (tasks >= 0).all():
+            tasks.flags.writeable = False
+            return Fragments(tasks, self.offsets, self.durations, self.rates)
+        each = np.repeat(tasks, np.diff(self.offsets))
+        kept = each >= 0
+        return Fragments.of(each[kept], self.durations[kept], self.rates[kept])
+
     def check(self, ids: pl.Series) -> None:
-        """Every duration and rate is finite and not negative, or an error names the task."""
+        """Each is of a task that is there, with a duration and rate that are finite and not < 0.
+
+        An error names the task.
+        """
+        strangers = self.tasks[(self.tasks < 0) | (self.tasks >= ids.len())]
+        if len(strangers):
+            raise InputError(
+                f"are of the task in row {strangers[0]}, but there are {ids.len():,} tasks",
+                field="fragments",
+                remedy="give them as a table that names their tasks",
+            )
         for field, values in (("duration", self.durations), ("rate", self.rates)):
             # A sum of finite numbers that are not negative can still overflow; then look closer.
             if len(values) and not (values.min() >= 0 and np.isfinite(values.max())):

@@ -17,6 +17,7 @@ import polars as pl
 
 from twinloop.platform import Platform
 from twinloop.platform.topology_export import exported
+from twinloop.trace.errors import InputError
 from twinloop.trace.files import appearing
 from twinloop.trace.formats.opendc import KB
 from twinloop.trace.formats.tally import Tally
@@ -147,9 +148,9 @@ def _tasks(
             *([name] if name.null_count() < name.len() else []),
             _milliseconds(tasks["submit"], workload.epoch_ms).alias("submission_time"),
             _milliseconds(length.fill_null(0.0)).alias("duration"),
-            cores.fill_null(1).cast(pl.Int32).alias("cpu_count"),
+            _whole(cores.fill_null(1), ids, "cores", pl.Int32).alias("cpu_count"),
             capacity.fill_null(cores.fill_null(1) * mhz).alias("cpu_capacity"),
-            memory.fill_null(0).cast(pl.Int64).alias("mem_capacity"),
+            _whole(memory.fill_null(0), ids, "memory", pl.Int64).alias("mem_capacity"),
             *gpus,
             *_relations(tasks, numbers),
         ]
@@ -167,6 +168,21 @@ def _tasks(
     ]
 
 
+def _whole(
+    column: pl.Series, ids: pl.Series, field: str, dtype: type[pl.Int32] | type[pl.Int64]
+) -> pl.Series:
+    """The column as whole numbers; one that OpenDC has no room for is an error."""
+    largest = 2**31 - 1 if dtype is pl.Int32 else 2**63 - 1
+    beyond = (column >= float(largest + 1)).fill_null(value=False)
+    if beyond.any():
+        row = int(beyond.arg_true()[0])
+        raise InputError(
+            f"{column[row]:g} is more than the {largest:,} that OpenDC has room for",
+            field=f"task {ids[row]!r}: {field}",
+        )
+    return column.cast(dtype)
+
+
 def _milliseconds(seconds: pl.Series, epoch_ms: int | None = None) -> pl.Series:
     return (seconds * 1000).round().cast(pl.Int64) + (epoch_ms or 0)
 
@@ -182,7 +198,8 @@ def _gpus(tasks: pl.DataFrame) -> tuple[pl.Series, list[pl.Series]]:
         return others, []
     count = np.zeros(tasks.height)
     np.add.at(count, gpus["row"].to_numpy(), gpus["amount"].to_numpy())
-    return others, [pl.Series("gpu_count", np.ceil(count).astype(np.int32))]
+    amounts = pl.Series("gpu_count", np.ceil(count))
+    return others, [_whole(amounts, tasks["id"], "resources: gpu", pl.Int32)]
 
 
 def _relations(tasks: pl.DataFrame, numbers: pl.Series) -> list[pl.Series]:

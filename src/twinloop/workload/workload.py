@@ -209,19 +209,34 @@ class Workload:
         return self._hash
 
     def replace(self, *, tasks: pl.DataFrame) -> Workload:
-        """A Workload with these tasks in place of its own; their fragments stay.
+        """A Workload with these tasks in place of its own, in any order.
+
+        Fragments and files belong to a task by its id: a task keeps them in whichever row it is,
+        and one that is left out takes them along. A new id, also of a task that is renamed, has
+        the work and limit that its row declares. Where a task has fragments, its work and limit
+        follow from them, so others are an error.
 
         >>> import polars as pl
-        >>> workload = Workload(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]}))
-        >>> later = workload.replace(tasks=workload.tasks.with_columns(submit=pl.lit(5.0)))
-        >>> later.tasks["submit"].to_list()
-        [5.0]
+        >>> workload = Workload(
+        ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [5.0, 0.0]}),
+        ...     fragments=pl.DataFrame({"task": ["a", "b"], "duration": [9.0, 1.0],
+        ...                             "rate": [2.0, 1.0]}))
+        >>> sooner = workload.replace(tasks=workload.tasks.sort("submit"))
+        >>> sooner.tasks.select("id", "submit", "work").rows()
+        [('b', 0.0, 1.0), ('a', 5.0, 18.0)]
         """
+        tasks = columns.conform("tasks", tasks)
+        columns.check(tasks)
+        fragments = self._fragments.move(rows_of(tasks["id"], self._tasks["id"]))
+        _check_totals(tasks, fragments)
+        gone = set(self._tasks["id"]) - set(tasks["id"])
         return Workload(
             tasks=tasks,
-            fragments=self._fragments,
+            fragments=fragments,
             files=self._files,
-            task_files=self._task_files,
+            task_files=self._task_files.filter(~pl.col("task").is_in(list(gone)))
+            if gone
+            else self._task_files,
             reference_mhz=self.reference_mhz,
             epoch_ms=self.epoch_ms,
             cleaned=self.cleaned,
@@ -268,6 +283,20 @@ def _fragments(ids: pl.Series, frame: pl.DataFrame | None) -> Fragments:
             name = frame["task"][int(frame[field].is_null().arg_true()[0])]
             raise InputError("is missing", field=f"fragment of task {name!r}: {field}")
     return Fragments.of(rows, frame["duration"].to_numpy(), frame["rate"].to_numpy())
+
+
+def _check_totals(tasks: pl.DataFrame, fragments: Fragments) -> None:
+    """An error where tasks declare another work or limit than their fragments add up to."""
+    for field, totals in (("work", fragments.work()), ("limit", fragments.limit())):
+        said = tasks[field].gather(fragments.tasks).fill_null(np.nan).to_numpy()
+        wrong = ~np.isnan(said) & ~np.isclose(said, totals, rtol=1e-9, atol=0.0)
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise InputError(
+                f"{said[at]:g} is not the {totals[at]:g} of its fragments, from which it follows",
+                field=f"task {tasks['id'][int(fragments.tasks[at])]!r}: {field}",
+                remedy="change the fragments, in a Workload(tasks=..., fragments=...) of their own",
+            )
 
 
 def _with_totals(tasks: pl.DataFrame, fragments: Fragments) -> pl.DataFrame:

@@ -14,6 +14,7 @@ from twinloop.execute.power.sensors import read_sensors
 from twinloop.execute.power.table import UNITS, header, read_table
 from twinloop.trace.edit.time import TIMES
 from twinloop.trace.errors import InputError
+from twinloop.trace.files import require_input
 from twinloop.trace.formats.tally import Tally
 from twinloop.trace.manifest import EXAMPLES, Edit
 from twinloop.trace.trace import Trace, required
@@ -55,8 +56,7 @@ def read_power(
     ([('dcmi', 0.0, 176.0), ('dcmi', 5.0, 180.0)], 1700000000000)
     """
     path = Path(path)
-    if not path.is_file():
-        raise InputError("is no file" if path.exists() else "does not exist", file=path)
+    require_input(path)
     if columns is None:
         names = header(path)
         if "time" in names and ("watts" in names or "joules" in names):

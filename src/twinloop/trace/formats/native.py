@@ -10,8 +10,9 @@ import polars as pl
 
 from twinloop._core import JsonLinesParser, LineProblem, SwfParser
 from twinloop.trace.errors import InputError
-from twinloop.trace.files import chunks
+from twinloop.trace.files import require_input, text_chunks
 from twinloop.trace.formats.tally import Tally
+from twinloop.trace.input_bound import check_bound, input_bound
 from twinloop.trace.manifest import CleaningKind
 
 # What is said of one line (with what stands there, and how many fields), and of all of them.
@@ -42,7 +43,11 @@ def parse(
     tally: Tally,
 ) -> pl.DataFrame:
     """The table of a file. What could not be taken as it stood is counted, or raised if strict."""
-    for chunk in chunks(path):
+    require_input(path)
+    rows, bound = 0, input_bound(path)
+    for chunk in text_chunks(path):
+        rows += chunk.count(b"\n")
+        check_bound(path, rows * len(fields) * 8, f"has {rows:,} lines or more", bound)
         parser.feed(chunk)
         if strict:
             _raise_first(path, parser.problems, fields)

@@ -10,8 +10,9 @@ import numpy as np
 import polars as pl
 
 from twinloop.trace.errors import FormatError, InputError
-from twinloop.trace.files import BOMB_BYTES, BOMB_RATIO
+from twinloop.trace.files import require_input
 from twinloop.trace.formats.clock import in_units
+from twinloop.trace.input_bound import check_table
 from twinloop.trace.parquet import read_parquet_schema, scan_parquet
 
 MAGIC = b"PAR1"
@@ -77,8 +78,7 @@ def _scan(
     path: Path, names: Mapping[str, Sequence[str]], required: Sequence[str]
 ) -> tuple[pl.LazyFrame, int]:
     """The named columns, not read yet, and the number of rows."""
-    if not path.is_file():
-        raise InputError("is no file" if path.exists() else "does not exist", file=path)
+    require_input(path)
     with path.open("rb") as stream:
         start = stream.read(len(MAGIC))
     if start != MAGIC:
@@ -98,18 +98,9 @@ def _scan(
             )
     parts = [pl.col(other).alias(name) for name, other in chosen.items() if other is not None]
     rows = found.select(pl.len()).collect().item()
-    _check_size(path, rows, len(parts))
-    return found.select(parts), rows
-
-
-def _check_size(path: Path, rows: int, columns: int) -> None:
-    size = rows * columns * 8
-    if size > BOMB_BYTES and size > BOMB_RATIO * path.stat().st_size:
-        raise InputError(
-            f"has {rows:,} rows, more than {BOMB_RATIO} times its size",
-            file=path,
-            remedy="write it again without compression if you trust it",
-        )
+    wanted = found.select(parts)
+    check_table(path, rows, wanted.collect_schema().dtypes())
+    return wanted, rows
 
 
 def other_columns(path: Path, names: Mapping[str, Sequence[str]]) -> list[str]:

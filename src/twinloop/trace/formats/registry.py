@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from twinloop.trace.errors import FormatError, InputError
-from twinloop.trace.files import chunks, first_bytes
+from twinloop.trace.files import PARQUET, binary_kind, chunks, first_bytes, require_input
 from twinloop.trace.manifest import Cleaning
 from twinloop.trace.trace import Trace
 
@@ -54,14 +54,14 @@ def format_named(name: str) -> Format:
 def recognise(path: str | Path) -> Format:
     """The format of a file or folder, found by its content."""
     path = Path(path)
-    if not path.exists():
-        raise InputError("does not exist", file=path)
-    if not (path.is_dir() or path.is_file()):
-        raise FormatError("is no file and no folder", file=path, remedy="save it as a file first")
+    require_input(path, folder=True)
     start = b"" if path.is_dir() else first_bytes(path)
     for form in _FORMATS.values():
         if form.recognises(path, start):
             return form
+    binary = binary_kind(start)
+    if binary is not None:
+        raise FormatError(f"is {binary}, not a log", file=path, remedy=_remedy(binary))
     known = ", ".join(sorted(_FORMATS))
     raise FormatError(
         _unknown(path, start),
@@ -69,6 +69,15 @@ def recognise(path: str | Path) -> Format:
         remedy="name it: twinloop convert --format NAME, format=NAME in Python, or format: NAME "
         f"beside the path in a scenario; known: {known}",
     )
+
+
+def _remedy(binary: str) -> str:
+    if binary == PARQUET:
+        return (
+            "of Parquet, folders are read: a trace folder with manifest.json, or tasks.parquet and "
+            "fragments.parquet of OpenDC; write any other table as CSV, and map its columns"
+        )
+    return "export what it holds as text, such as CSV"
 
 
 def _unknown(path: Path, start: bytes) -> str:
@@ -98,8 +107,7 @@ def read(path: str | Path, format: str | None = None, **options: Any) -> Trace:
     if format is None and "columns" in options:
         format = "csv"
     form = recognise(path) if format is None else format_named(format)
-    if not path.exists():
-        raise InputError("does not exist", file=path)
+    require_input(path, folder=True)
     _check_options(form, form.read, path, options)
     return form.read(path, **options)
 
@@ -144,8 +152,15 @@ def _check_options(
 
 
 def format_by_name(path: Path) -> Format:
-    """The format that the name of a file to be written asks for."""
+    """The format that the name of a file to be written asks for; without a suffix, a trace folder.
+
+    >>> from pathlib import Path
+    >>> format_by_name(Path("runs/first")).name, format_by_name(Path("log.swf.gz")).name
+    ('trace', 'swf')
+    """
     name = path.name
+    if not path.suffix:
+        return format_named("trace")
     for end in (".gz", ".zst"):
         name = name.removesuffix(end)
     for form in _FORMATS.values():

@@ -14,11 +14,12 @@ from pathlib import Path
 import polars as pl
 
 from twinloop.trace.errors import InputError
-from twinloop.trace.files import chunks
+from twinloop.trace.files import text_chunks
 from twinloop.trace.formats.tally import Tally
 
 LONGEST_LINE = 16 << 20
 BATCH_ROWS = 1 << 14
+BATCH_CELLS = 1 << 22
 
 #: A number beyond this is a slip of the pen. Products of three such numbers are still finite.
 LARGEST = 1e18
@@ -38,7 +39,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
     """
     number = 0
     carry = b""
-    for chunk in chunks(path):
+    for chunk in text_chunks(path):
         block = carry + chunk
         # A '\r' at the very end may be the first half of a '\r\n'.
         cut = max(block.rfind(b"\n"), block.rfind(b"\r", 0, len(block) - 1)) + 1
@@ -81,10 +82,11 @@ def batches(rows: Iterable[tuple[int, Sequence[str]]], width: int) -> Iterator[p
     """Rows of `width` cells as frames of text columns `0`, `1`..., with the column `line`."""
     numbers: list[int] = []
     cells: list[Sequence[str]] = []
+    most = max(1, min(BATCH_ROWS, BATCH_CELLS // max(width, 1)))
     for number, row in rows:
         numbers.append(number)
         cells.append(row)
-        if len(cells) == BATCH_ROWS:
+        if len(cells) == most:
             yield _frame(numbers, cells, width)
             numbers, cells = [], []
     if cells:

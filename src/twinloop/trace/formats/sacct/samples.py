@@ -15,6 +15,7 @@ from typing import Final
 import polars as pl
 
 from twinloop.trace.errors import FormatError, InputError
+from twinloop.trace.files import require_input
 from twinloop.trace.formats.clock import unix_us
 from twinloop.trace.formats.sacct import values
 from twinloop.trace.formats.tally import Tally
@@ -60,8 +61,7 @@ def read_usage(
         strict: Raise at the first line that cannot be read.
         tally: Where to count.
     """
-    if not path.is_file():
-        raise InputError("is no file" if path.exists() else "does not exist", file=path)
+    require_input(path)
     sieve = Sieve(path, tally, strict=strict)
     names, rows = _rows(path, sieve)
     places = {name: str(names.index(name)) for name in FIELDS if name in names}

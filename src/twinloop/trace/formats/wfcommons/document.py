@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +25,9 @@ def parse(path: Path) -> Any:
     except json.JSONDecodeError as error:
         raise InputError(f"is no JSON: {error.msg}", file=path, line=error.lineno) from None
     except InputError as error:
-        raise InputError(error.problem, file=path, line=error.line, field=error.field) from None
+        raise InputError(
+            error.problem, file=path, line=error.line, field=error.field, remedy=error.remedy
+        ) from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"is no JSON that can be read: {error}", file=path) from None
 
@@ -91,7 +92,7 @@ class Fields:
         if value is None:
             return None
         plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if plain and math.isfinite(value) and 0 <= value <= LARGEST:
+        if plain and 0 <= value <= LARGEST:
             return float(value)
         if self.strict:
             raise self.wrong(f"{_shown(value)} is no number that is zero or more", where)

@@ -1,0 +1,57 @@
+"""JSON documents that a command wrote to read again: their shape is checked before use."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TypeVar
+
+import pydantic
+
+from twinloop.trace import files
+from twinloop.trace.errors import InputError
+
+LARGEST_DOCUMENT = 1 << 28
+
+
+class Kept(pydantic.BaseModel):
+    """The shape of a document: fields with their types, taken as they stand. Others are ignored."""
+
+    model_config = pydantic.ConfigDict(extra="ignore", strict=True)
+
+
+Shape = TypeVar("Shape", bound=Kept)
+
+
+def read_kept(path: Path, shape: type[Shape], remedy: str | None = None) -> Shape:
+    """The document in a file, if it has this shape; else an InputError that names the field.
+
+    >>> import tempfile
+    >>> class Size(Kept):
+    ...     cores: int
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     file = Path(there, "size.json")
+    ...     _ = file.write_text('{"cores": "many"}')
+    ...     read_kept(file, Size)
+    Traceback (most recent call last):
+    twinloop.trace.errors.InputError: ...size.json: cores: cannot be read: input should be a valid
+    integer; it is damaged, or of another version
+    """
+    try:
+        return shape.model_validate(json.loads(files.text(path, limit=LARGEST_DOCUMENT)))
+    except pydantic.ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        said = first["msg"][:1].lower() + first["msg"][1:]
+        field = ".".join(str(part) for part in first["loc"] if not isinstance(part, type))
+        raise InputError(
+            f"cannot be read: {said}; it is damaged, or of another version",
+            file=path,
+            field=field or None,
+            remedy=remedy,
+        ) from None
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"cannot be read: it is no JSON: {error}", file=path, remedy=remedy
+        ) from None

@@ -1,0 +1,116 @@
+"""Law: an input that cannot be read is an error that names it, never a hang or a traceback."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from twinloop.cli import app
+
+LOG = "1 0 5 10 4 -1 -1 4 60 -1 1 7 1 -1 1 -1 -1 -1\n"
+
+#: Every command that reads, with the input at @ and a good log at {log}.
+COMMANDS = [
+    "inspect @",
+    "inspect @ --format swf",
+    "inspect @ --format trace",
+    "inspect @ --format wfcommons",
+    "inspect @ --format unfinished",
+    "inspect {log} --format sacct --sstat @",
+    "check @ --format csv",
+    "convert @ {out}",
+    "convert {log} {out} --merge @",
+    "simulate @",
+    "simulate --workload @ --platform 8x1 --policy easy",
+    "simulate --workload {log} --platform @ --policy easy",
+    "assess @ {log}",
+    "calibrate @ -o {out}",
+    "explore @ @ -o {out}",
+    "confirm @",
+    "loop @ -o {out}",
+    "report @",
+    "diff {log} @",
+    "execute @ -o {out}",
+]
+
+
+def said(command: str, bad: str, folder: Path) -> str:
+    """What a command says of an input that it refuses."""
+    log = folder / "log.swf"
+    log.write_text(LOG)
+    words = [word.format(log=log, out=folder / "out") for word in command.split()]
+    result = CliRunner().invoke(app, [bad if word == "@" else word for word in words])
+    if not isinstance(result.exception, SystemExit | None):
+        raise result.exception
+    assert result.exit_code == 2, result.output
+    assert not (folder / "out").exists()
+    return result.output
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_no_file_is_refused_by_every_command(command: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    # To open a pipe of which the other end is open does not wait; to read it would.
+    end = os.open(tmp_path / "pipe", os.O_RDWR)
+    try:
+        for bad in (str(tmp_path / "pipe"), "/dev/zero", "/", "x" * 300, "y/" * 3000):
+            assert "error" in said(command, bad, tmp_path)
+    finally:
+        os.close(end)
+
+
+def test_what_a_pipe_or_a_device_is_and_what_to_do_is_said(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    text = said("inspect @", str(tmp_path / "pipe"), tmp_path)
+    assert "is a pipe, no file and no folder (save what it holds as a file first)" in text
+    assert "/dev/zero: is a device, no file" in said("simulate @", "/dev/zero", tmp_path)
+    assert "cannot be read or written: File name too long" in said("report @", "x" * 300, tmp_path)
+
+
+def test_a_folder_of_the_world_is_no_workload(tmp_path: Path) -> None:
+    deep = tmp_path / "a/b/c/d/e/f"
+    deep.mkdir(parents=True)
+    command = "simulate --workload @ --platform 8x1 --policy easy"
+    assert "error" in said(command, str(tmp_path), tmp_path)
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """As a user to whom permissions apply."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.parametrize("command", ["inspect @", "check @", "diff @ @"])
+def test_a_file_of_another_user_is_refused(command: str, tmp_path: Path) -> None:
+    said(command, str(tmp_path / "nowhere"), tmp_path)  # so that all that it needs is loaded
+    for secret in (tmp_path / "secret.swf", tmp_path / "secret"):
+        if secret.suffix:
+            secret.write_text(LOG)
+        else:
+            secret.mkdir()
+        secret.chmod(0)
+    (tmp_path / "log.swf").chmod(0o666)
+    parents = [each for each in tmp_path.parents if each.owner() == "root"][:3]
+    modes = {each: each.stat().st_mode for each in (tmp_path, *parents)}
+    try:
+        for each in modes:
+            each.chmod(modes[each] | 0o111)
+        for secret in (tmp_path / "secret.swf", tmp_path / "secret"):
+            with as_nobody():
+                text = said(command, str(secret), tmp_path)
+            assert f"{secret.name}: cannot be read or written: Permission denied" in text.replace(
+                "\n", ""
+            ) or f"{secret.name}: cannot be read" in text.replace("\n", "")
+    finally:
+        for each, mode in modes.items():
+            each.chmod(mode)
