@@ -18,7 +18,7 @@ from twinloop.explore import Candidate, Confirmation
 from twinloop.explore.confirm_plan import fingerprint
 from twinloop.scenario import replaying
 from twinloop.trace import DamagedTraceError
-from twinloop.trace.folder import FILES, MANIFEST
+from twinloop.trace.folder import MANIFEST, owned
 
 
 def log(seed: int = 1, tasks: int = 20) -> Trace:
@@ -80,7 +80,7 @@ def test_a_column_that_the_run_has_is_not_written_twice(tmp_path: Path) -> None:
     slower = tl.simulate(held(log(), model={"service_factor": 2.0}))
     path = slower.save(tmp_path / "slower")
     assert pl.read_parquet(path / "workload-tasks.parquet").columns == ["run_time"]
-    assert {file.name for file in path.iterdir()} <= FILES
+    assert {file.name for file in path.iterdir()} <= owned(path).files
 
 
 def test_how_tasks_without_a_sample_are_taken_is_kept() -> None:

@@ -243,6 +243,7 @@ def test_a_probe_has_a_plain_name(name: str, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.real
 def test_a_black_box_writes_and_reads_in_its_scratch_folder_only(tmp_path: Path) -> None:
     target = tmp_path / "important"
     target.write_text("7")

@@ -174,6 +174,6 @@ def test_the_same_verdict_gives_the_same_bytes(usual: tuple[str, Reader], tmp_pa
 
 def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "verdict.html").mkdir()
-    with pytest.raises(InputError, match="cannot be written"):
+    with pytest.raises(InputError, match="is a folder, so it is not replaced"):
         assessment_page(VERDICT, tmp_path / "verdict.html")
     assert [path.name for path in tmp_path.iterdir()] == ["verdict.html"]

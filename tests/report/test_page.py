@@ -188,7 +188,7 @@ def test_the_title_is_the_users_or_says_what_it_is(tmp_path: Path) -> None:
 
 def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "run.html").mkdir()
-    with pytest.raises(InputError, match="cannot be written"):
+    with pytest.raises(InputError, match="is a folder, so it is not replaced"):
         run_page(fcfs([(0.0, 5.0, 1)]), tmp_path / "run.html")
     assert [path.name for path in tmp_path.iterdir()] == ["run.html"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinloop.cli.commands import INTERRUPTED
-from twinloop.cli.output import err, escape, print_json
+from twinloop.cli.output import err, escape, out, print_json
 from twinloop.trace.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def print_commands(surveys: Mapping[str, Survey], as_json: bool) -> None:
     if as_json:
         print_json(describe_commands(surveys))
     else:
-        typer.echo(list_commands(surveys), nl=False)
+        out.print(list_commands(surveys), markup=False, soft_wrap=True, end="")
 
 
 class Power(StrEnum):
