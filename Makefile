@@ -16,6 +16,10 @@ NATIVE     := $(filter-out core/tests/%,$(filter core/%,$(CXX_FILES)))
 TIDY_FILES := $(wildcard core/kernel/*.cpp core/model/*.cpp core/policy/*.cpp core/io/*.cpp core/host/*.cpp core/burn/*.cpp core/bind/*.cpp)
 PY_DIRS    := $(wildcard conftest.py src tests verify benchmarks examples requirements docs/extensions)
 
+# Byte code is kept whatever the caller's environment says: the tests start hundreds of interpreters,
+# each of which would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # One pip at a time in one environment; the compilers run in parallel by themselves.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:

@@ -63,6 +63,7 @@ def test_what_fails_is_told_whoever_tried_it() -> None:
     assert set(there.failures) == set(here.failures)
 
 
+@pytest.mark.long
 def test_points_that_a_worker_is_lost_with_have_failed_and_the_others_have_not() -> None:
     """Also those that the worker was to do together with them."""
     few = POINTS[[0, -1]]

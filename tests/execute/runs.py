@@ -22,6 +22,10 @@ from twinloop.execute.machine import Machine
 EXECUTE = [sys.executable, "-m", "twinloop", "execute"]
 #: What keeps tasks to their nodes: the best that there is, and what there is without any rights.
 BOTH = pytest.mark.parametrize("isolation", ["auto", "affinity"])
+#: The same in `make verify` alone, where another test of `make test` has both.
+FIRST = pytest.mark.parametrize(
+    "isolation", ["auto", pytest.param("affinity", marks=pytest.mark.long)]
+)
 
 #: A task that does not end when it is asked to, and neither do its children; one of these has left
 #: its session. It says so when they are there.

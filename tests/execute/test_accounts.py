@@ -46,10 +46,10 @@ class Case(NamedTuple):
 
 CASES = [
     Case("2x1", 5, 1, "auto"),
-    Case("1x2", 2, 1, "auto"),
+    pytest.param(Case("1x2", 2, 1, "auto"), marks=pytest.mark.long),
     Case("1x2", 2, 2, "auto"),
     Case("2x1", 4, 1, "affinity"),
-    Case("2x1", 4, 1, "none"),
+    pytest.param(Case("2x1", 4, 1, "none"), marks=pytest.mark.long),
 ]
 
 

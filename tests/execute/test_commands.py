@@ -58,7 +58,7 @@ def test_a_command_can_name_every_column_of_its_task() -> None:
             "nodes": [1],
             "work": [3e-7],
             "memory": [3.0 * 2**40],
-            "requested_time": [1e22],
+            "requested_time": [1e14],
             "run_time": [0.25],
             "command": [["p", *(f"{name}={{{name}}}" for name in (*COLUMNS, *PLACES))]],
         }
@@ -74,7 +74,7 @@ def test_a_command_can_name_every_column_of_its_task() -> None:
         "work": "0.0000003",
         "memory": "3298534883328",
         "run_time": "0.25",
-        "requested_time": "10000000000000000000000",
+        "requested_time": "100000000000000",
         "part_cores": "0.5",
         "rank": "1",
         "ranks": "3",

@@ -17,6 +17,7 @@ from tests.cli.test_commands import run as twinloop
 from tests.execute.children import BURN, PATIENCE, ended, until
 from tests.execute.runs import (
     BOTH,
+    FIRST,
     STUBBORN,
     Launch,
     Run,
@@ -72,7 +73,12 @@ def is_readable(folder: Path, expected: dict[str, str]) -> tl.Trace:
 
 
 @pytest.mark.parametrize(
-    ("isolation", "kill"), [("auto", os.kill), ("affinity", os.kill), ("auto", os.killpg)]
+    ("isolation", "kill"),
+    [
+        ("auto", os.kill),
+        ("affinity", os.kill),
+        pytest.param("auto", os.killpg, marks=pytest.mark.long),
+    ],
 )
 def test_a_killed_run_leaves_nothing_but_its_record(
     launch: Launch, isolation: str, kill: Callable[[int, int], None]
@@ -95,7 +101,7 @@ def test_a_killed_run_leaves_nothing_but_its_record(
         execute(FIVE, run.folder)
 
 
-@BOTH
+@FIRST
 def test_the_next_run_removes_what_neither_run_nor_guard_could(
     launch: Launch, isolation: str
 ) -> None:
@@ -117,7 +123,7 @@ def test_the_next_run_removes_what_neither_run_nor_guard_could(
     ("isolation", "kill", "number"),
     [
         ("auto", os.killpg, signal.SIGINT),  # as a terminal does
-        ("affinity", os.kill, signal.SIGINT),
+        pytest.param("affinity", os.kill, signal.SIGINT, marks=pytest.mark.long),
         ("auto", os.kill, signal.SIGTERM),
     ],
 )
@@ -231,7 +237,7 @@ os.read(pipe[0], 1)
 """
 
 
-@BOTH
+@FIRST
 @pytest.mark.parametrize("how", ["child", "daemon"])
 def test_what_a_task_leaves_is_ended_and_counted(tmp_path: Path, isolation: str, how: str) -> None:
     code = f"{BURN}\nimport os\npipe = os.pipe()\n{LEAVES}"
@@ -247,7 +253,7 @@ def test_what_a_task_leaves_is_ended_and_counted(tmp_path: Path, isolation: str,
     assert trace.usage["cpu"].sum() == pytest.approx(trace.tasks["cpu_time"][0])
 
 
-@BOTH
+@FIRST
 @pytest.mark.parametrize("how", ["limit", "requested"])
 def test_a_task_that_will_not_end_is_killed_with_its_children(
     tmp_path: Path, isolation: str, how: str
@@ -285,7 +291,7 @@ for _ in range(200):
 """
 
 
-@BOTH
+@FIRST
 @pytest.mark.parametrize("ends", [True, False], ids=["ends", "goes-on"])
 def test_a_bomb_of_forks_is_cleared_away(tmp_path: Path, isolation: str, ends: bool) -> None:
     code = BOMB + ("" if ends else "print('there', flush=True)\ntime.sleep(300)")
@@ -301,7 +307,7 @@ def test_a_bomb_of_forks_is_cleared_away(tmp_path: Path, isolation: str, ends: b
     in_time_or_killed(trace, 30 if ends else 0.5, "after")
 
 
-@BOTH
+@FIRST
 def test_many_short_tasks_are_all_there(isolation: str) -> None:
     count = 200
     trace = execute(

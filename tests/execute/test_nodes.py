@@ -255,7 +255,7 @@ def test_a_node_that_is_taken_away_is_seen() -> None:
 # What is enforced.
 
 
-@pytest.mark.parametrize("node_cores", [0.25, 1.0])
+@pytest.mark.parametrize("node_cores", [0.25, pytest.param(1.0, marks=pytest.mark.long)])
 def test_a_busy_loop_gets_no_more_than_its_cores(isolation: str, node_cores: float) -> None:
     with LocalNodes.lay([NodeSpec("a", node_cores, None)], isolation=isolation) as nodes:
         if "cpu" not in nodes.controllers:

@@ -177,7 +177,7 @@ def test_a_part_that_nothing_holds_has_the_cores_of_its_node_unless_it_clearly_h
 # --- a record that breaks off ---------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=["auto", "affinity"])
+@pytest.fixture(scope="module", params=["auto", pytest.param("affinity", marks=pytest.mark.long)])
 def recording(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Trace, list[dict[str, Any]]]:

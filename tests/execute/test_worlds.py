@@ -100,7 +100,16 @@ def rates() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module", params=SCENARIOS)
+#: Scenarios whose policy and source others have as well are left to `make verify`.
+LONG = ("fifo", "pack-ic")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=[pytest.mark.long] if name in LONG else []) for name in SCENARIOS
+    ],
+)
 def run(request: pytest.FixtureRequest, rates: None) -> Recorded:
     scenario = tl.Scenario(platform="2x1", seed=3, **SCENARIOS[request.param])
     return Recorded(scenario, execute(scenario))
