@@ -50,6 +50,7 @@ def test_processes_find_what_threads_find() -> None:
     assert_frame_equal(there.cloud, here.cloud)
 
 
+@pytest.mark.long
 def test_what_fails_is_told_whoever_tried_it() -> None:
     loss = custom(moody, needs=frozenset({"makespan"}))
     here = TwinObjective(SPACE, [CASE], loss)

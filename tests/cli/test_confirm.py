@@ -45,6 +45,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.real
+@pytest.mark.long
 def test_the_best_of_a_study_is_run_and_judged(study: Path, tmp_path: Path) -> None:
     words: tuple[Any, ...] = (study, "--top", 1, "--repetitions", 2, "-o", tmp_path / "real")
     done = run(*words, "--json", ends_with=None)

@@ -148,6 +148,7 @@ def test_a_group_can_be_named_by_its_place(start: Start, group: Path) -> None:
         watched.close()
 
 
+@pytest.mark.long
 def test_more_than_could_be_used_since_its_oldest_process_is_left_out(
     start: Start, tmp_path: Path, group: Path
 ) -> None:

@@ -402,6 +402,7 @@ def test_doubts_about_a_rate_are_passed_on(tmp_path: Path, monkeypatch: pytest.M
     assert said[1:] == ["first: twinloop-burn --calibrate cpu", "no two runs"]
 
 
+@pytest.mark.long
 def test_a_run_measures_what_its_commands_need_and_keeps_what_was_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -434,6 +435,7 @@ def test_a_missing_program_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 COMMAND = "import typer; from twinloop.cli.burn import burn; typer.run(burn)"
 
 
+@pytest.mark.long
 def test_the_command_becomes_the_program() -> None:
     def command(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

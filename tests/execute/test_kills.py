@@ -157,6 +157,7 @@ def test_who_interrupts_twice_does_not_wait(launch: Launch) -> None:
     is_readable(run.folder, {"stubborn": "cancelled", "plain": "cancelled"})
 
 
+@pytest.mark.long
 def test_what_the_user_wants_ignored_is_ignored(launch: Launch, tmp_path: Path) -> None:
     go = tmp_path / "go"
     given = scenario(task("a", "sh", "-c", f"echo there; until test -e {go}; do sleep 0.02; done"))
@@ -168,7 +169,9 @@ def test_what_the_user_wants_ignored_is_ignored(launch: Launch, tmp_path: Path) 
     is_readable(run.folder, {"a": "completed"})
 
 
-@pytest.mark.parametrize("group", [False, True], ids=["process", "group"])
+@pytest.mark.parametrize(
+    "group", [False, pytest.param(True, marks=pytest.mark.long)], ids=["process", "group"]
+)
 def test_an_interrupted_preparation_leaves_nothing(
     launch: Launch, tmp_path: Path, group: bool
 ) -> None:

@@ -139,6 +139,7 @@ SCRIPT = textwrap.dedent("""
 
 
 @pytest.mark.real
+@pytest.mark.long
 def test_killed_at_any_moment_it_ends_with_the_same_results(
     study: tl.Study, tmp_path: Path
 ) -> None:
