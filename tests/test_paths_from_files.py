@@ -38,7 +38,7 @@ from twinloop.trace.names import below
 #: A scenario says where its inputs are, and these may lie anywhere; nothing else in it is a path.
 REFERENCES = {"scenario", "carbon", "path"}
 
-#: Paths that were opened, listed or made since this was last emptied; None: nobody looks.
+#: Paths that were opened, listed or made since this was last emptied; None: they are not noted.
 watched: list[str] | None = None
 
 
@@ -99,7 +99,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def outside(folders: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A place that is nobody's business, with all that a reader could look for."""
+    """A place outside of the folder, with all that a reader could look for."""
     place = tmp_path_factory.mktemp("outside") / "precious"
     place.mkdir()
     for part in ("real", "fit", "study", "confirmation"):
@@ -200,7 +200,7 @@ def test_no_path_in_the_table_of_a_confirmation_leads_out(folders: Path, outside
 def test_a_confirmation_keeps_what_came_back_in_its_own_folder(
     folders: Path, tmp_path: Path
 ) -> None:
-    """It would else name runs elsewhere, which nobody can tell from those of an attacker."""
+    """It would else name runs elsewhere, which cannot be told from those of an attacker."""
     made = scenario()
     base = Candidate("fifo", made, {"makespan_s": 2.0})
     easy = Candidate("easy", made.replace(policy="easy"), {"makespan_s": 1.0})

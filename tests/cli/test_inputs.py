@@ -1,13 +1,12 @@
 """Law: an input that cannot be read is an error that names it, never a hang or a traceback."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from tests.ordinary_user import ordinary_user
 from twinloop.cli import app
 
 LOG = "1 0 5 10 4 -1 -1 4 60 -1 1 7 1 -1 1 -1 -1 -1\n"
@@ -77,19 +76,6 @@ def test_a_folder_of_the_world_is_no_workload(tmp_path: Path) -> None:
     assert "error" in said(command, str(tmp_path), tmp_path)
 
 
-@contextmanager
-def as_nobody() -> Iterator[None]:
-    """As a user to whom permissions apply."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
 @pytest.mark.parametrize("command", ["inspect @", "check @", "diff @ @"])
 def test_a_file_of_another_user_is_refused(command: str, tmp_path: Path) -> None:
     said(command, str(tmp_path / "nowhere"), tmp_path)  # so that all that it needs is loaded
@@ -106,7 +92,7 @@ def test_a_file_of_another_user_is_refused(command: str, tmp_path: Path) -> None
         for each in modes:
             each.chmod(modes[each] | 0o111)
         for secret in (tmp_path / "secret.swf", tmp_path / "secret"):
-            with as_nobody():
+            with ordinary_user():
                 text = said(command, str(secret), tmp_path)
             assert f"{secret.name}: cannot be read or written: Permission denied" in text.replace(
                 "\n", ""

@@ -1,4 +1,4 @@
-"""Law: the slots of docs/from-simpy.md are all free again, whoever is interrupted and when."""
+"""Law: the slots of docs/from-simpy.md are all free again, whichever process is interrupted, and when."""
 
 import doctest
 from collections.abc import Generator

@@ -1,17 +1,15 @@
 """Counters of a machine: found once each, followed through wraps, never guessed when they hide."""
 
 import math
-import os
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from tests.execute.sysfs import Ticking, Zone
+from tests.ordinary_user import ordinary_user
 from twinloop.execute.power import (
     Meter,
     PowerRecorder,
@@ -192,19 +190,6 @@ def test_what_is_no_number_is_no_reading(tmp_path: Path) -> None:
         recorder = PowerRecorder([Meter("n", "p", file, None)])
         assert recorder.sample(0.0) == [["n", "p", None, None]]
         assert "no number of microjoules" in recorder.facts()["said"][0]
-
-
-@contextmanager
-def ordinary_user() -> Iterator[None]:
-    """Without the rights of root, which no permission keeps out."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
 
 
 def test_a_counter_that_may_not_be_read_is_said_once_and_never_zero() -> None:

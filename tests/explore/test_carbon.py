@@ -70,7 +70,7 @@ def test_the_start_of_a_scenario_dates_a_workload_that_was_made(series: str) -> 
     )
     assert found.carbon == pytest.approx(metrics.carbon(trace, intensity))
     assert found.carbon != pytest.approx((found.energy or 0) / 3.6e6 * 100.0)
-    # Without it nobody knows: said, and no number.
+    # Without it the carbon is unknown: a note, and no number.
     undated = metrics.figures(tl.simulate(scenario(series)))
     assert undated.carbon is None
     assert any("start" in note for note in undated.notes)
