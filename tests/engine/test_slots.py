@@ -1,4 +1,4 @@
-"""Law: the slots of docs/from-simpy.md are all free again, whichever process is interrupted, and when."""
+"""Law: the slots of docs/from-simpy.md are all free again after any interrupt, at any time."""
 
 import doctest
 from collections.abc import Generator

@@ -46,7 +46,7 @@ class LocalCluster(SpecCluster):
 
     def __init__(self, workers: int) -> None:
         self._scratch = tempfile.TemporaryDirectory(prefix="twinloop-dask-")
-        security = Security.temporary()  # type: ignore[no-untyped-call]
+        security = Security.temporary()
         shared = {
             "host": LOOPBACK,
             "protocol": "tls://",
@@ -65,7 +65,7 @@ class LocalCluster(SpecCluster):
             },
         }
         try:
-            super().__init__(  # type: ignore[no-untyped-call]
+            super().__init__(
                 workers=dict.fromkeys(range(workers), worker),
                 scheduler={"cls": Scheduler, "options": {**shared, "port": 0}},
                 worker=worker,
