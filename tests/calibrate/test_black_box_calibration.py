@@ -148,6 +148,31 @@ def test_a_function_is_calibrated_and_its_failures_survived(tmp_path: Path) -> N
     assert again.history.equals(fit.history)
 
 
+def test_an_edited_function_does_not_go_on_from_the_one_before(tmp_path: Path) -> None:
+    def truck_of(factor: float) -> Any:
+        def drive(values: dict[str, float], case: dict[str, float]) -> dict[str, float]:
+            return {"time": factor * case["distance"] / values["speed"]}
+
+        return drive
+
+    def die(what: str, at: Any) -> None:
+        raise KeyError("killed")
+
+    trips = [Experiment(case={"distance": 60.0}, truth={"time": 2.0})]
+    words: dict[str, Any] = {
+        "parameters": {"speed": {"linear": [10, 100]}},
+        "on": "serial",
+        "budget": 40,
+        "analysis": 0,
+        "folder": tmp_path / "fit",
+    }
+    with pytest.raises(KeyError, match="killed"):
+        calibrate_black_box(truck_of(1.0), trips, progress=die, **words)
+    with pytest.raises(InputError, match=r"code: was .* when this was begun"):
+        calibrate_black_box(truck_of(2.0), trips, **words)
+    assert calibrate_black_box(truck_of(1.0), trips, **words).evaluations == 40
+
+
 def test_a_loss_of_ones_own_is_made_small() -> None:
     def late(truth: Any, said: Any) -> float:
         return abs(said["time"] - truth["time"] - 1.0)

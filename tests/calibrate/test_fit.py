@@ -211,6 +211,19 @@ def test_a_calibration_that_differs_does_not_go_on_from_another(
     fit = calibrate(real, parameters=SPEED, budget=200, analysis=0, folder=tmp_path / "fit")
     assert fit.evaluations == 200
 
+    def loss_of(factor: float) -> Any:
+        def mine(first: Any, twin: Any) -> float:
+            return float(abs(twin.makespan - factor * first.makespan))
+
+        return mine
+
+    own = {"parameters": SPEED, "budget": 20, "analysis": 0, "folder": tmp_path / "own"}
+    with pytest.raises(Killed):
+        calibrate(real, loss=loss_of(1.0), progress=die, **own)
+    with pytest.raises(InputError, match=r"loss_code: was .* when this was begun"):
+        calibrate(real, loss=loss_of(1.2), **own)
+    assert calibrate(real, loss=loss_of(1.0), **own).evaluations == 20
+
 
 # --- what is held out, what fails, what is warned of ---------------------------------------------
 

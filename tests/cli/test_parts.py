@@ -35,6 +35,15 @@ def test_an_option_leaves_the_others_of_the_file(file: Path) -> None:
         (("--seed", "1", "--set", "seed=2"), "--seed and --set seed"),
         (("--speed", "2", "--set", "model.speed_factor=3"), "--speed and --set model.speed_factor"),
         (("--policy", "easy", "--set", "policy=fifo"), "--policy and --set policy"),
+        (("--option", "depth=1", "--set", "policy=easy"), "--option depth and --set policy"),
+        (
+            ("--option", "depth=1", "--set", "policy.options.depth=2"),
+            "--option depth and --set policy.options.depth",
+        ),
+        (
+            ("--option", "depth=1", "--set", "policy.options={depth: 2}"),
+            "--option depth and --set policy.options",
+        ),
         (("--set", "seed=1", "--set", "seed=2"), "--set seed=2"),
         (("--option", "depth=1", "--option", "depth=2"), "--option depth=2"),
         (("--set", "self=1"), "self"),

@@ -4,7 +4,7 @@ import re
 import sys
 import threading
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial, update_wrapper
 from pathlib import Path
 from typing import Any
 
@@ -230,3 +230,46 @@ def test_identity_of_what_people_write() -> None:
     ]
     assert None not in others
     assert len({made(), *others}) == 1 + len(others)
+
+
+class Scaled:
+    """A function in the guise of another one, with a number of its own."""
+
+    def __init__(self, function: Any, by: int) -> None:
+        update_wrapper(self, function)
+        self.by = by
+
+    def __call__(self, x: float) -> float:
+        return self.by * x
+
+
+def test_identity_sees_what_wrappers_and_functions_carry() -> None:
+    def with_attribute(by: int) -> Any:
+        def function(x: float) -> float:
+            return x * function.by  # type: ignore[attr-defined, no-any-return]
+
+        function.by = by  # type: ignore[attr-defined]
+        return function
+
+    for make in (partial(Scaled, scaled), with_attribute):
+        assert identify(make(1)) == identify(make(1)) is not None
+        assert identify(make(1)) != identify(make(2))
+    assert identify(lru_cache(scaled)) == identify(lru_cache(scaled)) is not None
+
+
+def test_identity_sees_the_tables_of_a_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may be read from a file, so that the code of the module does not tell them."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "tables_of_mine.py").write_text("WEIGHTS = {'a': [1]}\n")
+    module: Any = __import__("tables_of_mine")
+
+    def weight() -> Any:
+        return module.WEIGHTS["a"]
+
+    before = identify(weight)
+    assert before is not None
+    assert identify(weight) == before
+    module.WEIGHTS["a"].append(2)
+    assert identify(weight) != before

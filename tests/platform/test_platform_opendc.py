@@ -20,6 +20,7 @@ from twinloop.platform import (
     write_topology,
 )
 from twinloop.trace import InputError
+from twinloop.trace.errors import TwinloopWarning
 
 TOPOLOGY: dict[str, Any] = {
     "clusters": [
@@ -151,7 +152,8 @@ def test_a_carbon_trace_of_another_machine_is_looked_for_beside_the_topology(
     topology["clusters"][0]["powerSource"] = {"carbonTracePath": named}
     path = tmp_path / "topology.json"
     path.write_text(json.dumps(topology))
-    alone = Platform.load(path)
+    with pytest.warns(TwinloopWarning, match=f"topology.json: .* {named} is not there"):
+        alone = Platform.load(path)
     assert alone.clusters[0].carbon is None
     (note,) = alone.notes
     assert (note.kind, note.what) == (

@@ -21,6 +21,7 @@ from twinloop.calibrate.stage import Effort, Told, staged
 from twinloop.campaign import BlackBox, Command, Coordinator, Outcome, black_box, coordinator
 from twinloop.platform import Description
 from twinloop.platform.quantities import Name
+from twinloop.policy.identity import identify
 from twinloop.trace.errors import InputError
 
 _Floats = NDArray[np.float64]
@@ -257,6 +258,7 @@ def calibrate_black_box(
         "simulator": black_box(simulator).describe(),
         "evaluations": effort.budget.evaluations,
         "experiments": [each.to_dict() for each in experiments],
+        "code": identify([each for each in (simulator, loss) if callable(each)]),
     }
     try:
         found = staged(

@@ -18,7 +18,7 @@ from twinloop.calibrate import defaults
 from twinloop.calibrate.cases import Case, cases_of
 from twinloop.calibrate.fit import JOURNAL, Fit, make_folder, refuse_kept
 from twinloop.calibrate.identify import Identifiability
-from twinloop.calibrate.losses import DEFAULT, Loss, custom, evaluate, loss_named
+from twinloop.calibrate.losses import DEFAULT, LOSSES, Loss, custom, evaluate, loss_named
 from twinloop.calibrate.losses.floor import floor as noise_floor
 from twinloop.calibrate.movable import refuse_unmovable
 from twinloop.calibrate.objective import TwinObjective
@@ -35,6 +35,7 @@ from twinloop.campaign import Coordinator, coordinator
 from twinloop.engine import simulate
 from twinloop.fidelity import Criteria, Floor, Verdict, assess
 from twinloop.fidelity.alignment import digest
+from twinloop.policy.identity import identify
 from twinloop.scenario import Scenario
 from twinloop.scenario.identity import Identities
 from twinloop.trace import Manifest, Trace
@@ -318,6 +319,8 @@ class _Calibration:
         objects = [known.of(case.scenario) for case in objective.cases]
         if any(objects):  # two workloads in memory may look alike in a manifest
             header["objects"] = objects
+        if LOSSES.get(objective.loss.name) is not objective.loss:  # its code may change
+            header["loss_code"] = identify(objective.loss)
         return staged(
             objective,
             effort,

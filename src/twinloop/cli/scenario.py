@@ -105,6 +105,7 @@ def scenario_of(
     given = {name: value for name, value in parts.items() if value is not None}
     more = {name: _value(text, f"--set {name}") for name, text in changes.items()}
     _check_paths(given, more)
+    _check_options(options, more)
     base = None
     if path is not None and path.is_dir():
         trace = read(path)
@@ -152,6 +153,16 @@ def _check_paths(given: dict[str, Any], more: dict[str, Any]) -> None:
         if name in given:
             option = _OPTIONS.get(name, f"--{name}")
             raise InputError(f"{option} and --set {name} set the same value", remedy="give one")
+
+
+def _check_options(options: dict[str, str], more: dict[str, Any]) -> None:
+    """Refuse an option of the policy that `--set` sets too, alone or with the whole policy."""
+    for name in options:
+        for path in ("policy", "policy.options", f"policy.options.{name}"):
+            if path in more:
+                raise InputError(
+                    f"--option {name} and --set {path} set the same value", remedy="give one"
+                )
 
 
 def _value(text: str, option: str) -> Any:

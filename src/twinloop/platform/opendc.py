@@ -7,6 +7,7 @@ that was assumed. What a platform has no place for is named in the notes too.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from twinloop.platform.platform import Platform
 from twinloop.platform.text import load
 from twinloop.platform.topology import Cluster, Host, Part, Topology
 from twinloop.platform.topology_export import exported
+from twinloop.trace.errors import TwinloopWarning
 from twinloop.trace.files import is_file, writing
 from twinloop.trace.manifest import Cleaning, CleaningKind
 
@@ -126,7 +128,8 @@ class _Conversion:
     def _carbon(self, named: str, here: Address) -> str | None:
         """The carbon trace that a topology names: there, or of the same name beside the topology.
 
-        Topologies are passed on with absolute paths of the machine that they were made on.
+        Topologies are passed on with absolute paths of the machine that they were made on. Where
+        there is none, that is a warning: the runs would have no carbon without a word.
         """
         place = (*here, "carbonTracePath")
         if self.source.file is None or is_file(self.folder / named):
@@ -138,6 +141,8 @@ class _Conversion:
             return beside.as_posix()
         what = f"the carbon trace {named}, which is not there, so there is no carbon"
         self._note("ignored", what, place)
+        said = f"{self.source.file}: the carbon trace {named} is not there: there is no carbon"
+        warnings.warn(said, TwinloopWarning, stacklevel=2)
         return None
 
     def _host(self, host: Host, here: Address) -> dict[str, Any]:

@@ -42,6 +42,7 @@ _INCIDENTAL: Final = frozenset(
     }
 )  # fmt: skip
 _PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented))
+_CONTAINERS: Final = (tuple, list, dict, set, frozenset)
 #: Objects nested deeper than this are not described.
 _DEEPEST: Final = 200
 
@@ -147,8 +148,8 @@ class _Writer:
             MemberDescriptorType | GetSetDescriptorType | WrapperDescriptorType | MethodWrapperType,
         ):
             self._say("slot", thing.__qualname__)
-        elif hasattr(thing, "__wrapped__") and callable(thing):
-            self._sequence(kind.__qualname__, (thing.__wrapped__,))  # a cache around a function
+        elif isinstance(thing, functools._lru_cache_wrapper):
+            self._sequence("cache", (thing.__wrapped__,))
         elif isinstance(thing, BuiltinFunctionType) and _is_module(thing.__self__):
             self._say("builtin", str(thing.__module__), thing.__qualname__)
         else:
@@ -197,6 +198,7 @@ class _Writer:
         self.add(thing.__code__)
         self.add(thing.__defaults__)
         self.add(thing.__kwdefaults__)
+        self.add(vars(thing))
         for cell in thing.__closure__ or ():
             try:
                 self.add(cell.cell_contents)
@@ -222,7 +224,7 @@ class _Writer:
         self._sequence("constants", code.co_consts)
 
     def _module(self, module: ModuleType) -> None:
-        """A module that code refers to: its file, its plain values, the modules that it uses."""
+        """A module that code refers to: its file, its values, the modules that it uses."""
         self._say("module", module.__name__)
         if not self._is_own(module.__name__):
             return
@@ -233,7 +235,7 @@ class _Writer:
         for name, value in sorted(vars(module).items()):
             if name.startswith("__"):
                 continue
-            if type(value) in _PLAIN:
+            if type(value) in (*_PLAIN, *_CONTAINERS):
                 self._say(name)
                 self.add(value)
             elif isinstance(value, ModuleType):
