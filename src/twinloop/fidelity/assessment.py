@@ -37,7 +37,7 @@ def assess(
         twin: What the simulator says, or anything else that is to stand for the real run.
         criteria: What is demanded, or the file that says so; the defaults if not given.
         repeats: Other real runs of the same scenario. Each is assessed against the others as if
-            it were the twin: the noise floor, which no simulator can be expected to pass below.
+            it were the twin: the noise floor, by how much real runs differ from each other.
         floor: The noise floor instead of the repeats, where it is already known; the real run must
             be one of its runs.
         alignment: A factor on the real CPU usage and a time offset, fitted on other runs.
