@@ -293,6 +293,10 @@ def _exchanging(path: Path) -> Iterator[Path]:
         raise unwritable(path, error) from None
 
 
+#: What Polars says if the header of a page or the footer of a Parquet file cannot be written.
+_NOT_SAID: Final = "Invalid thrift: transport error"
+
+
 def unwritable(path: Path, error: Exception) -> Exception:
     """What to raise if a file cannot be written; an error that is about something else stays.
 
@@ -301,9 +305,12 @@ def unwritable(path: Path, error: Exception) -> Exception:
     """
     if isinstance(error, OSError):
         return UnwritableError(f"cannot be written: {error.strerror or error}", file=path)
-    # Polars has what the system said in its text only.
+    # Polars has what the system said in its text only, and not even there in some parts of a file.
     found = re.search(r"([^:]*) \(os error \d+\)", str(error))
-    return error if found is None else UnwritableError(f"cannot be written:{found[1]}", file=path)
+    if found is None and _NOT_SAID not in str(error):
+        return error
+    why = " the disk may be full" if found is None else found[1]
+    return UnwritableError(f"cannot be written:{why}", file=path)
 
 
 def _unfinished(path: Path) -> Path:
