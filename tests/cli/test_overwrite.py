@@ -263,6 +263,18 @@ def test_its_own_output_is_replaced(case: Case) -> None:
     assert {entry.name for entry in Path().glob(".*")} == set()
 
 
+def test_the_folder_that_a_link_names_is_replaced() -> None:
+    """The link became a folder, and the old one stayed with a lock in it."""
+    run(*SIMULATE, "-o", "disk/run")
+    Path("run").symlink_to("disk/run")
+    old = Path("disk/run").stat().st_ino
+    run(*SIMULATE, "-o", "run", "--overwrite")
+    assert Path("run").is_symlink()
+    assert Path("disk/run").stat().st_ino != old
+    assert not Path("disk/run/.lock").exists()
+    assert [entry.name for entry in Path("disk").iterdir()] == ["run"]
+
+
 def test_an_input_is_not_replaced_nor_what_holds_it_or_lies_in_it() -> None:
     write(tl.read("log.swf"), "data.trace")
     run("simulate", "--workload", "data.trace", *SIMULATE[3:], "-o", "run")

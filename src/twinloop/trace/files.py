@@ -258,8 +258,10 @@ def appearing(path: Path, owner: Owner) -> Iterator[Path]:
     """A new folder that takes the place of `path` when the block ends well, and else is gone.
 
     A folder that is there is replaced only if everything in it is owned, as `owner` says, and no
-    process works in it.
+    process works in it. Of a link to a folder, the folder is replaced, and the link stays.
     """
+    if path.is_symlink() and path.is_dir():
+        path = path.resolve()
     check_replaceable(path, owner)
     with locked(path) if path.is_dir() else nullcontext():
         check_replaceable(path, owner, ours=(LOCK,))
