@@ -20,8 +20,10 @@ from twinloop.execute.folder import RunFolder
 from twinloop.explore.candidate import Candidate
 from twinloop.explore.confirm import confirm
 from twinloop.explore.loop import loop
+from twinloop.explore.ownership import owned_by_loop
 from twinloop.trace import Manifest, Trace, write
 from twinloop.trace.locking import FolderLock
+from twinloop.trace.replacing import check_replaceable
 from twinloop.workload.generate import generators
 
 __all__ = ["launch"]  # a fixture
@@ -261,6 +263,30 @@ def test_its_own_output_is_replaced(case: Case) -> None:
     run_any(case, "--overwrite")
     assert output.stat().st_ino != old
     assert {entry.name for entry in Path().glob(".*")} == set()
+
+
+@pytest.mark.parametrize("name", ["report.md", "study/report.md", "confirmation/runs/notes.txt"])
+def test_a_loop_owns_no_file_that_no_loop_writes(name: str) -> None:
+    looped(Path("made"))
+    kept = json.loads(Path("made", "loop.json").read_text())
+    Path("made", "loop.json").write_text(json.dumps(kept | {"offline": True}))
+    check_replaceable(Path("made"), owned_by_loop)
+    Path("made", name).parent.mkdir(parents=True, exist_ok=True)
+    Path("made", name).write_text("years of work")
+    with pytest.raises(tl.InputError, match=f"holds something else, .*: {name} "):
+        check_replaceable(Path("made"), owned_by_loop)
+
+
+def test_the_folder_that_a_link_names_is_replaced() -> None:
+    """The link became a folder, and the old one stayed with a lock in it."""
+    run(*SIMULATE, "-o", "disk/run")
+    Path("run").symlink_to("disk/run")
+    old = Path("disk/run").stat().st_ino
+    run(*SIMULATE, "-o", "run", "--overwrite")
+    assert Path("run").is_symlink()
+    assert Path("disk/run").stat().st_ino != old
+    assert not Path("disk/run/.lock").exists()
+    assert [entry.name for entry in Path("disk").iterdir()] == ["run"]
 
 
 def test_an_input_is_not_replaced_nor_what_holds_it_or_lies_in_it() -> None:

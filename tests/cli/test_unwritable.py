@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -20,6 +21,8 @@ import twinloop as tl
 from tests.execute.runs import scenario, task
 from twinloop.cli import app
 from twinloop.cli.commands import SUMMARIES, loaded
+from twinloop.trace.errors import UnwritableError
+from twinloop.trace.files import writing
 
 pytestmark = pytest.mark.real
 
@@ -227,3 +230,16 @@ def test_a_full_disk_is_an_input_error(
         assert again.exit_code in (0, 1, 3), again.output
     else:
         assert [each.name for each in place.iterdir() if each.name != "kept"] == []
+
+
+@pytest.mark.parametrize("free", [0, 1000, 9000, 30_000, 50_000])
+def test_a_table_is_refused_wherever_the_disk_becomes_full(free: int, tmp_path: Path) -> None:
+    """Headers of pages and the footer of a Parquet file are parts of their own for Polars."""
+    table = pl.DataFrame({f"c{number}": [float(number)] for number in range(200)})
+    with (
+        full(free),
+        pytest.raises(UnwritableError, match="cannot be written: "),
+        writing(tmp_path / "table.parquet") as stream,
+    ):
+        table.write_parquet(stream)
+    assert list(tmp_path.iterdir()) == []

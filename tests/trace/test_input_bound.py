@@ -36,6 +36,37 @@ def test_a_small_folder_of_very_many_rows_is_refused_before_they_are_read(
         Trace.load(path)
 
 
+def test_a_list_in_one_row_counts_with_all_its_values(tmp_path: Path) -> None:
+    """One row of 20 KB took 2 GB: its list of parents was as long as that."""
+    path = small_trace().save(tmp_path / "run")
+    tasks = pl.read_parquet(path / "tasks.parquet")
+    long = pl.repeat("a", 17_000_000, eager=True).implode()
+    tasks.head(1).with_columns(parents=long).write_parquet(path / "tasks.parquet")
+    sign(path)
+    assert (path / "tasks.parquet").stat().st_size < 1 << 20
+    with pytest.raises(InputError, match=r"tasks.parquet: has 1 rows .* long lists.* is 0.25 GiB"):
+        Trace.load(path)
+
+
+def test_a_list_in_a_table_of_opendc_counts_as_well(tmp_path: Path) -> None:
+    path = sample(FORMATS["opendc"], tmp_path)
+    tasks = pl.read_parquet(path / "tasks.parquet")
+    long = pl.repeat(0, 34_000_000, dtype=pl.Int32, eager=True).implode()
+    tasks.head(1).with_columns(parents=long).write_parquet(path / "tasks.parquet")
+    with pytest.raises(InputError, match=r"long lists.* is 0.25 GiB"):
+        read(path, "opendc")
+
+
+def test_columns_that_no_table_has_count_as_well(tmp_path: Path) -> None:
+    """They are refused by their names, but only when the file has been read."""
+    path = small_trace().save(tmp_path / "run")
+    more = {f"x{number}": pl.repeat(0.0, 40_000) for number in range(1000)}
+    pl.select(**more).write_parquet(path / "tasks.parquet")
+    sign(path)
+    with pytest.raises(InputError, match=r"has 40,000 rows of 1000 columns.* is 0.25 GiB"):
+        Trace.load(path)
+
+
 @pytest.mark.parametrize(
     ("said", "size"),
     [("7", 7), ("2K", 2048), ("1.5kB", None), ("16GiB", 16 << 30), ("3 GB", 3e9), ("big", None)],

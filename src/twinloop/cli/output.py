@@ -35,7 +35,8 @@ Overwrite = Annotated[
     bool,
     typer.Option(
         "--overwrite",
-        help="Replace an output that is there, if this command wrote it; never other files.",
+        help="Replace an output that is there: a file of this name, or a folder that this command "
+        "wrote and that holds nothing else.",
     ),
 ]
 

@@ -37,8 +37,9 @@ from twinloop.trace.names import below
 from twinloop.trace.parquet import read_parquet
 from twinloop.trace.replacing import Owned
 
-#: Pages that are drawn from a folder, beside it.
-_PAGES: Final = ("report.html", "report.md")
+#: The page that is drawn from a folder, and the text that fits and confirmations have besides.
+_PAGE: Final = "report.html"
+_PAGES: Final = (_PAGE, "report.md")
 _FITTED: Final = re.compile(r"fit-[0-9a-f]{8}")
 _KEPT: Final = re.compile(r"workload-[0-9a-f]{12}")
 
@@ -60,7 +61,7 @@ def owned_by_loop(folder: Path) -> Owned:
             file=folder,
             remedy="choose another name, or remove it yourself",
         )
-    found = beginning | Owned.of([MANIFEST, *_PAGES])
+    found = beginning | Owned.of([MANIFEST, _PAGE])
     found |= _owned_run(folder / REAL).inside(REAL) | _owned_run(folder / TWIN).inside(TWIN)
     for name in probes:
         place = below(folder / PROBES, name, file=folder / MANIFEST, field="plan.probes")
@@ -100,7 +101,7 @@ def owned_by_study(folder: Path) -> Owned:
     True
     """
     tables = [f"{name}.{suffix}" for name in TABLES for suffix in ("csv", "parquet")]
-    found = Owned.of([studies.MANIFEST, studies.JOURNAL, *_PAGES, *tables])
+    found = Owned.of([studies.MANIFEST, studies.JOURNAL, _PAGE, *tables])
     found |= _owned_run(folder / WORKLOAD).inside(WORKLOAD)
     for name in _names(folder):
         if _FITTED.fullmatch(name.removeprefix(".")):
@@ -117,12 +118,12 @@ def owned_by_confirmation(folder: Path, *, copied: bool = False) -> Owned:
     """
     found = Owned.of([PLAN, CONFIRMATION_MANIFEST, TABLE, LOCK, *_PAGES])
     found |= owned_commands(folder) | _owned_workloads(folder)
-    names = set(_names(folder / RUNS)) if copied else set(_planned(folder))
-    for name in names & set(_names(folder / RUNS)):
+    planned = set(_planned(folder))
+    for name in _names(folder / RUNS):
         place = folder / RUNS / name
-        if place.is_dir():
+        if place.is_dir() and (copied or name in planned):
             found |= _owned_run(place).inside(f"{RUNS}/{name}")
-        elif copied:
+        elif copied and any(name.startswith(f"{run}.") for run in planned):  # the log of a run
             found |= Owned.of([f"{RUNS}/{name}"])
     return found | (Owned(trees=frozenset({f".{RUNS}"})) if copied else Owned())
 

@@ -258,8 +258,10 @@ def appearing(path: Path, owner: Owner) -> Iterator[Path]:
     """A new folder that takes the place of `path` when the block ends well, and else is gone.
 
     A folder that is there is replaced only if everything in it is owned, as `owner` says, and no
-    process works in it.
+    process works in it. Of a link to a folder, the folder is replaced, and the link stays.
     """
+    if path.is_symlink() and path.is_dir():
+        path = path.resolve()
     check_replaceable(path, owner)
     with locked(path) if path.is_dir() else nullcontext():
         check_replaceable(path, owner, ours=(LOCK,))
@@ -293,6 +295,10 @@ def _exchanging(path: Path) -> Iterator[Path]:
         raise unwritable(path, error) from None
 
 
+#: What Polars says if the header of a page or the footer of a Parquet file cannot be written.
+_NOT_SAID: Final = "Invalid thrift: transport error"
+
+
 def unwritable(path: Path, error: Exception) -> Exception:
     """What to raise if a file cannot be written; an error that is about something else stays.
 
@@ -301,9 +307,12 @@ def unwritable(path: Path, error: Exception) -> Exception:
     """
     if isinstance(error, OSError):
         return UnwritableError(f"cannot be written: {error.strerror or error}", file=path)
-    # Polars has what the system said in its text only.
+    # Polars has what the system said in its text only, and not even there in some parts of a file.
     found = re.search(r"([^:]*) \(os error \d+\)", str(error))
-    return error if found is None else UnwritableError(f"cannot be written:{found[1]}", file=path)
+    if found is None and _NOT_SAID not in str(error):
+        return error
+    why = " the disk may be full" if found is None else found[1]
+    return UnwritableError(f"cannot be written:{why}", file=path)
 
 
 def _unfinished(path: Path) -> Path:

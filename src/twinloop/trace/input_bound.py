@@ -63,10 +63,19 @@ def check_bound(path: Path, estimate: float, what: str, bound: float | None = No
     )
 
 
-def check_table(path: Path, rows: int, types: Iterable[Any]) -> None:
-    """Raise an InputError if a table of so many rows, with columns of these types, is too large."""
-    widths = [16 if each in (pl.String, pl.Binary) else 8 for each in types]
-    check_bound(path, rows * sum(widths), f"has {rows:,} rows of {len(widths)} columns")
+def check_table(path: Path, rows: int, *types: Iterable[Any], listed: int = 0) -> None:
+    """Raise an InputError if a table of so many rows, with columns of these types, is too large.
+
+    Args:
+        path: The file that holds it.
+        rows: Its number of rows.
+        types: The types of its columns, as they are held one after the other: the largest counts.
+        listed: What the values of lists in its rows take besides (bytes).
+    """
+    widths = [[16 if each in (pl.String, pl.Binary) else 8 for each in held] for held in types]
+    widest = max(widths, key=sum)
+    what = f"has {rows:,} rows of {len(widest)} columns" + (", with long lists" if listed else "")
+    check_bound(path, rows * sum(widest) + listed, what)
 
 
 def _parse(said: str) -> float:

@@ -7,13 +7,14 @@ tables of every folder that fits, and `~` the home folder.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from twinloop.trace.input_bound import check_table
+from twinloop.trace.parquet_footer import read_chunks
 
 
 def read_parquet(path: Path, types: Iterable[Any] | None = None) -> pl.DataFrame:
@@ -46,17 +47,25 @@ def read_parquet_schema(path: Path) -> dict[str, pl.DataType]:
 
 
 def _check_size(path: Path, types: Iterable[Any] | None) -> None:
-    """Raise an InputError if the table is beyond the bound, by the rows that its footer names.
+    """Raise an InputError if the table is beyond the bound, by the values that its footer names.
 
-    No page is read. What is no Parquet file is left to the reader.
+    All columns of the file count, also those that will be refused: they are read first. No page is
+    read. What is no Parquet file is left to the reader.
     """
     try:
         scan = scan_parquet(path)
-        types = scan.collect_schema().dtypes() if types is None else types
+        held = scan.collect_schema()
         rows = int(scan.select(pl.len()).collect().item())
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
         return
-    check_table(path, rows, types)
+    check_table(path, rows, held.dtypes(), types or (), listed=listed_size(path, held))
+
+
+def listed_size(path: Path, columns: Mapping[str, pl.DataType]) -> int:
+    """What the values of lists in these columns take, besides one value for each row (bytes)."""
+    nested = {name for name, dtype in columns.items() if dtype.is_nested()}
+    chunks = [each for each in read_chunks(path) if each.column in nested] if nested else []
+    return sum(max(0, each.values - each.rows) * (16 if each.is_text else 8) for each in chunks)
 
 
 def exact(path: Path) -> str:

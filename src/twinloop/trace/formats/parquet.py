@@ -13,7 +13,7 @@ from twinloop.trace.errors import FormatError, InputError
 from twinloop.trace.files import require_input
 from twinloop.trace.formats.clock import in_units
 from twinloop.trace.input_bound import check_table
-from twinloop.trace.parquet import read_parquet_schema, scan_parquet
+from twinloop.trace.parquet import listed_size, read_parquet_schema, scan_parquet
 
 MAGIC = b"PAR1"
 
@@ -99,7 +99,8 @@ def _scan(
     parts = [pl.col(other).alias(name) for name, other in chosen.items() if other is not None]
     rows = found.select(pl.len()).collect().item()
     wanted = found.select(parts)
-    check_table(path, rows, wanted.collect_schema().dtypes())
+    read = {other: schema[other] for other in chosen.values() if other is not None}
+    check_table(path, rows, read.values(), listed=listed_size(path, read))
     return wanted, rows
 
 
