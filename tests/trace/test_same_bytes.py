@@ -40,6 +40,8 @@ def test_the_command_saves_the_same_bytes(tmp_path):
         arguments = ["simulate", str(tmp_path / "scenario.yaml"), "-o", str(tmp_path / name)]
         assert CliRunner().invoke(app, arguments).exit_code == 0
     assert hashed(tmp_path / "a") == hashed(tmp_path / "b")
+    here = tl.simulate(tl.load(tmp_path / "scenario.yaml")).save(tmp_path / "c")
+    assert hashed(tmp_path / "a") == hashed(here)
 
 
 def test_times_are_kept_beside_the_manifest(tmp_path):

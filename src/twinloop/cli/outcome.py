@@ -16,10 +16,13 @@ from twinloop.trace import Trace
 def figures_of(scenario: Scenario, trace: Trace, warm_up: float) -> tuple[Figures, Trace]:
     """The figures of a run, and the run with what its scenario makes of them noted."""
     found = figures(trace, warm_up=warm_up, prices=scenario.prices)
-    facts = dict(trace.manifest.facts)
     whole = figures(trace, prices=scenario.prices) if warm_up else found
-    cost = whole.cost.total if whole.cost else None
-    facts["run"] = {**facts["run"], "carbon_g": whole.carbon, "cost": cost}
+    made = {"carbon_g": whole.carbon, "cost": whole.cost.total if whole.cost else None}
+    known = {name: value for name, value in made.items() if value is not None}
+    if not known:
+        return found, trace
+    facts = dict(trace.manifest.facts)
+    facts["run"] = {**facts["run"], **known}
     return found, trace.noting(facts=facts)
 
 
