@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,8 @@ from tests.execute.runs import (
     task,
 )
 from twinloop.execute import execute
+from twinloop.execute.nodes import local
+from twinloop.execute.nodes.trees import open_trees
 from twinloop.trace.errors import InputError
 
 pytestmark = pytest.mark.real
@@ -183,6 +186,23 @@ def test_an_interrupted_preparation_leaves_nothing(
     _, errors = run.ends(130)
     assert "Traceback" not in errors
     assert not run.folder.exists()
+
+
+def test_an_interrupt_while_nodes_are_laid_leaves_no_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The groups are there, and the guard that removes them after a kill is not."""
+
+    def interrupted(*given: Any) -> Any:
+        opened = open_trees(*given)
+        os.kill(os.getpid(), signal.SIGINT)
+        return opened
+
+    monkeypatch.setattr(local, "open_trees", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        execute(FIVE, tmp_path / "run")
+    assert left(os.getpid()) == []
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_signal_at_any_time_leaves_nothing(launch: Launch) -> None:

@@ -26,6 +26,7 @@ from twinloop.execute.commands import Commands
 from twinloop.execute.expected import expected
 from twinloop.execute.folder import JOURNAL, OUTPUT, RunFolder, check, unwritable
 from twinloop.execute.guard import end, of_run
+from twinloop.execute.interrupts import Interrupts
 from twinloop.execute.journal import JournalError, entries
 from twinloop.execute.loop import Limits, Loop
 from twinloop.execute.machine import Machine
@@ -135,13 +136,18 @@ def execute(
                 say(line)
         for left in sweep():
             say(f"removed what a killed run left: {left}")
-        nodes = stack.enter_context(
-            LocalNodes.lay(_specs(compiled), run=run, isolation=isolation, machine=machine)
-        )
-        guard = Guard.start(run, nodes.groups)
-        stack.callback(guard.dismiss)
-        stack.callback(end, lambda: of_run(run))  # whoever left its group, or was never in one
-        stack.callback(nodes.close)
+        # A request to end is obeyed when the guard knows all groups: between the making of a group
+        # and that, nothing would remove it.
+        with Interrupts() as interrupts:
+            nodes = stack.enter_context(
+                LocalNodes.lay(_specs(compiled), run=run, isolation=isolation, machine=machine)
+            )
+            guard = Guard.start(run, nodes.groups)
+            stack.callback(guard.dismiss)
+            stack.callback(end, lambda: of_run(run))  # processes outside of the groups
+            stack.callback(nodes.close)
+        if interrupts.count:
+            raise KeyboardInterrupt
         for text in nodes.warnings:
             say(f"weaker than asked for: {text}")
         _prepare(scenario, commands, say)
