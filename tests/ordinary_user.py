@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: The user `nobody` of nearly every Linux.
-NOBODY = 65534
+#: The account without rights that nearly every Linux has.
+OTHER = 65534
 
 
 @contextmanager
@@ -14,7 +14,7 @@ def ordinary_user() -> Iterator[None]:
     if os.geteuid() != 0:
         yield
         return
-    os.seteuid(NOBODY)
+    os.seteuid(OTHER)
     try:
         yield
     finally:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-#: The user `nobody` of nearly every Linux.
-OTHER = 65534
+from tests.ordinary_user import OTHER
+
 #: Long enough for a busy machine; a test that needs it all has failed.
 PATIENCE = 240.0
 
