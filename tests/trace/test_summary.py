@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from twinloop.trace import Manifest, Trace
@@ -72,6 +72,8 @@ SPANS = st.lists(
 
 
 @given(jobs=SPANS, bins=st.integers(1, 50))
+@example(jobs=[(0.0, 0.0, 2.225073858507e-311, 1)], bins=2)
+@example(jobs=[(1e6, 0.0, 3e-10, 1)], bins=50)  # three times the spacing of numbers there
 def test_load_conserves_the_work_that_ran(
     jobs: list[tuple[float, float, float, int]], bins: int
 ) -> None:

@@ -144,6 +144,8 @@ def capacity_of(trace: Trace) -> float | None:
 def load_over_time(trace: Trace, bins: int = 100) -> pl.DataFrame:
     """The load of a trace over time, in equal bins from its first to its last event.
 
+    Events that are all at one instant are in one bin of one second.
+
     Columns: `t` (begin of the bin), `dt`, `submitted` (tasks), `offered` (core-seconds of work
     submitted per second), `running` (mean cores in use by placements; null where no start is
     known), `used` (mean cores busy by usage samples; null without samples). Where a placement does
@@ -171,7 +173,8 @@ def load_over_time(trace: Trace, bins: int = 100) -> pl.DataFrame:
     if not known.size or bins < 1:
         return pl.DataFrame(schema=dict.fromkeys(_LOAD, pl.Float64))
     first, last = known.min(), known.max()
-    if last == first:  # all at once
+    # Bins must be wider than a clock can tell apart, or their widths are mostly rounding.
+    if last - first <= bins * max(1e-9, 2.0**-40 * max(-first, last)):
         last, bins = first + 1.0, 1
     edges = np.linspace(first, last, bins + 1)
     width = edges[1] - edges[0]
