@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import polars as pl
@@ -183,6 +184,11 @@ STATUSES: Final = ("completed", "failed", "cancelled", "killed", "rejected", "lo
 
 def empty(table: str) -> pl.DataFrame:
     """The named table without rows."""
+    return _empty(table).clone()
+
+
+@cache
+def _empty(table: str) -> pl.DataFrame:
     return pl.DataFrame(schema={name: column.dtype for name, column in TABLES[table].items()})
 
 
@@ -205,21 +211,30 @@ def shaped(frame: pl.DataFrame, columns: Mapping[str, Column], called: str) -> p
     shape: (1, 1)
     ...
     """
-    unknown = [name for name in frame.columns if name not in columns]
+    schema = frame.schema
+    if list(schema.items()) == [(name, column.dtype) for name, column in columns.items()]:
+        return frame.clone()
+    unknown = [name for name in schema if name not in columns]
     if unknown:
         raise TwinloopError(f"{called} has no column {', '.join(map(repr, unknown))}")
-    parts = []
-    for name, column in columns.items():
-        if name not in frame.columns:
-            parts.append(pl.lit(None, dtype=column.dtype).alias(name))
-        elif frame.schema[name] != column.dtype:
-            dtype = frame.schema[name]
-            if (dtype.is_nested() or dtype == pl.Binary) and not column.dtype.is_nested():
-                raise TwinloopError(f"{called}: column '{name}' is {dtype}, not {column.dtype}")
-            parts.append(pl.col(name).cast(column.dtype, strict=True))
-        else:
-            parts.append(pl.col(name))
+    casts = []
+    for name, dtype in schema.items():
+        wanted = columns[name].dtype
+        if dtype == wanted:
+            continue
+        if (dtype.is_nested() or dtype == pl.Binary) and not wanted.is_nested():
+            raise TwinloopError(f"{called}: column '{name}' is {dtype}, not {wanted}")
+        casts.append(pl.col(name).cast(wanted, strict=True))
     try:
-        return frame.select(parts)
+        frame = frame.with_columns(casts) if casts else frame
     except pl.exceptions.PolarsError as error:
         raise TwinloopError(f"{called}: {error}") from None
+    # Put together from series: with an expression for each column, Polars would plan a query.
+    return pl.DataFrame(
+        [
+            frame[name]
+            if name in schema
+            else pl.Series(name, [None], column.dtype).new_from_index(0, frame.height)
+            for name, column in columns.items()
+        ]
+    )
