@@ -1,5 +1,6 @@
 """What all tests share: the examples of the documentation, Hypothesis profiles, real data."""
 
+import gc
 import os
 from collections.abc import Iterator
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
@@ -81,6 +82,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("realdata"):
             item.add_marker(pytest.mark.skip(reason=NO_REAL_DATA))
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was collected, which stays to the end, out of every later garbage collection."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_configure() -> None:
