@@ -27,8 +27,6 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[1]
 SUMMARY = ROOT / "build" / "verify" / "summary.md"
-#: A machine is quiet below this load (of one minute); it is waited for at most so long (s).
-QUIET_LOAD, PATIENCE = 0.5, 240.0
 BESIDE = ("-n", "auto", "--dist", "loadfile")
 
 
@@ -41,8 +39,6 @@ class Part:
     #: What they show; "" if the module says it in its first line.
     shows: str = ""
     options: tuple[str, ...] = ()
-    #: Whether other work on the machine would spoil it.
-    quiet: bool = False
 
     def describe(self) -> str:
         """What this part shows, in one line."""
@@ -55,7 +51,7 @@ class Part:
 #: In this order: what needs a quiet machine comes before what makes it busy. The two fuzzers run
 #: beside each other, and so do the laws; the others use all cores themselves, or must be alone.
 PARTS = (
-    Part("trust", ("verify/test_trust.py",), quiet=True),
+    Part("trust", ("verify/test_trust.py",)),
     Part("kills", ("verify/test_kills.py",)),
     Part("studies", ("verify/test_studies.py",)),
     Part("dask", ("verify/test_dask.py",)),
@@ -106,8 +102,6 @@ class Result:
 
 def run_part(part: Part) -> Result:
     """Run the tests of a part in an interpreter of their own."""
-    if part.quiet:
-        await_quiet()
     began = time.monotonic()
     with TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
@@ -130,13 +124,6 @@ def run_part(part: Part) -> Result:
         seconds=time.monotonic() - began,
         status=done.returncode,
     )
-
-
-def await_quiet() -> None:
-    """Wait until the work before this is no longer in the load of the machine."""
-    end = time.monotonic() + PATIENCE
-    while os.getloadavg()[0] > QUIET_LOAD and time.monotonic() < end:
-        time.sleep(5.0)
 
 
 def count_outcomes(report: Path) -> tuple[Counter[str], list[str]]:

@@ -10,9 +10,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 from trust import Study, study
-from trust_runs import BAGS, HELD_OUT_LEVEL, TRUTH, Size, plan, record, recorded, scenario
+from trust_runs import (
+    BAGS,
+    HELD_OUT_LEVEL,
+    TRUTH,
+    Size,
+    await_idle,
+    plan,
+    record,
+    recorded,
+    scenario,
+    true_model,
+)
 from trust_runs import synthetic as simulated
 from trust_tables import KINDS, report
+
+import twinloop as tl
+from twinloop.metrics import figures
 
 FOLDER = Path(__file__).parents[1] / "build" / "trust"
 
@@ -40,9 +54,27 @@ def test_known_values_are_found(known):
             assert product(found, own, other) == pytest.approx(true, rel=0.01, abs=0.005)
 
 
-def test_a_level_that_was_not_fitted_is_foretold_and_not_without_contention(known):
+def true_makespans(bag: str) -> tuple[float, float]:
+    """The least and the largest makespan of true values that are off by a thousandth.
+
+    In list scheduling, a task that ends a moment later can change where all others run (Graham,
+    "Bounds on multiprocessing timing anomalies", 1969): 0.01 % in a value of the cache bag moves
+    its makespan by 1.4 %. No fit can be nearer to the truth than such neighbours of it.
+    """
+    drawn = np.random.default_rng(1)
+    found = []
+    for _ in range(40):
+        values = {name: value * drawn.uniform(0.999, 1.001) for name, value in TRUTH.items()}
+        truth = scenario(bag, HELD_OUT_LEVEL).replace(model=true_model(values))
+        found.append(float(figures(tl.simulate(truth)).makespan))
+    return min(found), max(found)
+
+
+def test_a_level_that_was_not_fitted_is_predicted_and_not_without_contention(known):
     for bag in BAGS:
-        assert abs(known.foretold(known.fit, bag).error) < 0.01
+        least, largest = true_makespans(bag)
+        assert largest < 1.03 * least
+        assert 0.995 * least < known.foretold(known.fit, bag).twin < 1.005 * largest
     for fit in (known.without, known.alone):
         assert known.foretold(fit, "cache").error < -0.1
     assert list(known.failures()) == []
@@ -78,7 +110,7 @@ def test_the_twin_of_this_machine_can_be_trusted(capsys):
             pytest.skip("needs two CPUs")
         if os.environ.get("TWINLOOP_SHARED_MACHINE"):
             pytest.skip("TWINLOOP_SHARED_MACHINE: other users of the machine would be measured")
-        if os.getloadavg()[0] > 0.5:
+        if not await_idle():
             pytest.skip("other work runs on this machine: nothing could be said about it")
     with capsys.disabled():
         print()

@@ -140,7 +140,7 @@ def recorded(folder: Path, wanted: tl.Scenario) -> tl.Trace | None:
 
 def _run(wanted: tl.Scenario, folder: Path) -> dict[str, float]:
     """Run it; what the machine did meanwhile that was no part of it."""
-    _settle()
+    await_idle()
     before, began = _busy(), time.monotonic()
     trace = execute(wanted, folder, period=PERIOD, overwrite=True, announce=lambda text: None)
     wall, after = time.monotonic() - began, _busy()
@@ -154,13 +154,17 @@ def _run(wanted: tl.Scenario, folder: Path) -> dict[str, float]:
     }
 
 
-def _settle() -> None:
-    """Wait until nobody else is at work, but not for ever."""
+def await_idle() -> bool:
+    """Wait until no other process is at work, but not for ever; whether the machine is idle.
+
+    The load average would count the work before this test for minutes.
+    """
     for _ in range(PATIENCE):
         before, _ = _busy()
         time.sleep(1.0)
         if _busy()[0] - before <= FOREIGN * (os.cpu_count() or 1):
-            return
+            return True
+    return False
 
 
 def _busy() -> tuple[float, float]:
@@ -197,6 +201,22 @@ TRUTH: Mapping[str, float] = {
 LATENCIES = {"dispatch_latency": 0.0015, "release_latency": 0.001}
 
 
+def true_model(values: Mapping[str, float] = TRUTH) -> dict[str, Any]:
+    """The model of the simulated truth, or of other values of its parameters."""
+    kinds = {
+        kind: {
+            what: values[f"contention.kinds.{kind}.{what}"] for what in ("pressure", "sensitivity")
+        }
+        for kind in ("cpu", "cache")
+    }
+    return {
+        "service_factors": {kind: values[f"service_factors.{kind}"] for kind in kinds},
+        "startup_overhead": values["startup_overhead"],
+        "contention": {"kinds": kinds, "within": "core"},
+        **LATENCIES,
+    }
+
+
 def synthetic(size: Size, noise: float = 0.01) -> dict[Key, tl.Trace]:
     """Runs of a simulated truth, whose tasks have a little more or less work each time."""
     return {key: _synthetic(key, size, noise) for key in plan()}
@@ -212,19 +232,8 @@ def _synthetic(key: Key, size: Size, noise: float) -> tl.Trace:
         | {"run_time": task.run_time * common[task.kind] * np.exp(noise * drawn.standard_normal())}
         for task in declared.workload.tasks
     ]
-    kinds = {
-        kind: {
-            what: TRUTH[f"contention.kinds.{kind}.{what}"] for what in ("pressure", "sensitivity")
-        }
-        for kind in ("cpu", "cache")
-    }
-    model = {
-        "service_factors": {kind: TRUTH[f"service_factors.{kind}"] for kind in kinds},
-        "startup_overhead": TRUTH["startup_overhead"],
-        "contention": {"kinds": kinds, "within": "core"},
-        **LATENCIES,
-    }
-    trace = tl.simulate(declared.replace(workload={"tasks": tasks}, model=model), usage_step=PERIOD)
+    truth = declared.replace(workload={"tasks": tasks}, model=true_model())
+    trace = tl.simulate(truth, usage_step=PERIOD)
     means = {"start": "dispatch_latency", "release": "release_latency"}
     latency = {what: {"mean_s": LATENCIES[name]} for what, name in means.items()}
     return trace.noting(scenario=declared.to_manifest(), facts={"latency": latency})
