@@ -229,12 +229,19 @@ def test_a_binary_file_is_no_text_log_whatever_it_is_called(tmp_path: Path, form
     assert "log.swf: is a Parquet file, not a text" in said
 
 
-def test_a_log_in_place_of_a_scenario_has_an_option_of_its_own(log: Path) -> None:
-    said = answer("simulate", log, ends_with=2)["error"]
-    assert said["problem"].startswith("is a log, not a scenario: ")
-    assert said["remedy"] == f"use --workload {log}, with --platform and --policy"
-    said = answer("simulate", log, "--platform", "8x1", "--policy", "easy", ends_with=2)["error"]
-    assert f"--workload {log}" in said["remedy"]
+def test_a_log_in_place_of_a_scenario_has_an_option_of_its_own(log: Path, tmp_path: Path) -> None:
+    (tmp_path / "factors.yaml").write_text("policy: [fcfs, sjf]\n")
+    for words in (
+        ("simulate", log),
+        ("simulate", log, "--platform", "8x1", "--policy", "easy"),
+        ("execute", log),
+        ("explore", log, tmp_path / "factors.yaml", "-o", tmp_path / "study"),
+    ):
+        said = answer(*words, ends_with=2)["error"]
+        assert said["file"] == str(log), words
+        assert said["problem"].startswith("is a log, not a scenario: ")
+        assert f"--workload {log}` with --platform and --policy" in said["remedy"]
+    assert not (tmp_path / "study").exists()
 
 
 def test_an_output_without_a_suffix_is_a_trace_folder(log: Path, tmp_path: Path) -> None:

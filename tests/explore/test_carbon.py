@@ -182,6 +182,27 @@ def test_a_workload_without_a_date_cannot_be_ranked_by_a_series(
     assert "carbon_g" in found.stderr
 
 
+def test_a_run_after_the_end_of_a_series_has_no_carbon(series: str, tmp_path: Path) -> None:
+    """The series ends at 05:33; a run from 05:30 on is noted, one of the next year has no value."""
+    late = scenario(series, start="2025-01-01")
+    found = metrics.figures(tl.simulate(late))
+    assert found.carbon is None
+    (note,) = [each for each in found.notes if "carbon" in each]
+    assert "ends at 2024-01-01T05:33, before the power begins at 2025-01-01T00:" in note
+    said = explored(tmp_path, late, "--by", "carbon_g", ends_with=2).stderr
+    assert "ends at 2024-01-01T05:33" in " ".join(said.split())
+
+
+def test_a_study_says_that_a_series_ends_before_its_runs(series: str, tmp_path: Path) -> None:
+    base = scenario(series, start="2024-01-01T05:30")
+    note = "power after t = 190 s is taken at the last carbon intensity"
+    assert note in metrics.figures(tl.simulate(base)).notes
+    study = tl.explore(base, {"policy": ["fcfs", "fifo"]}, on="serial", folder=tmp_path / "study")
+    assert study.notes == (f"{note} (2 of 2 runs)",)
+    assert tl.Study.load(tmp_path / "study").notes == study.notes
+    assert tl.explore(scenario(300), {"policy": ["fcfs", "fifo"]}, on="serial").notes == ()
+
+
 def test_a_carbon_file_that_is_not_there_is_an_error_before_the_start(tmp_path: Path) -> None:
     made = scenario(str(tmp_path / "nosuch.parquet"))
     said = explored(tmp_path, made, ends_with=2).stderr

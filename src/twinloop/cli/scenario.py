@@ -66,25 +66,6 @@ def find_code(allow_code: bool) -> None:
 _OPTIONS = {"source": "--replay", "time_scale": "--time-scale", "model.speed_factor": "--speed"}
 
 
-def _load(path: Path) -> Scenario:
-    """The scenario in a file. A log in its place is a common slip, and has an option of its own."""
-    from twinloop.scenario import load
-    from twinloop.trace import recognise
-
-    try:
-        return load(path)
-    except InputError as error:
-        try:
-            form = recognise(path)
-        except InputError:
-            raise error from None
-        raise InputError(
-            f"is a log, not a scenario: {form.title}",
-            file=path,
-            remedy=f"use --workload {path}, with --platform and --policy",
-        ) from None
-
-
 def scenario_of(
     path: Path | None,
     parts: dict[str, Any],
@@ -114,7 +95,7 @@ def scenario_of(
         else:
             base = replaying(trace, path=str(path.absolute()))
     elif path is not None:
-        base = _load(path)
+        base = Scenario.load(path)
     if options:
         values = {name: _value(text, f"--option {name}") for name, text in options.items()}
         given["policy"] = _with_options(given.get("policy"), base, values)

@@ -101,8 +101,11 @@ def _priced(ready: Compiled) -> dict[str, Any]:
     if scenario.prices is not None:
         kpis["cost"] = cost(trace, scenario.prices).total
     told: dict[str, Any] = {"kpis": {k: v for k, v in kpis.items() if v is not None}}
-    if not emission.known and emission.notes:
-        told["unknown"] = {"carbon_g": " ".join(emission.notes[0].split())}
+    notes = [" ".join(note.split()) for note in emission.notes]
+    if not emission.known and notes:
+        told["unknown"] = {"carbon_g": notes[0]}
+    elif notes:
+        told["notes"] = notes
     return told
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -58,7 +59,8 @@ class Study:
     design: Design
     planned_configurations: tuple[Configuration, ...]
     planned_runs: tuple[Run, ...]
-    #: What became of each run that is done, by its key: `kpis`, `seconds`, `error`, `draws`.
+    #: What became of each run that is done, by its key: `kpis`, `seconds`, `error`, `draws`,
+    #: `notes`.
     results: Mapping[str, Mapping[str, Any]] = field(compare=False)
     #: The scenario as it is, with each seed.
     planned_baseline: tuple[Run, ...] = ()
@@ -104,10 +106,15 @@ class Study:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What is worth knowing of it as a whole, in sentences."""
+        found = [*self.planning_notes]
         if self._is_replicated_in_vain:
-            said = "the seeds made no difference: with every seed each configuration is the same"
-            return (*self.planning_notes, said)
-        return self.planning_notes
+            found.append(
+                "the seeds made no difference: with every seed each configuration is the same"
+            )
+        done = [self.results[run.key] for run in self.planned_runs if run.key in self.results]
+        noted = Counter(note for one in done for note in one.get("notes") or ())
+        found += [f"{note} ({times:,} of {len(done):,} runs)" for note, times in noted.items()]
+        return tuple(found)
 
     @property
     def _is_replicated_in_vain(self) -> bool:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
 
 from twinloop.metrics.energy import carbon, last_intensity
@@ -107,7 +108,30 @@ def _intensity(trace: Trace, given: float | str | None) -> float | pl.DataFrame:
             "the intensity changes over time, and no date of t = 0 is known",
             remedy="give the scenario a start such as `start: 2024-07-01`",
         )
-    return read_carbon(given)
+    series = read_carbon(given)
+    _check_reached(trace, series, trace.manifest.epoch_ms)
+    return series
+
+
+def _check_reached(trace: Trace, series: pl.DataFrame, epoch_ms: int) -> None:
+    """Refuse a series of which no value holds during the run: its last one says nothing of it.
+
+    The last value is taken to hold for as long as the one before it.
+    """
+    times = series["unix_ms"][-2:].to_list()
+    ends = times[-1] + (times[-1] - times[0])
+    begins = epoch_ms + 1000 * float(trace.power.select((pl.col("t") - pl.col("dt")).min()).item())
+    if len(times) > 1 and begins > ends:
+        raise InputError(
+            f"the series of intensities ends at {_date(ends)}, before the power begins at "
+            f"{_date(begins)}",
+            remedy="a series that covers the run, or another `start` of the scenario",
+        )
+
+
+def _date(unix_ms: float) -> str:
+    # Not of `datetime`, whose years end with 9999.
+    return str(np.datetime64(int(unix_ms), "ms").astype("datetime64[m]"))
 
 
 def _sources(scenario: Mapping[str, Any]) -> dict[str, float | str | None]:

@@ -20,7 +20,7 @@ from twinloop.scenario.model import Model
 from twinloop.scenario.parts import POLICY_SCHEMA, PolicyDescription, WorkloadDescription
 from twinloop.scenario.prices import Prices
 from twinloop.scenario.start import Start, epoch_ms
-from twinloop.trace import Manifest, Trace
+from twinloop.trace import Manifest, Trace, recognise
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import files_in, is_file, sha256
 from twinloop.trace.folder import MANIFEST
@@ -193,6 +193,23 @@ class Scenario(Description):
                     )
                 values["workload"]["object"] = workload
         return cls.from_dict(values)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read one from a YAML or JSON file; a log in its place is said to be one."""
+        try:
+            return super().load(path)
+        except InputError as error:
+            try:
+                form = recognise(path)
+            except InputError:
+                raise error from None
+            raise InputError(
+                f"is a log, not a scenario: {form.title}",
+                file=Path(path),
+                remedy=f"name it as the workload of a scenario (`workload: {path}`), or use "
+                f"`twinloop simulate --workload {path}` with --platform and --policy",
+            ) from None
 
     @classmethod
     def from_trace(cls, trace: Trace) -> Self:
