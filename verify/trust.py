@@ -29,6 +29,7 @@ from trust_runs import (
     FITTED_REPETITIONS,
     HELD_OUT_LEVEL,
     HELD_OUT_REPETITION,
+    LEVELS,
     PERIOD,
     REPETITIONS,
     Key,
@@ -167,15 +168,37 @@ class Study:
             found.append(tasks["cpu_time"].sum() / sum(declared[task] for task in tasks["id"]))
         return found
 
+    def spread(self, bag: str, level: int) -> float:
+        """How far the makespans of the repetitions lie apart, over their mean."""
+        found = self.makespans(bag, level)
+        return (max(found) - min(found)) / float(np.mean(found))
+
+    def is_steady(self, bag: str, *levels: int) -> bool:
+        """Whether repetitions are as alike as the prediction is demanded to be: the noise floor."""
+        return all(self.spread(bag, level) <= DEMANDED for level in levels)
+
+    def unsteady(self) -> Iterator[str]:
+        """The settings of which the machine can show nothing."""
+        for bag, level in product(BAGS, LEVELS):
+            if not self.is_steady(bag, level):
+                yield (
+                    f"{bag}, {level} per core: not assessable, because the repetitions lie "
+                    f"{self.spread(bag, level):.1%} apart and {DEMANDED:.0%} is demanded"
+                )
+
     def failures(self) -> Iterator[str]:
-        """What was demanded and did not come true."""
+        """What was demanded and did not come true, where the repetitions are alike enough."""
         for key, verdict in self.verdicts.items():
             if verdict.mode != "predict":
                 yield f"{key}: {verdict.provenance}"
+            if not self.is_steady(key.bag, key.level):
+                continue
             yield from (f"{key}: {found}" for found in verdict.findings if found.status == "FAIL")
             if verdict.status == "not assessable":
                 yield f"{key}: not assessable"
         for bag in BAGS:
+            if not self.is_steady(bag, *LEVELS):
+                continue
             if abs(error := self.foretold(self.fit, bag).error) >= DEMANDED:
                 yield f"{bag}: the makespan of level {HELD_OUT_LEVEL} is off by {error:.1%}"
 

@@ -31,7 +31,12 @@ def runs(study: Study) -> str:
             keys = [str(Key(bag, level, each)) for each in REPETITIONS]
             noted = [study.notes[key] for key in keys if key in study.notes]
             rows.append(
-                [bag, str(level), *(f"{each:.2f}" for each in found), _share(_spread(found))]
+                [
+                    bag,
+                    str(level),
+                    *(f"{each:.2f}" for each in found),
+                    _share(study.spread(bag, level)),
+                ]
                 + [
                     _share(max(note[what] for note in noted)) if noted else "-"
                     for what in ("foreign", "stolen")
@@ -149,7 +154,9 @@ def report(study: Study, page: Path | None = None) -> int:
         with writing(page) as stream:
             stream.write(fresh.encode())
     failed = list(study.failures())
-    print("\n" + ("\n".join(["NOT as demanded", *failed]) if failed else "all as demanded"))
+    unsteady = list(study.unsteady())
+    rest = "all else as demanded" if unsteady else "all as demanded"
+    print("\n" + "\n".join([*unsteady, *(["NOT as demanded", *failed] if failed else [rest])]))
     return 1 if failed else 0
 
 
@@ -165,10 +172,6 @@ def _between(found: Foretold) -> str:
 
 def _by_name(rows: list[dict[str, object]]) -> dict[object, dict[str, object]]:
     return {row["parameter"]: row for row in rows}
-
-
-def _spread(found: tuple[float, ...]) -> float:
-    return (max(found) - min(found)) / float(np.mean(found))
 
 
 def _share(share: float) -> str:
