@@ -97,6 +97,14 @@ def test_logs_of_another_scheduler_are_judged_and_missing_ones_named(
     # Kept elsewhere, it still knows where the runs are.
     kept = confirm(pair[0], baseline=pair[1], traces=made, folder=tmp_path / "kept", announce=quiet)
     assert Confirmation.load(tmp_path / "kept").traces == found.traces == kept.traces
+    # Interrupted while it copied them, it goes on.
+    for file in ("confirmation.json", "runs.parquet"):
+        (tmp_path / "kept" / file).unlink()
+    shutil.rmtree(tmp_path / "kept" / "runs" / runs[1]["name"])
+    assert (
+        confirm(pair[0], baseline=pair[1], traces=made, folder=tmp_path / "kept", announce=quiet)
+        == kept
+    )
     # The folder of the runs does as well.
     again = confirm(pair[0], baseline=pair[1], traces=made / "runs", announce=quiet)
     assert again.recommendations == found.recommendations

@@ -280,6 +280,11 @@ def _planned(kept: Mapping[str, Any], plan: Plan, file: Path) -> list[Run]:
         raise InputError(f"its runs cannot be read: {error}", file=file, field="runs") from None
 
 
+def plan_of_return(plan: Plan, folder: Path) -> Plan:
+    """The plan with the repetitions and the seed of the one that came back, if one did."""
+    return _Return.of(plan, folder).plan
+
+
 def returned(plan: Plan, folder: Path, *, allow_code: bool = False) -> AllExecuted:
     """The runs that came back; an error if one is that of another scenario, or none is there.
 

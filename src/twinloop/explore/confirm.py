@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from twinloop.calibrate.defaults import disturbed
 from twinloop.execute.announcement import COMMANDS
 from twinloop.execute.commands import Survey
-from twinloop.explore.bundle import returned
+from twinloop.explore.bundle import plan_of_return, returned
 from twinloop.explore.candidate import Candidate
-from twinloop.explore.confirm_plan import RUNS, Plan, chosen, kept_plan
+from twinloop.explore.confirm_plan import PLAN, RUNS, Plan, chosen, kept_plan
 from twinloop.explore.confirm_runs import (
     AllExecuted,
     Budget,
@@ -105,12 +105,14 @@ def confirm(
     say = announce or _to_stderr
     fit = fit if fit is not None else getattr(ranking, "fit", None)
     elsewhere = kept is not None and (where is None or kept.resolve() != where.resolve())
+    if where is not None:
+        plan = plan_of_return(plan, where)
     if kept is not None and elsewhere:
         _refuse_other(plan, kept)
     if where is not None:
         found = returned(plan, where, allow_code=allow_code)
         if kept is not None and elsewhere:
-            found = _copied(found, kept)
+            found = _copied(plan, found, kept)
     else:
         found = executed(
             plan,
@@ -171,7 +173,7 @@ def _refuse_other(plan: Plan, folder: Path) -> None:
     """A folder of another confirmation, or of something else, is not touched."""
     if folder.exists() and not folder.is_dir():
         raise InputError("is no folder", file=folder, remedy="name one that is not there yet")
-    own = {"plan.json", "runs", "confirmation.json", "runs.parquet", "report.md", "report.html"}
+    own = {PLAN, RUNS, "confirmation.json", "runs.parquet", "report.md", "report.html"}
     own.add(COMMANDS)
     for other in folder.iterdir() if folder.is_dir() else ():
         if other.name not in own and not other.name.startswith((".", "workload-")):
@@ -180,7 +182,7 @@ def _refuse_other(plan: Plan, folder: Path) -> None:
                 file=folder,
                 remedy="name a folder that is not there yet",
             )
-    if (folder / "plan.json").exists() and (kept := kept_plan(folder)) is not None:
+    if (folder / PLAN).exists() and (kept := kept_plan(folder)) is not None:
         plan.refuse_other(*kept)
     elif folder.is_dir() and (names := [e.name for e in folder.iterdir() if e.name in own]):
         # Without a plan, only a confirmation of runs that came back says that they are ours.
@@ -193,8 +195,13 @@ def _refuse_other(plan: Plan, folder: Path) -> None:
         Confirmation.load(folder)
 
 
-def _copied(found: AllExecuted, folder: Path) -> AllExecuted:
-    """The runs that came back as traces in the folder of the confirmation: it names no others."""
+def _copied(plan: Plan, found: AllExecuted, folder: Path) -> AllExecuted:
+    """The runs that came back as traces in the folder of the confirmation: it names no others.
+
+    The plan comes first, so that a folder in which copying was interrupted is known again.
+    """
+    if not (folder / PLAN).exists():
+        plan.save(folder)
     runs = []
     for each in found.runs:
         path = None
