@@ -70,8 +70,10 @@ REAL_EXAMPLES = [
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark examples that are `real`, leave `long` tests to `make verify`, skip what lacks data."""
+    places = [ROOT / place for place in REAL_EXAMPLES]
+    real = {path for path in {i.path for i in items} if any(map(path.is_relative_to, places))}
     for item in items:
-        if any(item.path.is_relative_to(ROOT / place) for place in REAL_EXAMPLES):
+        if item.path in real:
             item.add_marker(pytest.mark.real)
     long = [] if PROFILE == "thorough" else [i for i in items if i.get_closest_marker("long")]
     if long:
