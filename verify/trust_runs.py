@@ -132,9 +132,10 @@ def recorded(folder: Path, wanted: tl.Scenario) -> tl.Trace | None:
     """The run that is kept there, if it is one of this scenario and all of it."""
     try:
         trace = tl.read(folder)
+        # Read back, so that fields which a scenario did not have then have their defaults.
+        same = tl.Scenario.from_trace(trace).to_manifest() == wanted.to_manifest()
     except InputError:
         return None
-    same = trace.manifest.scenario == wanted.to_manifest()
     return trace if same and (trace.tasks["status"] == "completed").all() else None
 
 
