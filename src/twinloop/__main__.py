@@ -36,7 +36,9 @@ def main() -> None:
     try:
         # Imported here, because it takes a moment in which the user may change their mind.
         from twinloop.cli import app
+        from twinloop.cli.interrupt import DeferredInterrupt
 
+        DeferredInterrupt().install()
         app()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

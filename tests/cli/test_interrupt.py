@@ -1,0 +1,95 @@
+"""Ctrl-C at any moment is an interrupt, also while Polars calls back into Python."""
+
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import polars as pl
+import pytest
+
+from twinloop.cli.interrupt import DeferredInterrupt
+
+#: Its types are built in Python, by Polars' Rust code: that is where an error is a panic.
+FRAME = pl.DataFrame({"a": [[1]], "b": [{"x": 1.0, "y": "z"}], "c": [[[0.5]]]})
+
+
+@contextmanager
+def handling(handler: Callable[[int, Any], Any]) -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def use_polars(interrupt: threading.Timer) -> NoReturn:
+    interrupt.start()
+    while True:
+        FRAME.schema  # noqa: B018
+
+
+def test_an_interrupt_at_any_moment_is_a_keyboard_interrupt() -> None:
+    draw, main = random.Random(1), threading.main_thread().ident
+    assert main is not None
+    for _ in range(100):
+        timer = threading.Timer(
+            draw.uniform(0.0, 0.003), signal.pthread_kill, (main, signal.SIGINT)
+        )
+        with handling(DeferredInterrupt()), pytest.raises(KeyboardInterrupt):
+            use_polars(timer)
+        timer.join()
+
+
+def from_polars(function: Callable[[], object]) -> None:
+    """Call a function from code that says it is of Polars."""
+    exec(compile("function()", "/lib/polars/frame.py", "exec"), {"function": function})
+
+
+def interrupt() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_polars_returns_first_and_its_caller_does_not_go_on() -> None:
+    done: list[str] = []
+
+    def within() -> None:
+        interrupt()
+        done.append("within Polars")
+
+    def call() -> None:
+        from_polars(within) or time.sleep(60)  # type: ignore[func-returns-value]
+        done.append("after it")
+
+    before = sys.gettrace()
+    with handling(DeferredInterrupt()), pytest.raises(KeyboardInterrupt):
+        call()
+    assert done == ["within Polars"]
+    assert sys.gettrace() is before
+
+
+def test_a_second_one_does_not_wait() -> None:
+    done: list[str] = []
+
+    def within() -> None:
+        interrupt()
+        interrupt()
+        done.append("within Polars")
+
+    with handling(DeferredInterrupt()), pytest.raises(KeyboardInterrupt):
+        from_polars(within)
+    assert done == []
+
+
+def test_only_the_handler_of_python_is_replaced() -> None:
+    handler = DeferredInterrupt()
+    with handling(signal.SIG_IGN):  # type: ignore[arg-type]
+        handler.install()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    with handling(signal.default_int_handler):
+        handler.install()
+        assert signal.getsignal(signal.SIGINT) is handler
