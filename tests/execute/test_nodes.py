@@ -8,6 +8,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -566,7 +567,8 @@ def test_v2_moves_out_of_its_own_group_and_comes_back(
     finally:
         assert guard.remove(str(own))
         if not was_on:
-            control.write_text(f"-{name}")
+            with suppress(OSError):  # another run of this test has a group that uses it
+                control.write_text(f"-{name}")
 
 
 def live_in(own: Path, user: int) -> list[Any]:
