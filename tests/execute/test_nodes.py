@@ -21,7 +21,7 @@ from scipy.sparse.csgraph import maximum_flow
 
 from tests.execute.children import PATIENCE
 from twinloop import _core
-from twinloop.execute import guard
+from twinloop.execute import guard, starting
 from twinloop.execute.machine import Hierarchy, Machine
 from twinloop.execute.nodes import LocalNodes, NodeSpec, Part, cgroup2, run_name, sweep
 from twinloop.execute.nodes.cgroup1 import Tree1
@@ -32,6 +32,9 @@ from twinloop.execute.nodes.tree import Limits, Refused, bandwidth
 from twinloop.trace import InputError
 
 pytestmark = pytest.mark.real
+
+# Loaded before a child becomes another user, who may not read where Python is installed.
+assert starting
 
 TICK = 1 / os.sysconf("SC_CLK_TCK")
 PYTHON = (sys.executable, "-I", "-S", "-c")
