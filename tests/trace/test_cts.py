@@ -579,12 +579,40 @@ def test_what_the_schema_cannot_hold_is_counted(tmp_path: Path) -> None:
         "ignored 1: tasks: user",
         "invented 2: exit statuses: 0 where a task completed, 1 where it failed",
         "invented 3: process ids of tasks",
+        "noticed 2: samples without a resident size, which the schema wants",
         "repaired 1: submissions rounded to milliseconds",
     ]
     again = cts.read(tmp_path / "out")
     assert again.tasks["submit"].to_list() == [0.0, 0.0, None]
     assert again.placements.select("task", "start", "end").row(0) == ("a", 2.0, 3.0)
     assert again.usage["task"].to_list() == ["a", "b"]
+
+
+def test_a_sample_of_unknown_size_takes_that_of_its_neighbour(tmp_path: Path) -> None:
+    """The last sample of a process that ended has none, and the schema wants one."""
+    kib = 1024.0
+    trace = Trace(
+        tasks=pl.DataFrame(
+            {"id": ["a", "b", "c"], "pid": [1, 2, 3], "memory_used": [9 * kib, 5 * kib, None]}
+        ),
+        usage=pl.DataFrame(
+            {
+                "task": ["a", "a", "a", "b", "c"],
+                "pid": [1, 1, 1, 2, 3],
+                "t": [3.0, 1.0, 2.0, 1.0, 1.0],
+                "dt": [1.0] * 5,
+                "cpu": [0.5] * 5,
+                "rss": [None, None, 7 * kib, None, None],
+            }
+        ),
+    )
+    notes = cts.write(trace, tmp_path / "run")
+    sizes = cts.read(tmp_path / "run").usage.sort("task", "t")["rss"].to_list()
+    assert sizes == [7 * kib, 7 * kib, 7 * kib, 5 * kib, None]
+    assert [str(note) for note in notes if "size" in note.what] == [
+        "invented 3: resident sizes of samples, from the nearest sample or the peak of the task",
+        "noticed 1: samples without a resident size, which the schema wants",
+    ]
 
 
 def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -63,7 +63,8 @@ def write(trace: Trace, path: Path, *, compression: str | None = None) -> Iterab
     foreign = source is None or source.format != "cts"
     tasks = _with_pids(tasks_by_id(trace), trace.usage, tally, every=foreign)
     invocations = _invocations(tasks, trace.placements, epoch or 0, tally)
-    samples = _samples(trace.usage, tasks, epoch or 0, tally)
+    usage = _with_sizes(trace.usage, tasks, tally) if foreign else trace.usage
+    samples = _samples(usage, tasks, epoch or 0, tally)
     nodes = _nodes(trace.nodes, tally)
     end = "" if compression is None else COMPRESSIONS[compression]
     with appearing(path, listed_files) as folder:
@@ -130,6 +131,36 @@ def _invocations(
         pl.col("machine").alias("node_id"),
         code.alias("exit_status"),
     )
+
+
+def _with_sizes(usage: pl.DataFrame, tasks: pl.DataFrame, tally: Tally) -> pl.DataFrame:
+    """A resident size for each sample of a task, which the schema wants.
+
+    It is not known of a sample at the end of a process. The nearest sample before or after it says
+    it then or, where there is none, the task's peak: so no task gets a larger peak.
+    """
+    unknown = pl.col("rss").is_null() & pl.col("task").is_not_null()
+    if not usage.filter(unknown).height:
+        return usage
+    sized = usage.join(
+        tasks.select(task="id", peak="memory_used"), on="task", how="left", maintain_order="left"
+    ).with_columns(
+        pl.when(unknown)
+        .then(
+            pl.coalesce(
+                pl.col("rss").forward_fill().over("task", order_by="t"),
+                pl.col("rss").backward_fill().over("task", order_by="t"),
+                "peak",
+            )
+        )
+        .otherwise("rss")
+        .alias("rss")
+    )
+    left = sized.filter(unknown).height
+    what = "resident sizes of samples, from the nearest sample or the peak of the task"
+    tally.note("invented", what, count=usage.filter(unknown).height - left)
+    tally.note("noticed", "samples without a resident size, which the schema wants", count=left)
+    return sized.drop("peak")
 
 
 def _samples(usage: pl.DataFrame, tasks: pl.DataFrame, epoch: int, tally: Tally) -> pl.DataFrame:
