@@ -105,7 +105,7 @@ def confirm(
     say = announce or _to_stderr
     fit = fit if fit is not None else getattr(ranking, "fit", None)
     elsewhere = kept is not None and (where is None or kept.resolve() != where.resolve())
-    if where is not None:
+    if where is not None and where.is_dir():
         plan = plan_of_return(plan, where)
     if kept is not None and elsewhere:
         _refuse_other(plan, kept)

@@ -176,7 +176,7 @@ def _samples(usage: pl.DataFrame, tasks: pl.DataFrame, epoch: int, tally: Tally)
     return usage.select(
         end.alias("ts_ms"),
         "pid",
-        pl.when(rounded).then(end - begin).otherwise(length).alias("dt_ms"),
+        pl.coalesce(pl.when(rounded).then(end - begin), length).alias("dt_ms"),
         milliseconds(usage["cpu"], "CPU times of samples", tally).alias("cpu_ms"),
         whole_units(usage["rss"], KB, "resident sizes", tally).alias("rss_kb"),
         pl.col("machine").alias("node_id"),
