@@ -11,6 +11,7 @@ from tests.cli.test_commands import answer, run
 from twinloop import metrics
 from twinloop.engine import compiled as compiled_module
 from twinloop.explore.factors import changed
+from twinloop.metrics.electricity import intensity_of
 
 LINEAR = {"model": "linear", "idle": "100 W", "max": "300 W"}
 LOG = {"generate": {"name": "poisson", "parameters": {"tasks": 40}}}
@@ -191,6 +192,15 @@ def test_a_run_after_the_end_of_a_series_has_no_carbon(series: str, tmp_path: Pa
     assert "ends at 2024-01-01T05:33, before the power begins at 2025-01-01T00:" in note
     said = explored(tmp_path, late, "--by", "carbon_g", ends_with=2).stderr
     assert "ends at 2024-01-01T05:33" in " ".join(said.split())
+
+
+def test_a_series_is_read_where_no_power_is_known(series: str) -> None:
+    trace = tl.simulate(scenario(series, start="2024-01-01"))
+    unknown = trace.power.with_columns(dt=pl.lit(None, dtype=pl.Float64))
+    for power in (trace.power.clear(), unknown):
+        intensity = intensity_of(trace.replace(power=power))
+        assert isinstance(intensity, pl.DataFrame)
+        assert intensity.height == 2000
 
 
 def test_a_study_says_that_a_series_ends_before_its_runs(series: str, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from twinloop.metrics.energy import carbon, last_intensity
+from twinloop.metrics.energy import carbon, drawn, last_intensity
 from twinloop.platform import address
 from twinloop.platform.carbon import read_constant
 from twinloop.trace.errors import InputError
@@ -118,10 +118,12 @@ def _check_reached(trace: Trace, series: pl.DataFrame, epoch_ms: int) -> None:
 
     The last value is taken to hold for as long as the one before it.
     """
-    times = series["unix_ms"][-2:].to_list()
+    times, (boxes, _) = series["unix_ms"][-2:].to_list(), drawn(trace)
+    if len(times) < 2 or boxes is None:
+        return
     ends = times[-1] + (times[-1] - times[0])
-    begins = epoch_ms + 1000 * float(trace.power.select((pl.col("t") - pl.col("dt")).min()).item())
-    if len(times) > 1 and begins > ends:
+    begins = epoch_ms + 1000 * float(boxes.start.min())
+    if begins > ends:
         raise InputError(
             f"the series of intensities ends at {_date(ends)}, before the power begins at "
             f"{_date(begins)}",
