@@ -101,6 +101,12 @@ def _spoil_file(folder: Path, rng: random.Random) -> str:
         return f"{where}: {said}"
     lines = file.read_text().splitlines(keepends=True)
     at = rng.randrange(len(lines))
+    if file.suffix == ".jsonl" and rng.random() < 0.7:
+        document = json.loads(lines[at])
+        said = _spoil_value(document, rng)
+        lines[at] = json.dumps(document) + "\n"
+        file.write_text("".join(lines))
+        return f"{where}:{at + 1}: {said}"
     if rng.random() < 0.3:
         lines[at] = rng.choice(("", "\n", "x\n", lines[at][: len(lines[at]) // 2], lines[at] * 2))
     else:

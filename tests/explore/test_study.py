@@ -1,5 +1,6 @@
 """Laws of studies: every run once, the same whoever does it, nothing lost, failures recorded."""
 
+import json
 import os
 import signal
 import subprocess
@@ -340,6 +341,50 @@ def test_a_damaged_journal_is_said_with_its_line(tmp_path: Path, row: str) -> No
     # A last line that is not whole is what a kill leaves, and no damage.
     journal.write_text("\n".join([head, *rows]) + '\n{"key": "x')
     assert tl.Study.load(tmp_path / "s").complete
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("key", value) for value in (5, None, ["a"])),
+        *(("kpis", value) for value in ("x", [1], None, {"cost": "high"}, {"cost": []})),
+        *(("seconds", value) for value in ("long", None, {})),
+        pytest.param("seconds", 10**400, id="seconds-huge"),
+        *(("error", value) for value in (5, ["x"], "a reason, and figures as well")),
+        *(("notes", value) for value in (5, "x", [5], {"a": 1})),
+        *(("unknown", value) for value in (5, ["x"], {"carbon_g": 5})),
+        *(("draws", value) for value in (5, {"makespan_s": 5}, {"makespan_s": ["x"]})),
+        ("draws", {"makespan_s": [1.0], "energy_j": [1.0, 2.0]}),
+    ],
+)
+def test_a_row_of_a_study_has_the_right_types(tmp_path: Path, field: str, value: Any) -> None:
+    tl.explore(BASE, {"policy": ["fifo", "easy"]}, folder=tmp_path / "s")
+    journal = tmp_path / "s" / "journal.jsonl"
+    head, first, *rows = journal.read_text().splitlines()
+    spoiled = json.dumps(json.loads(first) | {field: value})
+    journal.write_text("\n".join([head, spoiled, *rows]) + "\n")
+    kept = journal.read_bytes()
+    for read in (
+        lambda: tl.Study.load(tmp_path / "s"),
+        lambda: tl.explore(BASE, {"policy": ["fifo", "easy"]}, folder=tmp_path / "s"),
+    ):
+        with pytest.raises(tl.InputError, match=r"journal.jsonl:2: .* \(cut the file off"):
+            read()
+    assert journal.read_bytes() == kept
+
+
+def test_runs_that_are_compared_have_the_same_number_of_draws(tmp_path: Path) -> None:
+    tl.explore(BASE, {"policy": ["fifo", "easy"]}, folder=tmp_path / "s")
+    journal = tmp_path / "s" / "journal.jsonl"
+    head, *rows = journal.read_text().splitlines()
+    drawn = [
+        json.dumps(json.loads(row) | {"draws": {"makespan_s": [1.0] * (3 + at)}})
+        for at, row in enumerate(rows)
+    ]
+    other = json.dumps(json.loads(rows[0]) | {"key": "of another study"})
+    journal.write_text("\n".join([head, drawn[0], other, *drawn[1:]]) + "\n")
+    with pytest.raises(tl.InputError, match=r"journal.jsonl:4: draws: has 4 values .* have 3"):
+        tl.Study.load(tmp_path / "s")
 
 
 def test_a_baseline_that_fails_leaves_the_others(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from twinloop import __version__
 from twinloop.calibrate.fit import MANIFEST as FIT_MANIFEST
@@ -21,13 +21,12 @@ from twinloop.explore.study import JOURNAL, MANIFEST, Study
 from twinloop.scenario import Scenario
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
-from twinloop.trace.kept import Kept, read_kept
+from twinloop.trace.kept import Kept, read_kept, shaped
 from twinloop.trace.names import below
 
-#: What every row of it has.
-_ROW: Final = {"key", "kpis", "seconds", "error"}
 #: What the journal of every study begins with.
 HEADER: Final = {"study": 1}
+_CUT: Final = "cut the file off before this line to go on from there"
 _AGAIN: Final = "give the same `twinloop explore` again: it writes it anew, and keeps all runs"
 #: What the folder of the fit begins with.
 FITTED: Final = "fit-"
@@ -71,22 +70,51 @@ def digest_of(fit: Fit) -> str:
     return hashlib.sha256(told).hexdigest()
 
 
-def results_in(rows: Iterable[Any], file: Path | None = None) -> dict[str, Mapping[str, Any]]:
+class _Row(Kept):
+    """What a line of the journal holds: a run that is over."""
+
+    key: str
+    kpis: dict[str, float | None] | None
+    seconds: float
+    error: str | None
+    draws: dict[str, list[float]] = Field(default_factory=dict)
+    notes: list[str] = Field(default_factory=list)
+    unknown: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _is_over(self) -> Self:
+        if (self.kpis is None) == (self.error is None):
+            raise ValueError("a run has either `kpis` or an `error`")
+        if len(set(map(len, self.draws.values()))) > 1:
+            raise ValueError("`draws` has more values of one KPI than of another")
+        return self
+
+
+def results_in(
+    rows: Iterable[Any], file: Path | None = None, keys: Collection[str] = ()
+) -> dict[str, Mapping[str, Any]]:
     """What became of each run, by its key; of a run that was made again, the last.
+
+    Args:
+        rows: What the journal holds.
+        file: The journal, for errors.
+        keys: The runs that are compared, so that all have draws of the same calibrations.
 
     >>> results_in([{"key": "a", "kpis": {}, "seconds": 0.1, "error": None}]).keys()
     dict_keys(['a'])
     """
-    found = {}
+    found: dict[str, Mapping[str, Any]] = {}
+    compared = frozenset(keys)
+    draws = 0
     for number, row in enumerate(rows, start=2):
-        if not isinstance(row, Mapping) or not row.keys() >= _ROW:
-            raise InputError(
-                "is no row of a study",
-                file=file,
-                line=number,
-                remedy="cut the file off before this line to go on from there",
-            )
-        found[str(row["key"])] = row
+        checked = shaped(row, _Row, file, _CUT, line=number)
+        found[checked.key] = row
+        here = len(next(iter(checked.draws.values()), ()))
+        if here and checked.key in compared:
+            draws = draws or here
+            if here != draws:
+                said = f"has {here} values of each KPI, where runs before have {draws}"
+                raise InputError(said, file=file, line=number, field="draws", remedy=_CUT)
     return found
 
 
@@ -148,7 +176,7 @@ def loaded(folder: Path, *, allow_code: bool = False) -> Study:
         design,
         configurations,
         runs,
-        results_in(rows, journal),
+        results_in(rows, journal, {*keys, *baseline}),
         as_it_is,
         None if fit is None else Fit.load(below(folder, fit, file=path, field="fit")),
         folder,

@@ -112,7 +112,8 @@ def explore(
         design = plan.design
         if place is not None:
             keep(place, base, design, plan, laid, by)
-        results = {} if journal is None else results_in(journal, journal.path)
+        keys = {run.key for run in (*plan.runs, *plan.baseline)}
+        results = {} if journal is None else results_in(journal, journal.path, keys)
         if retry:
             results = {key: row for key, row in results.items() if row["error"] is None}
         study = Study(

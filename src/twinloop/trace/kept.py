@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pydantic
 
@@ -38,20 +38,43 @@ def read_kept(path: Path, shape: type[Shape], remedy: str | None = None) -> Shap
     integer; it is damaged, or of another version
     """
     try:
-        return shape.model_validate(json.loads(files.text(path, limit=LARGEST_DOCUMENT)))
-    except pydantic.ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        said = first["msg"][:1].lower() + first["msg"][1:]
-        field = ".".join(str(part) for part in first["loc"] if not isinstance(part, type))
-        raise InputError(
-            f"cannot be read: {said}; it is damaged, or of another version",
-            file=path,
-            field=field or None,
-            remedy=remedy,
-        ) from None
+        document = json.loads(files.text(path, limit=LARGEST_DOCUMENT))
     except (ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(
             f"cannot be read: it is no JSON: {error}", file=path, remedy=remedy
         ) from None
+    return shaped(document, shape, path, remedy)
+
+
+def shaped(
+    document: Any,
+    shape: type[Shape],
+    path: Path | None,
+    remedy: str | None = None,
+    *,
+    line: int | None = None,
+) -> Shape:
+    """What was read from a file, or from a line of it, if it has this shape; else an InputError."""
+    try:
+        return shape.model_validate(document)
+    except (pydantic.ValidationError, OverflowError) as error:
+        field, said = _first(error)
+        raise InputError(
+            f"cannot be read: {said}; it is damaged, or of another version",
+            file=path,
+            line=line,
+            field=field,
+            remedy=remedy,
+        ) from None
+
+
+def _first(error: pydantic.ValidationError | OverflowError) -> tuple[str | None, str]:
+    """The field of the first thing that is wrong, and what is."""
+    if isinstance(error, OverflowError):
+        return None, "a number in it is too large"
+    first = error.errors(include_input=False, include_url=False)[0]
+    said = first["msg"].removeprefix("Value error, ")
+    field = ".".join(str(part) for part in first["loc"] if not isinstance(part, type))
+    return field or None, said[:1].lower() + said[1:]
