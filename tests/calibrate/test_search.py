@@ -78,6 +78,39 @@ def test_another_search_cannot_go_on_from_the_journal(tmp_path: Path) -> None:
         search(Bowl(), budget=64, batch=32, seed=2, journal=tmp_path / "journal")
 
 
+def changed_row(path: Path, line: int, **values: object) -> bytes:
+    """Give a row of a journal other values; what the file holds then."""
+    lines = path.read_text().splitlines()
+    lines[line - 1] = json.dumps(json.loads(lines[line - 1]) | values)
+    path.write_text("".join(f"{each}\n" for each in lines))
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "value"),
+    [
+        *((2, "batch", value) for value in ("many", 0, -3, None, 1.5, [])),
+        *((2, "optimiser", value) for value in (7, None, "nosuch", {})),
+        *((line, "losses", value) for line in (3, 4) for value in (1.0, ["x"], [None], [[1]], [])),
+        *((3, "seconds", value) for value in ("long", None, {}, True)),
+        *((3, "points", value) for value in (7, "0123", None)),
+    ],
+)
+def test_a_journal_that_cannot_be_used_stays_as_it_is(
+    line: int, field: str, value: object, tmp_path: Path
+) -> None:
+    journal = tmp_path / "journal"
+    search(Bowl(), budget=64, batch=32, journal=journal)
+    kept = changed_row(journal, line, **{field: value})
+    counted = Bowl()
+    with pytest.raises(InputError) as said:
+        search(counted, budget=64, batch=32, journal=journal)
+    if value != "nosuch":  # it is the optimisers that do not know this one
+        assert f"journal:{line}: {field}" in str(said.value)
+    assert counted.calls == 0
+    assert journal.read_bytes() == kept
+
+
 def test_failures_are_survived_and_counted() -> None:
     found = search(Bowl(fails=True), optimiser="cma", budget=400, seed=3)
     assert 0 < found.failed < 400

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from pydantic import Field
 
 from twinloop.calibrate.objective import Objective
 from twinloop.calibrate.optimise import choose, make
@@ -19,6 +20,7 @@ from twinloop.calibrate.space import Space
 from twinloop.campaign import Journal
 from twinloop.platform.quantities import DURATION
 from twinloop.trace.errors import InputError
+from twinloop.trace.kept import Kept, shaped
 
 _Floats = NDArray[np.float64]
 
@@ -199,12 +201,38 @@ def search(
     said = {**(header or {}), "seed": seed, "asked": optimiser, "batch": batch}
     with Journal.open(journal, said) as kept:
         found = _Search(objective, budget, seed, progress)
+        told = _checked(kept)
         try:
-            return found.run(optimiser, batch, kept.rows, kept)
+            return found.run(optimiser, batch, told, kept)
         except InputError:
-            if not found.count:  # whoever corrects the mistake begins anew
+            if len(told) < 2 and not found.count:  # whoever corrects the mistake begins anew
                 journal.unlink()
             raise
+
+
+class _Choice(Kept):
+    """What the first line of a journal holds: what is searched with."""
+
+    optimiser: str
+    batch: int = Field(gt=0)
+
+
+class _Batch(Kept):
+    """What every further line holds: a batch of points that was tried."""
+
+    points: str
+    losses: list[float] = Field(min_length=1)
+    seconds: float
+
+
+def _checked(journal: Journal) -> list[dict[str, Any]]:
+    """The rows of a journal, if they can be those of a search."""
+    rows = journal.rows
+    for number, row in enumerate(rows, start=2):
+        shape = _Choice if number == 2 else _Batch
+        remedy = "cut the file off before this line to go on from there"
+        shaped(row, shape, journal.path, remedy, line=number)
+    return rows
 
 
 class _Search:
@@ -242,13 +270,15 @@ class _Search:
             batch=batch,
         )
         self.before = sum(row["seconds"] for row in told)
-        for row in told:
+        for number, row in enumerate(told, start=3):
             points = np.asarray(optimiser.ask(len(row["losses"])))
             if row["points"] != _hash(points):
                 raise InputError(
                     "the points that were tried are not those that would be tried today: another "
                     "version of the optimiser, or of what it stands on",
-                    field="journal",
+                    file=None if journal is None else journal.path,
+                    line=number,
+                    field="points",
                     remedy="begin anew, in another folder",
                 )
             losses = np.array(row["losses"], dtype=np.float64)
