@@ -116,6 +116,22 @@ def test_steps_are_folded_into_their_job(tmp_path: Path) -> None:
     assert count(trace, "steps whose job is not in the log") == 1
 
 
+@pytest.mark.parametrize("used", [("", ""), ("00:10:00", "")])
+def test_a_cpu_time_that_no_step_or_not_every_step_says_is_unknown(
+    tmp_path: Path, used: tuple[str, str]
+) -> None:
+    steps = [step(JobID=f"100.{n}", TotalCPU=each) for n, each in enumerate(used)]
+    trace = read(log(tmp_path, {"TotalCPU": ""}, *steps, {"JobID": "101", "TotalCPU": ""}))
+    assert trace.tasks["cpu_time"].to_list() == [None, None]
+
+
+def test_run_times_are_known_where_no_record_says_when_it_started(tmp_path: Path) -> None:
+    fields = ("JobID", "Submit", "Elapsed", "State")
+    waiting = {"JobID": "101", "Elapsed": "00:00:00", "State": "CANCELLED"}
+    trace = read(log(tmp_path, {}, waiting, fields=fields))
+    assert trace.tasks["run_time"].to_list() == [3630.0, None]
+
+
 def test_arrays_heterogeneous_jobs_and_requeues(tmp_path: Path) -> None:
     trace = read(
         log(

@@ -222,8 +222,9 @@ def _jobs(records: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
     tally.note_lines("skipped", "steps whose job is not in the log", path.name, orphans["line"])
     if jobs.height == 0:
         raise InputError("has job steps only, and no job", file=path)
+    used = pl.col("TotalCPU")
     of_steps = steps.group_by("job").agg(
-        step_rss=pl.col("rss").max(), step_cpu=pl.col("TotalCPU").sum()
+        step_rss=pl.col("rss").max(), step_cpu=pl.when(used.null_count() == 0).then(used.sum())
     )
     return (
         jobs.join(of_steps, on="job", how="left", maintain_order="left")
@@ -253,6 +254,8 @@ def _tasks(jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
     ended = pl.col("State").is_in(list(values.ENDED))
     started = pl.col("Start").is_not_null() | (pl.col("Start").count() == 0)
     span = pl.coalesce("Elapsed", pl.col("End") - pl.col("Start"))
+    # Without any start, a job that was cancelled while it waited is known by a length of zero.
+    only_elapsed = (pl.col("Start").count() == 0) & (pl.col("Elapsed") > 0)
     nodes, cores = pl.coalesce("ReqNodes", "NNodes"), pl.coalesce("ReqCPUS", "AllocCPUS", "NCPUS")
     per = values.memory_per("ReqMem")
     times = pl.when(per == "n").then(nodes).when(per == "c").then(cores).otherwise(1.0)
@@ -277,7 +280,7 @@ def _tasks(jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
         requested_memory=pl.when(asked > 0).then(asked * times).when(asked.is_null()).then(whole),
         requested_time=pl.col("Timelimit"),
         resources=_resources(last),
-        run_time=pl.when(ended & pl.col("Start").is_not_null()).then(span),
+        run_time=pl.when(ended & (pl.col("Start").is_not_null() | only_elapsed)).then(span),
         cpu_time=pl.when(ended).then(pl.col("TotalCPU")),
         memory_used=pl.col("rss"),
         status=pl.col("State").replace_strict(values.ENDED, default=None, return_dtype=pl.String),
