@@ -373,6 +373,17 @@ def test_cpu_seconds_of_different_cores_are_converted() -> None:
         edit.merge([fragments(), recorded()])
 
 
+@pytest.mark.parametrize("same_site", [False, True])
+def test_a_parent_that_is_missing_is_a_task_of_another_log_only_at_one_site(
+    same_site: bool,
+) -> None:
+    later = Trace(tasks=pl.DataFrame({"id": ["2"], "submit": [5.0], "parents": [["1"]]}))
+    earlier = Trace(tasks=pl.DataFrame({"id": ["1"], "submit": [0.0]}))
+    merged = edit.merge([later, earlier], same_site=same_site).tasks
+    parent = merged.filter(pl.col("parents").is_not_null())["parents"][0].item()
+    assert (parent in merged["id"]) is same_site
+
+
 def test_impossible_merges_are_clear_errors() -> None:
     with pytest.raises(InputError, match="nothing to merge"):
         edit.merge([])

@@ -91,7 +91,7 @@ def merge(
             "edits": [[step.model_dump() for step in log.manifest.edits] for log in logs],
         },
     )
-    logs = _told_apart(logs, names, apart, notes)
+    logs = _told_apart(logs, names, apart, notes, strangers=not same_site)
     tables = {table: pl.concat([log.tables[table] for log in logs]) for table in TABLES}
     if same_site:
         for table in _OF_THE_SITE:
@@ -152,10 +152,20 @@ def _in_one_unit(logs: list[Trace], notes: list[Cleaning]) -> list[Trace]:
 
 
 def _told_apart(
-    logs: list[Trace], names: Sequence[str], kinds: tuple[str, ...], notes: list[Cleaning]
+    logs: list[Trace],
+    names: Sequence[str],
+    kinds: tuple[str, ...],
+    notes: list[Cleaning],
+    *,
+    strangers: bool,
 ) -> list[Trace]:
+    """The logs with a prefix to the names that several have.
+
+    A parent that is no task of its own log may be one of another log of the same site; that of a
+    stranger is another task of the same name.
+    """
     for kind in kinds:
-        own = [_own_names(log, kind) for log in logs]
+        own = [_own_names(log, kind, parents=strangers) for log in logs]
         times = Counter(name for part in own for name in part)
         common = {name for name, number in times.items() if number > 1}
         if not common:
@@ -178,11 +188,13 @@ def _told_apart(
     return logs
 
 
-def _own_names(log: Trace, kind: str) -> set[str]:
+def _own_names(log: Trace, kind: str, *, parents: bool) -> set[str]:
+    """The names of a kind that stand in a log; whether those of parents that are no task of it."""
     found: set[str] = set()
     for table, column in _NAMES[kind]:
-        if table != "decisions" and column != "parents":
-            found.update(log.tables[table][column].drop_nulls())
+        if table != "decisions" and (parents or column != "parents"):
+            names = log.tables[table][column]
+            found.update((names.explode() if column == "parents" else names).drop_nulls())
     return found
 
 
