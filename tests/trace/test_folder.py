@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -20,6 +21,8 @@ from twinloop.trace import (
     read,
     write,
 )
+from twinloop.trace.files import appearing
+from twinloop.trace.folder import owner_of
 
 TIMES = st.floats(-1e15, 1e15) | st.none()
 TASKS = st.lists(
@@ -81,6 +84,37 @@ def test_a_folder_that_holds_something_else_is_never_replaced(
     with pytest.raises(InputError, match="thesis: is there and holds something else"):
         write(small(), tmp_path / "thesis", form, overwrite=True)
     assert (tmp_path / "thesis" / "chapter.tex").read_text() == "years of work"
+
+
+def written(run: Path, in_the_meantime: Callable[[], object]) -> None:
+    with appearing(run, owner_of(Trace().manifest.kind)) as new:
+        (new / "manifest.json").write_text("{}")
+        in_the_meantime()
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_what_others_write_in_the_meantime_is_never_replaced(tmp_path: Path, there: bool) -> None:
+    run = tmp_path / "run"
+    if there:
+        Trace().save(run)
+
+    def somebody() -> None:
+        run.mkdir(exist_ok=True)
+        (run / "thesis.tex").write_text("three years of work")
+
+    with pytest.raises(InputError, match=r"run: .*so it is not replaced"):
+        written(run, somebody)
+    assert (run / "thesis.tex").read_text() == "three years of work"
+    assert [each.name for each in tmp_path.iterdir()] == ["run"]
+
+
+def test_of_two_that_write_the_same_folder_at_the_same_time_the_first_stays(
+    tmp_path: Path,
+) -> None:
+    first, run = Trace(tasks=pl.DataFrame({"id": ["a"]})), tmp_path / "run"
+    with pytest.raises(InputError, match="somebody else in the meantime"):
+        written(run, lambda: first.save(run))
+    assert Trace.load(run) == first
 
 
 @pytest.mark.parametrize("form", ["trace", "cts", "opendc", "swf"])

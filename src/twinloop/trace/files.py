@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import ctypes
+import errno
 import glob
 import gzip
 import hashlib
@@ -258,41 +259,66 @@ def appearing(path: Path, owner: Owner) -> Iterator[Path]:
     """A new folder that takes the place of `path` when the block ends well, and else is gone.
 
     A folder that is there is replaced only if everything in it is owned, as `owner` says, and no
-    process works in it. Of a link to a folder, the folder is replaced, and the link stays.
+    process works in it: before the block and after it. One that was not there before the block is
+    not replaced. Of a link to a folder, the folder is replaced, and the link stays.
     """
-    if path.is_symlink() and path.is_dir():
+    if path.name in ("", "..") or (path.is_symlink() and path.is_dir()):
         path = path.resolve()
     check_replaceable(path, owner)
-    with locked(path) if path.is_dir() else nullcontext():
+    there = path.is_dir()
+    with locked(path) if there else nullcontext():
         check_replaceable(path, owner, ours=(LOCK,))
-        with _exchanging(path) as new:
-            yield new
+        with _unfinished_folder(path) as work:
+            yield work / "new"
+            if there:
+                check_replaceable(path, owner, ours=(LOCK,))
+                _exchange(work, path)
+            else:
+                _put(work / "new", path)
 
 
 @contextmanager
-def _exchanging(path: Path) -> Iterator[Path]:
-    """A new folder that takes the place of `path` when the block ends well, and else is gone."""
+def _unfinished_folder(path: Path) -> Iterator[Path]:
+    """A folder beside `path`, with an empty one in it for what will become it; gone at the end."""
     try:
-        if path.name in ("", ".."):
-            path = path.resolve()
         path.parent.mkdir(parents=True, exist_ok=True)
         _sweep(path)
         work = _unfinished(path)
         work.mkdir()
-        new, old = work / "new", work / "old"
         try:
-            new.mkdir()
-            yield new
-            if path.exists() and not _exchanged(new, path):
-                path.rename(old)
-            if new.exists() and not path.exists():
-                new.rename(path)
+            (work / "new").mkdir()
+            yield work
         finally:
-            if old.exists() and not path.exists():
-                old.rename(path)
             shutil.rmtree(work, ignore_errors=True)
     except (OSError, pl.exceptions.ComputeError) as error:
         raise unwritable(path, error) from None
+
+
+def _exchange(work: Path, path: Path) -> None:
+    """Put the new folder in the place of the old one, which is left to be removed."""
+    new, old = work / "new", work / "old"
+    if _exchanged(new, path):
+        return
+    path.rename(old)
+    try:
+        new.rename(path)
+    finally:
+        if not path.exists():
+            old.rename(path)
+
+
+def _put(new: Path, path: Path) -> None:
+    """Give a new folder its name, unless something has that name by now."""
+    try:
+        new.rename(path)  # an empty folder of that name is no loss
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+        raise InputError(
+            "was written by somebody else in the meantime, so it is not replaced",
+            file=path,
+            remedy="choose another name",
+        ) from None
 
 
 #: What Polars says if the header of a page or the footer of a Parquet file cannot be written.
