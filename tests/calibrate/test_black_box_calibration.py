@@ -6,6 +6,7 @@ import json
 import math
 import sys
 import textwrap
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,56 @@ def test_an_edited_function_does_not_go_on_from_the_one_before(tmp_path: Path) -
     with pytest.raises(InputError, match=r"code: was .* when this was begun"):
         calibrate_black_box(truck_of(2.0), trips, **words)
     assert calibrate_black_box(truck_of(1.0), trips, **words).evaluations == 40
+
+
+class Interrupted(Exception):
+    pass
+
+
+def stop(*_: object) -> None:
+    raise Interrupted
+
+
+def test_a_function_that_cannot_be_compared_does_not_go_on_from_another(tmp_path: Path) -> None:
+    lock = threading.Lock()
+
+    def of_speed(factor: float) -> Any:
+        def simulator(values: dict[str, float], case: dict[str, float]) -> dict[str, float]:
+            with lock:
+                return {"time": factor * case["distance"] / values["speed"]}
+
+        return simulator
+
+    experiments = [Experiment(case={"distance": 60.0}, truth={"time": 2.0})]
+    settings: dict[str, Any] = {"on": "serial", "budget": 200, "folder": tmp_path / "fit"}
+    speed = {"speed": {"linear": [10, 100]}}
+    with pytest.raises(Interrupted):
+        calibrate_black_box(of_speed(1.0), experiments, speed, progress=stop, **settings)
+    kept = (tmp_path / "fit" / "journal.jsonl").read_bytes()
+    with pytest.raises(InputError, match=r"simulator: nobody can say .* \(begin anew"):
+        calibrate_black_box(of_speed(2.0), experiments, speed, **settings)
+    assert (tmp_path / "fit" / "journal.jsonl").read_bytes() == kept
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("way", ["program", "argument", "file of a case"])
+def test_an_edited_program_does_not_go_on_from_the_one_before(tmp_path: Path, way: str) -> None:
+    program = tmp_path / "sim.py"
+    program.write_text(f"#!{sys.executable}\nimport sys\nprint(2 / float(sys.argv[1]))\n")
+    program.chmod(0o755)
+    given = tmp_path / "input.txt"
+    given.write_text("2")
+    words = [str(program)] if way == "program" else [sys.executable, "{folder}/sim.py"]
+    command = {"command": [*words, "{speed}", "{case.input}"], "folder": str(tmp_path)}
+    experiments = [Experiment(case={"input": str(given)}, truth={"value": 1.0})]
+    settings: dict[str, Any] = {"on": "serial", "budget": 16, "folder": tmp_path / "fit"}
+    speed = {"speed": {"linear": [1, 10]}}
+    with pytest.raises(Interrupted):
+        calibrate_black_box(command, experiments, speed, progress=stop, **settings)
+    edited = given if way == "file of a case" else program
+    edited.write_text(edited.read_text() + "\n")
+    with pytest.raises(InputError, match=rf"programs.*{edited.name}.*when this was begun"):
+        calibrate_black_box(command, experiments, speed, **settings)
 
 
 def test_a_loss_of_ones_own_is_made_small() -> None:

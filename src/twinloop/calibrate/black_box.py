@@ -17,11 +17,10 @@ from twinloop.calibrate.losses import aggregate
 from twinloop.calibrate.objective import Failures
 from twinloop.calibrate.search import Budget
 from twinloop.calibrate.space import Space
-from twinloop.calibrate.stage import Effort, Told, staged
+from twinloop.calibrate.stage import Effort, Told, known_code, staged
 from twinloop.campaign import BlackBox, Command, Coordinator, Outcome, black_box, coordinator
 from twinloop.platform import Description
 from twinloop.platform.quantities import Name
-from twinloop.policy.identity import identify
 from twinloop.trace.errors import InputError
 
 _Floats = NDArray[np.float64]
@@ -251,20 +250,25 @@ def calibrate_black_box(
         space, simulator, experiments, loss=loss, how=how, on=on, workers=workers
     )
     effort = Effort(optimiser, Budget.of(budget), seed, analysis, progress)
-    header = {
+    journal = None if kept is None else kept / JOURNAL
+    box = black_box(simulator)
+    code = [each for each in (box, loss) if callable(each)]
+    header: dict[str, Any] = {
         "parameters": [repr(parameter) for parameter in space],
         "aggregation": how,
         "loss": _name(loss),
-        "simulator": black_box(simulator).describe(),
+        "simulator": box.describe(),
         "evaluations": effort.budget.evaluations,
         "experiments": [each.to_dict() for each in experiments],
-        "code": identify([each for each in (simulator, loss) if callable(each)]),
+        "code": known_code(code, journal, "simulator"),
     }
+    if isinstance(box, Command):
+        header["programs"] = box.programs([each.case for each in experiments])
     try:
         found = staged(
             objective,
             effort,
-            journal=None if kept is None else kept / JOURNAL,
+            journal=journal,
             header=header,
         )
         middle = objective(np.full((1, len(space)), 0.5))

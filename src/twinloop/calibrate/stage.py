@@ -19,6 +19,7 @@ from twinloop.calibrate.paces import drawn
 from twinloop.calibrate.predict import Acceptable
 from twinloop.calibrate.search import Budget, History, Progress, search
 from twinloop.calibrate.space import Space
+from twinloop.policy.identity import identify as identity_of
 from twinloop.trace.errors import InputError
 
 #: Told what is being done, and how far it is.
@@ -151,6 +152,23 @@ def polished(objective: Searchable, history: History) -> History:
         points=np.concatenate([history.points, found[np.newaxis]]),
         losses=np.concatenate([history.losses, loss]),
     )
+
+
+def known_code(code: Any, journal: Path | None, field: str) -> str | None:
+    """What tells code of one's own from other code; an error if nothing does, and it goes on.
+
+    >>> known_code(len, None, "loss") == known_code(max, None, "loss")
+    False
+    """
+    found = identity_of(code)
+    if found is None and journal is not None and journal.exists():
+        raise InputError(
+            f"nobody can say whether it is what {journal} is of: it holds an object that cannot be "
+            "compared, such as a lock or an open file",
+            field=field,
+            remedy="begin anew, in another folder; or make that object inside the function",
+        )
+    return found
 
 
 def staged(

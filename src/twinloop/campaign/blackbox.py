@@ -24,6 +24,7 @@ from twinloop.platform.quantities import Name, Seconds, plain
 from twinloop.scenario.commands import Command as Arguments
 from twinloop.scenario.commands import Environment
 from twinloop.trace.errors import InputError, TwinloopError
+from twinloop.trace.files import is_file, sha256
 from twinloop.trace.names import below, check_name
 
 #: What a black box says: figures by name, or one number.
@@ -153,16 +154,8 @@ class Command(Description):
         >>> [each.command for each in box.survey([{"input": "a"}, {"input": "b"}]).commands]
         ["sim '{speed}' a", "sim '{speed}' b"]
         """
-        here = Path(self.folder).absolute()
         found: Counter[tuple[str, str]] = Counter()
-        for case in cases:
-            known: dict[str, Any] = {name: f"{{{name}}}" for name in self.names}
-            known |= {f"case.{name}": value for name, value in case.items()} | {"folder": here}
-            words = [
-                self._filled(text, known, ("command", n)) for n, text in enumerate(self.command)
-            ]
-            if "/" in words[0]:
-                words[0] = str(here / words[0])
+        for known, words in self._words(cases):
             variables = [
                 f"{name}={self._filled(text, known, ('environment', name))}"
                 for name, text in self.environment.items()
@@ -171,6 +164,38 @@ class Command(Description):
             found[(shown, words[0])] += 1
         place = "a new folder each time"
         return Survey([Distinct(text, place, word, n) for (text, word), n in found.most_common()])
+
+    def programs(self, cases: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+        """The files that its words name for these cases, the program first, each with its hash.
+
+        >>> box = Command(command=["./sim.py", "{speed}", "{case.input}"], folder="nowhere")
+        >>> box.programs([{"input": "/no/such/input"}])
+        {}
+        """
+        found: dict[str, str] = {}
+        for _, words in self._words(cases):
+            words[0] = shutil.which(words[0]) or words[0]
+            # Other names are those of the scratch folder, which is made anew for every run.
+            for file in (Path(word) for word in words if Path(word).is_absolute()):
+                if str(file) not in found and is_file(file):
+                    with suppress(InputError):  # a program may be run and not be read
+                        found[str(file)] = sha256(file)
+        return found
+
+    def _words(
+        self, cases: Iterable[Mapping[str, Any]]
+    ) -> Iterator[tuple[dict[str, Any], list[str]]]:
+        """What the braces stand for in each case, and the words; parameters stay in braces."""
+        here = Path(self.folder).absolute()
+        for case in cases:
+            known: dict[str, Any] = {name: f"{{{name}}}" for name in self.names}
+            known |= {f"case.{name}": value for name, value in case.items()} | {"folder": here}
+            words = [
+                self._filled(text, known, ("command", n)) for n, text in enumerate(self.command)
+            ]
+            if "/" in words[0]:
+                words[0] = str(here / words[0])
+            yield known, words
 
     def __call__(self, values: Mapping[str, Any], case: Mapping[str, Any] | None = None) -> Result:
         """Run it once; BlackBoxError where it gives no result."""
