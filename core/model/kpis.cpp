@@ -59,25 +59,28 @@ std::array<double, kpi_names.size()> kpis(const Run& run) {
     for (TaskId task = 0; task < all.size(); ++task) {
         const Outcome& outcome = run.outcomes()[task];
         ++counts[static_cast<std::size_t>(outcome.status)];
-        if (all.deadline[task] < never &&
-            (outcome.end > all.deadline[task] || outcome.status != Status::completed))
-            ++misses;
-        if (std::isnan(outcome.start) || std::isnan(outcome.end)) continue;
+        // One that was interrupted and never came to its end has that of its last execution.
+        const double end = std::isnan(outcome.end) ? outcome.last_end : outcome.end;
+        const bool undone = outcome.status != Status::none && outcome.status != Status::completed;
+        if (all.deadline[task] < never && (end > all.deadline[task] || undone)) ++misses;
+        if (std::isnan(outcome.start)) continue;
         const double since = all.parents[task] > 0 ? outcome.ready : outcome.submit;
-        const double turnaround = outcome.end - outcome.submit;
-        const double length = outcome.end - outcome.last_start;
         waits.push_back(outcome.start - since);
-        turnarounds.push_back(turnaround);
-        if (length > 0) slowdowns.push_back(turnaround / length);
-        bounded.push_back(std::max(1.0, turnaround / std::max(length, bound)));
+        if (!std::isnan(end)) {
+            const double turnaround = end - outcome.submit;
+            const double length = end - outcome.last_start;
+            turnarounds.push_back(turnaround);
+            if (length > 0) slowdowns.push_back(turnaround / length);
+            bounded.push_back(std::max(1.0, turnaround / std::max(length, bound)));
+            last = std::max(last, end);
+        }
         const double recorded = all.requests[task].submit;
         lateness.push_back(outcome.submit - recorded);
         first_recorded = std::min(first_recorded, recorded);
         last_recorded = std::max(last_recorded, recorded);
         first = std::min(first, outcome.submit);
-        last = std::max(last, outcome.end);
     }
-    const double makespan = waits.empty() ? unknown : last - first;
+    const double makespan = turnarounds.empty() ? unknown : last - first;
     double cores = 0.0;
     for (const MachineSpec& each : all.machines) cores += each.cores;
     double energy = unknown;
@@ -116,7 +119,7 @@ std::array<double, kpi_names.size()> kpis(const Run& run) {
             bounded_mean,
             quantile(bounded, 0.95),
             makespan > 0 ? run.occupied() / (cores * makespan) : unknown,
-            makespan > 0 ? ran / makespan : unknown,
+            makespan > 0 ? static_cast<double>(turnarounds.size()) / makespan : unknown,
             energy,
             energy / count(Status::completed),
             misses,

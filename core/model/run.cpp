@@ -328,6 +328,7 @@ void Run::begin_execution(Live& live, std::uint32_t slot) {
     Outcome& outcome = outcomes_[live.task];
     if (outcome.attempts == 0) outcome.start = now_;
     outcome.last_start = now_;
+    outcome.last_end = unknown;
     ++outcome.attempts;
     const std::span<const Part> parts = desk_.parts(live.task);
     if (recording_.machines && !parts.empty())
@@ -876,7 +877,8 @@ double Run::progress(TaskId task) const {
 // --- logs --------------------------------------------------------------------------------------
 
 void Run::log_execution(const Live& live, Reason reason, std::span<const Part> parts) {
-    const Outcome& outcome = outcomes_[live.task];
+    Outcome& outcome = outcomes_[live.task];
+    outcome.last_end = now_;
     if (usage_) usage_->close(live.usage, parts, now_);
     occupied_.add(desk_.request(live.task).cores * (now_ - outcome.last_start));
     if (!recording_.placements) return;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -36,6 +37,8 @@ struct Outcome {
     double energy = 0.0;  // J
     std::uint32_t attempts = 0;
     Status status = Status::none;
+    // Of the last execution, once that is over, also where the task itself is not.
+    double last_end = std::numeric_limits<double>::quiet_NaN();
 };
 
 // Executions, a row for each part of the machines that it was on.

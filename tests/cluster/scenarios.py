@@ -2,6 +2,7 @@
 
 import atexit
 import hashlib
+import math
 import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -122,7 +123,10 @@ class Case:
         )
 
     def _failure_file(self) -> Path:
-        rows = [f"m{machine},{start},{start + length}" for machine, start, length in self.failures]
+        rows = [
+            f"m{machine},{start},{start + length if length < math.inf else ''}"
+            for machine, start, length in self.failures
+        ]
         text = "\n".join(["node,start,end", *rows]) + "\n"
         path = Path(_FOLDER.name, hashlib.sha256(text.encode()).hexdigest()[:16] + ".csv")
         if not path.exists():

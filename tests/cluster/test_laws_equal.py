@@ -1,5 +1,7 @@
 """The same run again: copied, from a state, compiled, on threads, step by step."""
 
+import math
+
 import numpy as np
 import polars as pl
 import pytest
@@ -7,7 +9,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import twinloop as tl
-from tests.cluster.scenarios import BATCH, FITTING, MODELS, OVERCOMMITTING, cases, few
+from tests.cluster.scenarios import (
+    BATCH,
+    FITTING,
+    MODELS,
+    OVERCOMMITTING,
+    Case,
+    Task,
+    cases,
+    few,
+)
 from twinloop._core import KPI_NAMES
 from twinloop.engine import Compiled, Simulation
 from twinloop.metrics import figures
@@ -185,8 +196,11 @@ def test_many_runs_are_each_of_them(case, factors):
 
 
 @few
-@given(cases())
-def test_figures_of_the_core_are_those_of_the_metrics(case):
+@given(cases(), st.booleans())
+def test_figures_of_the_core_are_those_of_the_metrics(case, for_good):
+    if for_good:  # some tasks are interrupted, and never come to their end
+        gone = tuple((machine, start, math.inf) for machine, start, _ in case.failures)
+        case = case.but(failures=gone)
     trace = tl.simulate(case.scenario)
     told = figures(trace).to_dict()
     native = Compiled(case.scenario).run()
@@ -200,3 +214,25 @@ def test_figures_of_the_core_are_those_of_the_metrics(case):
             # Power in the trace is a mean over windows, so its sum is rounded.
             rel = 1e-9 if "energy" in name else 1e-12
             assert native[name] == pytest.approx(expected, rel=rel, abs=1e-12), name
+
+
+def test_a_task_that_never_came_to_its_end_is_in_the_figures_of_the_core():
+    machines = ({"cores": 4.0},)
+    tasks = (Task(0.0, cores=1.0, run_time=5.0), Task(0.0, cores=4.0, run_time=2000.0))
+    case = Case(machines, tasks, failures=((0, 1000.0, math.inf),))
+    found = Compiled(case.scenario).run()
+    # The second runs from 5 to 1000, when its machine goes for good.
+    assert found["makespan_s"] == 1000.0
+    assert found["wait_mean_s"] == 2.5
+    assert found["turnaround_mean_s"] == 502.5
+    assert found["utilisation"] == pytest.approx((5.0 + 4 * 995.0) / 4000.0)
+    assert found["throughput_per_s"] == 0.002
+
+
+def test_a_task_that_has_not_ended_yet_has_not_missed_its_deadline():
+    case = Case(({"cores": 1.0},), (Task(0.0, run_time=5.0, deadline=20.0),))
+    simulation = Simulation(case.scenario)
+    simulation.run_until(2.0)
+    assert simulation.kpis()["deadline_misses"] == 0
+    simulation.run()
+    assert simulation.kpis()["deadline_misses"] == 0
