@@ -625,9 +625,11 @@ void Run::interrupt(TaskId task, Reason reason, Interrupted then, std::span<cons
         const double left = kept(live, slot, then);
         account(live, slot, parts);
         if (live.stage != Stage::dispatching) log_execution(live, reason, parts);
-        // A task that goes on where it was has no more time than before.
-        if (problem_->kill && reason == Reason::preempted && then == Interrupted::resume &&
-            live.stage != Stage::dispatching) {
+        // A task that was preempted and goes on where it was has no more time than before; after a
+        // failure, or from nothing, it has all of it again.
+        if (reason != Reason::preempted || then != Interrupted::resume) {
+            if (!spent_.empty()) spent_[task] = 0.0;
+        } else if (problem_->kill && live.stage != Stage::dispatching) {
             spent_.resize(outcomes_.size(), 0.0);
             spent_[task] += now_ - outcomes_[task].last_start;
         }

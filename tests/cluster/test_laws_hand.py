@@ -199,6 +199,22 @@ def test_failures(then, end, done):
         assert found["done"].tolist() == [done]
 
 
+def test_after_a_failure_a_task_has_all_of_its_time_again():
+    # The first runs from 0 to 50, makes way until 60, fails at 70, and needs 100 s from 75 on.
+    case = Case(
+        ONE_CORE,
+        (
+            Task(0.0, run_time=100.0, requested=110.0, queue="low"),
+            Task(50.0, run_time=10.0, requested=20.0, queue="high"),
+        ),
+        {"name": "priority", "options": {"preempt": "resume"}},
+        {"kill_at_requested_time": True},
+        queues=({"name": "low"}, {"name": "high", "priority": 1.0}),
+        failures=((0, 70.0, 5.0),),
+    )
+    assert ends(case) == [175.0, 60.0]
+
+
 @pytest.mark.parametrize(
     ("preempt", "end", "done"), [("restart", 15.0, 13.0), ("resume", 12.0, 10.0)]
 )
