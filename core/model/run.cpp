@@ -114,13 +114,15 @@ bool Run::may_share() const {
         return true;
     double fewest = never;
     for (const MachineSpec& each : all.machines) fewest = std::min(fewest, each.cores);
-    for (TaskId task = 0; task < all.size(); ++task) {
-        const double speed = all.fixed_demand ? slowest_ : all.speed[task];
-        const double cores = all.requests[task].cores;
-        const double most = policy_->spreads() ? cores : std::min(cores, fewest);
-        if (all.limit[task] > most * speed * (1 + slack)) return true;
-    }
+    for (TaskId task = 0; task < all.size(); ++task)
+        if (exceeds(all.requests[task].cores, all.limit[task], all.speed[task], fewest))
+            return true;
     return false;
+}
+
+bool Run::exceeds(double cores, double limit, double speed, double fewest) const {
+    const double most = policy_->spreads() ? cores : std::min(cores, fewest);
+    return limit > most * (problem_->fixed_demand ? slowest_ : speed) * (1 + slack);
 }
 
 // --- time ---------------------------------------------------------------------------------------
@@ -919,6 +921,9 @@ Problem& Run::own() {
 
 TaskId Run::inject(const Request& request, std::span<const double> amounts, double work,
                    double limit, std::uint16_t kind) {
+    // Whether machines are shared was decided by the tasks that were known when the run began.
+    if (!sharing_ && !loses_ && exceeds(request.cores, limit, 1.0, never))
+        throw std::invalid_argument("needs more of a core than the slowest machine has");
     Problem& all = own();
     const auto task = static_cast<TaskId>(all.size());
     all.requests.push_back(request);

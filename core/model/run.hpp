@@ -188,6 +188,8 @@ class Run {
 
     void make_requests();
     [[nodiscard]] bool may_share() const;
+    // Whether a task may need more than its cores can give, on machines of `fewest` cores or more.
+    [[nodiscard]] bool exceeds(double cores, double limit, double speed, double fewest) const;
     [[nodiscard]] double plan(TaskId task) const;
     // Times the work of a task.
     [[nodiscard]] double service_factor(TaskId task) const {

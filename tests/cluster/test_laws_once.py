@@ -315,3 +315,17 @@ def test_a_task_injected_after_an_interruption_has_all_of_its_time() -> None:
     sim.run_until(6.0)
     sim.inject("late", cores=1.0, run_time=3.0, requested_time=3.0)
     assert sim.run().filter(id="late")["status"].to_list() == ["completed"]
+
+
+def test_a_task_is_not_injected_where_nobody_would_share_the_machine_with_it() -> None:
+    # The machine gives half a core. The first needs less, so that nothing was to be shared.
+    hosts = ({"cores": 1.0, "speed": 0.5},)
+    fixed = {"demand": "fixed"}
+    case = Case(hosts, (Task(0.0, run_time=5.0, use=0.4),), {"name": "fcfs"}, fixed)
+    with pytest.raises(InputError, match=r"task 'late': needs more of a core"):
+        Simulation(case.scenario).inject("late", cores=1.0, run_time=50.0)
+    both = case.but(tasks=(*case.tasks, Task(0.0, run_time=50.0)))
+    shared = Simulation(both.scenario)
+    shared.inject("late", cores=1.0, run_time=50.0)
+    ends = shared.run().filter(pl.col("id") != "t0").sort("end")["end"].to_list()
+    assert ends == [105.0, 205.0]

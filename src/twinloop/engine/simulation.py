@@ -218,21 +218,28 @@ class Simulation:
                     f"asks for more than the queue gives: {limit} is {getattr(rule, limit):g}",
                     field=f"task {id!r}",
                 )
-        self._run.inject(
-            submit=time,
-            cores=float(cores),
-            memory=float(memory),
-            time=float("nan") if requested_time is None else float(requested_time),
-            work=float(cores) * float(run_time),
-            limit=float(cores),
-            nodes=int(nodes),
-            user=_place(names.users, user, f"task {id!r}: user"),
-            group=-1,
-            queue=_place(names.queues, queue, f"task {id!r}: queue"),
-            priority=sum(each.priority for each in own if each.name == queue),
-            kind=0,
-            amounts=[given.get(name, 0.0) for name in names.resources],
-        )
+        try:
+            self._run.inject(
+                submit=time,
+                cores=float(cores),
+                memory=float(memory),
+                time=float("nan") if requested_time is None else float(requested_time),
+                work=float(cores) * float(run_time),
+                limit=float(cores),
+                nodes=int(nodes),
+                user=_place(names.users, user, f"task {id!r}: user"),
+                group=-1,
+                queue=_place(names.queues, queue, f"task {id!r}: queue"),
+                priority=sum(each.priority for each in own if each.name == queue),
+                kind=0,
+                amounts=[given.get(name, 0.0) for name in names.resources],
+            )
+        except ValueError as error:
+            raise InputError(
+                f"{error}, where no other task does: this simulation began without shared machines",
+                field=f"task {id!r}",
+                remedy="put it into the workload",
+            ) from None
         self._injected.append(id)
 
     def set_cores(self, machine: str, cores: float) -> None:
