@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
@@ -27,6 +29,7 @@ from twinloop.trace import read
 from twinloop.trace.errors import InputError, TwinloopError
 from twinloop.trace.files import appearing, files_in, sha256, writing
 from twinloop.trace.folder import MANIFEST
+from twinloop.trace.formats import files_beside, path_options
 from twinloop.trace.replacing import Owned
 
 SCENARIOS: Final = "scenarios"
@@ -108,8 +111,13 @@ def _check(one: Candidate) -> Scenario:
 def _with_inputs(scenario: Scenario, new: Path, inputs: dict[str, str]) -> Scenario:
     """The scenario that reads copies of its files, which are made here."""
     changes: dict[str, Any] = {}
-    if scenario.workload.path is not None:
-        changes["workload.path"] = _copied(scenario.workload.path, new, inputs)
+    work = scenario.workload
+    if work.path is not None:
+        neighbours = files_beside(Path(work.path), {})
+        changes["workload.path"] = _copied(work.path, new, inputs, neighbours)
+        for name in path_options() & work.options.keys():
+            copy = _copied(str(work.options[name]), new, inputs)
+            changes[f"workload.options.{name}"] = copy
     for number, cluster in enumerate(scenario.effective_platform().clusters):
         if isinstance(cluster.carbon, str):
             changes[f"platform.clusters[{number}].carbon"] = _copied(cluster.carbon, new, inputs)
@@ -118,26 +126,34 @@ def _with_inputs(scenario: Scenario, new: Path, inputs: dict[str, str]) -> Scena
     return scenario.replace(**changes) if changes else scenario
 
 
-def _copied(given: str, new: Path, inputs: dict[str, str]) -> str:
-    """The path of a copy as a scenario in the bundle has it; its hashes go to `inputs`."""
+def _copied(given: str, new: Path, inputs: dict[str, str], neighbours: Sequence[Path] = ()) -> str:
+    """The path of a copy as a scenario in the bundle has it; its hashes go to `inputs`.
+
+    Args:
+        given: The file or folder.
+        new: The bundle.
+        inputs: The hashes of all copies, by their paths in the bundle.
+        neighbours: Files that are read with it, and found beside it by their names.
+    """
     source = Path(given)
     if not source.exists():
         raise InputError("is not there, so it cannot be copied", file=source)
-    mark = source / MANIFEST if (source / MANIFEST).is_file() else source
-    files = files_in(source) if source.is_dir() else [source]
+    files = files_in(source) if source.is_dir() else [source, *neighbours]
     if not files:
         raise InputError("is empty", file=source)
-    target = new / INPUTS / f"{sha256(mark if mark.is_file() else files[0])[:8]}-{source.name}"
-    if not target.exists():
-        target.parent.mkdir(exist_ok=True)
-        if source.is_dir():
-            shutil.copytree(source, target)
-        else:
-            shutil.copyfile(source, target)
-    for file in files:
-        copy = target / file.relative_to(source) if source.is_dir() else target
-        inputs[copy.relative_to(new).as_posix()] = sha256(copy)
-    return f"../{target.relative_to(new).as_posix()}"
+    above = source if source.is_dir() else source.parent
+    hashes = {file.relative_to(above).as_posix(): sha256(file) for file in files}
+    mark = hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()[:8]
+    alone = not source.is_dir() and not neighbours
+    target = new / INPUTS / f"{mark}-{(source if alone else above).name}"
+    for name, digest in hashes.items():
+        copy = target if alone else target / name
+        if not copy.exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(above / name, copy)
+        inputs[copy.relative_to(new).as_posix()] = digest
+    named = target / source.name if neighbours else target
+    return f"../{named.relative_to(new).as_posix()}"
 
 
 def _script(plan: Plan) -> str:

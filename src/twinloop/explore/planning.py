@@ -21,6 +21,7 @@ from twinloop.scenario.identity import Identities
 from twinloop.scenario.kept_workload import keep_workload
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import sha256
+from twinloop.trace.formats import path_options
 
 #: Where a workload that was given in memory is kept in the folder of a study.
 WORKLOAD: Final = "workload"
@@ -225,6 +226,9 @@ def anchored(scenario: Scenario) -> Scenario:
     changes: dict[str, Any] = {}
     if scenario.workload.path is not None:
         changes["workload.path"] = Path(scenario.workload.path).resolve().as_posix()
+    for name in path_options() & scenario.workload.options.keys():
+        path = Path(str(scenario.workload.options[name])).resolve().as_posix()
+        changes[f"workload.options.{name}"] = path
     if scenario.failures is not None and scenario.failures.trace is not None:
         changes["failures.trace"] = Path(scenario.failures.trace).resolve().as_posix()
     for number, cluster in enumerate(scenario.platform.clusters):

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     GetJsonSchemaHandler,
+    PlainSerializer,
     SerializationInfo,
     SerializerFunctionWrapHandler,
+    ValidationInfo,
     WithJsonSchema,
     field_validator,
     model_serializer,
@@ -20,7 +25,7 @@ from pydantic.json_schema import JsonSchemaValue, SkipJsonSchema
 from pydantic_core import CoreSchema
 
 from twinloop.platform import Description, DescriptionError, FilePath, address
-from twinloop.platform.description import Writing
+from twinloop.platform.description import Reading, Writing, relative
 from twinloop.platform.problems import Findings
 from twinloop.platform.quantities import Name, shown
 from twinloop.policy import POLICIES, AnyPolicy, BuiltIn, Policy, policies, resolve
@@ -36,6 +41,7 @@ from twinloop.scenario.commands import (
 from twinloop.scenario.kept_workload import as_given
 from twinloop.trace import Trace, read
 from twinloop.trace.errors import InputError
+from twinloop.trace.formats import path_options
 from twinloop.workload import Workload
 
 #: What a policy may be called, as far as a file can know.
@@ -99,6 +105,24 @@ class GeneratorDescription(Description):
         return generator(self.name, **self.parameters)
 
 
+def _located(options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+    """Options of a reader that name files are relative to the file that they stand in."""
+    folder = info.context.folder if isinstance(info.context, Reading) else Path()
+    return _paths_changed(options, lambda path: (folder / path).as_posix())
+
+
+def _relative(options: dict[str, Any], info: SerializationInfo) -> dict[str, Any]:
+    folder = info.context.folder if isinstance(info.context, Writing) else Path()
+    return _paths_changed(options, lambda path: relative(path, folder))
+
+
+def _paths_changed(options: dict[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
+    return {
+        name: change(value) if name in path_options() and isinstance(value, str) else value
+        for name, value in options.items()
+    }
+
+
 class WorkloadDescription(Description):
     """What is to run: the log or trace at a path, or a generator. A path alone is enough.
 
@@ -115,7 +139,9 @@ class WorkloadDescription(Description):
 
     path: FilePath | None = Field(None, description="file or folder of a log or trace")
     format: Name | None = Field(None, description="its format; by default found by its content")
-    options: dict[str, Any] = Field({}, description="options of the reader of that format")
+    options: Annotated[dict[str, Any], AfterValidator(_located), PlainSerializer(_relative)] = (
+        Field({}, description="options of the reader of that format")
+    )
     missing: Literal["synthetic", "drop"] = Field(
         "synthetic",
         description="what a task without a sample does, in a log that has samples: half of one "

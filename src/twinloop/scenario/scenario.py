@@ -24,6 +24,7 @@ from twinloop.trace import Manifest, Trace, recognise
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import files_in, is_file, sha256
 from twinloop.trace.folder import MANIFEST
+from twinloop.trace.formats import files_beside
 from twinloop.trace.safe_text import escape_name
 from twinloop.trace.trace import counted
 from twinloop.workload import Workload
@@ -234,6 +235,7 @@ class Scenario(Description):
                 yield from files_in(path)
             else:
                 yield path
+            yield from files_beside(path, self.workload.options)
         for cluster in self.effective_platform().clusters:
             if isinstance(cluster.carbon, str):
                 yield Path(cluster.carbon)

@@ -21,8 +21,10 @@ from twinloop.trace.formats import (
 )
 from twinloop.trace.formats.registry import (
     Format,
+    files_beside,
     format_named,
     known_formats,
+    path_options,
     read,
     recognise,
     register,
@@ -31,7 +33,17 @@ from twinloop.trace.formats.registry import (
 from twinloop.trace.manifest import Cleaning
 from twinloop.trace.trace import Trace
 
-__all__ = ["Format", "format_named", "known_formats", "read", "recognise", "register", "write"]
+__all__ = [
+    "Format",
+    "files_beside",
+    "format_named",
+    "known_formats",
+    "path_options",
+    "read",
+    "recognise",
+    "register",
+    "write",
+]
 
 
 def _write_opendc(

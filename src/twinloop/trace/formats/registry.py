@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from inspect import Parameter, signature
 from pathlib import Path
@@ -27,6 +27,10 @@ class Format:
     write: Callable[..., Iterable[Cleaning]] | None = None
     #: Ends of file names that ask for this format when writing.
     suffixes: tuple[str, ...] = ()
+    #: The other files that are read with a file, which its name says.
+    beside: Callable[[Path], Iterable[Path]] = lambda path: ()
+    #: Options of the reader that are paths of further files.
+    path_options: tuple[str, ...] = ()
 
 
 _FORMATS: dict[str, Format] = {}
@@ -49,6 +53,26 @@ def format_named(name: str) -> Format:
     except KeyError:
         known = ", ".join(sorted(_FORMATS))
         raise FormatError(f"no format is called '{name}'", remedy=f"one of: {known}") from None
+
+
+def path_options() -> frozenset[str]:
+    """The options of all readers that are paths.
+
+    >>> sorted(path_options())
+    ['sstat']
+    """
+    return frozenset(name for form in _FORMATS.values() for name in form.path_options)
+
+
+def files_beside(path: Path, options: Mapping[str, Any]) -> list[Path]:
+    """The files that are read with a file beside it: its neighbours, and those that options name.
+
+    >>> [each.as_posix() for each in files_beside(Path("jobs.txt"), {"sstat": "samples.txt"})]
+    ['samples.txt']
+    """
+    found = [file for form in _FORMATS.values() for file in form.beside(path)]
+    named = [options[name] for name in sorted(path_options() & options.keys())]
+    return found + [Path(each) for each in named if isinstance(each, str | Path)]
 
 
 def recognise(path: str | Path) -> Format:

@@ -324,9 +324,17 @@ def _recognises(path: Path, start: bytes) -> bool:
     return path.name in names and start.startswith(parquet.MAGIC) and _recognises(path.parent, b"")
 
 
+def _beside(path: Path) -> list[Path]:
+    """The other table of a pair, and the topology, where they lie beside a file."""
+    pair = next((pair for pair in PAIRS if path.name in pair), ())
+    other = [name for name in (*pair, *((NAME,) if pair else ())) if name != path.name]
+    return [path.with_name(name) for name in other if path.with_name(name).is_file()]
+
+
 FORMAT = Format(
     name="opendc",
     title="OpenDC workload (tasks.parquet and fragments.parquet)",
     recognises=_recognises,
     read=read,
+    beside=_beside,
 )

@@ -377,4 +377,5 @@ FORMAT = Format(
     title="SLURM accounting (sacct --parsable2)",
     recognises=_recognises,
     read=read,
+    path_options=("sstat",),
 )
