@@ -68,6 +68,20 @@ def test_a_log_has_its_page_beside_it(tmp_path: Path) -> None:
     assert log.read_text().startswith("1 0 5")
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_a_file_of_ones_own_is_not_taken_for_a_page(tmp_path: Path, named: bool) -> None:
+    log = tmp_path / "week.swf"
+    log.write_text("1 0 5 60 4 -1 -1 4 60 -1 1 7 1 -1 1 -1 -1 -1\n")
+    notes = tmp_path / ("notes.html" if named else "week.html")
+    notes.write_text("<h1>my own notes</h1>")
+    words = [log, *(["-o", notes] if named else [])]
+    assert "is no page of Twinloop" in " ".join(run(*words, ends_with=2).output.split())
+    assert notes.read_text() == "<h1>my own notes</h1>"
+    notes.unlink()
+    for _ in range(2):  # a page is written anew
+        run(*words)
+
+
 def test_two_runs_are_an_assessment(tmp_path: Path) -> None:
     real, twin = made("recorded").save(tmp_path / "real"), made().save(tmp_path / "twin")
     document = json.loads(run(real, twin, "--json").stdout)

@@ -57,7 +57,7 @@ def report(
     """Write the page that shows a run, a fit, a study, a confirmation, a loop or an assessment.
 
     It is one file that needs nothing else: it can be sent, printed and read on a phone. A page that
-    is there is written anew.
+    is there is written anew; another file of that name is left alone.
 
     Keys of --json: `input` (paths), `kind` (run, fit, study, confirmation, loop, assessment),
     `report` (what was written), `size` (in bytes), `opened`.
@@ -66,6 +66,7 @@ def report(
     `twinloop report study --open`.
     """
     # Pictures take a moment to load.
+    from twinloop.report.document import check_page
     from twinloop.report.view.kinds import default_page, kind_of
 
     given = [what] if twin is None else [what, twin]
@@ -75,6 +76,7 @@ def report(
         if twin is None:
             kind = kind_of(what)
             called, page = kind.name, output or default_page(what, kind)
+            check_page(page)
             with working(f"writing {page}"):
                 kind.write(what, page)
         else:
@@ -93,11 +95,13 @@ def _assessed(real: Path, twin: Path, output: Path | None) -> Path:
     """Write the assessment of one run against another."""
     from twinloop.fidelity import assess
     from twinloop.report.assessment import assessment_page
+    from twinloop.report.document import check_page
     from twinloop.report.view.kinds import beside, run_at
 
+    page = output or beside(twin, "-assessment")
+    check_page(page)
     with working("assessing"):
-        verdict = assess(run_at(real), run_at(twin))
-        return assessment_page(verdict, output or beside(twin, "-assessment"))
+        return assessment_page(assess(run_at(real), run_at(twin)), page)
 
 
 def opens() -> bool:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from twinloop.report import words
 from twinloop.report.kpis import in_words
-from twinloop.trace.files import writing
+from twinloop.trace.errors import InputError
+from twinloop.trace.files import first_bytes, is_file, writing
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 # Pixels of a letter and of all else to the left of a picture, and the longest name shown there.
 _LETTER, _BESIDE, _LEFT, _LONGEST = 7.6, 20.0, 64.0, 27
 
+#: By this a page is known again, and may be replaced by its successor.
+_MARK: Final = '<meta name="generator" content="Twinloop">'
 # The page loads nothing, whatever is in it.
 _POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
@@ -115,6 +118,7 @@ class Document:
 <html lang="en">
 <head>
 <meta charset="utf-8">
+{_MARK}
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
 <meta name="color-scheme" content="light dark">
@@ -142,6 +146,25 @@ class Document:
         with writing(path) as stream:
             stream.write(page.encode())
         return path
+
+
+def check_page(path: Path) -> None:
+    """Raise an error if a file is there that is no page of this program.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     notes = Path(there, "week.html")
+    ...     _ = notes.write_text("<h1>my own notes</h1>")
+    ...     check_page(notes)
+    Traceback (most recent call last):
+    twinloop.trace.errors.InputError: ...week.html: is there, and is no page of Twinloop, so ...
+    """
+    if is_file(path) and _MARK.encode() not in first_bytes(path):
+        raise InputError(
+            "is there, and is no page of Twinloop, so it is not replaced",
+            file=path,
+            remedy="name another file with -o, or move it away",
+        )
 
 
 def paragraph(said: str) -> str:
