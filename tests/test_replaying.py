@@ -99,3 +99,175 @@ def test_a_folder_is_replayed_by_its_path(tmp_path: Path) -> None:
     assert scenario.workload.path == str(path)
     assert [Path(each.name).name for each in scenario.inputs()] == ["manifest.json"]
     assert tl.simulate(scenario).placements.equals(run.placements)
+
+
+def host(**values: object) -> dict[str, object]:
+    return {"clusters": [{"hosts": [{"cores": 4, **values}]}]}
+
+
+#: Tasks of one kind or none that wait for each other on four cores.
+TASKS = tl.Workload(
+    tasks=pl.DataFrame(
+        {
+            "id": ["a", "b", "c", "d"],
+            "user": ["u", "u", "v", "v"],
+            "submit": [0.0, 5.0, 6.0, 300.0],
+            "cores": [2.0, 3.0, 1.0, 4.0],
+            "work": [200.0, 90.0, 70.0, 40.0],
+            "limit": [2.0, 3.0, 1.0, 4.0],
+            "kind": ["solve", None, "solve", None],
+        }
+    )
+)
+SPEEDS = {
+    "one host": host(),
+    "a fast host": host(speed=2),
+    "a clock": host(mhz=3000),
+    "two speeds": {"clusters": [{"hosts": [{"cores": 4, "speed": 0.5}, {"cores": 4, "speed": 4}]}]},
+}
+MODELS = {
+    "nothing": {},
+    "speed_factor": {"speed_factor": 2},
+    "service_factor": {"service_factor": 1.5},
+    "service_factors": {"service_factor": 1.2, "service_factors": {"solve": 3}},
+    "startup_overhead": {"startup_overhead": "7s"},
+    "contention": {"contention": {"kinds": {"solve": {"pressure": 0.5, "sensitivity": 1}}}},
+    "latencies": {"dispatch_latency": "2s", "release_latency": "3s", "decision_interval": "10s"},
+    "all": {
+        "speed_factor": 0.8,
+        "service_factor": 1.2,
+        "startup_overhead": "1s",
+        "dispatch_latency": "2s",
+        "demand": "fixed",
+    },
+}
+
+
+def times(run: Trace) -> dict[str, list[float]]:
+    """Where and when tasks ran."""
+    ran = run.placements.sort("task", "machine")
+    return {
+        f"{task} on {machine}": [start, end]
+        for task, machine, start, end in ran.select("task", "machine", "start", "end").iter_rows()
+    }
+
+
+def approximately(run: Trace) -> dict[str, object]:
+    return {name: pytest.approx(pair) for name, pair in times(run).items()}
+
+
+@pytest.mark.parametrize("source", ["rigid", "sessions:60"])
+@pytest.mark.parametrize("platform", SPEEDS)
+@pytest.mark.parametrize("model", MODELS)
+def test_what_a_run_took_is_not_made_longer_or_shorter_again(
+    model: str, platform: str, source: str
+) -> None:
+    log = tl.Workload(tasks=TASKS.tasks, reference_mhz=2000.0)
+    scenario = Scenario(
+        platform=SPEEDS[platform],
+        policy="first-fit",
+        workload=log,
+        model=MODELS[model],
+        source=source,
+    )
+    run = tl.simulate(scenario)
+    for kind in ("simulated", "recorded"):
+        assert times(tl.simulate(replaying(run.noting(kind=kind)))) == approximately(run)
+
+
+@pytest.mark.parametrize("contention", ["none", {"linear": {"slope": 0.5}}])
+@pytest.mark.parametrize("source", ["rigid", "sessions:60"])
+def test_run_times_say_already_what_sharing_cost(contention: object, source: str) -> None:
+    model = {"effective_capacity": 2, "contention": contention}
+    scenario = Scenario(platform="1x4", policy="fcfs", workload=TASKS, model=model, source=source)
+    run = tl.simulate(scenario)
+    assert run.placements["end"].min() > 30
+    again = replaying(run)
+    assert again.model.effective_capacity == 2
+    assert times(tl.simulate(again)) == approximately(run)
+
+
+@pytest.mark.parametrize("platform", SPEEDS)
+@pytest.mark.parametrize("factor", [1.0, 2.0])
+@pytest.mark.parametrize("clock", [None, 2000.0])
+def test_sampled_use_is_replayed_at_the_speed_of_its_host(
+    platform: str, factor: float, clock: float | None
+) -> None:
+    scenario = Scenario(
+        platform=SPEEDS[platform],
+        policy="first-fit",
+        workload=tl.Workload(tasks=TASKS.tasks, reference_mhz=clock),
+        model={"speed_factor": factor, "startup_overhead": "1s"},
+    )
+    run = tl.simulate(scenario, usage_step=5.0)
+    assert run.usage.height > 4
+    assert times(tl.simulate(replaying(run))) == approximately(run)
+
+
+def test_a_sample_of_a_recording_counts_in_the_cores_of_its_host() -> None:
+    run = tl.simulate(Scenario(platform=host(speed=2), policy="first-fit", workload=TASKS))
+    ran = run.placements
+    half = pl.DataFrame(
+        {
+            "task": ran["task"],
+            "machine": ran["machine"],
+            "t": ran["end"],
+            "dt": ran["end"] - ran["start"],
+            "cpu": 0.5 * ran["cores"] * (ran["end"] - ran["start"]),
+        }
+    )
+    again = tl.simulate(replaying(run.replace(usage=half).noting(kind="recorded")))
+    assert times(again) == approximately(run)
+    used = half.group_by("task", maintain_order=True).agg(pl.sum("cpu"))["cpu"]
+    assert again.tasks["cpu_time"].to_list() == pytest.approx(used.to_list())
+
+
+def test_the_model_of_a_replay_keeps_what_no_run_time_has_in_it() -> None:
+    stays = {
+        "dispatch_latency": 2.0,
+        "release_latency": 3.0,
+        "decision_interval": 10.0,
+        "effective_capacity": 0.5,
+        "demand": "fixed",
+        "kill_at_requested_time": True,
+        "fitted_on": ("abc",),
+        "overrides": {"clusters[0].hosts[0].cores": 8},
+    }
+    goes = {
+        "speed_factor": 2.0,
+        "service_factor": 3.0,
+        "service_factors": {"solve": 2.0},
+        "startup_overhead": 1.0,
+        "contention": {"linear": {"slope": 0.5}},
+    }
+    run = tl.simulate(
+        Scenario(platform="1x4", policy="fcfs", workload=TASKS, model={**stays, **goes})
+    )
+    assert replaying(run).model == tl.Model(**stays)  # type: ignore[arg-type]
+
+
+def test_a_task_that_was_killed_with_users_who_wait_is_killed_again() -> None:
+    asked = TASKS.tasks.with_columns(requested_time=pl.Series([120.0, 500.0, 500.0, 500.0]))
+    scenario = Scenario(
+        platform="1x4",
+        policy="fcfs",
+        workload=tl.Workload(tasks=asked),
+        model={"service_factor": 1.5, "kill_at_requested_time": True},
+        source="sessions:60",
+    )
+    run = tl.simulate(scenario)
+    again = tl.simulate(replaying(run))
+    assert run.tasks["status"].to_list() == ["killed", "completed", "completed", "completed"]
+    assert again.tasks["status"].equals(run.tasks["status"])
+    assert times(again) == approximately(run)
+
+
+def test_a_faster_host_shortens_what_ran_on_a_slow_one(tmp_path: Path) -> None:
+    run = tl.simulate(Scenario(platform=host(speed=2), policy="fcfs", workload=TASKS))
+    path = run.save(tmp_path / "run")
+    replay = replaying(tl.read(path), path=str(path))
+    faster = replay.replace(**{"platform.clusters[0].hosts[0].speed": 4.0})
+    slow, fast = (tl.simulate(each).tasks["run_time"] for each in (replay, faster))
+    assert (2 * fast).to_list() == pytest.approx(slow.to_list())
+    kept = tl.simulate(replay).save(tmp_path / "again")
+    assert times(tl.simulate(Scenario.from_trace(tl.read(kept)))) == approximately(run)

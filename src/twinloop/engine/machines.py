@@ -32,7 +32,7 @@ class Machines:
         nodes = platform.nodes()
         hosts = [host for _, host in platform.hosts()]
         group = np.repeat(np.arange(len(hosts)), [host.count for host in hosts])
-        speeds = np.array([_speed(host, reference_mhz) for host in hosts])
+        speeds = np.array([host.speed_of_core(reference_mhz) for host in hosts])
         order = np.arange(nodes.height)
         if by_name:
             order = nodes["node"].arg_sort().to_numpy().astype(np.int64)
@@ -92,12 +92,6 @@ class Machines:
             "max_running": queue.max_running or UNLIMITED,
             "max_running_per_user": queue.max_running_per_user or UNLIMITED,
         }
-
-
-def _speed(host: Any, reference_mhz: float | None) -> float:
-    if host.speed is not None:
-        return float(host.speed)
-    return host.mhz / reference_mhz if host.mhz and reference_mhz else 1.0
 
 
 def power_columns(model: AnyPowerModel | None) -> dict[str, Any]:

@@ -67,6 +67,17 @@ class Host(Description):
         findings.check()
         return self
 
+    def speed_of_core(self, reference_mhz: float | None) -> float:
+        """The speed of one core in reference cores: as said, else by its clock, else 1.
+
+        >>> host = Host(cores=1, mhz=3000)
+        >>> host.speed_of_core(2000.0), host.speed_of_core(None)
+        (1.5, 1.0)
+        """
+        if self.speed is not None:
+            return float(self.speed)
+        return self.mhz / reference_mhz if self.mhz and reference_mhz else 1.0
+
     def node_names(self, cluster: str) -> tuple[str, ...]:
         """The names of its nodes in this cluster; in the order of their names if not given.
 

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from twinloop.scenario.model import Model
+from twinloop.scenario.model import Contention, Model
 from twinloop.scenario.scenario import Scenario
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
 from twinloop.trace.trace import required
 from twinloop.workload import Workload
+from twinloop.workload.clocks import NODE_SPEEDS, Clocks
+from twinloop.workload.fragments import Fragments
+from twinloop.workload.supply import oversubscribed
 
 
 def replaying(trace: Trace, *, path: str | None = None) -> Scenario:
     """The scenario to simulate in order to replay a run.
 
     Platform, policy and seed are those of the run. The tasks are submitted when they were, and
-    take what they took; the latencies of the model are those that were measured. With users who
-    wait, the submissions follow from theirs again, so the workload must still be where it was.
+    take what they took. With users who wait, the submissions follow from theirs again, so the
+    workload must still be where it was.
+
+    What was measured holds all that makes a task longer or shorter. So the parts of the model that
+    would do that a second time are neutral in the replay: `speed_factor`, `service_factor`,
+    `service_factors`, `startup_overhead` and `contention`. The work of a task is what it took,
+    times the speed of the slowest host that it ran on: there it takes the same again. Where cores
+    were given away twice and no CPU use was sampled, `sharing` is `no-delay`: the run times say
+    already what sharing cost. With samples, how tasks share is worked out again.
+
+    All else stays, because no run time has it in it: the latencies (those that were measured, where
+    they were), `decision_interval`, `effective_capacity`, `overrides`, `demand` and
+    `kill_at_requested_time`.
 
     Args:
         trace: The run, with the scenario in its manifest.
@@ -34,10 +49,15 @@ def replaying(trace: Trace, *, path: str | None = None) -> Scenario:
     True
     """
     kept = Scenario.from_manifest(_held_apart(required(trace)))
-    model = measured(trace, kept.model)
+    sessions = kept.source.sessions is not None
+    sampled = not sessions and not trace.usage.is_empty()
+    model = _without_service(measured(trace, kept.model))
+    if not sampled and _gave_cores_twice(trace, kept):
+        model = model.replace(sharing="no-delay")
     changes: dict[str, Any] = {"model": model, "time_scale": 1.0}
-    if kept.source.sessions is None:
-        changes["workload"] = trace if path is None else path
+    if not sessions:
+        ran = _with_speeds(trace, kept)
+        changes["workload"] = ran if path is None or ran is not trace else path
         return kept.replace(**changes)
     if (
         trace.manifest.scenario is not None
@@ -54,7 +74,9 @@ def replaying(trace: Trace, *, path: str | None = None) -> Scenario:
     given = original.workload.resolve(original.seed)
     workload = given if isinstance(given, Workload) else Workload.from_trace(given)
     changes["time_scale"] = original.time_scale
-    changes["workload"] = with_service_of(workload, trace)
+    changes["workload"] = with_service_of(
+        workload, trace, speeds=_speeds(kept, workload.reference_mhz), model=kept.model
+    )
     return kept.replace(**changes)
 
 
@@ -74,10 +96,23 @@ def measured(trace: Trace, model: Model | None = None) -> Model:
     return model.replace(**found) if found else model
 
 
-def with_service_of(workload: Workload, trace: Trace) -> Workload:
+def with_service_of(
+    workload: Workload,
+    trace: Trace,
+    *,
+    speeds: Mapping[str, float] | None = None,
+    model: Model | None = None,
+) -> Workload:
     """The same tasks, users and pauses; each task takes what it took in that run.
 
-    A task that did not complete there is left as it is, also where its demand varies.
+    A task that did not complete there keeps the demand that it has, also where that varies.
+
+    Args:
+        workload: What was run.
+        trace: The run.
+        speeds: The speed of a core of each host of the run; by default 1.
+        model: The model of the run, whose factors the work of a task that did not complete is
+            multiplied by; by default they are 1.
 
     >>> log = Workload(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "cores": [1.0],
     ...                                    "work": [5.0], "limit": [1.0]}))
@@ -86,16 +121,26 @@ def with_service_of(workload: Workload, trace: Trace) -> Workload:
     (7.0, 5.0)
     """
     took = trace.tasks.filter(pl.col("status") == "completed").select("id", took="run_time")
+    took = took.drop_nulls()
+    ran_at, _ = Clocks(trace.noting(facts={NODE_SPEEDS: speeds or {}}), None).speeds(took["id"])
+    took = took.with_columns(ran_at.fill_null(1.0).alias("ran_at"))
     lengths = pl.Series(workload.durations()).fill_nan(None)
     tasks = workload.tasks.with_columns(pl.coalesce("run_time", lengths).alias("run_time"))
-    tasks = tasks.join(took, on="id", how="left", maintain_order="left").with_columns(
-        pl.coalesce(pl.col("took") * pl.col("cores"), "work").alias("work"),
-        pl.when(pl.col("took").is_not_null()).then("cores").otherwise("limit").alias("limit"),
-    )
+    longer = _service(tasks["kind"], Model() if model is None else model)
+    tasks = tasks.join(took, on="id", how="left", maintain_order="left")
+    cores = pl.col("cores") * pl.col("ran_at")
     known = tasks["took"].is_not_null().to_numpy()
+    tasks = tasks.with_columns(
+        pl.coalesce(pl.col("took") * cores, pl.col("work") * longer).alias("work"),
+        pl.coalesce(cores, "limit").alias("limit"),
+        pl.coalesce("ran_at", "speed").alias("speed"),
+    )
+    left = workload.varying
+    each = np.repeat(left.tasks, np.diff(left.offsets))
+    left = Fragments(left.tasks, left.offsets, left.durations * longer.to_numpy()[each], left.rates)
     return Workload(
-        tasks=tasks.drop("took"),
-        fragments=workload.varying.move(np.where(known, -1, np.arange(len(known)))),
+        tasks=tasks.drop("took", "ran_at"),
+        fragments=left.move(np.where(known, -1, np.arange(len(known)))),
         files=workload.files,
         task_files=workload.task_files,
         reference_mhz=workload.reference_mhz,
@@ -103,6 +148,54 @@ def with_service_of(workload: Workload, trace: Trace) -> Workload:
         cleaned=workload.cleaned,
         injected=("run times",),
     )
+
+
+def _without_service(model: Model) -> Model:
+    """The model without what makes tasks longer or shorter: what was measured has that in it."""
+    return model.replace(
+        speed_factor=1.0,
+        service_factor=1.0,
+        service_factors={},
+        startup_overhead=0.0,
+        contention=Contention(),
+    )
+
+
+def _service(kinds: pl.Series, model: Model) -> pl.Series:
+    """How many times as long each task takes by the factors of a model, by its kind."""
+    faster = 1.0 if model.demand == "fixed" else model.speed_factor
+    of_kind = kinds.replace_strict(
+        list(model.service_factors), list(model.service_factors.values()),
+        default=1.0, return_dtype=pl.Float64,
+    )  # fmt: skip
+    return of_kind * (model.service_factor / faster)
+
+
+def _speeds(scenario: Scenario, reference_mhz: float | None) -> dict[str, float]:
+    """The speed of a core of each host, without the factor of the model."""
+    return {
+        name: host.speed_of_core(reference_mhz)
+        for cluster, host in scenario.effective_platform().hosts()
+        for name in host.node_names(cluster.name)
+    }
+
+
+def _with_speeds(trace: Trace, scenario: Scenario) -> Trace:
+    """The trace, noted with the speeds of its hosts where its clocks do not say them."""
+    speeds = _speeds(scenario, Clocks(trace, None).reference)
+    hosts = [host for _, host in scenario.effective_platform().hosts()]
+    # A trace that says in which clock it counts is taken for one of cores of that clock.
+    counts = trace.manifest.reference_mhz is not None
+    silent = counts or any(host.speed is not None for host in hosts)
+    if not silent or all(speed == 1.0 for speed in speeds.values()):
+        return trace
+    return trace.noting(facts={**trace.manifest.facts, NODE_SPEEDS: speeds})
+
+
+def _gave_cores_twice(trace: Trace, scenario: Scenario) -> bool:
+    """Whether a host of the run ever had more cores in use than it has."""
+    placed = trace.placements.drop_nulls(["machine", "cores", "start", "end"])
+    return bool(oversubscribed(scenario.effective_platform().nodes(), placed))
 
 
 def _held_apart(trace: Trace) -> dict[str, Any]:

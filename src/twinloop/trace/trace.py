@@ -201,6 +201,8 @@ class Trace:
         """
         if self._hash is None:
             said = self._manifest.model_dump(include={"kind", "epoch_ms", "reference_mhz"})
+            if "node_speeds" in self._manifest.facts:  # which set the work of its tasks
+                said["node_speeds"] = self._manifest.facts["node_speeds"]
             self._hash = hash_tables(self._demanded(), said)
         return self._hash
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import polars as pl
 
 from twinloop.trace.errors import InputError
@@ -9,18 +11,26 @@ from twinloop.trace.manifest import Cleaning
 from twinloop.trace.trace import Trace
 from twinloop.workload.notes import note
 
+#: The fact of a trace that has the speed of a core of each node, in reference cores.
+NODE_SPEEDS: Final = "node_speeds"
+
 
 class Clocks:
     """The reference clock, and the clock of every node relative to it.
 
     Where the trace says in which clock it counts, its CPU seconds are that clock's; otherwise
     they are those of the node that a sample comes from. The reference is what was asked for, else
-    the clock the trace counts in, else the highest clock of a node.
+    the clock the trace counts in, else the highest clock of a node. Where the facts of the trace
+    have the speeds of its nodes (`NODE_SPEEDS`), these hold, whatever the clocks are, and its CPU
+    seconds are those of the nodes.
 
     >>> nodes = pl.DataFrame({"node": ["slow", "fast"], "mhz": [1200.0, 2400.0]})
     >>> clocks = Clocks(Trace(nodes=nodes), None)
     >>> clocks.reference
     2400.0
+    >>> fast = Trace(nodes=nodes).noting(facts={NODE_SPEEDS: {"slow": 3.0, "fast": 3.0}})
+    >>> Clocks(fast, None).speeds(pl.Series(["a"]))[0].to_list()
+    [3.0]
     """
 
     def __init__(self, trace: Trace, reference_mhz: float | None) -> None:
@@ -36,6 +46,11 @@ class Clocks:
         unknown = self.reference is None
         relative = pl.lit(1.0) if unknown else pl.col("mhz") / self.reference
         self._nodes = nodes.select(pl.col("node").alias("machine"), relative.alias("speed"))
+        said = trace.manifest.facts.get(NODE_SPEEDS)
+        self._said = said is not None
+        if said is not None:
+            kinds = {"machine": pl.String, "speed": pl.Float64}
+            self._nodes = pl.DataFrame(list(said.items()), schema=kinds, orient="row")
         speeds = self._nodes["speed"].unique()
         #: The speed of all nodes, if it is one.
         self._common = float(speeds[0]) if speeds.len() == 1 else None
@@ -44,7 +59,7 @@ class Clocks:
 
     def counted(self, usage: pl.DataFrame) -> tuple[pl.DataFrame, list[Cleaning]]:
         """Samples with their rates in reference cores."""
-        if self._counted is not None and self.reference is not None:
+        if self._counted is not None and self.reference is not None and not self._said:
             factor = self._counted / self.reference
         elif self._differ:
             return self._by_machine(usage)
@@ -56,7 +71,7 @@ class Clocks:
 
     def speeds(self, tasks: pl.Series) -> tuple[pl.Series, tuple[Cleaning, ...]]:
         """The speed of the core that each task ran on; null where it is not known."""
-        if self._counted is not None and self.reference is not None:
+        if self._counted is not None and self.reference is not None and not self._said:
             return self._all(tasks, self._counted / self.reference), ()
         if not self._differ:
             return self._all(tasks, self._common), ()

@@ -75,7 +75,7 @@ def lifted(trace: Trace, tasks: pl.DataFrame, fragments: Fragments) -> tuple[Fra
     ([2.0, 2.0], [1.0, 1.0], 2)
     """
     placements = trace.placements.drop_nulls(["machine", "cores", "start", "end"])
-    crowded = _oversubscribed(trace, placements)
+    crowded = oversubscribed(trace.nodes, placements)
     if not crowded:
         return fragments, note("assumed", _SUPPLY)
     each = np.repeat(fragments.tasks, np.diff(fragments.offsets))
@@ -115,8 +115,18 @@ def lifted(trace: Trace, tasks: pl.DataFrame, fragments: Fragments) -> tuple[Fra
     return Fragments.of(each, durations, rates), note("assumed", _SUPPLY, names)
 
 
-def _oversubscribed(trace: Trace, placements: pl.DataFrame) -> list[tuple[str, float]]:
-    """The nodes that ever had more cores placed on them than they have, and these."""
+def oversubscribed(nodes: pl.DataFrame, placements: pl.DataFrame) -> list[tuple[str, float]]:
+    """The nodes that ever had more cores placed on them than they have, and these.
+
+    Args:
+        nodes: The nodes, with their `node` and `cores`.
+        placements: Executions whose `machine`, `cores`, `start` and `end` are known.
+
+    >>> nodes = pl.DataFrame({"node": ["n", "m"], "cores": [1.0, 1.0]})
+    >>> oversubscribed(nodes, pl.DataFrame({"machine": ["n", "n"], "cores": [1.0, 1.0],
+    ...                                     "start": [0.0, 1.0], "end": [2.0, 3.0]}))
+    [('n', 1.0)]
+    """
     begins = placements.select("machine", t="start", by="cores")
     ends = placements.select("machine", t="end", by=-pl.col("cores"))
     most = (
@@ -125,7 +135,7 @@ def _oversubscribed(trace: Trace, placements: pl.DataFrame) -> list[tuple[str, f
         .group_by("machine")
         .agg(pl.col("by").cum_sum().max().alias("most"))
     )
-    nodes = trace.nodes.filter(pl.col("cores") > 0).select("node", "cores")
+    nodes = nodes.filter(pl.col("cores") > 0).select("node", "cores")
     found = nodes.join(most, left_on="node", right_on="machine", maintain_order="left")
     return found.filter(pl.col("most") > pl.col("cores") * (1 + 1e-9)).select(nodes.columns).rows()
 
