@@ -187,6 +187,23 @@ def test_tasks_that_failed_in_reality_are_not_held_against_the_twin() -> None:
     assert assess(twin, failed).errors.only_real == 2
 
 
+@pytest.mark.parametrize(("ends", "submits"), [((5.0, 1000.0), 0.0), ((1000.0, 5.0), -300.0)])
+def test_the_makespan_is_that_of_the_tasks_that_are_compared(
+    ends: tuple[float, float], submits: float
+) -> None:
+    """The last task failed in reality, after 5 or 1000 s; the others are the same in both."""
+    first = [0.0] * 6 + [submits]
+    lengths = [20.0 * (task + 1) for task in range(6)]
+    real, twin = (run([0.0] * 7, [*lengths, end], submits=first) for end in ends)
+    failed = pl.when(pl.col("id") == "6").then(pl.lit("failed")).otherwise("status")
+    real = real.replace(tasks=real.tasks.with_columns(status=failed))
+    verdict = assess(real, twin)
+    assert verdict["makespan"].figure == 0
+    assert verdict["makespan"].status == verdict["curve RMSE"].status == "PASS"
+    row = verdict.errors.figures.row(by_predicate=pl.col("figure") == "makespan", named=True)
+    assert (row["real"], row["twin"]) == (120.0, 120.0)
+
+
 def test_tasks_of_unknown_status_count_if_they_ended_and_that_is_said() -> None:
     real = queue(10)
     unknown = real.replace(tasks=real.tasks.with_columns(status=pl.lit(None, dtype=pl.String)))

@@ -102,8 +102,8 @@ class Side:
 
     @cached_property
     def makespan(self) -> float | None:
-        """First submission to last end of the tasks that ran."""
-        ran = self.tasks.filter("ran")
+        """First submission to last end of the tasks that are compared and ran."""
+        ran = self.completed.filter("ran")
         first, last = number(ran["submit"].min()), number(ran["end"].max())
         return None if first is None or last is None else last - first
 
