@@ -9,6 +9,7 @@ import pytest
 
 import twinloop as tl
 from twinloop import InputError, Scenario, Trace
+from twinloop.engine import Compiled
 from twinloop.scenario import measured, replaying, with_service_of
 
 LOG = {"generate": {"name": "lublin", "parameters": {"tasks": 60, "machine": 16}}}
@@ -87,9 +88,37 @@ def test_time_scale_moves_submissions_and_deadlines_and_nothing_else(scale: floa
         assert scaled.tasks[column].to_list() == pytest.approx(
             [scale * time for time in plain.tasks[column]]
         )
+    moved = scaled.tasks["submit"] + 50.0
+    assert scaled.tasks["deadline"].to_list() == pytest.approx(moved.to_list())
     for run in (plain, scaled):
         lengths = run.placements["end"] - run.placements["start"]
         assert lengths.to_list() == pytest.approx(log.tasks["run_time"].to_list())
+
+
+@pytest.mark.parametrize("scale", [0.25, 1.0, 2.0])
+@pytest.mark.parametrize("source", ["rigid", "sessions:60"])
+@pytest.mark.parametrize("kind", [Trace, tl.Workload])
+def test_the_trace_has_the_deadlines_that_misses_are_counted_by(
+    scale: float, source: str, kind: type
+) -> None:
+    """A deadline lies as long after the recorded submission as it did, whenever tasks come."""
+    due = TASKS.tasks.with_columns(deadline=pl.Series([120.0, 90.0, None, 320.0]))
+    log = tl.Workload(tasks=due)
+    scenario = Scenario(
+        platform="1x4",
+        policy="fcfs",
+        workload=log if kind is tl.Workload else log.to_trace(),
+        time_scale=scale,
+        source=source,
+    )
+    run = tl.simulate(scenario)
+    left = (run.tasks["deadline"] - run.tasks["submit_recorded"]).to_list()
+    assert left == pytest.approx((due["deadline"] - due["submit"]).to_list())
+    missed = tl.metrics.figures(run).deadline_misses
+    assert Compiled(scenario).run()["deadline_misses"] == missed
+    again = tl.simulate(replaying(run))
+    assert again.tasks["deadline"].to_list() == pytest.approx(run.tasks["deadline"].to_list())
+    assert tl.metrics.figures(again).deadline_misses == missed
 
 
 def test_a_folder_is_replayed_by_its_path(tmp_path: Path) -> None:

@@ -121,6 +121,7 @@ def _tasks(compiled: Compiled, ended: dict[str, Any], *, metered: bool) -> pl.Da
         pl.Series("submit_recorded", arrays.submit),
         pl.Series("submit", ended["submit"]).fill_nan(None),
         pl.Series("ready", ended["ready"]).fill_nan(None),
+        pl.Series("deadline", arrays.deadline).replace(np.inf, None),
         pl.Series("requested_cores", arrays.cores),
         pl.Series("requested_time", compiled.requested).fill_nan(None),
         pl.Series("run_time", ended["end"] - ended["last_start"]).fill_nan(None),
