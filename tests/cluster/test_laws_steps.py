@@ -113,6 +113,20 @@ def test_a_state_may_be_taken_at_any_time(name):
         sim.run_until(sim.now + 0.5)
 
 
+@pytest.mark.parametrize("time", [5.0, 15.0, 45.0, 105.0, 112.0, 200.0])
+@pytest.mark.parametrize("lengths", [(100.0, 10.0, 40.0), (10.0, 40.0, 100.0)])
+def test_a_user_returns_after_the_last_task_of_a_session_also_from_a_state(lengths, time):
+    # Three tasks of one session, in whatever order they end; the fourth comes 10 s after them.
+    tasks = [Task(0.0, run_time=length, user="u") for length in lengths]
+    tasks.append(Task(110.0, run_time=5.0, user="u"))
+    scenario = Case(({"cores": 4.0},), tuple(tasks), source="sessions:60").scenario
+    whole, sim = Simulation(scenario).run(), Simulation(scenario)
+    assert whole["submit"].to_list() == [0.0, 0.0, 0.0, 110.0]
+    sim.run_until(time)
+    rest = Simulation(scenario, state=sim.state).run()
+    assert rest.drop("energy").equals(whole.drop("energy"))
+
+
 @pytest.mark.parametrize(
     "attempt",
     [

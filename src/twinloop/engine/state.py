@@ -114,8 +114,11 @@ def adopt(compiled: Compiled, run: ClusterRun, state: State) -> None:
         raise InputError(f"{state.time} is no time", field="state.time")
     _check(compiled, tasks, rows, place)
     run.begin_at(state.time)
-    # Those that are over come first: others may have waited for them.
-    order = np.argsort(~tasks["phase"].is_in(list(_OVER)).to_numpy(), kind="stable")
+    # Tasks that are over come first, because others may have waited for them, and in the order of
+    # their ends: a user returns after the last task of a session. The others keep their order.
+    over = tasks["phase"].is_in(list(_OVER)).to_numpy()
+    ends = tasks["end"].cast(pl.Float64).fill_null(np.inf).to_numpy()
+    order = np.lexsort((np.where(over, ends, np.inf), ~over))
     for row, task in zip(rows[order].tolist(), tasks[order].iter_rows(named=True), strict=True):
         phase, start = task["phase"], task["start"]
         if phase == "running" and start is None:
