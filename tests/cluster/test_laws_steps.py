@@ -28,6 +28,21 @@ def test_running_in_pieces_is_running_at_once(case, pieces):
     assert found.drop("energy").equals(expected.drop("energy"))
 
 
+@pytest.mark.parametrize("lengths", [(9.0, 1.0, 4.0), (1.0, 9.0, 4.0), (4.0, 1.0, 9.0)])
+def test_a_run_can_be_looked_at_whichever_task_ends_first(lengths):
+    sim = simulation(*(Task(0.0, run_time=length) for length in lengths))
+    schema, seen = sim.tasks.schema, []
+    while True:
+        tasks, trace = sim.tasks, sim.trace()
+        assert tasks.schema == schema
+        ended = [None if end is None else "completed" for end in tasks["end"]]
+        assert tasks["status"].to_list() == trace.tasks["status"].to_list() == ended
+        seen.append(ended.count("completed"))
+        if not sim.step():
+            break
+    assert set(seen) == {0, 1, 2, 3}
+
+
 def test_a_task_may_come_later():
     sim = simulation(Task(0.0, cores=2.0, run_time=4.0))
     sim.run_until(1.0)

@@ -66,6 +66,15 @@ def as_trace(
     return trace if wall is None else trace.with_timings({"wall_s": wall})
 
 
+def status_names(codes: Any) -> pl.Series:
+    """The statuses that the core numbers so; null: the task is not over.
+
+    >>> status_names(np.array([0, 1], dtype=np.uint8)).to_list()
+    [None, 'completed']
+    """
+    return pl.Series("status", STATUSES, dtype=pl.String).gather(np.asarray(codes, dtype=np.int64))
+
+
 def priced_part(compiled: Compiled, run: ClusterRun, *, per_node: bool) -> Trace:
     """The part of the trace of a run that energy, carbon and money are made of."""
     manifest = Manifest(
@@ -125,7 +134,7 @@ def _tasks(compiled: Compiled, ended: dict[str, Any], *, metered: bool) -> pl.Da
         pl.Series("requested_cores", arrays.cores),
         pl.Series("requested_time", compiled.requested).fill_nan(None),
         pl.Series("run_time", ended["end"] - ended["last_start"]).fill_nan(None),
-        pl.Series("status", np.array(STATUSES, dtype=object)[ended["status"]], dtype=pl.String),
+        status_names(ended["status"]),
         pl.Series("energy", ended["energy"])
         if metered
         else pl.lit(None, dtype=pl.Float64).alias("energy"),

@@ -9,7 +9,7 @@ import polars as pl
 
 from twinloop._core import ClusterRun, View
 from twinloop.engine.compiled import Compiled
-from twinloop.engine.outcome import STATUSES, as_trace
+from twinloop.engine.outcome import as_trace, status_names
 from twinloop.engine.state import State, adopt
 from twinloop.engine.tasks import broken_limit
 from twinloop.scenario import Scenario
@@ -103,12 +103,11 @@ class Simulation:
     def tasks(self) -> pl.DataFrame:
         """A row per task: what became of it so far; null: nothing yet."""
         ended = self._run.outcomes()
-        status = np.array(STATUSES, dtype=object)[ended["status"]]
         times = ("submit", "ready", "start", "end", "energy")
         return pl.DataFrame(
             {
                 "id": self._ids(),
-                "status": pl.Series(status, dtype=pl.String),
+                "status": status_names(ended["status"]),
                 **{name: pl.Series(ended[name]).fill_nan(None) for name in times},
                 "attempts": ended["attempts"],
             }
