@@ -91,9 +91,8 @@ class Compiled:
         scenario, arrays = self.scenario, self.arrays
         platform = scenario.effective_platform()
         native = self.policy.native(scenario.seed) if isinstance(self.policy, BuiltIn) else {}
-        self.machines = Machines.of(
-            platform, self.workload.reference_mhz, by_name=self.policy.name == "fifo"
-        )
+        speeds = scenario.host_speeds(self.workload.reference_mhz)
+        self.machines = Machines.of(platform, speeds, by_name=self.policy.name == "fifo")
         queues = tasks.queue_names(arrays, platform)
         kinds, contention = _contention(scenario, arrays.kind.names)
         self._values = Values.of(scenario, platform, kinds)
@@ -125,6 +124,7 @@ class Compiled:
         self.rejected = self._rejections(told["queue"])
         self.problem.set_rejected(self.rejected)
         self._note_names(told["queue"])
+        self._note_clocks()
         self._set_sessions()
         self.cleaned = tuple(each for each in self.cleaned if each.count)
         drawn = scenario.failures is not None and scenario.failures.trace is None
@@ -158,6 +158,16 @@ class Compiled:
         ]  # fmt: skip
         what = "users with a reservation who are not in the workload"
         self.cleaned += (note("noticed", what, pl.Series(absent, dtype=pl.String)),)
+
+    def _note_clocks(self) -> None:
+        """Clocks that differ say nothing of how fast a host is if the workload has none."""
+        known = [host for _, host in self.scenario.platform.hosts() if host.mhz and not host.speed]
+        if self.workload.reference_mhz is None and len({host.mhz for host in known}) > 1:
+            what = (
+                "nodes of different clocks: each is taken for as fast as those of the log, which "
+                "does not say its clock"
+            )
+            self.cleaned += (note("assumed", what, count=sum(host.count for host in known)),)
 
     def _admitting(self, row: NDArray[np.float64]) -> Compiled:
         """The scenario compiled with the tasks that a run with these values of the model admits.

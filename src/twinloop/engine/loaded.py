@@ -32,7 +32,7 @@ class Loaded:
 
     def __init__(self, scenario: Scenario, given: Trace | Workload | None = None) -> None:
         self._scenario = scenario
-        self._reference = _clock(scenario)
+        self._reference = scenario.platform.clock
         if given is None:
             given = scenario.workload.resolve(scenario.seed)
         #: The trace that is replayed; None if the scenario was given a Workload.
@@ -54,7 +54,7 @@ class Loaded:
             scenario.workload == mine.workload
             and scenario.time_scale == mine.time_scale
             and (not made or scenario.seed == mine.seed)
-            and _clock(scenario) == self._reference
+            and scenario.platform.clock == self._reference
         )
 
     @cached_property
@@ -80,8 +80,3 @@ class Loaded:
     @cached_property
     def _rows(self) -> Any:
         return None if self.trace is None else rows_of(self.trace.tasks["id"], self.arrays.ids)
-
-
-def _clock(scenario: Scenario) -> float | None:
-    """The clock that work is counted by where the trace does not say."""
-    return max((host.mhz for _, host in scenario.platform.hosts() if host.mhz), default=None)

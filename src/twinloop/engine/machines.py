@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,16 +28,15 @@ class Machines:
     group: NDArray[np.int64]
 
     @classmethod
-    def of(cls, platform: Platform, reference_mhz: float | None, *, by_name: bool) -> Machines:
-        """The machines; `by_name`: those with the smallest names first."""
+    def of(cls, platform: Platform, speeds: Sequence[float], *, by_name: bool) -> Machines:
+        """The machines; `speeds`: of each group of hosts; `by_name`: the smallest names first."""
         nodes = platform.nodes()
         hosts = [host for _, host in platform.hosts()]
         group = np.repeat(np.arange(len(hosts)), [host.count for host in hosts])
-        speeds = np.array([host.speed_of_core(reference_mhz) for host in hosts])
         order = np.arange(nodes.height)
         if by_name:
             order = nodes["node"].arg_sort().to_numpy().astype(np.int64)
-        return cls(platform, nodes[order], speeds[group[order]], group[order])
+        return cls(platform, nodes[order], np.array(speeds)[group[order]], group[order])
 
     @property
     def metered(self) -> bool:

@@ -122,6 +122,19 @@ class Platform(Description):
         return ((cluster, host) for cluster in self.clusters for host in cluster.hosts)
 
     @property
+    def clock(self) -> float | None:
+        """The clock of the hosts (MHz), where all that say one say the same.
+
+        It is the reference clock of a log that does not say its own. Where hosts differ there is
+        none: to take the highest would make a task longer because of a host that it never sees.
+
+        >>> Platform.parse("2x8@2400MHz").clock, Platform.parse("2x8").clock
+        (2400.0, None)
+        """
+        clocks = {host.mhz for _, host in self.hosts() if host.mhz}
+        return clocks.pop() if len(clocks) == 1 else None
+
+    @property
     def total_nodes(self) -> int:
         """How many nodes it has."""
         return sum(host.count for _, host in self.hosts())

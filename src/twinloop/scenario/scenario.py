@@ -134,6 +134,28 @@ class Scenario(Description):
         overrides = self.model.overrides
         return self.platform.replace(**overrides) if overrides else self.platform
 
+    def host_speeds(self, reference_mhz: float | None) -> list[float]:
+        """The speed of a core of each group of hosts, in reference cores.
+
+        Where the clock of the reference is not known, that of a host counts only as far as an
+        override of the model changes it: every host is as fast as described, which is 1.
+
+        >>> scenario = Scenario(platform="2x8@2400MHz", workload="log.swf", policy="fifo")
+        >>> scenario.host_speeds(1200.0), scenario.host_speeds(None)
+        ([2.0], [1.0])
+        >>> faster = {"model.overrides": {"clusters[0].hosts[0].mhz": "3 GHz"}}
+        >>> scenario.replace(**faster).host_speeds(None)
+        [1.25]
+        """
+        hosts = [host for _, host in self.effective_platform().hosts()]
+        described = [host.mhz for _, host in self.platform.hosts()]
+        if len(described) != len(hosts):
+            described = [None] * len(hosts)
+        return [
+            host.speed_of_core(reference_mhz or mhz)
+            for host, mhz in zip(hosts, described, strict=True)
+        ]
+
     def to_yaml(self) -> str:
         """YAML text that `from_text` reads back; an object in memory cannot be written."""
         self._check_written()
