@@ -153,6 +153,8 @@ SPEEDS = {
     "a fast host": host(speed=2),
     "a clock": host(mhz=3000),
     "two speeds": {"clusters": [{"hosts": [{"cores": 4, "speed": 0.5}, {"cores": 4, "speed": 4}]}]},
+    "two clocks": {"clusters": [{"hosts": [{"cores": 4, "mhz": 1000}, {"cores": 4, "mhz": 4000}]}]},
+    "one clock of two": {"clusters": [{"hosts": [{"cores": 4}, {"cores": 4, "mhz": 4000}]}]},
 }
 MODELS = {
     "nothing": {},
@@ -185,13 +187,14 @@ def approximately(run: Trace) -> dict[str, object]:
     return {name: pytest.approx(pair) for name, pair in times(run).items()}
 
 
+@pytest.mark.parametrize("clock", [None, 2000.0])
 @pytest.mark.parametrize("source", ["rigid", "sessions:60"])
 @pytest.mark.parametrize("platform", SPEEDS)
 @pytest.mark.parametrize("model", MODELS)
 def test_what_a_run_took_is_not_made_longer_or_shorter_again(
-    model: str, platform: str, source: str
+    model: str, platform: str, source: str, clock: float | None
 ) -> None:
-    log = tl.Workload(tasks=TASKS.tasks, reference_mhz=2000.0)
+    log = tl.Workload(tasks=TASKS.tasks, reference_mhz=clock)
     scenario = Scenario(
         platform=SPEEDS[platform],
         policy="first-fit",
@@ -249,6 +252,16 @@ def test_a_sample_of_a_recording_counts_in_the_cores_of_its_host() -> None:
     assert times(again) == approximately(run)
     used = half.group_by("task", maintain_order=True).agg(pl.sum("cpu"))["cpu"]
     assert again.tasks["cpu_time"].to_list() == pytest.approx(used.to_list())
+
+
+@pytest.mark.parametrize("platform", SPEEDS)
+def test_the_clock_of_a_recorded_node_makes_no_task_longer(platform: str) -> None:
+    """An execution notes the clock of the machine for hosts whose clock is not described."""
+    run = tl.simulate(Scenario(platform=SPEEDS[platform], policy="first-fit", workload=TASKS))
+    nodes = run.nodes.with_columns(pl.col("mhz").fill_null(2445.0))
+    for each in (nodes, nodes.with_columns(mhz=pl.lit(2445.0))):
+        recorded = run.replace(nodes=each).noting(kind="recorded", reference_mhz=None)
+        assert times(tl.simulate(replaying(recorded))) == approximately(run)
 
 
 def test_the_model_of_a_replay_keeps_what_no_run_time_has_in_it() -> None:

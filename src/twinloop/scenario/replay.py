@@ -173,21 +173,19 @@ def _service(kinds: pl.Series, model: Model) -> pl.Series:
 
 def _speeds(scenario: Scenario, reference_mhz: float | None) -> dict[str, float]:
     """The speed of a core of each host, without the factor of the model."""
+    hosts = scenario.effective_platform().hosts()
     return {
-        name: host.speed_of_core(reference_mhz)
-        for cluster, host in scenario.effective_platform().hosts()
+        name: speed
+        for (cluster, host), speed in zip(hosts, scenario.host_speeds(reference_mhz), strict=True)
         for name in host.node_names(cluster.name)
     }
 
 
 def _with_speeds(trace: Trace, scenario: Scenario) -> Trace:
-    """The trace, noted with the speeds of its hosts where its clocks do not say them."""
-    speeds = _speeds(scenario, Clocks(trace, None).reference)
-    hosts = [host for _, host in scenario.effective_platform().hosts()]
-    # A trace that says in which clock it counts is taken for one of cores of that clock.
-    counts = trace.manifest.reference_mhz is not None
-    silent = counts or any(host.speed is not None for host in hosts)
-    if not silent or all(speed == 1.0 for speed in speeds.values()):
+    """The trace, noted with the speeds of its hosts where its clocks say others, or nothing."""
+    clocks = Clocks(trace, trace.manifest.reference_mhz or scenario.platform.clock)
+    speeds = _speeds(scenario, clocks.reference)
+    if clocks.of_nodes(speeds) == speeds:
         return trace
     return trace.noting(facts={**trace.manifest.facts, NODE_SPEEDS: speeds})
 

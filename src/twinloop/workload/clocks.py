@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import polars as pl
@@ -56,6 +57,19 @@ class Clocks:
         self._common = float(speeds[0]) if speeds.len() == 1 else None
         self._differ = speeds.len() > 1
         self._placements = trace.placements.select("task", "attempt", "machine")
+
+    def of_nodes(self, names: Iterable[str]) -> dict[str, float]:
+        """The speed of a core of each of these nodes, as tasks that ran there are counted.
+
+        >>> nodes = pl.DataFrame({"node": ["slow", "fast"], "mhz": [1200.0, 2400.0]})
+        >>> Clocks(Trace(nodes=nodes), None).of_nodes(["slow", "other"])
+        {'slow': 0.5, 'other': 1.0}
+        """
+        if self._counted is not None and self.reference is not None and not self._said:
+            return dict.fromkeys(names, self._counted / self.reference)
+        other = 1.0 if self._common is None else self._common
+        known = dict(self._nodes.iter_rows())
+        return {name: known.get(name, other) for name in names}
 
     def counted(self, usage: pl.DataFrame) -> tuple[pl.DataFrame, list[Cleaning]]:
         """Samples with their rates in reference cores."""
