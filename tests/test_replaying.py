@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -313,3 +314,10 @@ def test_a_faster_host_shortens_what_ran_on_a_slow_one(tmp_path: Path) -> None:
     assert (2 * fast).to_list() == pytest.approx(slow.to_list())
     kept = tl.simulate(replay).save(tmp_path / "again")
     assert times(tl.simulate(Scenario.from_trace(tl.read(kept)))) == approximately(run)
+
+
+@pytest.mark.parametrize("said", [5, "x", [1.0], {"n": "fast"}, {"n": 0}, {"n": True}, {"n": None}])
+def test_speeds_of_nodes_that_can_be_none_are_refused(said: Any) -> None:
+    log = tl.Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "run_time": [5.0]}))
+    with pytest.raises(tl.InputError, match=r"facts\.node_speeds"):
+        tl.Workload.from_trace(log.noting(facts={"node_speeds": said}))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 import polars as pl
 
@@ -50,8 +50,7 @@ class Clocks:
         said = trace.manifest.facts.get(NODE_SPEEDS)
         self._said = said is not None
         if said is not None:
-            kinds = {"machine": pl.String, "speed": pl.Float64}
-            self._nodes = pl.DataFrame(list(said.items()), schema=kinds, orient="row")
+            self._nodes = _said_speeds(said)
         speeds = self._nodes["speed"].unique()
         #: The speed of all nodes, if it is one.
         self._common = float(speeds[0]) if speeds.len() == 1 else None
@@ -122,3 +121,14 @@ class Clocks:
     @staticmethod
     def _all(tasks: pl.Series, speed: float | None) -> pl.Series:
         return pl.Series("speed", [speed], dtype=pl.Float64).new_from_index(0, tasks.len())
+
+
+def _said_speeds(said: Any) -> pl.DataFrame:
+    """The speeds of nodes that a manifest names, if they can be speeds."""
+    kinds = {"machine": pl.String, "speed": pl.Float64}
+    rows = list(said.items()) if isinstance(said, Mapping) else [("", None)]
+    for name, speed in rows:
+        if isinstance(speed, bool) or not isinstance(speed, int | float) or not 0 < speed < 1e15:
+            problem = f"{speed!r} is no speed of a core" if name else "is no mapping of speeds"
+            raise InputError(problem, field=f"facts.{NODE_SPEEDS}" + (f".{name}" if name else ""))
+    return pl.DataFrame(rows, schema=kinds, orient="row")
