@@ -63,24 +63,22 @@ std::array<double, kpi_names.size()> kpis(const Run& run) {
         const double end = std::isnan(outcome.end) ? outcome.last_end : outcome.end;
         const bool undone = outcome.status != Status::none && outcome.status != Status::completed;
         if (all.deadline[task] < never && (end > all.deadline[task] || undone)) ++misses;
-        if (std::isnan(outcome.start)) continue;
+        if (std::isnan(outcome.start) || std::isnan(end)) continue;  // it has not run, or runs still
         const double since = all.parents[task] > 0 ? outcome.ready : outcome.submit;
+        const double turnaround = end - outcome.submit;
+        const double length = end - outcome.last_start;
         waits.push_back(outcome.start - since);
-        if (!std::isnan(end)) {
-            const double turnaround = end - outcome.submit;
-            const double length = end - outcome.last_start;
-            turnarounds.push_back(turnaround);
-            if (length > 0) slowdowns.push_back(turnaround / length);
-            bounded.push_back(std::max(1.0, turnaround / std::max(length, bound)));
-            last = std::max(last, end);
-        }
+        turnarounds.push_back(turnaround);
+        if (length > 0) slowdowns.push_back(turnaround / length);
+        bounded.push_back(std::max(1.0, turnaround / std::max(length, bound)));
         const double recorded = all.requests[task].submit;
         lateness.push_back(outcome.submit - recorded);
         first_recorded = std::min(first_recorded, recorded);
         last_recorded = std::max(last_recorded, recorded);
         first = std::min(first, outcome.submit);
+        last = std::max(last, end);
     }
-    const double makespan = turnarounds.empty() ? unknown : last - first;
+    const double makespan = waits.empty() ? unknown : last - first;
     double cores = 0.0;
     for (const MachineSpec& each : all.machines) cores += each.cores;
     double energy = unknown;
@@ -119,7 +117,7 @@ std::array<double, kpi_names.size()> kpis(const Run& run) {
             bounded_mean,
             quantile(bounded, 0.95),
             makespan > 0 ? run.occupied() / (cores * makespan) : unknown,
-            makespan > 0 ? static_cast<double>(turnarounds.size()) / makespan : unknown,
+            makespan > 0 ? ran / makespan : unknown,
             energy,
             energy / count(Status::completed),
             misses,

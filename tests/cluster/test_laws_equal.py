@@ -201,9 +201,22 @@ def test_figures_of_the_core_are_those_of_the_metrics(case, for_good):
     if for_good:  # some tasks are interrupted, and never come to their end
         gone = tuple((machine, start, math.inf) for machine, start, _ in case.failures)
         case = case.but(failures=gone)
-    trace = tl.simulate(case.scenario)
+    check_figures(Compiled(case.scenario).run(), tl.simulate(case.scenario))
+
+
+@few
+@given(cases(), TIMES)
+def test_figures_in_the_middle_of_a_run_are_those_of_the_metrics(case, time):
+    simulation = Simulation(case.scenario)
+    simulation.run_until(max(time, simulation.now))
+    tasks = simulation.state.tasks
+    # The trace does not hold executions that still go on, but holds the one before.
+    assume(not (tasks["phase"].eq("running") & tasks["attempts"].gt(1)).any())
+    check_figures(simulation.kpis(), simulation.trace())
+
+
+def check_figures(native, trace):
     told = figures(trace).to_dict()
-    native = Compiled(case.scenario).run()
     shared = [name for name in KPI_NAMES if name in told]
     assert len(shared) > 20
     for name in shared:
