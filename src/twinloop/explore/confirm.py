@@ -14,6 +14,7 @@ from twinloop.execute.announcement import COMMANDS
 from twinloop.execute.commands import Survey
 from twinloop.explore.bundle import plan_of_return, returned
 from twinloop.explore.candidate import Candidate
+from twinloop.explore.completion import fewer_completed
 from twinloop.explore.confirm_plan import PLAN, RUNS, Plan, chosen, kept_plan
 from twinloop.explore.confirm_runs import (
     AllExecuted,
@@ -65,8 +66,9 @@ def confirm(
     other, and else a *tie*. Where two configurations that really differ were ranked the wrong way
     round, the diagnosis looks for the option of the model that would have ranked them right.
 
-    It says first what it will run. A run that fails is noted, and the others go on. In a folder
-    whose confirmation was cut short, runs that are complete are kept.
+    It says first what it will run. A run that fails is noted, and the others go on; a run counts as
+    failed too in which a task fails, or more tasks are rejected or killed than were predicted. In
+    a folder whose confirmation was cut short, runs that are complete are kept.
 
     Args:
         ranking: What is recommended, best first: `study.top(3)`.
@@ -102,6 +104,8 @@ def confirm(
     kept = None if folder is None else Path(folder)
     where = None if traces is None else Path(traces)
     plan = Plan(candidates, base, repetitions, seed)
+    if (fewer := fewer_completed(candidates, base)) is not None:
+        notes = (*notes, f"{fewer}: they are not compared over the same work")
     say = announce or _to_stderr
     fit = fit if fit is not None else getattr(ranking, "fit", None)
     elsewhere = kept is not None and (where is None or kept.resolve() != where.resolve())

@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import polars as pl
 
 from twinloop.execute.announcement import (
     summarise_programs,
@@ -30,7 +32,9 @@ from twinloop.trace.safe_text import escape_name
 from twinloop.trace.trace import counted
 
 #: A run in which a task ends in one of these ways did less than the others.
-_UNDONE = ("failed", "lost", "cancelled")
+_UNDONE: Final = ("failed", "lost", "cancelled")
+#: So it did in these, beyond what was predicted: a limit of time kills in every run.
+_PREDICTED: Final = ("rejected", "killed")
 
 
 class Step(NamedTuple):
@@ -227,13 +231,33 @@ def counted_run(run: Run, trace: Trace, one: Candidate, path: str | None) -> Exe
     """A run with its metrics; one that did less than it should counts as failed."""
     told = trace.manifest.facts.get("run")
     wall = told.get("wall_s") if isinstance(told, Mapping) else None
-    undone = trace.tasks.filter(trace.tasks["status"].is_in(_UNDONE))
-    error = None
-    if undone.height and one.scenario.failures is None:
-        many = f"{undone.height} of {counted(trace.tasks.height, 'task')}"
-        error = f"{many} did not complete, such as {undone['id'][0]} ({undone['status'][0]})"
+    error = None if one.scenario.failures is not None else _undone(trace, one)
     found = {} if error else figures(trace, prices=one.scenario.prices).to_dict()
     return Executed(run, path, trace, wall, found, error)
+
+
+def _undone(trace: Trace, one: Candidate) -> str | None:
+    """What was not done of the tasks that should complete; None: all was done."""
+    status = trace.tasks["status"]
+    undone, expected = trace.tasks.filter(status.is_in(_UNDONE)), ""
+    for ending in _PREDICTED:
+        found, predicted = trace.tasks.filter(status == ending), _expected(one, ending)
+        if found.height > predicted:
+            undone = pl.concat([undone, found])
+            expected += f"; {predicted:.0f} {ending} were predicted" if predicted else ""
+    if undone.is_empty():
+        return None
+    many = f"{undone.height} of {counted(trace.tasks.height, 'task')}"
+    return f"{many} did not complete, such as {undone['id'][0]} ({undone['status'][0]}){expected}"
+
+
+def _expected(one: Candidate, ending: str) -> float:
+    """How many tasks end in this way by the twin; without a prediction, by the scenario."""
+    predicted = one.predicted.get(ending, math.nan)
+    if math.isfinite(predicted):
+        return predicted
+    limited = ending == "killed" and one.scenario.model.kill_at_requested_time
+    return math.inf if limited else 0.0
 
 
 def _announce(

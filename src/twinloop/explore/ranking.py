@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from twinloop.explore.candidate import Candidate
+from twinloop.explore.completion import fewer_completed, shortfalls
 from twinloop.explore.doubt import Floats, Noise, better, known, outcomes, scatter_of, wins
 from twinloop.explore.objectives import Objective
 from twinloop.explore.order import By, Order
@@ -38,14 +39,18 @@ class Place:
 
     rank: int
     candidate: Candidate
-    #: Of a weighted ranking: from 0, best in everything, to 1.
+    #: Of a weighted ranking: from 0, best in everything, to 1, among those that complete most.
     score: float | None = None
-    #: That a real run of it is better than one of the next in the whole ranking; None: not known.
+    #: That a real run of it is better than one of the next in the whole ranking; None: not known,
+    #: or the next completes fewer tasks.
     probability: float | None = None
-    #: That a real run of it is better than those of all others.
+    #: That a real run of it is better than those of all others that complete as many tasks; None:
+    #: not known, or others complete more.
     best: float | None = None
     #: Those with the same number are tied; None: it is tied with nobody.
     tie: int | None = None
+    #: Whether it completes fewer tasks than others, and so comes after them.
+    fewer: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,6 +59,9 @@ class Ranking(Sequence[Candidate]):
 
     It is a sequence of candidates; a slice of it is a ranking again, in which ranks and
     probabilities stay those of the whole. `ranked` makes one.
+
+    A candidate that completes fewer of its tasks than another comes after it, whatever its KPIs: a
+    task that was rejected or killed is in no mean, and not in the makespan.
 
     A candidate is tied with the best of a group if their order holds with a probability of less
     than 90 %; the first that is not begins a group of its own. Without a fit the doubt about the
@@ -167,7 +175,7 @@ def ranked(
             (lexicographic); or weights of KPIs, `{"makespan_s": 2, "energy_j": 1}`. A weighted
             score is the mean of the KPIs, each scaled so that the best candidate has 0 and the
             worst 1.
-        baseline: What they are to be better than.
+        baseline: What they are to be better than; it also tells how many tasks can complete.
         noise: How far real runs lie from the twin, by KPI; by default what the fit says.
         k: How many to keep; by default all.
         tolerance: In a lexicographic order, values so near to the best of their group, relative
@@ -196,10 +204,13 @@ def ranked(
             field="by",
             remedy="energy needs hosts with a power model; runs that failed have no KPIs",
         )
-    order = order.scaled(fine)
+    lacks = np.array(shortfalls(fine, baseline))
+    # What does less has no say in how others are scaled, nor in what is equal.
+    order = order.scaled([fine[row] for row in np.flatnonzero(lacks == lacks.min())])
     values = np.array([order.values(each) for each in fine])
-    rows = order.rows(values)
-    fine, values = [fine[row] for row in rows], values[rows]
+    classes = [np.flatnonzero(lacks == lack) for lack in np.unique(lacks)]
+    rows = [int(some[row]) for some in classes for row in order.rows(values[some])]
+    fine, values, lacks = [fine[row] for row in rows], values[rows], lacks[rows]
     shown = len(fine) if k is None else min(k, len(fine))
     pairs = range(min(shown, len(fine) - 1))
     holds: list[float | None] = [None] * shown
@@ -207,10 +218,15 @@ def ranked(
     sure = any(known(fine, objective, noise) for objective in order.deciding)
     if sure:
         found = order.weighed(outcomes(fine, order.objectives, noise))
-        best = wins(found, order.tolerance).tolist()
-        holds[: len(pairs)] = [_holds(order, fine[i : i + 2], noise, found, i) for i in pairs]
+        best = [*wins(found[:, : len(classes[0])], order.tolerance).tolist(), *[None] * len(fine)]
+        holds[: len(pairs)] = [
+            _holds(order, fine[i : i + 2], noise, found, i) if lacks[i] == lacks[i + 1] else None
+            for i in pairs
+        ]
 
     def tied(first: int, later: int) -> bool:
+        if lacks[first] != lacks[later]:
+            return False
         if not sure:
             return _equal(order, fine[first], fine[later])
         if later == first + 1:
@@ -229,6 +245,7 @@ def ranked(
             probability=holds[i],
             best=best[i],
             tie=groups[i],
+            fewer=bool(lacks[i]),
         )
         for i in range(shown)
     )
@@ -239,7 +256,10 @@ def ranked(
         baseline=baseline,
         fit=fit,
         left_out=tuple(each for each in candidates if not order.knows(each)),
-        notes=tuple(_notes(order, fine, noise, tied=any(groups), sure=sure)),
+        notes=(
+            *_completion_notes(fine, baseline),
+            *_notes(order, fine, noise, tied=any(groups), sure=sure),
+        ),
     )
 
 
@@ -280,6 +300,15 @@ def _groups(count: int, tied: Callable[[int, int], bool]) -> list[int | None]:
         else:
             first = later
     return found
+
+
+def _completion_notes(candidates: Sequence[Candidate], baseline: Candidate) -> Iterator[str]:
+    said = fewer_completed(candidates, baseline)
+    if said is not None:
+        yield (
+            f"{said[0].upper()}{said[1:]}: what completes fewer is ranked after all that "
+            "complete more."
+        )
 
 
 def _notes(

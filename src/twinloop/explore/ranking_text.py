@@ -13,7 +13,7 @@ from twinloop.trace.trace import counted
 
 if TYPE_CHECKING:
     from twinloop.explore.candidate import Candidate
-    from twinloop.explore.ranking import Ranking
+    from twinloop.explore.ranking import Place, Ranking
 
 
 def ranking_text(ranking: Ranking) -> str:
@@ -68,8 +68,15 @@ def _rows(ranking: Ranking) -> Iterator[list[str]]:
             *(["" if place.score is None else f"{place.score:.3f}"] if ranking.weighted else []),
             *([_percent(place.probability), _percent(place.best)] if _doubted(ranking) else []),
             "" if place.tie is None else str(place.tie),
-            "unsupported" if candidate.unsupported else "",
+            ", ".join(_marks(place)),
         ]
+
+
+def _marks(place: Place) -> Iterator[str]:
+    if place.fewer:
+        yield "fewer tasks"
+    if place.candidate.unsupported:
+        yield "unsupported"
 
 
 def _to_baseline(ranking: Ranking, candidate: Candidate) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from twinloop.explore.candidate import Candidate
+from twinloop.explore.completion import fewer_completed, shortfalls
 from twinloop.explore.design import Configuration, Design
 from twinloop.explore.factors import changed
 from twinloop.explore.objectives import KPIS, Objective, why_unknown
@@ -111,6 +112,8 @@ class Study:
             found.append(
                 "the seeds made no difference: with every seed each configuration is the same"
             )
+        said = fewer_completed(self._outlines, self.baseline) if self._outlines else None
+        found += [] if said is None else [said]
         done = [self.results[run.key] for run in self.planned_runs if run.key in self.results]
         noted = Counter(note for one in done for note in one.get("notes") or ())
         found += [f"{note} ({times:,} of {len(done):,} runs)" for note, times in noted.items()]
@@ -264,7 +267,9 @@ class Study:
     def pareto(self, *objectives: str | Objective) -> pl.DataFrame:
         """The configurations that no other one beats in all objectives, best by the first first.
 
-        By default what the study is by, and energy per task, or wait where no energy is known.
+        By default what the study is by, and energy per task, or wait where no energy is known. A
+        configuration that completes fewer of its tasks than another is not on the front: it is no
+        better for what it leaves undone.
         """
         from twinloop.explore.pareto import front
 
@@ -273,7 +278,20 @@ class Study:
             self._checked(each.kpi)
         table = self.configurations
         values = table.select(each.kpi for each in chosen).cast(pl.Float64).fill_null(math.nan)
-        kept = front(values.to_numpy(), [each.lower for each in chosen])
+        short = shortfalls(self._outlines, self.baseline)
+        least = min(short, default=0.0)
+        fewer = [
+            each.configuration
+            for each, lack in zip(self._outlines, short, strict=True)
+            if lack > least
+        ]
+        whole = values.with_columns(
+            pl.when(table["configuration"].is_in(fewer))
+            .then(math.nan)
+            .otherwise(pl.all())
+            .name.keep()
+        )
+        kept = front(whole.to_numpy(), [each.lower for each in chosen])
         first = chosen[0]
         return table.filter(pl.Series(kept)).sort(first.kpi, descending=not first.lower)
 

@@ -242,7 +242,7 @@ def _place(fold: Sequence[Place], ranking: Ranking, kpis: Sequence[str]) -> list
         _percent(sure_of_next(fold, ranking)),
         _percent(None if None in sure else sum(sure)),
         "" if place.tie is None else str(place.tie),
-        "unsupported" if of.unsupported else "",
+        ", ".join(["fewer tasks"] * place.fewer + ["unsupported"] * bool(of.unsupported)),
     ]  # fmt: skip
 
 
