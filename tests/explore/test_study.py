@@ -300,6 +300,60 @@ def test_candidates_are_compared_by_the_seeds_that_all_have(study: tl.Study) -> 
         assert each.scenario.seed == other
 
 
+def survivor() -> tl.Study:
+    """Two policies and three seeds; the one that is slower always failed with the hard seeds."""
+    kpis = [{"makespan_s": s, "wait_p95_s": s} for s in (10.0, 100.0, 130.0, 20.0, 101.0, 131.0)]
+    study = tl.explore(BASE, {"factors": {"policy": ["fifo", "easy"]}, "seeds": 3}, on="serial")
+    results = dict(study.results)
+    runs = sorted(study.planned_runs, key=lambda run: (run.configuration, run.seed))
+    for run, figures in zip(runs, kpis, strict=True):
+        lost = run.configuration == 1 and run.seed > 0
+        told = {"kpis": None, "error": "lost"} if lost else {"kpis": figures}
+        results[run.key] = {**results[run.key], **told}
+    return replace(study, results=results)
+
+
+def test_a_configuration_that_fails_with_hard_seeds_looks_no_better_for_it() -> None:
+    study = survivor()
+    assert study.seeds == (0,)
+    table = study.configurations
+    assert table["makespan_s"].to_list() == [10.0, 20.0]
+    assert table["makespan_s_sd"].to_list() == [None, None]
+    assert table["makespan_s_max"].to_list() == [10.0, 20.0]
+    assert (table["runs"].to_list(), table["failed_runs"].to_list()) == ([3, 3], [0, 2])
+    assert study.pareto("makespan_s")["name"].to_list() == ["fifo"]
+    assert [each.name for each in study.rank()] == ["fifo", "easy"]
+    effects = study.effects("makespan_s")
+    assert effects.select("level", "runs", "mean").rows() == [("fifo", 1, 10.0), ("easy", 1, 20.0)]
+    assert study.runs.height == 6
+
+
+def test_a_mean_is_null_where_a_seed_lacks_the_kpi() -> None:
+    """The ranking leaves such a candidate out; tables, front and effects have no mean of it."""
+    study = tl.explore(BASE, {"factors": {"policy": ["fifo", "easy"]}, "seeds": 2}, on="serial")
+    hard = max((run for run in study.planned_runs if run.configuration), key=lambda run: run.seed)
+    results = dict(study.results)
+    kpis = {**results[hard.key]["kpis"], "wait_p95_s": None}
+    results[hard.key] = {**results[hard.key], "kpis": kpis}
+    less = replace(study, results=results)
+    assert [each.name for each in less.rank("wait_p95_s").left_out] == ["easy"]
+    row = less.configurations.row(1, named=True)
+    lacking = ("wait_p95_s", "wait_p95_s_sd", "wait_p95_s_min", "wait_p95_s_max")
+    assert [row[name] for name in lacking] == [None] * 4
+    assert row["makespan_s"] == study.configurations["makespan_s"][1]
+    assert less.pareto("wait_p95_s")["name"].to_list() == ["fifo"]
+    assert less.effects("wait_p95_s")["level"].to_list() == ["fifo"]
+    assert less.runs["wait_p95_s"].null_count() == 1
+
+
+def test_where_no_seed_is_shared_each_has_all_that_it_has(study: tl.Study) -> None:
+    kept = {run.key: run for run in study.planned_runs if run.configuration % 2 == run.seed}
+    few = replace(study, results={key: study.results[key] for key in kept})
+    assert few.seeds == ()
+    assert few.configurations["runs"].to_list() == [1] * 12
+    assert few.configurations["makespan_s"].null_count() == 0
+
+
 def test_what_is_predicted_of_a_scenario_is_of_its_seed(study: tl.Study) -> None:
     for each in study.candidates[:3]:
         alone = each.of_its_scenario()

@@ -42,7 +42,9 @@ class Study:
 
     `runs` has a row per run: its configuration, the level of each factor (null where the factor
     is not active), the seed, the KPIs, and the error of a run that failed. `configurations` has a
-    row per configuration: the mean of each KPI over the seeds, with `_sd`, `_min` and `_max`.
+    row per configuration: the mean of each KPI over the seeds, with `_sd`, `_min` and `_max`. Like
+    candidates, front and effects it is over the `seeds` that all configurations have, and a KPI is
+    null where a run with one of them lacks it.
 
     >>> import twinloop as tl
     >>> tasks = [{"id": f"t{i}", "run_time": 10 + i, "cores": 1 + i % 3} for i in range(20)]
@@ -157,7 +159,7 @@ class Study:
 
     @cached_property
     def configurations(self) -> pl.DataFrame:
-        """A row per configuration of which a run is over: means over the seeds, and spread."""
+        """A row per configuration of which a run is over: means over the `seeds`, and spread."""
         from twinloop.explore.study_tables import configurations_table
 
         return configurations_table(self)
@@ -341,20 +343,30 @@ class Study:
         return replace(found, places=tuple(replace(at, candidate=each) for at, each in places))
 
     def effects(self, kpi: str | None = None) -> pl.DataFrame:
-        """What each level of each factor does to a KPI; see `main_effects`."""
+        """What each level of each factor does to a KPI, over the `seeds`; see `main_effects`."""
         from twinloop.explore.effects import main_effects
 
-        return main_effects(self._whole, self.factors, self._checked(kpi))
+        kpi = self._checked(kpi)
+        return main_effects(self._having(kpi), self.factors, kpi)
 
     def interactions(self, kpi: str | None = None) -> pl.DataFrame:
         """What two factors do together that neither does alone; see `interactions`."""
         from twinloop.explore.effects import interactions
 
-        return interactions(self._whole, self.factors, self._checked(kpi))
+        kpi = self._checked(kpi)
+        return interactions(self._having(kpi), self.factors, kpi)
 
     @property
     def _whole(self) -> pl.DataFrame:
-        return self.runs.filter(pl.col("error").is_null())
+        """The runs that configurations are compared by."""
+        from twinloop.explore.study_tables import is_compared
+
+        return self.runs.filter(is_compared(self))
+
+    def _having(self, kpi: str) -> pl.DataFrame:
+        """Those of configurations that have a KPI with every seed, as a ranking has them."""
+        lacks = pl.col(kpi).null_count().over("configuration") > 0
+        return self._whole.filter(~lacks)
 
     def _checked(self, kpi: str | None) -> str:
         kpi = Objective.of(self.by if kpi is None else kpi).kpi

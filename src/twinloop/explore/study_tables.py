@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -53,8 +54,13 @@ def runs_table(study: Study) -> pl.DataFrame:
 
 
 def configurations_table(study: Study) -> pl.DataFrame:
-    """A row per configuration of which a run is over: means over the seeds, and their spread."""
-    well = pl.col("error").is_null()
+    """A row per configuration of which a run is over: means over the seeds, and their spread.
+
+    The seeds are those that all configurations have: over other seeds, one that fails with the hard
+    ones would look better than it is. A KPI is null where a run with one of these seeds lacks it.
+    `runs` and `failed_runs` count all runs.
+    """
+    here = is_compared(study)
     names = pl.DataFrame(
         {
             "configuration": [each.number for each in study.planned_configurations],
@@ -66,19 +72,31 @@ def configurations_table(study: Study) -> pl.DataFrame:
         expression
         for name in study.kpis
         for expression in (
-            _mean(pl.col(name).filter(well)).alias(name),
-            _deviation(pl.col(name).filter(well)).alias(f"{name}_sd"),
-            pl.col(name).filter(well).min().alias(f"{name}_min"),
-            pl.col(name).filter(well).max().alias(f"{name}_max"),
+            _whole(name, _mean, here).alias(name),
+            _whole(name, _deviation, here).alias(f"{name}_sd"),
+            _whole(name, pl.Expr.min, here).alias(f"{name}_min"),
+            _whole(name, pl.Expr.max, here).alias(f"{name}_max"),
         )
     ]
     found = study.runs.group_by("configuration", maintain_order=True).agg(
         *(pl.col(name).first() for name in study.factors),
         pl.len().cast(pl.Int64).alias("runs"),
-        (~well).sum().cast(pl.Int64).alias("failed_runs"),
+        pl.col("error").is_not_null().sum().cast(pl.Int64).alias("failed_runs"),
         *spread,
     )
     return names.join(found, on="configuration", how="inner").sort("configuration")
+
+
+def is_compared(study: Study) -> pl.Expr:
+    """Whether a row of `runs` counts: it did not fail, and all have its seed, if they share any."""
+    well = pl.col("error").is_null()
+    return well & pl.col("seed").is_in(study.seeds) if study.seeds else well
+
+
+def _whole(name: str, figure: Callable[[pl.Expr], pl.Expr], here: pl.Expr) -> pl.Expr:
+    """A figure of the runs that count; null where one of them lacks the KPI."""
+    values = pl.col(name).filter(here)
+    return pl.when(values.null_count() == 0).then(figure(values))
 
 
 def _mean(values: pl.Expr) -> pl.Expr:

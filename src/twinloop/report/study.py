@@ -295,7 +295,9 @@ def _failed(page: Document, study: Study) -> None:
     more = [note(f"the first {FAILED} of {failed.height:,}")] if failed.height > FAILED else []
     page.section(
         "Runs that failed",
-        paragraph("They are left out of all means."),
+        paragraph(
+            "They are left out of all means, which are over the seeds that all configurations have."
+        ),
         table(("run", "configuration", "seed", "error"), rows, numbers=("run", "seed")),
         *more,
     )
