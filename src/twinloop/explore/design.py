@@ -8,12 +8,21 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import Field, field_serializer, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_serializer, field_validator, model_validator
 
-from twinloop.explore.factors import Factor, Label, fields_of, holds_object, labelled, said
+from twinloop.explore.factors import (
+    Factor,
+    Label,
+    fields_of,
+    holds_object,
+    is_called,
+    labelled,
+    said,
+    written,
+)
 from twinloop.explore.objectives import KPIS
 from twinloop.platform.address import nearest
-from twinloop.platform.description import Description, FilePath
+from twinloop.platform.description import Description, FilePath, Reading
 from twinloop.platform.problems import Findings
 from twinloop.platform.quantities import Whole
 from twinloop.trace.errors import InputError
@@ -116,7 +125,7 @@ class Design(Description):
         ]
 
     @model_validator(mode="after")
-    def _fits(self) -> Design:
+    def _fits(self, info: ValidationInfo) -> Design:
         findings = Findings()
         names = list(self.factors)
         if not names:
@@ -146,7 +155,26 @@ class Design(Description):
         if len(set(self.seeds)) < len(self.seeds):
             findings.add(("seeds",), "has a seed twice")
         findings.check()
-        return self
+        folder = info.context.folder if isinstance(info.context, Reading) else Path()
+        return self if folder == Path() else self.located(folder)
+
+    def located(self, folder: Path) -> Design:
+        """The design with all files in its levels named by absolute paths, called as before.
+
+        Args:
+            folder: What paths in it are relative to.
+
+        >>> found = Design(factors={"workload": ["kth.swf"]}).located(Path("/logs"))
+        >>> next(found.configurations())  # doctest: +NORMALIZE_WHITESPACE
+        Configuration(number=0, name='kth.swf', labels={'workload': 'kth.swf'},
+                      changes={'workload': '/logs/kth.swf'})
+        """
+        factors = {
+            name: factor.located(name, folder, [each[name] for each in self.points if name in each])
+            for name, factor in self.factors.items()
+        }
+        same = all(new is self.factors[name] for name, new in factors.items())
+        return self if same else self.model_copy(update={"factors": factors})
 
     def _check_when(self, findings: Findings, name: str, factor: Factor) -> None:
         before = list(self.factors)[: list(self.factors).index(name)]
@@ -157,9 +185,10 @@ class Design(Description):
                 findings.add(where, "is no factor above", remedy or nearest(other, before))
                 continue
             known = self.factors[other].labels
-            for label in map(labelled, wanted):
-                if known and label not in known:
-                    findings.add(where, f"has no level {label!r}", f"known: {_listed(known)}")
+            for level in wanted:
+                if known and not any(is_called(label, level) for label in known):
+                    what = f"has no level {labelled(level)!r}"
+                    findings.add(where, what, f"known: {_listed(known)}")
 
     def configurations(self) -> Iterator[Configuration]:
         """All combinations, each once, in a fixed order."""
@@ -169,7 +198,7 @@ class Design(Description):
             changes: dict[str, Any] = {}
             for name, factor in self.factors.items():
                 active = all(
-                    labels.get(other) in tuple(map(labelled, wanted))
+                    any(is_called(labels.get(other), level) for level in wanted)
                     for other, wanted in factor.when.items()
                 )
                 if active and name in values:
@@ -208,7 +237,7 @@ class Design(Description):
         found: dict[str, Level] = {}
         for other, wanted in self.factors[name].when.items():
             factor = self.factors[other]
-            if factor.labels[0] not in tuple(map(labelled, wanted)):
+            if not any(is_called(factor.labels[0], level) for level in wanted):
                 found |= self._reached(other) | {other: _meant(factor, wanted[0])}
         return found
 
@@ -251,10 +280,10 @@ def _meant(factor: Factor, level: Any) -> Level:
         if value is level:
             return label, value
     for label, value in _levels(factor):
-        if labelled(level) == label:
+        if is_called(label, level):
             return label, value
     return labelled(level), level
 
 
 def _listed(labels: tuple[Label, ...]) -> str:
-    return ", ".join(f"{each:g}" if isinstance(each, float) else each for each in labels)
+    return ", ".join(map(written, labels))

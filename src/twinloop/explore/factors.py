@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from pydantic import (
@@ -17,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from twinloop.explore.level_files import locate_all
 from twinloop.platform.address import nearest, read
 from twinloop.platform.description import Description
 from twinloop.platform.problems import Findings
@@ -104,7 +106,7 @@ class Factor(Description):
         if not any(map(holds_object, self.levels)):
             return handler(self)
         # Objects in memory leave a note, and the names by which tables call them.
-        names = tuple(f"{each:g}" if isinstance(each, float) else each for each in self.labels)
+        names = tuple(map(written, self.labels))
         noted = {"levels": tuple(map(note_objects, self.levels)), "names": names}
         return handler(self.model_copy(update=noted))
 
@@ -136,6 +138,31 @@ class Factor(Description):
             found.append(label)
         return tuple(found)
 
+    def located(self, name: str, folder: Path, more: Sequence[Any] = ()) -> Factor:
+        """The factor with all files in its levels named by absolute paths, called as before.
+
+        Args:
+            name: What it is called.
+            folder: What paths in its levels are relative to.
+            more: Values that it takes beside its levels; those with files become levels.
+
+        >>> found = Factor.from_dict(["kth.swf", "ctc.swf"]).located("workload", Path("/logs"))
+        >>> found.levels, found.labels
+        (('/logs/kth.swf', '/logs/ctc.swf'), ('kth.swf', 'ctc.swf'))
+        """
+        levels = [_located(name, self, each, folder) for each in self.levels]
+        names = [written(label) for label in self.labels]
+        same = all(new is old for new, old in zip(levels, self.levels, strict=True))
+        for value in more:
+            called = written(labelled(value))
+            found = value if called in names else _located(name, self, value, folder)
+            if found is not value:
+                same = False
+                levels.append(found)
+                names.append(called)
+        update = {"levels": tuple(levels), "names": tuple(names)}
+        return self if same else self.model_copy(update=update)
+
     def place(self, share: float) -> int:
         """The place of the level that lies at this share (0 to 1) of all.
 
@@ -166,6 +193,25 @@ class Factor(Description):
             return value
         first, last = (round(end) for end in self.range)
         return min(max(round(value), first), last)
+
+
+def written(label: Label) -> str:
+    """The name of a level as a text, as tables have it.
+
+    >>> written(2.0), written("easy")
+    ('2', 'easy')
+    """
+    return f"{label:g}" if isinstance(label, float) else label
+
+
+def is_called(label: Label | None, level: Any) -> bool:
+    """Whether a level with this name is meant by a value, or by its name.
+
+    >>> is_called(2.0, 2), is_called("2", 2), is_called("easy", "fifo")
+    (True, True, False)
+    """
+    meant = labelled(level)
+    return label is not None and label in (meant, written(meant))
 
 
 def labelled(value: Any) -> Label:
@@ -269,6 +315,19 @@ def fields_of(name: str, factor: Factor, value: Any) -> dict[str, Any]:
     )
 
 
+def _located(name: str, factor: Factor, value: Any, folder: Path) -> Any:
+    """A level with all files in it named by absolute paths; the level itself if it has none."""
+    try:
+        fields = fields_of(name, factor, value)
+    except InputError:
+        return value  # whatever makes a configuration of it will complain
+    found = locate_all(fields, folder)
+    if found == fields:
+        return value
+    whole = isinstance(value, Mapping) and fields == dict(value)
+    return found if whole else next(iter(found.values()))
+
+
 def _is_field(path: Any) -> bool:
     try:
         return isinstance(path, str) and read(path)[0] in Scenario.model_fields
@@ -283,7 +342,7 @@ def said(name: str, factor: Factor, label: Label) -> str:
     ...     levels=[1, 2]), 2.0)
     ('easy', 'overcommit 2')
     """
-    shown = f"{label:g}" if isinstance(label, float) else label
+    shown = written(label)
     alone = name in _PLAIN or (factor.field is None and name not in SHORT and not _is_field(name))
     return shown if alone else f"{name} {shown}"
 

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 from twinloop.explore.confirm_plan import MOST_REPETITIONS
 from twinloop.explore.design import MOST, Design
 from twinloop.explore.factors import changed
+from twinloop.explore.level_files import locate_all
 from twinloop.explore.objectives import Objective
 from twinloop.platform.description import Description, OrText, Reading
 from twinloop.platform.problems import Findings
@@ -28,6 +29,8 @@ def _read(value: Any, info: ValidationInfo) -> Any:
 
 class LoopPlan(Description):
     """A scenario, the probes beside it, what is asked, and how it is confirmed.
+
+    In a file, paths in probes, `what_if` and levels are relative to that file.
 
     >>> plan = LoopPlan.from_text('''
     ... scenario:
@@ -70,21 +73,29 @@ class LoopPlan(Description):
     )
 
     @model_validator(mode="after")
-    def _fits(self) -> LoopPlan:
+    def _fits(self, info: ValidationInfo) -> LoopPlan:
+        folder = info.context.folder if isinstance(info.context, Reading) else Path()
+        plan = self if folder == Path() else self._located(folder)
         findings = Findings()
         try:
             Objective.of(self.by)
         except InputError as error:
             findings.add(("by",), error.problem, error.remedy)
-        for name, changes in self.probes.items():
+        for name, changes in plan.probes.items():
             try:
                 check_name(name)  # the folder of its run is called so
             except InputError as error:
                 findings.add(("probes", name), error.problem, error.remedy)
             _try(findings, ("probes", name), self.scenario, changes)
-        _try(findings, ("what_if",), self.scenario, self.what_if)
+        _try(findings, ("what_if",), self.scenario, plan.what_if)
         findings.check()
-        return self
+        return plan
+
+    def _located(self, folder: Path) -> LoopPlan:
+        """The plan with all files in its changes named by absolute paths."""
+        probes = {name: locate_all(changes, folder) for name, changes in self.probes.items()}
+        what_if = locate_all(self.what_if, folder)
+        return self.model_copy(update={"probes": probes, "what_if": what_if})
 
     @property
     def probe_scenarios(self) -> dict[str, Scenario]:

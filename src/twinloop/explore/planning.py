@@ -21,7 +21,6 @@ from twinloop.scenario.identity import Identities
 from twinloop.scenario.kept_workload import keep_workload
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import sha256
-from twinloop.trace.formats import path_options
 
 #: Where a workload that was given in memory is kept in the folder of a study.
 WORKLOAD: Final = "workload"
@@ -219,23 +218,6 @@ def _digest(told: Any) -> str:
 def kept(scenario: Scenario, folder: Path) -> Scenario:
     """The scenario with a workload that was given in memory written into the folder."""
     return keep_workload(scenario, folder, WORKLOAD)
-
-
-def anchored(scenario: Scenario) -> Scenario:
-    """The scenario with the paths of its files whole: a study can then be used from anywhere."""
-    changes: dict[str, Any] = {}
-    if scenario.workload.path is not None:
-        changes["workload.path"] = Path(scenario.workload.path).resolve().as_posix()
-    for name in path_options() & scenario.workload.options.keys():
-        path = Path(str(scenario.workload.options[name])).resolve().as_posix()
-        changes[f"workload.options.{name}"] = path
-    if scenario.failures is not None and scenario.failures.trace is not None:
-        changes["failures.trace"] = Path(scenario.failures.trace).resolve().as_posix()
-    for number, cluster in enumerate(scenario.platform.clusters):
-        if isinstance(cluster.carbon, str):
-            path = Path(cluster.carbon).resolve().as_posix()
-            changes[f"platform.clusters[{number}].carbon"] = path
-    return scenario.replace(**changes) if changes else scenario
 
 
 def duplicates(runs: Sequence[Run]) -> int:

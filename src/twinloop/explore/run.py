@@ -14,8 +14,9 @@ from twinloop.calibrate.fit import Fit
 from twinloop.campaign import Coordinator, Journal, coordinator
 from twinloop.explore.design import Design, design_of
 from twinloop.explore.keeping import FITTED, HEADER, digest_of, is_study, keep, results_in
+from twinloop.explore.level_files import anchor
 from twinloop.explore.objectives import Objective
-from twinloop.explore.planning import WORKLOAD, Plan, Run, anchored, kept, planned
+from twinloop.explore.planning import WORKLOAD, Plan, Run, kept, planned
 from twinloop.explore.runner import DOUBTED, DRAWS, Runner, draws_of
 from twinloop.explore.study import JOURNAL, Study
 from twinloop.scenario import Scenario
@@ -70,7 +71,8 @@ def explore(
 
     Args:
         scenario: What is changed; None: the factors name it.
-        factors: A Design, a mapping of factors and levels, or the path of a YAML file.
+        factors: A Design, a mapping of factors and levels, or the path of a YAML file, to which
+            paths in its levels are relative; else they are relative to the current folder.
         fit: A calibration: its values are laid on the scenario, and the doubt that it leaves goes
             with every run.
         by: The KPI that is to be good: what rankings and pictures are by.
@@ -90,7 +92,8 @@ def explore(
     [('fifo', '2x4', 100.0), ('fifo', '1x8', 200.0), ('easy', '2x4', 50.0), ('easy', '1x8', 50.0)]
     """
     Objective.of(by)
-    design = design_of(factors)
+    # Absolute paths from here on, so that the study is the same from any folder.
+    design = design_of(factors).located(Path())
     base = _scenario(scenario, design)
     laid = Fit.load(fit) if isinstance(fit, str | Path) else fit
     if laid is not None:
@@ -102,8 +105,7 @@ def explore(
     # The journal is the lock of the folder: nothing is written there without it.
     with Journal.open(place / JOURNAL, HEADER) if place is not None else nullcontext() as journal:
         try:
-            if place is not None:
-                base = anchored(kept(base, place))
+            base = anchor(base if place is None else kept(base, place))
             plan = planned(base, design, beside, by=by, allow_code=allow_code)
         except TwinloopError:
             if fresh and place is not None:

@@ -80,6 +80,11 @@ def relative(path: str, folder: Path) -> str:
         return Path(path).resolve().as_posix()
 
 
+def is_file_path(validator: AfterValidator) -> bool:
+    """Whether this is what makes a `FilePath` relative to its file."""
+    return validator.func is _located
+
+
 #: The path of another file: in a file it is relative to that file, in memory to the work folder.
 FilePath = Annotated[str, Field(min_length=1), AfterValidator(_located), PlainSerializer(_relative)]
 
