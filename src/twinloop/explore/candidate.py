@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twinloop.explore.input_hashes import Hashes
 from twinloop.metrics.confidence import moments
 from twinloop.scenario import Scenario
 from twinloop.trace.safe_text import escape_name
@@ -46,6 +47,8 @@ class Candidate:
     alone: Candidate | None = field(default=None, repr=False, compare=False)
     #: What it leans on that the data of the fit could not tell, in sentences.
     unsupported: tuple[str, ...] = ()
+    #: The hashes of the files that its study read, by path, when it was simulated.
+    inputs: Hashes = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of_runs(
@@ -96,7 +99,9 @@ class Candidate:
         """
         if self.alone is None:
             return self
-        return replace(self.alone, scenario=self.scenario, unsupported=self.unsupported)
+        return replace(
+            self.alone, scenario=self.scenario, unsupported=self.unsupported, inputs=self.inputs
+        )
 
     def __repr__(self) -> str:
         name, value = next(iter(self.predicted.items()), ("nothing", float("nan")))

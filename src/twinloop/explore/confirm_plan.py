@@ -17,6 +17,7 @@ import polars as pl
 from twinloop import __version__
 from twinloop.engine import Compiled
 from twinloop.explore.candidate import Candidate
+from twinloop.explore.input_hashes import refuse_changed
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
@@ -274,6 +275,7 @@ def chosen(
             field="baseline",
             remedy="baseline=study.baseline",
         )
+    refuse_changed((*ranking, base))
     # What is run has one seed: what is predicted of that is what it has to be compared with.
     found = tuple(each.of_its_scenario() for each in ranking if each.scenario != base.scenario)
     notes = []

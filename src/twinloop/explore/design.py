@@ -158,19 +158,21 @@ class Design(Description):
         folder = info.context.folder if isinstance(info.context, Reading) else Path()
         return self if folder == Path() else self.located(folder)
 
-    def located(self, folder: Path) -> Design:
+    def located(self, folder: Path, *, whole: bool = False) -> Design:
         """The design with all files in its levels named by absolute paths, called as before.
 
         Args:
             folder: What paths in it are relative to.
+            whole: Whether a platform in a file is read, and put in the place of its path.
 
         >>> found = Design(factors={"workload": ["kth.swf"]}).located(Path("/logs"))
         >>> next(found.configurations())  # doctest: +NORMALIZE_WHITESPACE
         Configuration(number=0, name='kth.swf', labels={'workload': 'kth.swf'},
                       changes={'workload': '/logs/kth.swf'})
         """
+        more = {name: [each[name] for each in self.points if name in each] for name in self.factors}
         factors = {
-            name: factor.located(name, folder, [each[name] for each in self.points if name in each])
+            name: factor.located(name, folder, more[name], whole=whole)
             for name, factor in self.factors.items()
         }
         same = all(new is self.factors[name] for name, new in factors.items())

@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from twinloop.explore.level_files import locate_all
+from twinloop.explore.level_files import locate_all, read_platform
 from twinloop.platform.address import nearest, read
 from twinloop.platform.description import Description
 from twinloop.platform.problems import Findings
@@ -138,24 +138,27 @@ class Factor(Description):
             found.append(label)
         return tuple(found)
 
-    def located(self, name: str, folder: Path, more: Sequence[Any] = ()) -> Factor:
+    def located(
+        self, name: str, folder: Path, more: Sequence[Any] = (), *, whole: bool = False
+    ) -> Factor:
         """The factor with all files in its levels named by absolute paths, called as before.
 
         Args:
             name: What it is called.
             folder: What paths in its levels are relative to.
             more: Values that it takes beside its levels; those with files become levels.
+            whole: Whether a platform in a file is read, and put in the place of its path.
 
         >>> found = Factor.from_dict(["kth.swf", "ctc.swf"]).located("workload", Path("/logs"))
         >>> found.levels, found.labels
         (('/logs/kth.swf', '/logs/ctc.swf'), ('kth.swf', 'ctc.swf'))
         """
-        levels = [_located(name, self, each, folder) for each in self.levels]
+        levels = [_located(name, self, each, folder, whole) for each in self.levels]
         names = [written(label) for label in self.labels]
         same = all(new is old for new, old in zip(levels, self.levels, strict=True))
         for value in more:
             called = written(labelled(value))
-            found = value if called in names else _located(name, self, value, folder)
+            found = value if called in names else _located(name, self, value, folder, whole)
             if found is not value:
                 same = False
                 levels.append(found)
@@ -315,17 +318,18 @@ def fields_of(name: str, factor: Factor, value: Any) -> dict[str, Any]:
     )
 
 
-def _located(name: str, factor: Factor, value: Any, folder: Path) -> Any:
+def _located(name: str, factor: Factor, value: Any, folder: Path, whole: bool) -> Any:
     """A level with all files in it named by absolute paths; the level itself if it has none."""
     try:
         fields = fields_of(name, factor, value)
     except InputError:
         return value  # whatever makes a configuration of it will complain
     found = locate_all(fields, folder)
+    found = read_platform(found) if whole else found
     if found == fields:
         return value
-    whole = isinstance(value, Mapping) and fields == dict(value)
-    return found if whole else next(iter(found.values()))
+    several = isinstance(value, Mapping) and fields == dict(value)
+    return found if several else next(iter(found.values()))
 
 
 def _is_field(path: Any) -> bool:

@@ -44,6 +44,7 @@ def keep(
         "baseline": [run.key for run in plan.baseline],
         "keys": [run.key for run in plan.runs],
         "notes": list(plan.notes),
+        "inputs": dict(plan.inputs),
         "fit": None if fit is None else _keep_fit(folder, fit),
     }
     with writing(folder / MANIFEST) as stream:
@@ -141,6 +142,7 @@ class _Kept(Kept):
     fit: str | None
     by: str
     notes: list[str] = Field(default_factory=list)
+    inputs: dict[str, str | None] | None = None
 
 
 def loaded(folder: Path, *, allow_code: bool = False) -> Study:
@@ -183,7 +185,16 @@ def loaded(folder: Path, *, allow_code: bool = False) -> Study:
         by,
         allow_code,
         tuple(kept.notes),
+        _inputs(kept),
     )
+
+
+def _inputs(kept: _Kept) -> dict[str, str | None]:
+    """The hashes of what was read; a study of before these were kept has those of its scenario."""
+    if kept.inputs is not None:
+        return kept.inputs
+    found = kept.scenario.get("inputs")
+    return dict(found) if isinstance(found, Mapping) else {}
 
 
 def _seed(changes: Mapping[str, Any], seed: int | None, scenario: Scenario) -> int:

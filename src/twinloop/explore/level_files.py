@@ -58,6 +58,23 @@ def locate_all(changes: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     return {path: locate(path, value, folder) for path, value in changes.items()}
 
 
+def read_platform(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Changes of a scenario with the platform itself in the place of its file, if it is there.
+
+    So a study keeps the platform that was simulated, as it keeps that of its scenario.
+
+    >>> read_platform({"platform": "2x8", "seed": 3})
+    {'platform': '2x8', 'seed': 3}
+    """
+    text = changes.get("platform")
+    if not isinstance(text, str) or is_shorthand(text):
+        return dict(changes)
+    try:
+        return {**changes, "platform": Platform.load(text)}
+    except InputError:
+        return dict(changes)  # the run will fail, and say why
+
+
 def anchor(scenario: Scenario) -> Scenario:
     """The scenario with absolute paths, so that it is the same from any folder.
 

@@ -6,13 +6,13 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from twinloop import __version__
 from twinloop.explore.design import MOST, Configuration, Design
 from twinloop.explore.factors import changed
+from twinloop.explore.input_hashes import Hashes, hash_input
 from twinloop.explore.objectives import Objective, why_unknown
 from twinloop.policy.registry import CodeNotAllowed
 from twinloop.scenario import Scenario
@@ -20,7 +20,6 @@ from twinloop.scenario.carbon import check_carbon
 from twinloop.scenario.identity import Identities
 from twinloop.scenario.kept_workload import keep_workload
 from twinloop.trace.errors import InputError
-from twinloop.trace.files import sha256
 
 #: Where a workload that was given in memory is kept in the folder of a study.
 WORKLOAD: Final = "workload"
@@ -54,6 +53,8 @@ class Plan:
     notes: tuple[str, ...] = ()
     #: The classes of policies that are named as `module:Class`: workers may not have the module.
     code: Mapping[str, type] = field(default_factory=dict)
+    #: The hashes of all files that the runs read.
+    inputs: Hashes = field(default_factory=dict)
 
 
 def planned(
@@ -86,7 +87,8 @@ def planned(
         raise InputError(f"makes {count} runs, more than {MOST:,}", field="factors")
     known = Identities(allow_code=allow_code)
     kpi = Objective.of(by).kpi
-    told = [_described(scenario, each, beside, known, kpi) for each in configurations]
+    inputs: dict[str, str | None] = {}
+    told = [_described(scenario, each, beside, known, kpi, inputs) for each in configurations]
     fixed = [one.fixed for one in told if one.refused is None]
     notes = _seed_notes(design, fixed)
     if fixed and all(fixed) and len(design.seeds) > 1:
@@ -102,8 +104,8 @@ def planned(
     lacking = [one.lacks for one in told if one.refused is None]
     if lacking and all(lacking):
         raise InputError(f"no run can be ranked by {kpi}: {lacking[0]}", field="by")
-    baseline = _baseline(scenario, design, beside, known)
-    return Plan(configurations, tuple(runs), baseline, design, notes, known.code)
+    baseline = _baseline(scenario, design, beside, known, inputs)
+    return Plan(configurations, tuple(runs), baseline, design, notes, known.code, inputs)
 
 
 def _seed_notes(design: Design, fixed: Sequence[bool]) -> tuple[str, ...]:
@@ -123,10 +125,15 @@ def _seed_notes(design: Design, fixed: Sequence[bool]) -> tuple[str, ...]:
 
 
 def _baseline(
-    scenario: Scenario, design: Design, beside: Mapping[str, Any], known: Identities
+    scenario: Scenario,
+    design: Design,
+    beside: Mapping[str, Any],
+    known: Identities,
+    inputs: dict[str, str | None],
 ) -> tuple[Run, ...]:
     """The runs of the scenario as it is, with each seed."""
-    one = _described(scenario, Configuration(-1, "", {}, {}), beside, known, "makespan_s")
+    as_it_is = Configuration(-1, "", {}, {})
+    one = _described(scenario, as_it_is, beside, known, "makespan_s", inputs)
     return tuple(
         Run(-1, *_keyed(one, seed), refused=one.refused) for seed in design.seeds or (None,)
     )
@@ -153,12 +160,16 @@ def _described(
     beside: Mapping[str, Any],
     known: Identities,
     kpi: str,
+    inputs: dict[str, str | None],
 ) -> _Described:
+    """What the runs of a configuration are; the hashes of their files go to `inputs`."""
     changes = configuration.changes
     try:
         one = changed(scenario, changes)
         check_carbon(one)
-        told = _decisive(one, beside, known)
+        files = [(path.as_posix(), hash_input(path)) for path in one._files()]
+        inputs.update(files)
+        told = _decisive(one, beside, known, [sha256 for _, sha256 in files])
         fixed = not known.is_random(one)
         return _Described(changes, told, one.seed, fixed=fixed, lacks=why_unknown(one, kpi))
     except CodeNotAllowed:
@@ -185,29 +196,24 @@ def seeded(changes: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
     return dict(changes) if seed is None else {**changes, "seed": seed}
 
 
-def _decisive(scenario: Scenario, beside: Mapping[str, Any], known: Identities) -> dict[str, Any]:
+def _decisive(
+    scenario: Scenario, beside: Mapping[str, Any], known: Identities, inputs: list[str | None]
+) -> dict[str, Any]:
     told = scenario.to_dict(complete=True)
     seed = told.pop("seed")
     told.pop("name", None)
     if scenario.workload.path is not None:
         told["workload"]["path"] = Path(scenario.workload.path).name  # what is in it decides
-    inputs = [_hashed(str(path)) for path in scenario._files()]
     objects = known.of(scenario)
     own = {"objects": objects} if objects else {}
-    return {"scenario": told, "inputs": inputs, "by": __version__, **own, **beside, "seed": seed}
-
-
-def _hashed(path: str) -> str | None:
-    try:
-        now = Path(path).stat()
-    except OSError:
-        return None
-    return _hash_of(path, now.st_mtime_ns, now.st_size)
-
-
-@lru_cache(maxsize=64)
-def _hash_of(path: str, _changed: int, _size: int) -> str:
-    return sha256(Path(path))
+    return {
+        "scenario": told,
+        "inputs": inputs,
+        "by": __version__,
+        **own,
+        **beside,
+        "seed": seed,
+    }
 
 
 def _digest(told: Any) -> str:

@@ -93,7 +93,7 @@ def explore(
     """
     Objective.of(by)
     # Absolute paths from here on, so that the study is the same from any folder.
-    design = design_of(factors).located(Path())
+    design = design_of(factors).located(Path(), whole=True)
     base = _scenario(scenario, design)
     laid = Fit.load(fit) if isinstance(fit, str | Path) else fit
     if laid is not None:
@@ -120,7 +120,7 @@ def explore(
             results = {key: row for key, row in results.items() if row["error"] is None}
         study = Study(
             base, design, plan.configurations, plan.runs, results, plan.baseline, laid, place, by,
-            allow_code, plan.notes,
+            allow_code, plan.notes, plan.inputs,
         )  # fmt: skip
         missing = _missing(plan, results)
         told = _Told(plan, results, progress)

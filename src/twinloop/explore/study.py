@@ -17,6 +17,7 @@ from twinloop.explore.candidate import Candidate
 from twinloop.explore.completion import fewer_completed, shortfalls
 from twinloop.explore.design import Configuration, Design
 from twinloop.explore.factors import changed
+from twinloop.explore.input_hashes import AGAIN, Hashes, changed_inputs
 from twinloop.explore.objectives import KPIS, Objective, why_unknown
 from twinloop.explore.planning import Run, duplicates
 from twinloop.scenario import Scenario
@@ -75,6 +76,8 @@ class Study:
     allow_code: bool = False
     #: What was said when it was planned.
     planning_notes: tuple[str, ...] = ()
+    #: The hashes of all files that the runs read, by path; None: the file was not there.
+    inputs: Hashes = field(default_factory=dict, compare=False)
 
     # --- what there is ---------------------------------------------------------------------------
 
@@ -110,6 +113,8 @@ class Study:
     def notes(self) -> tuple[str, ...]:
         """What is worth knowing of it as a whole, in sentences."""
         found = [*self.planning_notes]
+        if other := changed_inputs(self.inputs):
+            found.append(f"changed since it was simulated: {', '.join(other)} ({AGAIN})")
         if self._is_replicated_in_vain:
             found.append(
                 "the seeds made no difference: with every seed each configuration is the same"
@@ -197,9 +202,10 @@ class Study:
         chosen = [seed for seed in self.seeds if seed in runs] or list(runs)
         found = [self.results[runs[seed].key] for seed in chosen]
         if not found:
-            return Candidate(AS_GIVEN, self.scenario, {})
+            return Candidate(AS_GIVEN, self.scenario, {}, inputs=self.inputs)
         first = self.scenario.replace(seed=chosen[0])
-        return self._supported(Candidate.of_runs(AS_GIVEN, first, found))
+        made = Candidate.of_runs(AS_GIVEN, first, found)
+        return self._supported(replace(made, inputs=self.inputs))
 
     def _well(self, run: Run) -> bool:
         """Whether a run is over and did not fail."""
@@ -243,7 +249,8 @@ class Study:
         if outline.configuration is None:
             return outline
         first = self._compared(self._by_configuration[outline.configuration])[0]
-        return replace(outline, scenario=changed(self.scenario, first.changes))
+        scenario = changed(self.scenario, first.changes)
+        return replace(outline, scenario=scenario, inputs=self.inputs)
 
     def _supported(self, candidate: Candidate) -> Candidate:
         """The candidate with what it leans on that the fit cannot know."""
