@@ -63,7 +63,8 @@ std::array<double, kpi_names.size()> kpis(const Run& run) {
         const double end = std::isnan(outcome.end) ? outcome.last_end : outcome.end;
         const bool undone = outcome.status != Status::none && outcome.status != Status::completed;
         if (all.deadline[task] < never && (end > all.deadline[task] || undone)) ++misses;
-        if (std::isnan(outcome.start) || std::isnan(end)) continue;  // it has not run, or runs still
+        // One that has not run yet, or that still runs, is in none of the others.
+        if (std::isnan(outcome.start) || std::isnan(end)) continue;
         const double since = all.parents[task] > 0 ? outcome.ready : outcome.submit;
         const double turnaround = end - outcome.submit;
         const double length = end - outcome.last_start;

@@ -189,3 +189,15 @@ def test_descriptions_in_memory_are_located_too(one: Path) -> None:
     assert whole.workload.path == (Path.cwd() / "log.swf").as_posix()
     assert whole.platform.clusters[0].carbon == (Path.cwd() / "c.csv").as_posix()
     assert anchor(whole) is whole
+
+
+def test_options_of_a_reader_that_are_paths_are_located_too() -> None:
+    there, options = Path("/logs"), {"sstat": "samples.txt", "utc_offset": 1}
+    located = {"sstat": "/logs/samples.txt", "utc_offset": 1}
+    assert locate("workload.options", options, there) == located
+    assert locate("workload.options.sstat", "samples.txt", there) == "/logs/samples.txt"
+    assert locate("workload.options.utc_offset", 2, there) == 2
+    workload = {"path": "jobs.txt", "options": options}
+    assert locate("workload", workload, there) == {"path": "/logs/jobs.txt", "options": located}
+    scenario = tl.Scenario(platform="1x1", policy="fcfs", workload=workload)
+    assert anchor(scenario).workload.options["sstat"] == str(Path("samples.txt").resolve())

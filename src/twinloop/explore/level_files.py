@@ -21,7 +21,9 @@ from twinloop.platform.description import Description, is_file_path
 from twinloop.platform.document import Address
 from twinloop.platform.shorthand import is_shorthand
 from twinloop.scenario import Scenario
+from twinloop.scenario.parts import locate_options
 from twinloop.trace.errors import InputError
+from twinloop.trace.formats import path_options
 
 
 def locate(path: str, value: Any, folder: Path) -> Any:
@@ -91,6 +93,9 @@ def _at(kinds: tuple[Any, ...], where: Address, value: Any, folder: Path) -> Any
     if not where:
         return _found(kinds, value, folder)
     step, rest = where[0], where[1:]
+    if _OPTIONS in kinds and not rest:
+        located: Any = _options({str(step): value}, folder)[str(step)]
+        return located
     for kind in kinds:
         below: Any = None
         if _is_description(kind):
@@ -107,6 +112,8 @@ def _found(kinds: tuple[Any, ...], value: Any, folder: Path) -> Any:
     """A value of one of these kinds, with its files located."""
     if isinstance(value, str):
         return _text(kinds, value, folder)
+    if _OPTIONS in kinds and isinstance(value, Mapping):
+        return _options(value, folder)
     for kind in kinds:
         if _is_description(kind) and isinstance(value, kind | Mapping):
             return _inside(kind, value, folder)
@@ -159,16 +166,32 @@ def _inside(kind: type[Description], value: Any, folder: Path) -> Any:
     return value.model_copy(update=changed) if known else {**value, **changed}
 
 
+def _options(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The options of a reader, of which some are paths."""
+    return {
+        name: _absolute(value, folder)
+        if name in path_options() and isinstance(value, str)
+        else value
+        for name, value in options.items()
+    }
+
+
 class _Path:
     """Stands for the path of a file among the kinds of a field."""
 
 
-_PATH = _Path()
+class _Options:
+    """Stands for the options of a reader."""
+
+
+_PATH, _OPTIONS = _Path(), _Options()
 
 
 def _of_field(field: FieldInfo) -> Iterator[Any]:
     if any(map(_locates, field.metadata)):
         yield _PATH
+    if AfterValidator(locate_options) in field.metadata:
+        yield _OPTIONS
     yield from _kinds(field.annotation)
 
 

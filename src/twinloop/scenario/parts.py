@@ -105,7 +105,7 @@ class GeneratorDescription(Description):
         return generator(self.name, **self.parameters)
 
 
-def _located(options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+def locate_options(options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
     """Options of a reader that name files are relative to the file that they stand in."""
     folder = info.context.folder if isinstance(info.context, Reading) else Path()
     return _paths_changed(options, lambda path: (folder / path).as_posix())
@@ -139,9 +139,9 @@ class WorkloadDescription(Description):
 
     path: FilePath | None = Field(None, description="file or folder of a log or trace")
     format: Name | None = Field(None, description="its format; by default found by its content")
-    options: Annotated[dict[str, Any], AfterValidator(_located), PlainSerializer(_relative)] = (
-        Field({}, description="options of the reader of that format")
-    )
+    options: Annotated[
+        dict[str, Any], AfterValidator(locate_options), PlainSerializer(_relative)
+    ] = Field({}, description="options of the reader of that format")
     missing: Literal["synthetic", "drop"] = Field(
         "synthetic",
         description="what a task without a sample does, in a log that has samples: half of one "
