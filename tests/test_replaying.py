@@ -7,6 +7,8 @@ from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import twinloop as tl
 from twinloop import InputError, Scenario, Trace
@@ -188,10 +190,12 @@ def approximately(run: Trace) -> dict[str, object]:
     return {name: pytest.approx(pair) for name, pair in times(run).items()}
 
 
-@pytest.mark.parametrize("clock", [None, 2000.0])
-@pytest.mark.parametrize("source", ["rigid", "sessions:60"])
-@pytest.mark.parametrize("platform", SPEEDS)
-@pytest.mark.parametrize("model", MODELS)
+@given(
+    clock=st.sampled_from([None, 2000.0]),
+    source=st.sampled_from(["rigid", "sessions:60"]),
+    platform=st.sampled_from(list(SPEEDS)),
+    model=st.sampled_from(list(MODELS)),
+)
 def test_what_a_run_took_is_not_made_longer_or_shorter_again(
     model: str, platform: str, source: str, clock: float | None
 ) -> None:
