@@ -1,12 +1,16 @@
 """What completes fewer tasks is no better for it: rankings, fronts and confirmations."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 import twinloop as tl
+from twinloop.cli import app
 from twinloop.explore.candidate import Candidate
 from twinloop.explore.confirm_plan import Run
 from twinloop.explore.confirm_runs import counted_run
@@ -164,3 +168,23 @@ def test_shares_that_are_means_are_compared_as_numbers() -> None:
         [candidate("a", 20, means[0]), candidate("b", 10, means[1])], baseline=candidate("c", 9, 3)
     )
     assert names(found) == ["b", "a"]
+
+
+def test_the_command_says_in_json_which_complete_fewer(tmp_path: Path) -> None:
+    tasks = [
+        {"id": task, "run_time": work / cores, "cores": cores}
+        for task, cores, work in zip(*SIZES.values(), strict=True)
+    ]
+    base = tl.Scenario(platform="2x8", workload={"tasks": tasks}, policy="fcfs")
+    file = base.save(tmp_path / "scenario.yaml")
+    (tmp_path / "factors.yaml").write_text("platform: [1x4, 2x8]\n")
+    words = [
+        "explore",
+        str(file),
+        str(tmp_path / "factors.yaml"),
+        "--json",
+        "-o",
+        str(tmp_path / "study"),
+    ]
+    found = json.loads(CliRunner().invoke(app, words).stdout)["top"]
+    assert {each["name"]: each["fewer_tasks"] for each in found} == {"1x4": True, "2x8": False}

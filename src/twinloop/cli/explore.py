@@ -62,7 +62,7 @@ def explore(
 
     Keys of --json: `output`, `planned`, `done`, `failed`, `errors` (the first reasons),
     `configurations`, `factors`, `by`, `notes`, `top` (rank, name, levels, kpis, probability, tie,
-    unsupported), `pareto` (names), `objectives`,
+    `fewer_tasks`: fewer complete than in others, unsupported), `pareto` (names), `objectives`,
     `effects` (factor, level, mean, effect, share).
 
     Examples: `twinloop explore scenario.yaml factors.yaml -o study`, `twinloop explore
@@ -196,9 +196,12 @@ def _told(study: Any, top: int) -> dict[str, Any]:
                 "kpis": dict(each.predicted),
                 "probability": row["probability"],
                 "tie": row["tie"],
+                "fewer_tasks": place.fewer,
                 "unsupported": list(each.unsupported),
             }
-            for each, row in zip(ranking, ranking.table.iter_rows(named=True), strict=True)
+            for each, place, row in zip(
+                ranking, ranking.places, ranking.table.iter_rows(named=True), strict=True
+            )
         ],
         "objectives": list(study.objectives),
         "pareto": [] if ranking is None else study.pareto()["name"].to_list(),
