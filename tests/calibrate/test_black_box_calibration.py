@@ -198,7 +198,7 @@ def test_a_function_that_cannot_be_compared_does_not_go_on_from_another(tmp_path
     with pytest.raises(Interrupted):
         calibrate_black_box(of_speed(1.0), experiments, speed, progress=stop, **settings)
     kept = (tmp_path / "fit" / "journal.jsonl").read_bytes()
-    with pytest.raises(InputError, match=r"simulator: nobody can say .* \(begin anew"):
+    with pytest.raises(InputError, match=r"simulator: cannot be compared .* \(begin anew"):
         calibrate_black_box(of_speed(2.0), experiments, speed, **settings)
     assert (tmp_path / "fit" / "journal.jsonl").read_bytes() == kept
 

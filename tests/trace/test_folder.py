@@ -98,12 +98,12 @@ def test_what_others_write_in_the_meantime_is_never_replaced(tmp_path: Path, the
     if there:
         Trace().save(run)
 
-    def somebody() -> None:
+    def other_process() -> None:
         run.mkdir(exist_ok=True)
         (run / "thesis.tex").write_text("three years of work")
 
     with pytest.raises(InputError, match=r"run: .*so it is not replaced"):
-        written(run, somebody)
+        written(run, other_process)
     assert (run / "thesis.tex").read_text() == "three years of work"
     assert [each.name for each in tmp_path.iterdir()] == ["run"]
 
@@ -112,7 +112,7 @@ def test_of_two_that_write_the_same_folder_at_the_same_time_the_first_stays(
     tmp_path: Path,
 ) -> None:
     first, run = Trace(tasks=pl.DataFrame({"id": ["a"]})), tmp_path / "run"
-    with pytest.raises(InputError, match="somebody else in the meantime"):
+    with pytest.raises(InputError, match="another process in the meantime"):
         written(run, lambda: first.save(run))
     assert Trace.load(run) == first
 

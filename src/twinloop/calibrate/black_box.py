@@ -17,7 +17,7 @@ from twinloop.calibrate.losses import aggregate
 from twinloop.calibrate.objective import Failures
 from twinloop.calibrate.search import Budget
 from twinloop.calibrate.space import Space
-from twinloop.calibrate.stage import Effort, Told, known_code, staged
+from twinloop.calibrate.stage import Effort, Told, identify_code, staged
 from twinloop.campaign import BlackBox, Command, Coordinator, Outcome, black_box, coordinator
 from twinloop.platform import Description
 from twinloop.platform.quantities import Name
@@ -260,7 +260,7 @@ def calibrate_black_box(
         "simulator": box.describe(),
         "evaluations": effort.budget.evaluations,
         "experiments": [each.to_dict() for each in experiments],
-        "code": known_code(code, journal, "simulator"),
+        "code": identify_code(code, journal, "simulator"),
     }
     if isinstance(box, Command):
         header["programs"] = box.programs([each.case for each in experiments])

@@ -29,7 +29,7 @@ from twinloop.calibrate.search import Budget
 from twinloop.calibrate.space import Space
 from twinloop.calibrate.splits import only, parted
 from twinloop.calibrate.spread import SpreadObjective
-from twinloop.calibrate.stage import Effort, Stage, Told, known_code, no_better, staged
+from twinloop.calibrate.stage import Effort, Stage, Told, identify_code, no_better, staged
 from twinloop.calibrate.values import value_at
 from twinloop.campaign import Coordinator, coordinator
 from twinloop.engine import simulate
@@ -319,7 +319,7 @@ class _Calibration:
         if any(objects):  # two workloads in memory may look alike in a manifest
             header["objects"] = objects
         if LOSSES.get(objective.loss.name) is not objective.loss:  # its code may change
-            header["loss_code"] = known_code(objective.loss, journal, "loss")
+            header["loss_code"] = identify_code(objective.loss, journal, "loss")
         return staged(
             objective,
             effort,

@@ -154,17 +154,19 @@ def polished(objective: Searchable, history: History) -> History:
     )
 
 
-def known_code(code: Any, journal: Path | None, field: str) -> str | None:
-    """What tells code of one's own from other code; an error if nothing does, and it goes on.
+def identify_code(code: Any, journal: Path | None, field: str) -> str | None:
+    """The identity of user code for the header of a journal; None where it has none.
 
-    >>> known_code(len, None, "loss") == known_code(max, None, "loss")
+    Code without an identity cannot resume: the losses in the journal may be those of other code.
+
+    >>> identify_code(len, None, "loss") == identify_code(max, None, "loss")
     False
     """
     found = identity_of(code)
     if found is None and journal is not None and journal.exists():
         raise InputError(
-            f"nobody can say whether it is what {journal} is of: it holds an object that cannot be "
-            "compared, such as a lock or an open file",
+            f"cannot be compared with the code that {journal} was written with: it holds an object "
+            "without an identity, such as a lock or an open file",
             field=field,
             remedy="begin anew, in another folder; or make that object inside the function",
         )

@@ -315,7 +315,7 @@ def _put(new: Path, path: Path) -> None:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise
         raise InputError(
-            "was written by somebody else in the meantime, so it is not replaced",
+            "was written by another process in the meantime, so it is not replaced",
             file=path,
             remedy="choose another name",
         ) from None
