@@ -18,9 +18,10 @@ from twinloop.calibrate.objective import Objective
 from twinloop.calibrate.optimise import choose, make
 from twinloop.calibrate.space import Space
 from twinloop.campaign import Journal
+from twinloop.campaign.journal import CUT_OFF
 from twinloop.platform.quantities import DURATION
 from twinloop.trace.errors import InputError
-from twinloop.trace.kept import Kept, shaped
+from twinloop.trace.kept import Kept, check_shape
 
 _Floats = NDArray[np.float64]
 
@@ -201,11 +202,11 @@ def search(
     said = {**(header or {}), "seed": seed, "asked": optimiser, "batch": batch}
     with Journal.open(journal, said) as kept:
         found = _Search(objective, budget, seed, progress)
-        told = _checked(kept)
+        told = _read_rows(kept)
         try:
             return found.run(optimiser, batch, told, kept)
         except InputError:
-            if len(told) < 2 and not found.count:  # whoever corrects the mistake begins anew
+            if len(told) < 2 and not found.count:  # a corrected search begins anew
                 journal.unlink()
             raise
 
@@ -225,13 +226,12 @@ class _Batch(Kept):
     seconds: float
 
 
-def _checked(journal: Journal) -> list[dict[str, Any]]:
+def _read_rows(journal: Journal) -> list[dict[str, Any]]:
     """The rows of a journal, if they can be those of a search."""
     rows = journal.rows
     for number, row in enumerate(rows, start=2):
         shape = _Choice if number == 2 else _Batch
-        remedy = "cut the file off before this line to go on from there"
-        shaped(row, shape, journal.path, remedy, line=number)
+        check_shape(row, shape, journal.path, CUT_OFF, line=number)
     return rows
 
 

@@ -17,6 +17,8 @@ from twinloop.trace.locking import lock_file
 
 #: Longest time between an entry and its being on the disk, as long as entries come (s).
 SYNC_EVERY: Final = 1.0
+#: What to do about a row that cannot be used.
+CUT_OFF: Final = "cut the file off before this line to go on from there"
 #: What every journal begins with.
 _MAGIC: Final = b'{"twinloop journal":1,"header":'
 
@@ -172,7 +174,7 @@ class Journal:
                         "is damaged in the middle: no row can be read here, but later ones can",
                         file=self.path,
                         line=bad,
-                        remedy="cut the file off before this line to go on from there",
+                        remedy=CUT_OFF,
                     )
                 else:
                     if number == 1:

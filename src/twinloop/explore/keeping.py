@@ -15,18 +15,18 @@ from twinloop import __version__
 from twinloop.calibrate.fit import MANIFEST as FIT_MANIFEST
 from twinloop.calibrate.fit import Fit
 from twinloop.campaign import Journal
+from twinloop.campaign.journal import CUT_OFF
 from twinloop.explore.design import Design
 from twinloop.explore.planning import Plan, Run, seeded
 from twinloop.explore.study import JOURNAL, MANIFEST, Study
 from twinloop.scenario import Scenario
 from twinloop.trace.errors import InputError
 from twinloop.trace.files import writing
-from twinloop.trace.kept import Kept, read_kept, shaped
+from twinloop.trace.kept import Kept, check_shape, read_kept
 from twinloop.trace.names import below
 
 #: What the journal of every study begins with.
 HEADER: Final = {"study": 1}
-_CUT: Final = "cut the file off before this line to go on from there"
 _AGAIN: Final = "give the same `twinloop explore` again: it writes it anew, and keeps all runs"
 #: What the folder of the fit begins with.
 FITTED: Final = "fit-"
@@ -108,14 +108,14 @@ def results_in(
     compared = frozenset(keys)
     draws = 0
     for number, row in enumerate(rows, start=2):
-        checked = shaped(row, _Row, file, _CUT, line=number)
+        checked = check_shape(row, _Row, file, CUT_OFF, line=number)
         found[checked.key] = row
         here = len(next(iter(checked.draws.values()), ()))
         if here and checked.key in compared:
             draws = draws or here
             if here != draws:
                 said = f"has {here} values of each KPI, where runs before have {draws}"
-                raise InputError(said, file=file, line=number, field="draws", remedy=_CUT)
+                raise InputError(said, file=file, line=number, field="draws", remedy=CUT_OFF)
     return found
 
 

@@ -21,9 +21,8 @@ from twinloop.platform.description import Description, is_file_path
 from twinloop.platform.document import Address
 from twinloop.platform.shorthand import is_shorthand
 from twinloop.scenario import Scenario
-from twinloop.scenario.parts import locate_options
+from twinloop.scenario.parts import change_paths, locate_options
 from twinloop.trace.errors import InputError
-from twinloop.trace.formats import path_options
 
 
 def locate(path: str, value: Any, folder: Path) -> Any:
@@ -94,8 +93,7 @@ def _at(kinds: tuple[Any, ...], where: Address, value: Any, folder: Path) -> Any
         return _found(kinds, value, folder)
     step, rest = where[0], where[1:]
     if _OPTIONS in kinds and not rest:
-        located: Any = _options({str(step): value}, folder)[str(step)]
-        return located
+        return _options({str(step): value}, folder)[str(step)]
     for kind in kinds:
         below: Any = None
         if _is_description(kind):
@@ -167,13 +165,7 @@ def _inside(kind: type[Description], value: Any, folder: Path) -> Any:
 
 
 def _options(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The options of a reader, of which some are paths."""
-    return {
-        name: _absolute(value, folder)
-        if name in path_options() and isinstance(value, str)
-        else value
-        for name, value in options.items()
-    }
+    return change_paths(options, lambda path: _absolute(path, folder))
 
 
 class _Path:

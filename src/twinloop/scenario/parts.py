@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Final, Literal
@@ -108,15 +108,16 @@ class GeneratorDescription(Description):
 def locate_options(options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
     """Options of a reader that name files are relative to the file that they stand in."""
     folder = info.context.folder if isinstance(info.context, Reading) else Path()
-    return _paths_changed(options, lambda path: (folder / path).as_posix())
+    return change_paths(options, lambda path: (folder / path).as_posix())
 
 
 def _relative(options: dict[str, Any], info: SerializationInfo) -> dict[str, Any]:
     folder = info.context.folder if isinstance(info.context, Writing) else Path()
-    return _paths_changed(options, lambda path: relative(path, folder))
+    return change_paths(options, lambda path: relative(path, folder))
 
 
-def _paths_changed(options: dict[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
+def change_paths(options: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
+    """Options of a reader, with those changed that are paths."""
     return {
         name: change(value) if name in path_options() and isinstance(value, str) else value
         for name, value in options.items()

@@ -12,9 +12,9 @@ from twinloop.scenario.model import Contention, Model
 from twinloop.scenario.scenario import Scenario
 from twinloop.trace import Trace
 from twinloop.trace.errors import InputError
-from twinloop.trace.trace import required
+from twinloop.trace.trace import NODE_SPEEDS, required
 from twinloop.workload import Workload
-from twinloop.workload.clocks import NODE_SPEEDS, Clocks
+from twinloop.workload.clocks import Clocks
 from twinloop.workload.fragments import Fragments
 from twinloop.workload.supply import oversubscribed
 

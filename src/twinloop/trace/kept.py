@@ -45,10 +45,10 @@ def read_kept(path: Path, shape: type[Shape], remedy: str | None = None) -> Shap
         raise InputError(
             f"cannot be read: it is no JSON: {error}", file=path, remedy=remedy
         ) from None
-    return shaped(document, shape, path, remedy)
+    return check_shape(document, shape, path, remedy)
 
 
-def shaped(
+def check_shape(
     document: Any,
     shape: type[Shape],
     path: Path | None,

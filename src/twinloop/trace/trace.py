@@ -6,7 +6,7 @@ import copy
 import importlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
@@ -16,6 +16,9 @@ from twinloop.trace.errors import TwinloopError
 from twinloop.trace.kept_workload import Keepable, KeptWorkload
 from twinloop.trace.manifest import Cleaning, Edit, Manifest
 from twinloop.trace.tables import TABLES, conform, empty
+
+#: The fact of a trace that has the speed of a core of each node, in reference cores.
+NODE_SPEEDS: Final = "node_speeds"
 
 
 class Trace:
@@ -201,8 +204,8 @@ class Trace:
         """
         if self._hash is None:
             said = self._manifest.model_dump(include={"kind", "epoch_ms", "reference_mhz"})
-            if "node_speeds" in self._manifest.facts:  # which set the work of its tasks
-                said["node_speeds"] = self._manifest.facts["node_speeds"]
+            if NODE_SPEEDS in self._manifest.facts:  # which set the work of its tasks
+                said[NODE_SPEEDS] = self._manifest.facts[NODE_SPEEDS]
             self._hash = hash_tables(self._demanded(), said)
         return self._hash
 

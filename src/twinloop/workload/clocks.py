@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 import polars as pl
 
 from twinloop.trace.errors import InputError
 from twinloop.trace.manifest import Cleaning
-from twinloop.trace.trace import Trace
+from twinloop.trace.trace import NODE_SPEEDS, Trace
 from twinloop.workload.notes import note
-
-#: The fact of a trace that has the speed of a core of each node, in reference cores.
-NODE_SPEEDS: Final = "node_speeds"
 
 
 class Clocks:
