@@ -329,3 +329,12 @@ def test_a_task_is_not_injected_where_nobody_would_share_the_machine_with_it() -
     shared.inject("late", cores=1.0, run_time=50.0)
     ends = shared.run().filter(pl.col("id") != "t0").sort("end")["end"].to_list()
     assert ends == [105.0, 205.0]
+
+
+@pytest.mark.parametrize("field", ["user", "queue"])
+def test_an_unknown_name_of_an_injected_task_is_all_that_is_complained_of(field: str) -> None:
+    simulation = Simulation(Case(ONE, (Task(0.0),)).scenario)
+    with pytest.raises(InputError) as said:
+        simulation.inject("late", cores=1.0, run_time=1.0, **{field: "nosuch"})
+    assert said.value.field == f"task 'late': {field}"
+    assert "shared machines" not in str(said.value)

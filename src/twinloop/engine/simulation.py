@@ -217,6 +217,8 @@ class Simulation:
                     f"asks for more than the queue gives: {limit} is {getattr(rule, limit):g}",
                     field=f"task {id!r}",
                 )
+        user_place = _place(names.users, user, f"task {id!r}: user")
+        queue_place = _place(names.queues, queue, f"task {id!r}: queue")
         try:
             self._run.inject(
                 submit=time,
@@ -226,9 +228,9 @@ class Simulation:
                 work=float(cores) * float(run_time),
                 limit=float(cores),
                 nodes=int(nodes),
-                user=_place(names.users, user, f"task {id!r}: user"),
+                user=user_place,
                 group=-1,
-                queue=_place(names.queues, queue, f"task {id!r}: queue"),
+                queue=queue_place,
                 priority=sum(each.priority for each in own if each.name == queue),
                 kind=0,
                 amounts=[given.get(name, 0.0) for name in names.resources],
