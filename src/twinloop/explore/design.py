@@ -22,7 +22,7 @@ from twinloop.explore.factors import (
 )
 from twinloop.explore.objectives import KPIS
 from twinloop.platform.address import nearest
-from twinloop.platform.description import Description, FilePath, Reading
+from twinloop.platform.description import Description, FilePath, reading_folder
 from twinloop.platform.problems import Findings
 from twinloop.platform.quantities import Whole
 from twinloop.trace.errors import InputError
@@ -155,7 +155,7 @@ class Design(Description):
         if len(set(self.seeds)) < len(self.seeds):
             findings.add(("seeds",), "has a seed twice")
         findings.check()
-        folder = info.context.folder if isinstance(info.context, Reading) else Path()
+        folder = reading_folder(info)
         return self if folder == Path() else self.located(folder)
 
     def located(self, folder: Path, *, whole: bool = False) -> Design:

@@ -12,7 +12,7 @@ from twinloop.explore.design import MOST, Design
 from twinloop.explore.factors import changed
 from twinloop.explore.level_files import locate_all
 from twinloop.explore.objectives import Objective
-from twinloop.platform.description import Description, OrText, Reading
+from twinloop.platform.description import Description, OrText, reading_folder
 from twinloop.platform.problems import Findings
 from twinloop.scenario import Scenario
 from twinloop.trace.errors import InputError
@@ -23,7 +23,7 @@ def _read(value: Any, info: ValidationInfo) -> Any:
     """A text is the path of a scenario."""
     if not isinstance(value, str):
         return value
-    folder = info.context.folder if isinstance(info.context, Reading) else Path()
+    folder = reading_folder(info)
     return Scenario.load(folder / value)
 
 
@@ -74,7 +74,7 @@ class LoopPlan(Description):
 
     @model_validator(mode="after")
     def _fits(self, info: ValidationInfo) -> LoopPlan:
-        folder = info.context.folder if isinstance(info.context, Reading) else Path()
+        folder = reading_folder(info)
         plan = self if folder == Path() else self._located(folder)
         findings = Findings()
         try:

@@ -57,9 +57,13 @@ class Writing:
     folder: Path = Path()
 
 
+def reading_folder(info: ValidationInfo) -> Path:
+    """The folder of the file that a description is read from; that of values in memory is `.`."""
+    return info.context.folder if isinstance(info.context, Reading) else Path()
+
+
 def _located(path: str, info: ValidationInfo) -> str:
-    folder = info.context.folder if isinstance(info.context, Reading) else Path()
-    return (folder / path).as_posix()
+    return (reading_folder(info) / path).as_posix()
 
 
 def _relative(path: str, info: SerializationInfo) -> str:

@@ -25,7 +25,7 @@ from pydantic.json_schema import JsonSchemaValue, SkipJsonSchema
 from pydantic_core import CoreSchema
 
 from twinloop.platform import Description, DescriptionError, FilePath, address
-from twinloop.platform.description import Reading, Writing, relative
+from twinloop.platform.description import Writing, reading_folder, relative
 from twinloop.platform.problems import Findings
 from twinloop.platform.quantities import Name, shown
 from twinloop.policy import POLICIES, AnyPolicy, BuiltIn, Policy, policies, resolve
@@ -107,7 +107,7 @@ class GeneratorDescription(Description):
 
 def locate_options(options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
     """Options of a reader that name files are relative to the file that they stand in."""
-    folder = info.context.folder if isinstance(info.context, Reading) else Path()
+    folder = reading_folder(info)
     return change_paths(options, lambda path: (folder / path).as_posix())
 
 

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
 from twinloop.platform import Description, DescriptionError, Platform
 from twinloop.platform.address import read
-from twinloop.platform.description import OrText, Reading
+from twinloop.platform.description import OrText, reading_folder
 from twinloop.platform.problems import Findings
 from twinloop.platform.quantities import Positive, Whole
 from twinloop.platform.shorthand import is_shorthand
@@ -46,7 +46,7 @@ def _platform(value: Any, info: ValidationInfo) -> Any:
     """A text that is no shorthand is the path of a description."""
     if not isinstance(value, str) or is_shorthand(value):
         return value
-    folder = info.context.folder if isinstance(info.context, Reading) else Path()
+    folder = reading_folder(info)
     path = folder / value
     if not is_file(path):
         raise InputError(
