@@ -62,8 +62,8 @@ def real_data() -> Path:
 REAL_EXAMPLES = [
     *(f"docs/{page}.md" for page in ("black-boxes", "both-worlds", "burn", "confirm", "recording")),
     "src/twinloop/campaign",
-    "src/twinloop/execute",
-    "src/twinloop/explore/confirm.py",
+    "src/twinloop/execution",
+    "src/twinloop/exploration/confirmation/run.py",
 ]
 
 

@@ -14,13 +14,13 @@ from load import bare_loop, grouped
 from measure import Goal, Result, Table, side_by_side
 
 from twinloop import Scenario, simulate
-from twinloop.calibrate.cases import Case, rows_of
-from twinloop.calibrate.losses import loss_named
-from twinloop.calibrate.objective import TwinObjective
-from twinloop.calibrate.parameters import Linear
-from twinloop.calibrate.runs import outputs_for
-from twinloop.calibrate.search import BATCH, search
-from twinloop.calibrate.space import Space
+from twinloop.calibration.cases import Case, rows_of
+from twinloop.calibration.losses import loss_named
+from twinloop.calibration.parameters.parameters import Linear
+from twinloop.calibration.parameters.space import Space
+from twinloop.calibration.run_columns import outputs_for
+from twinloop.calibration.search.objective import TwinObjective
+from twinloop.calibration.search.search import BATCH, search
 
 TASKS, NODES = 100, 2
 PER_SECOND = 10_000

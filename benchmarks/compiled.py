@@ -16,7 +16,7 @@ from logs import compiled as ready
 from measure import Goal, Result, Table, side_by_side
 
 from twinloop.policy import Place, Policy
-from twinloop.workload.generate import generator
+from twinloop.workload.generators import generator
 
 TASKS, NODES = 100, 2
 POLICIES = ("fcfs", "easy", "conservative", "first-fit")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from twinloop import Scenario, Trace, read, simulate
 from twinloop._core import ClusterRun
 from twinloop.engine import Compiled
-from twinloop.workload.generate import generator
+from twinloop.workload.generators import generator
 
 Floats = NDArray[np.float64]
 DATA = Path(os.environ.get("TWINLOOP_DATA", HERE.parent.parent / "shared" / "data"))

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from twinloop.calibrate.parameters import Categorical, Exponential, Linear
-from twinloop.calibrate.space import Space
+from twinloop.calibration.parameters.parameters import Categorical, Exponential, Linear
+from twinloop.calibration.parameters.space import Space
 
 Floats = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ import numpy as np
 from measure import Goal, Result, Table
 from objectives import SETS, Objective, cube, objectives
 
-from twinloop.calibrate.optimise import OPTIMISERS, make
+from twinloop.calibration.optimisers import OPTIMISERS, make
 
 #: Repetitions by budget: after few evaluations the median of five is a matter of luck.
 REPETITIONS = {200: 15, 1000: 5}

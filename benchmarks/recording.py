@@ -15,8 +15,8 @@ import numpy as np
 from measure import Goal, Result, Table
 
 import twinloop as tl
-from twinloop.execute.burn import program, rates
-from twinloop.execute.run import execute
+from twinloop.execution.burn_program import program, rates
+from twinloop.execution.run import execute
 
 TASKS, BURNING = 50, 5
 MOST = 0.01

@@ -12,9 +12,9 @@ from typing import Any
 from measure import Result, Table, side_by_side
 
 from twinloop import Scenario, explore, simulate
-from twinloop.explore.design import Design
-from twinloop.explore.factors import changed
-from twinloop.explore.planning import planned
+from twinloop.exploration.factors.design import Design
+from twinloop.exploration.factors.factors import changed
+from twinloop.exploration.study.plan import planned
 from twinloop.metrics import figures
 
 #: 28 configurations, three seeds: the design space of a published study.

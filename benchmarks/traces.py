@@ -18,9 +18,9 @@ from measure import BUILD, HERE, Goal, Result, Table, side_by_side
 from memory import forget_the_past, resident
 
 from twinloop._core import JsonLinesParser, SwfParser
-from twinloop.trace.files import chunks
+from twinloop.description.files import chunks
 from twinloop.trace.formats import cts, opendc, swf
-from twinloop.trace.formats.cts.reading import SAMPLES
+from twinloop.trace.formats.cts.reader import SAMPLES
 from twinloop.workload import Workload, WorkloadArrays
 
 JOBS = 202_871  # as many as HPC2N-2002 has

@@ -95,7 +95,7 @@ def test_a_function_that_names_a_package_goes_to_other_processes(sing: ModuleTyp
 
 
 def test_every_layer_of_names_is_among_them() -> None:
-    assert {"twinloop.trace", "twinloop.calibrate", "twinloop.explore"} < set(PACKAGES)
+    assert {"twinloop.trace", "twinloop.calibration", "twinloop.exploration"} < set(PACKAGES)
 
 
 @pytest.mark.parametrize("package", PACKAGES)

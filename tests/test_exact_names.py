@@ -10,12 +10,13 @@ import pytest
 
 import twinloop as tl
 from tests.report.studies import confirmation, scenario
-from twinloop.calibrate.fit import Fit
-from twinloop.campaign import scratch
-from twinloop.explore.confirmation import Confirmation
-from twinloop.explore.study import Study
+from twinloop.calibration.fit import Fit
+from twinloop.campaign import scratch_folders
+from twinloop.description import files
+from twinloop.exploration.confirmation.result import Confirmation
+from twinloop.exploration.study.study import Study
 from twinloop.report.view.index import Index
-from twinloop.trace import Trace, files, write
+from twinloop.trace import Trace, write
 
 SOURCE = Path(tl.__file__).parent
 #: A name, and what it would also stand for as a pattern.
@@ -132,10 +133,10 @@ def test_what_a_killed_process_left_is_swept_by_its_exact_name(tmp_path: Path) -
     assert not own.exists()
     assert other.exists()
     inner = tmp_path / "t[1]"
-    (inner / f"{scratch.PREFIX}x").mkdir(parents=True)
-    (tmp_path / "t1" / f"{scratch.PREFIX}x").mkdir(parents=True)
-    assert scratch.sweep(inner) == 1
-    assert (tmp_path / "t1" / f"{scratch.PREFIX}x").exists()
+    (inner / f"{scratch_folders.PREFIX}x").mkdir(parents=True)
+    (tmp_path / "t1" / f"{scratch_folders.PREFIX}x").mkdir(parents=True)
+    assert scratch_folders.sweep(inner) == 1
+    assert (tmp_path / "t1" / f"{scratch_folders.PREFIX}x").exists()
 
 
 def test_parquet_files_are_opened_in_one_place_only() -> None:

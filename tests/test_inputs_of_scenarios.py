@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 import twinloop as tl
-from twinloop.explore.bundle import bundle
-from twinloop.explore.candidate import Candidate
+from twinloop.exploration.confirmation.bundles import bundle
+from twinloop.exploration.ranking.candidate import Candidate
 
 SACCT = (
     "JobID|Submit|Start|End|Elapsed|State|AllocCPUS|ReqCPUS\n"

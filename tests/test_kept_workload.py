@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 import twinloop as tl
 from twinloop import InputError, Scenario, Trace, Workload
-from twinloop.calibrate import Fit
-from twinloop.calibrate.cases import cases_of
+from twinloop.calibration import Fit
+from twinloop.calibration.cases import cases_of
 from twinloop.cli import app
-from twinloop.explore import Candidate, Confirmation
-from twinloop.explore.confirm_plan import fingerprint
+from twinloop.exploration import Candidate, Confirmation
+from twinloop.exploration.confirmation.plan import fingerprint
 from twinloop.scenario import replaying
 from twinloop.trace import DamagedTraceError
 from twinloop.trace.folder import MANIFEST, owned

@@ -19,21 +19,21 @@ from hypothesis import strategies as st
 import twinloop as tl
 from tests.report.studies import scenario
 from tests.test_exact_names import fit
-from twinloop.calibrate.fit import Fit
-from twinloop.campaign.blackbox import Command
-from twinloop.explore.bundle import bundle
-from twinloop.explore.candidate import Candidate
-from twinloop.explore.confirm import confirm
-from twinloop.explore.confirmation import Confirmation
-from twinloop.explore.loop import loop
-from twinloop.explore.loop_plan import LoopPlan
-from twinloop.explore.loop_result import Loop
-from twinloop.explore.ownership import owned_by_loop
-from twinloop.explore.study import Study
+from twinloop.calibration.fit import Fit
+from twinloop.campaign.external_simulator import Command
+from twinloop.description.errors import InputError, TwinloopError
+from twinloop.description.file_names import below
+from twinloop.exploration.closed_loop.plan import LoopPlan
+from twinloop.exploration.closed_loop.result import Loop
+from twinloop.exploration.closed_loop.run import loop
+from twinloop.exploration.confirmation.bundles import bundle
+from twinloop.exploration.confirmation.result import Confirmation
+from twinloop.exploration.confirmation.run import confirm
+from twinloop.exploration.owned_files import owned_by_loop
+from twinloop.exploration.ranking.candidate import Candidate
+from twinloop.exploration.study.study import Study
 from twinloop.report.view.pages import Pages
 from twinloop.trace import Trace
-from twinloop.trace.errors import InputError, TwinloopError
-from twinloop.trace.names import below
 
 #: A scenario says where its inputs are, and these may lie anywhere; nothing else in it is a path.
 REFERENCES = {"scenario", "carbon", "path"}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.execute.runs import scenario, task
+from tests.execution.runs import scenario, task
 from tests.process_starts import STARTS, complain
-from twinloop.execute import execute
+from twinloop.execution import execute
 
 
 def test_a_child_that_only_prints_is_not_noted() -> None:

@@ -16,15 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import twinloop as tl
-from twinloop.explore.candidate import Candidate
-from twinloop.explore.confirm_plan import Plan
+from twinloop.exploration.confirmation.plan import Plan
+from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.platform import DescriptionError, Platform
 from twinloop.policy import POLICIES, Policy, View, policy
 from twinloop.scenario import MODEL_VALUES, Contention, Model, Scenario
 from twinloop.scenario.schema import FOLDER, schemas
 from twinloop.trace import InputError, Manifest, Trace
 from twinloop.workload import Sessions, Workload
-from twinloop.workload.generate import generate
+from twinloop.workload.generators import generate
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 HEAD = "platform: 2x8@2400MHz\nworkload: log.swf\npolicy: easy\n"

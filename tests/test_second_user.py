@@ -12,11 +12,11 @@ from distributed.security import Security
 
 import twinloop
 from tests.second_user import OTHER, as_second_user, family, listening, needs_root
-from twinloop.campaign.cluster import Dask
-from twinloop.campaign.scratch import PREFIX, sweep
+from twinloop.campaign.dask_cluster import Dask
+from twinloop.campaign.scratch_folders import PREFIX, sweep
+from twinloop.description.files import writing
 from twinloop.report.view.server import Server
 from twinloop.trace import Trace
-from twinloop.trace.files import writing
 
 #: What a stranger gets from an address: with no TLS, with no certificate, and with each of the
 #: certificates that it has. A node of Dask speaks first once it accepts a connection.
@@ -145,7 +145,7 @@ def test_a_second_user_sees_nothing_of_a_folder_that_is_viewed(tmp_path: Path) -
 #: Every module of the package that opens what other processes can connect to, and the test above
 #: that knocks there.
 LISTENERS = {
-    "campaign/local_cluster.py": test_a_second_user_runs_nothing_on_a_local_dask_cluster,
+    "campaign/local_dask_cluster.py": test_a_second_user_runs_nothing_on_a_local_dask_cluster,
     "report/view/server.py": test_a_second_user_sees_nothing_of_a_folder_that_is_viewed,
 }
 #: Names with which something can be made to listen.
@@ -157,7 +157,7 @@ OPENING = {
     "SpecCluster", "Scheduler", "Nanny", "Worker", "mkfifo",
 }  # fmt: skip
 #: Modules that use one of these names for what a module of the list above opens.
-OTHERS = {"campaign/cluster.py": {"LocalCluster"}}
+OTHERS = {"campaign/dask_cluster.py": {"LocalCluster"}}
 
 
 def test_every_module_that_listens_is_known() -> None:

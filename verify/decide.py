@@ -40,9 +40,9 @@ from decide_runs import (
 from trust import OPTIMISER
 
 import twinloop as tl
-from twinloop.explore.candidate import Candidate
-from twinloop.explore.confirmation import Confirmation
-from twinloop.explore.diagnosis import Diagnosis, diagnose
+from twinloop.exploration.confirmation.diagnosis import Diagnosis, diagnose
+from twinloop.exploration.confirmation.result import Confirmation
+from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.metrics import figures
 
 SHIPPED = Path(__file__).parents[1] / "examples" / "decide" / "runs"

@@ -27,8 +27,8 @@ from trust_runs import (
 )
 
 import twinloop as tl
-from twinloop.execute import burn
-from twinloop.workload.generate.burn import PROGRAM
+from twinloop.execution import burn_program
+from twinloop.workload.generators.burn import PROGRAM
 
 KINDS = ("cpu", "memory", "cache")
 
@@ -124,9 +124,9 @@ def _blocks(runs: list[tuple[str, str]], repetitions: Iterable[int]) -> Iterator
 def record(folder: Path, say: Callable[[str], None] = print) -> None:
     """Run for real what is not in the folder yet, all with the same rates of work."""
     folder.mkdir(parents=True, exist_ok=True)
-    rates = _kept(folder / "rates.json", lambda: burn.rates(list(KINDS), say))
-    os.environ[burn.RATES] = ",".join(f"{kind}={rate!r}" for kind, rate in rates.items())
-    say(f"rates: {os.environ[burn.RATES]}")
+    rates = _kept(folder / "rates.json", lambda: burn_program.rates(list(KINDS), say))
+    os.environ[burn_program.RATES] = ",".join(f"{kind}={rate!r}" for kind, rate in rates.items())
+    say(f"rates: {os.environ[burn_program.RATES]}")
     notes: dict[str, Any] = _kept(folder / "notes.json", dict)
     for key in plan():
         wanted, place = scenario(key.bag, key.name), folder / str(key)

@@ -20,7 +20,7 @@ from decide_runs import (
 )
 from replay_page import blocks, filled, table
 
-from twinloop.trace.files import writing
+from twinloop.description.files import writing
 
 
 def decisions(study: Study) -> str:

@@ -27,7 +27,7 @@ from replay_experiments import (
 )
 from replay_figures import Runs
 
-from twinloop.trace.files import writing
+from twinloop.description.files import writing
 
 FRAME = Path(__file__).parents[1] / "docs" / "replay-with-feedback.md"
 BLOCK = re.compile(r"(<!-- (table [\w ]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)

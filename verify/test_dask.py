@@ -7,9 +7,9 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import twinloop as tl
-from tests.calibrate.test_fit import BOTH, truth, untimed
+from tests.calibration.test_fit import BOTH, truth, untimed
 from tests.campaign.functions import dying
-from twinloop.calibrate import calibrate
+from twinloop.calibration import calibrate
 from twinloop.campaign import coordinator
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.calibrate.models import (
+from tests.calibration.models import (
     MANY_RATIOS,
     ONE_RATIO,
     Bag,
@@ -12,9 +12,9 @@ from tests.calibrate.models import (
     Planted,
     Transportation,
 )
-from tests.calibrate.test_predict import covered
-from twinloop.calibrate.identify import identify
-from twinloop.calibrate.predict import acceptable, intervals
+from tests.calibration.test_predict import covered
+from twinloop.calibration.identifiability import identify
+from twinloop.calibration.uncertainty.prediction_intervals import acceptable, intervals
 
 
 def test_fifty_random_models_with_a_known_null_space():

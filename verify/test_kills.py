@@ -5,9 +5,9 @@ import os
 import pytest
 
 import twinloop as tl
-from tests.execute.runs import BOTH, left, scenario, statuses, task
-from tests.execute.test_kills import one_at_a_time
-from twinloop.execute import execute
+from tests.execution.runs import BOTH, left, scenario, statuses, task
+from tests.execution.test_kills import one_at_a_time
+from twinloop.execution import execute
 
 TASKS = 5_000
 

@@ -15,8 +15,8 @@ from replay_page import blocks, filled
 from surf import MODELS, PER_DAY, PUBLISHED, Difference
 
 import twinloop as tl
+from twinloop.description.files import writing
 from twinloop.engine import Compiled
-from twinloop.trace.files import writing
 
 pytestmark = pytest.mark.realdata
 

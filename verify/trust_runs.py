@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import twinloop as tl
-from twinloop.execute import burn, execute
+from twinloop.description.errors import InputError
+from twinloop.description.files import writing
+from twinloop.execution import burn_program, execute
 from twinloop.metrics import figures
-from twinloop.trace.errors import InputError
-from twinloop.trace.files import writing
-from twinloop.workload.generate.burn import PROGRAM
+from twinloop.workload.generators.burn import PROGRAM
 
 BAGS = {"cpu": ("cpu",), "cache": ("cache",), "mixed": ("cpu", "cache")}
 LEVELS = (1, 2, 4)
@@ -111,9 +111,9 @@ def plan() -> list[Key]:
 def record(folder: Path, size: Size, say: Callable[[str], None] = print) -> None:
     """Run for real what is not in the folder yet, all with the same rates of work."""
     folder.mkdir(parents=True, exist_ok=True)
-    rates = _kept(folder / "rates.json", lambda: burn.rates(["cpu", "cache"], say))
-    os.environ[burn.RATES] = ",".join(f"{kind}={rate!r}" for kind, rate in rates.items())
-    say(f"rates: {os.environ[burn.RATES]}")
+    rates = _kept(folder / "rates.json", lambda: burn_program.rates(["cpu", "cache"], say))
+    os.environ[burn_program.RATES] = ",".join(f"{kind}={rate!r}" for kind, rate in rates.items())
+    say(f"rates: {os.environ[burn_program.RATES]}")
     notes: dict[str, Any] = _kept(folder / "notes.json", dict)
     for key in plan():
         wanted = scenario(key.bag, key.level, size)

@@ -10,9 +10,9 @@ import numpy as np
 from replay_page import blocks, filled, table
 from trust_runs import BAGS, LEVELS, REPETITIONS, TRUTH, Key
 
-from twinloop.fidelity.show import figure
+from twinloop.description.files import writing
 from twinloop.fidelity.verdict import Finding, Verdict
-from twinloop.trace.files import writing
+from twinloop.fidelity.verdict_text import figure
 
 if TYPE_CHECKING:
     from trust import Foretold, Study

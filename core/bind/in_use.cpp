@@ -28,7 +28,7 @@ void InUse::refuse(bool own_policy) const {
             : std::string(what_) +
                   " is used by one thread at a time, and another thread uses it now (wait for that "
                   "thread, or give each thread one of its own)";
-    const nb::object type = nb::module_::import_("twinloop.trace.errors").attr("InUseError");
+    const nb::object type = nb::module_::import_("twinloop.description.errors").attr("InUseError");
     PyErr_SetString(type.ptr(), said.c_str());
     throw nb::python_error();
 }

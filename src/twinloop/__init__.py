@@ -22,16 +22,16 @@ from twinloop._deferred import defer_imports
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from twinloop.calibrate import Fit, calibrate
+    from twinloop.calibration import Fit, calibrate
     from twinloop.engine import Simulation, simulate
-    from twinloop.execute import execute
-    from twinloop.explore import Study, confirm, explore, loop
+    from twinloop.execution import execute
+    from twinloop.exploration import Study, confirm, explore, loop
     from twinloop.fidelity import assess
     from twinloop.platform import Platform
     from twinloop.scenario import Model, Scenario, load, replaying
     from twinloop.trace import InputError, Trace, TwinloopError, check, read, repair, write
     from twinloop.workload import SessionGraphs, Workload
-    from twinloop.workload.generate import generate
+    from twinloop.workload.generators import generate
 
 __all__ = [
     "Fit",

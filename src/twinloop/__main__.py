@@ -14,7 +14,7 @@ def show_error(kind: type[BaseException], error: BaseException, at: TracebackTyp
     """
     import traceback
 
-    from twinloop.trace.safe_text import escape_controls
+    from twinloop.description.safe_text import escape_controls
 
     print(
         escape_controls("".join(traceback.format_exception(kind, error, at))),

@@ -19,7 +19,7 @@ def defer_imports(package: str) -> None:
 
     >>> import twinloop
     >>> twinloop.InputError
-    <class 'twinloop.trace.errors.InputError'>
+    <class 'twinloop.description.errors.InputError'>
     >>> twinloop.inputerror
     Traceback (most recent call last):
     AttributeError: module 'twinloop' has no attribute 'inputerror'

@@ -10,9 +10,9 @@ from typing import Any
 
 import twinloop as tl
 from twinloop import report
-from twinloop.calibrate import Fit
-from twinloop.explore.confirmation import Confirmation
-from twinloop.explore.study import Study
+from twinloop.calibration import Fit
+from twinloop.exploration.confirmation.result import Confirmation
+from twinloop.exploration.study.study import Study
 from twinloop.fidelity import Verdict
 from twinloop.report.confirmation import confirmation_page
 from twinloop.report.loop import loop_page

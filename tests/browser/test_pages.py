@@ -16,7 +16,7 @@ import pytest
 
 from tests.browser import made
 from tests.browser.looking import Look, drawn_data
-from twinloop.metrics.figures import figures
+from twinloop.metrics.trace_figures import figures
 from twinloop.report.key_figures import key_figures
 
 At = Callable[[str], Look]

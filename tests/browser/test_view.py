@@ -13,7 +13,7 @@ import twinloop as tl
 from tests.browser import made
 from tests.browser.conftest import SHOTS
 from tests.browser.looking import LOCAL, Look
-from twinloop.metrics.figures import figures
+from twinloop.metrics.trace_figures import figures
 from twinloop.report import words
 from twinloop.report.view.server import Server
 

@@ -20,13 +20,20 @@ from hypothesis import strategies as st
 
 from tests.campaign.conftest import PATIENCE, end, marked, until
 from tests.examples import examples
-from twinloop.campaign import BlackBoxError, Command, Function, black_box, boxes, coordinator
-from twinloop.campaign.scratch import scratch as scratch_folder
-from twinloop.campaign.scratch import sweep
+from twinloop.campaign import (
+    BlackBoxError,
+    Command,
+    Function,
+    black_box,
+    coordinator,
+    process_groups,
+)
+from twinloop.campaign.scratch_folders import scratch as scratch_folder
+from twinloop.campaign.scratch_folders import sweep
 from twinloop.campaign.templates import filled, names_in
-from twinloop.execute.nodes import Guard
+from twinloop.description.errors import InputError
+from twinloop.execution.nodes import Guard
 from twinloop.platform import DescriptionError
-from twinloop.trace.errors import InputError
 
 pytestmark = pytest.mark.real
 
@@ -230,7 +237,7 @@ def test_many_at_once_do_not_meet_and_have_one_guard(monkeypatch: pytest.MonkeyP
 
     guard = Guard.start
     monkeypatch.setattr(Guard, "start", start)
-    boxes._guarded.cache_clear()
+    process_groups._guarded.cache_clear()
     box = sh("echo {n} > here; sleep 0.01; cat here")
     with coordinator("threads", workers=4) as workers:
         outcomes = list(workers.map(box, [{"n": n} for n in range(12)]))

@@ -17,8 +17,8 @@ from distributed.security import Security
 from tests.campaign.conftest import PATIENCE, until
 from tests.campaign.functions import Shared, identified, touchy
 from twinloop.campaign import Coordinator, Outcome, coordinator
-from twinloop.campaign.cluster import LostScheduler, UnprotectedClusterWarning
-from twinloop.trace.errors import InputError
+from twinloop.campaign.dask_cluster import LostScheduler, UnprotectedClusterWarning
+from twinloop.description.errors import InputError
 
 pytestmark = pytest.mark.real
 
@@ -163,7 +163,7 @@ def test_dask_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_scheduler_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twinloop.campaign.cluster.PATIENCE", 0.5)
+    monkeypatch.setattr("twinloop.campaign.dask_cluster.PATIENCE", 0.5)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # nobody listens there, and nobody else can
         address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"

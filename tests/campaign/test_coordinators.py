@@ -17,7 +17,7 @@ from tests.campaign.functions import Shared, doubled, dying, identified, touchy
 from tests.examples import examples
 from twinloop.campaign import Command, Coordinator, coordinator
 from twinloop.campaign.processes import Processes
-from twinloop.trace.errors import InputError
+from twinloop.description.errors import InputError
 
 pytestmark = pytest.mark.real
 

@@ -19,7 +19,7 @@ from tests.campaign.conftest import Script, until
 from tests.examples import examples
 from twinloop.campaign import Journal
 from twinloop.campaign import journal as journal_module
-from twinloop.trace.errors import InputError
+from twinloop.description.errors import InputError
 
 numbers = st.floats() | st.integers(-(2**70), 2**70)
 values = st.recursive(

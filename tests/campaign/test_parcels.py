@@ -13,10 +13,10 @@ import pytest
 import twinloop as tl
 from twinloop.campaign import worker
 from twinloop.campaign.main_module import HiddenMain
-from twinloop.campaign.parcels import by_value
-from twinloop.explore.design import design_of
-from twinloop.explore.planning import planned
-from twinloop.explore.runner import Runner
+from twinloop.campaign.serialisation import by_value
+from twinloop.exploration.factors.design import design_of
+from twinloop.exploration.study.plan import planned
+from twinloop.exploration.study.runner import Runner
 
 HELPER = "def limit(most):\n    return most\n"
 MINE = """

@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 import twinloop as tl
-from tests.calibrate.test_fit import truth, untimed
+from tests.calibration.test_fit import truth, untimed
 from tests.cli.test_commands import answer, run
-from twinloop.calibrate import Fit
+from twinloop.calibration import Fit
 from twinloop.cli import app
 from twinloop.cli.calibrate import calibrate
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 import twinloop as tl
 from twinloop.cli import app
-from twinloop.workload.generate import generators
+from twinloop.workload.generators import generators
 
 SWF = """\
 ; UnixStartTime: 1000

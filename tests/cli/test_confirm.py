@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 import twinloop as tl
 from twinloop.cli import confirm
-from twinloop.explore import Confirmation
+from twinloop.exploration import Confirmation
 
 #: What the description of the command promises.
 KEYS = {

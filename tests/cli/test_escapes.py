@@ -27,9 +27,9 @@ from tests.report.runs import drawn_tasks, fcfs
 from twinloop.cli import app
 from twinloop.cli.commands import SUMMARIES
 from twinloop.cli.output import SafeConsole, err, escape, out
-from twinloop.cli.watching import picture
-from twinloop.execute.watching import Moment
-from twinloop.explore import Study
+from twinloop.cli.run_display import picture
+from twinloop.execution.run_progress import Moment
+from twinloop.exploration import Study
 from twinloop.fidelity import assess
 from twinloop.metrics import difference, figures
 from twinloop.trace import Cleaning, InputError, Manifest, QualityError, Trace, check

@@ -15,8 +15,8 @@ import pytest
 
 import twinloop as tl
 from tests.cli.test_commands import answer, run
-from tests.execute.children import PATIENCE
-from tests.execute.runs import EXECUTE, left, said, scenario, statuses, task
+from tests.execution.children import PATIENCE
+from tests.execution.runs import EXECUTE, left, said, scenario, statuses, task
 
 pytestmark = pytest.mark.real
 

@@ -12,19 +12,19 @@ import pytest
 
 import twinloop as tl
 from tests.cli.test_commands import SWF, run
-from tests.execute.runs import Launch, launch, scenario, task
-from tests.execute.runs import statuses as ends
+from tests.execution.runs import Launch, launch, scenario, task
+from tests.execution.runs import statuses as ends
 from twinloop.cli.commands import SUMMARIES, loaded
-from twinloop.execute import execute
-from twinloop.execute.folder import RunFolder
-from twinloop.explore.candidate import Candidate
-from twinloop.explore.confirm import confirm
-from twinloop.explore.loop import loop
-from twinloop.explore.ownership import owned_by_loop
+from twinloop.description.locks import FolderLock
+from twinloop.description.replacement import check_replaceable
+from twinloop.execution import execute
+from twinloop.execution.run_folder import RunFolder
+from twinloop.exploration.closed_loop.run import loop
+from twinloop.exploration.confirmation.run import confirm
+from twinloop.exploration.owned_files import owned_by_loop
+from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.trace import Manifest, Trace, write
-from twinloop.trace.locking import FolderLock
-from twinloop.trace.replacing import check_replaceable
-from twinloop.workload.generate import generators
+from twinloop.workload.generators import generators
 
 __all__ = ["launch"]  # a fixture
 

@@ -6,7 +6,7 @@ import pytest
 
 import twinloop as tl
 from tests.cli.test_commands import answer, run
-from twinloop.cli.scenario import scenario_of
+from twinloop.cli.scenario_options import scenario_of
 
 TASKS = {"tasks": [{"id": f"t{i}", "run_time": 10, "cores": 1} for i in range(3)]}
 

@@ -14,7 +14,7 @@ from tests.report.pages import Reader
 from tests.report.runs import drawn_tasks, fcfs
 from twinloop.cli import report as command
 from twinloop.cli.report import report
-from twinloop.explore.confirmation import Confirmation
+from twinloop.exploration.confirmation.result import Confirmation
 from twinloop.trace import Manifest, Trace
 
 app = typer.Typer()

@@ -12,7 +12,7 @@ import typer
 
 from twinloop import cli
 from twinloop.cli.commands import SUMMARIES, loaded
-from twinloop.cli.reading import FormatName
+from twinloop.cli.log_options import FormatName
 from twinloop.trace import known_formats
 
 HEAVY = {"dask", "distributed", "numpy", "plotly", "polars", "scipy", "sklearn", "yaml"}

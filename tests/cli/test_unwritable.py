@@ -18,11 +18,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import twinloop as tl
-from tests.execute.runs import scenario, task
+from tests.execution.runs import scenario, task
 from twinloop.cli import app
 from twinloop.cli.commands import SUMMARIES, loaded
-from twinloop.trace.errors import UnwritableError
-from twinloop.trace.files import writing
+from twinloop.description.errors import UnwritableError
+from twinloop.description.files import writing
 
 pytestmark = pytest.mark.real
 

@@ -3,8 +3,8 @@
 import pytest
 from rich.console import Console
 
-from twinloop.cli.watching import picture, said
-from twinloop.execute.watching import Moment
+from twinloop.cli.run_display import picture, said
+from twinloop.execution.run_progress import Moment
 
 
 def lines(moment: Moment, width: int, *, terminal: bool = True) -> list[str]:

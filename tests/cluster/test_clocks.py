@@ -5,7 +5,7 @@ import pytest
 
 import twinloop as tl
 from twinloop.engine import Compiled
-from twinloop.engine.loaded import Loaded
+from twinloop.engine.workload_cache import Loaded
 
 LOG = tl.Trace(
     tasks=pl.DataFrame(

@@ -8,10 +8,10 @@ import pytest
 
 import twinloop as tl
 from tests.cluster.scenarios import Case, Task
+from twinloop.description.errors import InputError, TwinloopError
 from twinloop.engine import Compiled, Simulation, State
 from twinloop.policy import Kill, Place, Policy, Preempt, SetState
 from twinloop.scenario.model import MODEL_VALUES
-from twinloop.trace.errors import InputError, TwinloopError
 from twinloop.workload import Workload
 
 ONE = ({"cores": 1.0},)

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cluster.scenarios import Case, Task, cases, few
+from twinloop.description.errors import InputError
 from twinloop.engine import Compiled, Simulation
-from twinloop.trace.errors import InputError
 
 LINEAR = {"model": "linear", "idle": 100.0, "max": 200.0}
 TWO = ({"cores": 2.0, "power": LINEAR},) * 2

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import twinloop as tl
 from tests.cluster.scenarios import MODELS, OVERCOMMITTING, Case, Task, cases, few, fewer
+from twinloop.description.errors import InputError
 from twinloop.engine import Compiled
-from twinloop.trace.errors import InputError
 from twinloop.trace.quality import check
 
 STEPS = st.sampled_from([0.25, 0.7, 1.0, 3.0, 1000.0])

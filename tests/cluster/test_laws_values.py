@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import twinloop as tl
 from tests.cluster.scenarios import KINDS, Case, Task, cases, few, fewer
 from twinloop._core import KPI_NAMES
+from twinloop.description.errors import InputError
 from twinloop.engine import Compiled
 from twinloop.scenario import MODEL_VALUES
-from twinloop.trace.errors import InputError
 
 BY_TASK = ("submit", "ready", "start", "end", "run_time", "cpu", "machine")
 

@@ -4,10 +4,10 @@ import pytest
 
 import twinloop as tl
 from tests.cluster.scenarios import Case, Task
+from twinloop.description.errors import InputError
 from twinloop.engine import Compiled, Simulation
 from twinloop.engine.table_size import MOST_ROWS
 from twinloop.policy import Policy
-from twinloop.trace.errors import InputError
 
 POWER = {"model": "linear", "idle": 50.0, "max": 200.0}
 YEAR = 365 * 86400.0

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.fidelity.runs import run, windows
 from twinloop.fidelity import Criteria, Verdict, assess
+from twinloop.fidelity.compared_run import Side
 from twinloop.fidelity.cpu_usage import resampled
-from twinloop.fidelity.side import Side
 from twinloop.trace import Manifest, Trace
 
 VARIED = [1.0, 2.0, 1.0, 2.0, 4.0] * 4

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twinloop.description.errors import TwinloopWarning
 from twinloop.platform import (
     DescriptionError,
     Mse,
@@ -20,7 +21,6 @@ from twinloop.platform import (
     write_topology,
 )
 from twinloop.trace import InputError
-from twinloop.trace.errors import TwinloopWarning
 
 TOPOLOGY: dict[str, Any] = {
     "clusters": [

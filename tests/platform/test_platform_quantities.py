@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinloop.platform.quantities import (
+from twinloop.description.quantities import (
     DURATION,
     FREQUENCY,
     MEMORY,

@@ -8,7 +8,7 @@ import pytest
 
 from twinloop._core import NativePolicy
 from twinloop.policy import POLICIES, BuiltIn, policy
-from twinloop.policy.placing import Filter, Setting
+from twinloop.policy.filter_scheduler import Filter, Setting
 
 KEYS = {
     "kind", "order", "backfill", "compress", "depth", "age", "half_life", "share_by", "preempt",

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import twinloop as tl
-from twinloop.explore.candidate import Candidate
-from twinloop.explore.confirmation import Confirmation
-from twinloop.explore.study import Study
+from twinloop.exploration.confirmation.result import Confirmation
+from twinloop.exploration.ranking.candidate import Candidate
+from twinloop.exploration.study.study import Study
 from twinloop.scenario import Scenario
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.report.pages import EVIL, Reader, loads_nothing, pictures
 from tests.report.studies import PREDICTED, TOOK, confirmation, scenario
-from twinloop.explore.candidate import Candidate
-from twinloop.explore.confirmation import Confirmation
+from twinloop.exploration.confirmation.result import Confirmation
+from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.report import confirmation_page
 from twinloop.report.confirmation import sentences
 from twinloop.report.confirmation_figures import course, differences, ranks

@@ -10,9 +10,9 @@ import pytest
 
 from tests.report.pages import EVIL, Reader, loads_nothing, pictures
 from tests.report.studies import scenario, study
-from twinloop.explore.candidate import Candidate
-from twinloop.explore.ranking import ranked
-from twinloop.explore.study import Study
+from twinloop.exploration.ranking.candidate import Candidate
+from twinloop.exploration.ranking.ranking import ranked
+from twinloop.exploration.study.study import Study
 from twinloop.report import study_page
 from twinloop.report.folds import folded_name, folds, sure_of_next
 from twinloop.report.study import recommended

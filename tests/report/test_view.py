@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from tests.report.pages import EVIL, Reader, pictures
 from tests.report.runs import drawn_tasks, fcfs
-from twinloop.metrics.figures import figures
+from twinloop.metrics.trace_figures import figures
 from twinloop.report.view.index import Index
 from twinloop.report.view.server import Server
 from twinloop.trace import InputError, Manifest, Trace

@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 import zstandard
 
-from twinloop.execute.folder import RunFolder
+from twinloop.execution.run_folder import RunFolder
 from twinloop.trace import Format, Manifest, Trace, known_formats
 
 FORMATS = {form.name: form for form in known_formats()}

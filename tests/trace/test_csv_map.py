@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinloop.trace.errors import FormatError, InputError
+from twinloop.description.errors import FormatError, InputError
 from twinloop.trace.formats.csv_map import FORMAT, read
 from twinloop.trace.trace import Trace
 

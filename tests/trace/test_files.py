@@ -17,7 +17,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinloop.trace import InputError, Trace, files, input_bound
+from twinloop.description import files, input_limit
+from twinloop.trace import InputError, Trace
 
 # Text that shrinks, but not to nothing: several blocks of every compression.
 CONTENT = "".join(f"{i} {random.Random(i).random()}\n" for i in range(20_000)).encode()
@@ -95,7 +96,7 @@ def test_a_damaged_file_gives_an_error_or_its_content(
 def test_a_bomb_is_refused_before_it_fills_the_memory(
     path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(input_bound, "SMALL_INPUT", 8 << 20)
+    monkeypatch.setattr(input_limit, "SMALL_INPUT", 8 << 20)
     packed = PACKERS[name](bytes(64 << 20))
     path.write_bytes(packed)
     seen: list[int] = []

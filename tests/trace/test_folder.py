@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trace.broken import sign
+from twinloop.description.files import appearing
 from twinloop.trace import (
     Cleaning,
     DamagedTraceError,
@@ -21,7 +22,6 @@ from twinloop.trace import (
     read,
     write,
 )
-from twinloop.trace.files import appearing
 from twinloop.trace.folder import owner_of
 
 TIMES = st.floats(-1e15, 1e15) | st.none()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.test_tutorial import PAGES, SHOWN, run
-from twinloop.trace.formats.sacct import reading, samples
+from twinloop.trace.formats.sacct import reader, samples
 
 PAGE = (PAGES / "from-slurm.md").read_text(encoding="utf-8")
 
@@ -33,7 +33,7 @@ def test_the_commands_print_what_the_page_shows(
 
 def test_every_field_that_the_page_asks_for_is_read() -> None:
     [asked] = re.findall(r"--format=(JobID,JobIDRaw,\S+)", PAGE)
-    assert set(asked.split(",")) <= set(reading._FIELDS)
+    assert set(asked.split(",")) <= set(reader._FIELDS)
     header = files()["jobs.txt"].splitlines()[0].split("|")
     assert set(header) <= set(asked.split(","))
 

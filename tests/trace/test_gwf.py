@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from twinloop.trace.errors import InputError
+from twinloop.description.errors import InputError
 from twinloop.trace.formats.gwf import FIELDS, FORMAT, read
 from twinloop.trace.trace import Trace
 

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from tests.trace.broken import FORMATS, sample, sign, small_trace
+from twinloop.description.input_limit import SETTING, input_bound
 from twinloop.trace import InputError, Trace, read
-from twinloop.trace.input_bound import SETTING, input_bound
 
 
 @pytest.mark.parametrize("name", FORMATS)

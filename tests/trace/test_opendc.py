@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twinloop.description.errors import FormatError, InputError
 from twinloop.platform import Platform
-from twinloop.trace.errors import FormatError, InputError
 from twinloop.trace.formats.opendc import FORMAT, read, read_carbon, read_failures
 from twinloop.trace.trace import Trace
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from twinloop.trace.errors import InputError
+from twinloop.description.errors import InputError
 from twinloop.trace.formats import opendc, parquet
 
 NAMES = {"length": ("length", "old_length")}

@@ -16,7 +16,7 @@ from tests.examples import examples
 from tests.trace.samples import add, change, drop, fragments, log, put, recorded
 from twinloop.trace import Cleaning, InputError, Trace, read
 from twinloop.trace.quality import RULES, QualityError, check
-from twinloop.trace.quality.facts import Facts
+from twinloop.trace.quality.prepared_tables import Facts
 
 TASKS, USAGE = "invocations.jsonl.gz", "proc_metrics.jsonl"
 NAN, INF = float("nan"), float("inf")

@@ -9,7 +9,7 @@ import pytest
 
 from twinloop.trace import Summary, Trace
 from twinloop.trace.quality import check
-from twinloop.trace.runnable import runs
+from twinloop.trace.recorded_commands import runs
 from twinloop.workload import Workload
 
 NAN, INF = float("nan"), float("inf")

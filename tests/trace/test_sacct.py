@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from twinloop.trace.errors import FormatError, InputError
+from twinloop.description.errors import FormatError, InputError
 from twinloop.trace.formats.sacct import FORMAT, read
 from twinloop.trace.formats.sacct.values import ENDED
 from twinloop.trace.tables import STATUSES

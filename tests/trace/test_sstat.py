@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import twinloop as tl
 from tests.examples import examples
+from twinloop.description.errors import FormatError, InputError
 from twinloop.trace import Trace, check
-from twinloop.trace.errors import FormatError, InputError
 from twinloop.trace.formats.sacct import read
 
 T0 = 1_709_290_800  # 2024-03-01T11:00:00Z

@@ -16,7 +16,7 @@ from twinloop._core import SwfParser
 from twinloop.trace import Cleaning, Edit, FormatError, InputError, Manifest, Trace
 from twinloop.trace.formats import swf
 from twinloop.trace.formats.swf.header import facts
-from twinloop.trace.runnable import runs
+from twinloop.trace.recorded_commands import runs
 from twinloop.trace.tables import COUNTED, STARTED
 
 # --- the slow parser -----------------------------------------------------------------------------

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twinloop.description.errors import TwinloopError
 from twinloop.trace import Trace
-from twinloop.trace.errors import TwinloopError
 from twinloop.trace.tables import TABLES, conform, empty
 
 NAMES = st.sampled_from(sorted(TABLES))

@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from twinloop.trace.errors import InputError
-from twinloop.trace.files import first_bytes
+from twinloop.description.errors import InputError
+from twinloop.description.files import first_bytes
 from twinloop.trace.formats.clock import unix_us
-from twinloop.trace.formats.wfcommons import FORMAT, read, reading
+from twinloop.trace.formats.wfcommons import FORMAT, read, reader
 from twinloop.trace.trace import Trace
 
 # J. McDonald, dissertation (University of Hawai'i, 2026), Table 9.2: tasks, work in minutes, files,
@@ -248,7 +248,7 @@ def test_a_large_workflow_is_read_in_one_go(
         parsed.append(text.len())
         return unix_us(text)
 
-    monkeypatch.setattr(reading, "unix_us", counting)
+    monkeypatch.setattr(reader, "unix_us", counting)
     trace = read(document(tmp_path, content))
     assert sorted(trace.tasks["parents"][-1]) == sorted(parts)
     assert trace.placements["start"].to_list() == [float(n % 60) for n in range(count)]

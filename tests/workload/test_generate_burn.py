@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinloop.workload import Workload
-from twinloop.workload.generate import Burn
-from twinloop.workload.generate.burn import PHASES
+from twinloop.workload.generators import Burn
+from twinloop.workload.generators.burn import PHASES
 from twinloop.workload.session_graph import SessionGraphs
 
 shapes = st.sampled_from(["bag", "bursts", "dag", "sessions"])

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinloop.trace import InputError, Trace
-from twinloop.workload.generate import Generator, generator, generators
-from twinloop.workload.generate.requests import USUAL_TIMES, usual
+from twinloop.workload.generators import Generator, generator, generators
+from twinloop.workload.generators.requests import USUAL_TIMES, usual
 
 NAMES = list(generators())
 SMALL: dict[str, dict[str, Any]] = {

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinloop.workload.generate.draws import Draws
-from twinloop.workload.generate.elementary import exp, gamma_cdf, log, log_gamma
-from twinloop.workload.generate.shares import apportion
+from twinloop.workload.generators.draws import Draws
+from twinloop.workload.generators.elementary import exp, gamma_cdf, log, log_gamma
+from twinloop.workload.generators.shares import apportion
 
 MANY = 200_000
 

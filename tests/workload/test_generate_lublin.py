@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from twinloop.workload.generate import Lublin
-from twinloop.workload.generate.lublin_classes import ALL, BATCH, INTERACTIVE, JobClass
+from twinloop.workload.generators import Lublin
+from twinloop.workload.generators.lublin_classes import ALL, BATCH, INTERACTIVE, JobClass
 
 COUNT = 200_000
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinloop.engine import run_columns
-from twinloop.workload.generate import Arrays, Bursts, ParallelTasks, PoissonTasks
+from twinloop.workload.generators import Arrays, Bursts, ParallelTasks, PoissonTasks
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from twinloop.workload.generate import Sessions
+from twinloop.workload.generators import Sessions
 
 
 def by_user(tasks: pl.DataFrame) -> dict[str, np.ndarray]:

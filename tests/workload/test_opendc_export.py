@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twinloop.description.errors import InputError
 from twinloop.platform import Platform, read_topology
-from twinloop.trace.errors import InputError
 from twinloop.trace.formats.opendc import read
 from twinloop.trace.manifest import Manifest
 from twinloop.trace.trace import Trace

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.workload.test_sessions import direct, jobs, log, ways
-from twinloop.trace.errors import InputError
+from twinloop.description.errors import InputError
 from twinloop.trace.formats.swf import read
 from twinloop.trace.trace import Trace
 from twinloop.workload import SessionGraphs, Sessions

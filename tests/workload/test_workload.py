@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twinloop.description.errors import InputError, TwinloopError
 from twinloop.engine import simulate
 from twinloop.scenario import Scenario
-from twinloop.trace.errors import InputError, TwinloopError
 from twinloop.trace.formats import opendc as opendc_reader
 from twinloop.trace.formats.swf import read
 from twinloop.trace.trace import Trace

@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING
 from twinloop._deferred import defer_imports
 
 if TYPE_CHECKING:
-    from twinloop.campaign.blackbox import BlackBox, BlackBoxError, Command, Function, black_box
     from twinloop.campaign.coordinators import Coordinator, coordinator
+    from twinloop.campaign.external_simulator import (
+        BlackBox,
+        BlackBoxError,
+        Command,
+        Function,
+        black_box,
+    )
     from twinloop.campaign.journal import Journal
     from twinloop.campaign.outcome import Outcome
 

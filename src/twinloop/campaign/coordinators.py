@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Final, Protocol, Self, TypeVar
 
-from twinloop.campaign import boxes
+from twinloop.campaign import process_groups
 from twinloop.campaign.outcome import Outcome, evaluated
 
 T = TypeVar("T")
@@ -123,7 +123,7 @@ class Threads:
     def close(self) -> None:
         """End the black boxes that its threads run, and wait for the threads."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-        with boxes.refused(self._mine):
+        with process_groups.refused(self._mine):
             self._pool.shutdown(wait=True)
 
     def __enter__(self) -> Self:
@@ -176,7 +176,7 @@ def bound(workers: int, outstanding: int | None) -> int:
     (8, 3)
     """
     if outstanding is not None and outstanding < 1:
-        from twinloop.trace.errors import InputError
+        from twinloop.description.errors import InputError
 
         raise InputError(f"must be 1 or more, not {outstanding}", field="outstanding")
     return 2 * workers if outstanding is None else outstanding
@@ -195,8 +195,8 @@ def coordinator(on: str | None = None, *, workers: int | None = None) -> Coordin
     ...     next(one.map(abs, [-1])).value
     1
     """
-    from twinloop.platform.address import nearest
-    from twinloop.trace.errors import InputError
+    from twinloop.description.address import nearest
+    from twinloop.description.errors import InputError
 
     if workers is not None and workers < 1:
         raise InputError(f"must be 1 or more, not {workers}", field="workers")
@@ -205,7 +205,7 @@ def coordinator(on: str | None = None, *, workers: int | None = None) -> Coordin
             raise InputError(
                 f"the scheduler at {on} has workers of its own", field="workers", remedy="leave out"
             )
-        from twinloop.campaign.cluster import Dask
+        from twinloop.campaign.dask_cluster import Dask
 
         return Dask.at(on)
     count = workers or _cpus()
@@ -216,7 +216,7 @@ def coordinator(on: str | None = None, *, workers: int | None = None) -> Coordin
     if on == "threads":
         return Threads(count)
     if on == "dask":
-        from twinloop.campaign.cluster import Dask
+        from twinloop.campaign.dask_cluster import Dask
 
         return Dask.local(count)
     if on == "serial":

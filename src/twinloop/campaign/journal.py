@@ -10,10 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
-from twinloop.platform.address import written
-from twinloop.platform.document import Address
-from twinloop.trace.errors import InputError
-from twinloop.trace.locking import lock_file
+from twinloop.description.address import written
+from twinloop.description.document import Address
+from twinloop.description.errors import InputError
+from twinloop.description.locks import lock_file
 
 #: Longest time between an entry and its being on the disk, as long as entries come (s).
 SYNC_EVERY: Final = 1.0
@@ -51,7 +51,7 @@ class Journal:
     [{'point': [0.1, 0.2], 'loss': inf}]
     >>> Journal.open(path, {"seed": 8})
     Traceback (most recent call last):
-    twinloop.trace.errors.InputError: ...journal: seed: was 7 when this was begun, and is 8 now ...
+    twinloop.description.errors.InputError: ...journal: seed: was 7 when this was begun, and is 8 now ...
     >>> folder.cleanup()
     """
 

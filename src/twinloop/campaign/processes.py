@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Self, TypeVar
 
 from twinloop.campaign.coordinators import bound, in_order
-from twinloop.campaign.frames import receive, send
+from twinloop.campaign.messages import receive, send
 from twinloop.campaign.outcome import Outcome, failure, shown
-from twinloop.campaign.parcels import by_value, shipped
+from twinloop.campaign.serialisation import by_value, shipped
 from twinloop.campaign.worker import PROGRAM
 
 T = TypeVar("T")

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from twinloop.platform.address import nearest
-from twinloop.platform.quantities import plain, shown
-from twinloop.trace.errors import InputError
+from twinloop.description.address import nearest
+from twinloop.description.errors import InputError
+from twinloop.description.quantities import plain, shown
 
 # A parameter may be called after the field that it is about, such as `contention.kinds.io.pressure`
 # or `contention.table[0]`.
@@ -22,7 +22,7 @@ def names_in(template: str) -> set[str]:
     ['case.input', 'speed']
     >>> names_in("{speed")
     Traceback (most recent call last):
-    twinloop.trace.errors.InputError: '{speed' has a brace that stands alone (write {{ for a brace)
+    twinloop.description.errors.InputError: '{speed' has a brace that stands alone (write {{ for a brace)
     """
     names = set()
     for match in _BRACES.finditer(template):

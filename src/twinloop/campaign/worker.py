@@ -16,9 +16,9 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from twinloop.campaign.frames import receive, send
+from twinloop.campaign.messages import receive, send
 from twinloop.campaign.outcome import Outcome, evaluated, failure
-from twinloop.campaign.parcels import by_value
+from twinloop.campaign.serialisation import by_value
 
 
 class Stop(BaseException):

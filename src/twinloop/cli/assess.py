@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from twinloop.cli.log_options import Strict, read_trace
 from twinloop.cli.output import (
     Json,
     Overwrite,
@@ -18,8 +19,7 @@ from twinloop.cli.output import (
     speaking,
     working,
 )
-from twinloop.cli.reading import Strict, read_trace
-from twinloop.trace.errors import InputError
+from twinloop.description.errors import InputError
 
 if TYPE_CHECKING:
     from twinloop.fidelity import Verdict
@@ -129,7 +129,7 @@ def _write(verdict: Verdict, path: Path) -> None:
 
         assessment_page(verdict, path)
         return
-    from twinloop.trace.files import writing
+    from twinloop.description.files import writing
 
     with writing(path) as stream:
         stream.write(verdict.markdown().encode())

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from twinloop.cli.output import Json, speaking
-from twinloop.trace.errors import InputError
-from twinloop.trace.safe_text import escape_name
+from twinloop.description.errors import InputError
+from twinloop.description.safe_text import escape_name
 
 Kind = Annotated[
     list[str] | None,
@@ -69,7 +69,7 @@ def burn(
     Example: `twinloop burn cache --seconds 2 --threads 2`.
     """
     # It takes a moment to load, for which nobody waits who asks for help.
-    from twinloop.execute.burn import program
+    from twinloop.execution.burn_program import program
 
     given = {
         "--seconds": seconds,

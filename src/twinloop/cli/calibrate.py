@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from twinloop.cli.log_options import Strict, read_trace
 from twinloop.cli.output import Json, err, escape, out, print_json, speaking, working
-from twinloop.cli.reading import Strict, read_trace
-from twinloop.cli.recording import DryRun, going_on, print_commands
-from twinloop.cli.scenario import AllowCode, find_code
-from twinloop.trace.errors import InputError
+from twinloop.cli.recording_options import DryRun, going_on, print_commands
+from twinloop.cli.scenario_options import AllowCode, find_code
+from twinloop.description.errors import InputError
 
 if TYPE_CHECKING:
-    from twinloop.calibrate import Bench
-    from twinloop.execute.commands import Survey
+    from twinloop.calibration import Bench
+    from twinloop.execution.task_commands import Survey
     from twinloop.trace import Trace
 
 
@@ -117,8 +117,8 @@ def calibrate(
     --params params.yaml --budget 60s --validate runs/b -o fit`, `twinloop calibrate --black-box
     box.yaml --params params.yaml -o fit`.
     """
-    from twinloop.calibrate import Bench
-    from twinloop.calibrate.fit import JOURNAL, refuse_kept
+    from twinloop.calibration import Bench
+    from twinloop.calibration.fit import JOURNAL, refuse_kept
 
     with speaking(json):
         if dry_run:
@@ -193,8 +193,8 @@ def _written(output: Path, choice: Any = None) -> Callable[[Any], None]:
     """Writes the reports into the folder, and how loss and optimiser were chosen, if they were."""
 
     def write(fit: Any) -> None:
+        from twinloop.description.files import writing
         from twinloop.report import calibration_page
-        from twinloop.trace.files import writing
 
         if choice is not None:
             with writing(output / "choice.csv") as stream:
@@ -216,8 +216,8 @@ def _ours(
     choose: bool,
     **options: Any,
 ) -> Any:
-    from twinloop.calibrate import calibrate as fit_to
-    from twinloop.calibrate import chosen, hold_out
+    from twinloop.calibration import calibrate as fit_to
+    from twinloop.calibration import chosen, hold_out
 
     if twice := sorted(runs.keys() & held_out.keys()):
         raise InputError("is fitted to, so it cannot be held out", file=twice[0])
@@ -256,9 +256,9 @@ def _ours(
 
 
 def _foreign(path: Path, params: Path | None, output: Path, **options: Any) -> Any:
-    from twinloop.calibrate import Bench, calibrate_black_box
-    from twinloop.execute.announcement import write_commands
-    from twinloop.trace.safe_text import escape_name
+    from twinloop.calibration import Bench, calibrate_black_box
+    from twinloop.description.safe_text import escape_name
+    from twinloop.execution.announcement import write_commands
 
     bench = Bench.load(path)
     space = bench.space if params is None else params

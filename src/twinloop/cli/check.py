@@ -7,6 +7,17 @@ from typing import Annotated
 
 import typer
 
+from twinloop.cli.log_options import (
+    Columns,
+    FormatName,
+    InputPath,
+    ReferenceMhz,
+    SstatFile,
+    Strict,
+    Units,
+    UtcOffset,
+    read_trace,
+)
 from twinloop.cli.output import (
     Json,
     Overwrite,
@@ -17,17 +28,6 @@ from twinloop.cli.output import (
     refuse_page,
     speaking,
     working,
-)
-from twinloop.cli.reading import (
-    Columns,
-    FormatName,
-    InputPath,
-    ReferenceMhz,
-    SstatFile,
-    Strict,
-    Units,
-    UtcOffset,
-    read_trace,
 )
 
 #: What the command ends with when a rule is broken as an error.
@@ -60,8 +60,8 @@ def check(
     Examples: `twinloop check log.swf`, `twinloop check runs/first -o audit.md`.
     """
     # They take a moment to load, for which nobody waits who asks for help.
+    from twinloop.description.files import writing
     from twinloop.trace import check as check_quality
-    from twinloop.trace.files import writing
 
     with speaking(json):
         if output is not None:

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from twinloop.trace.safe_text import escape_controls
+from twinloop.description.safe_text import escape_controls
 
 #: What each command is for, in the order of the help: how its own help begins.
 SUMMARIES: Final = {

@@ -11,11 +11,11 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from twinloop import report
+from twinloop.cli.log_options import read_trace
 from twinloop.cli.output import Json, err, escape, out, print_json, speaking, working
-from twinloop.cli.reading import read_trace
-from twinloop.cli.recording import DryRun, duration, going_on, print_commands
-from twinloop.cli.scenario import AllowCode, find_code
-from twinloop.trace.errors import InputError
+from twinloop.cli.recording_options import DryRun, duration, going_on, print_commands
+from twinloop.cli.scenario_options import AllowCode, find_code
+from twinloop.description.errors import InputError
 
 #: What the command ends with, by the verdict on the first recommendation.
 STATUS: Final = {"holds": 0, "reversed": 1, "tie": 3, "not assessable": 3, "not measured": 3}
@@ -88,7 +88,7 @@ def confirm(
     wait_p95_s --repetitions 3 --budget 2min -o confirmed`, `twinloop confirm study --bundle
     bundle`, then there `./run.sh`, then here `twinloop confirm study --traces bundle`.
     """
-    from twinloop.explore import Objective, Study
+    from twinloop.exploration import Objective, Study
 
     with speaking(json):
         if by is not None:
@@ -99,7 +99,7 @@ def confirm(
         find_code(allow_code)
         ranking = Study.load(study, allow_code=allow_code).top(top, by)
         if dry_run:
-            from twinloop.explore.confirm import preview
+            from twinloop.exploration.confirmation.run import preview
 
             print_commands(preview(ranking, allow_code=allow_code), json)
             return
@@ -135,8 +135,8 @@ def _refuse_both(output: Path | None, bundle: Path | None, traces: Path | None) 
 
 
 def _bundled(ranking: Any, folder: Path, repetitions: int, seed: int, json: bool) -> None:
-    from twinloop.explore.bundle import bundle
-    from twinloop.explore.confirm_plan import kept_plan
+    from twinloop.exploration.confirmation.bundles import bundle
+    from twinloop.exploration.confirmation.plan import kept_plan
 
     with working("copying"):
         bundle(ranking, folder, repetitions=repetitions, seed=seed)
@@ -151,7 +151,7 @@ def _bundled(ranking: Any, folder: Path, repetitions: int, seed: int, json: bool
 
 
 def _confirmed(ranking: Any, output: Path | None, **options: Any) -> Any:
-    from twinloop.explore.confirm import confirm as confirm_ranking
+    from twinloop.exploration.confirmation.run import confirm as confirm_ranking
     from twinloop.report import confirmation_page
 
     with going_on(output), _progress() as told:

@@ -8,6 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from twinloop import report
+from twinloop.cli.log_options import (
+    Columns,
+    FormatName,
+    InputPath,
+    ReferenceMhz,
+    SstatFile,
+    Strict,
+    Units,
+    UtcOffset,
+    read_trace,
+)
 from twinloop.cli.output import (
     Json,
     Overwrite,
@@ -19,19 +30,8 @@ from twinloop.cli.output import (
     speaking,
     working,
 )
-from twinloop.cli.reading import (
-    Columns,
-    FormatName,
-    InputPath,
-    ReferenceMhz,
-    SstatFile,
-    Strict,
-    Units,
-    UtcOffset,
-    read_trace,
-)
-from twinloop.cli.recording import duration
-from twinloop.trace.errors import InputError
+from twinloop.cli.recording_options import duration
+from twinloop.description.errors import InputError
 
 if TYPE_CHECKING:
     from twinloop.trace import Trace
@@ -155,7 +155,7 @@ def _cut(
     warm_up: str | None,
     cool_down: str | None,
 ) -> Trace:
-    from twinloop.platform.address import nearest
+    from twinloop.description.address import nearest
     from twinloop.trace import edit
 
     if start is not None or end is not None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from twinloop.cli.log_options import Strict, read_trace
 from twinloop.cli.output import Json, escape, out, print_json, speaking, working
-from twinloop.cli.reading import Strict, read_trace
 
 if TYPE_CHECKING:
     from twinloop.metrics import Difference

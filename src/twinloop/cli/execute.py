@@ -23,8 +23,15 @@ from twinloop.cli.output import (
     speaking,
     working,
 )
-from twinloop.cli.recording import DryRun, Interval, Power, PowerOption, duration, print_commands
-from twinloop.cli.scenario import (
+from twinloop.cli.recording_options import (
+    DryRun,
+    Interval,
+    Power,
+    PowerOption,
+    duration,
+    print_commands,
+)
+from twinloop.cli.scenario_options import (
     AllowCode,
     OptionOption,
     PlatformOption,
@@ -38,7 +45,7 @@ from twinloop.cli.scenario import (
     find_code,
     scenario_of,
 )
-from twinloop.trace.errors import InputError
+from twinloop.description.errors import InputError
 
 if TYPE_CHECKING:
     from twinloop.trace import Trace
@@ -102,11 +109,11 @@ def execute(
     `twinloop simulate runs/first`, which replays it.
     """
     # They take a moment to load, for which nobody waits who asks for help.
-    from twinloop.cli.outcome import document, figures_of, show
-    from twinloop.cli.watching import watching
-    from twinloop.execute import Interrupted
-    from twinloop.execute import execute as run_scenario
-    from twinloop.execute.announcement import survey_scenario
+    from twinloop.cli.run_display import watching
+    from twinloop.cli.run_summary import document, figures_of, show
+    from twinloop.execution import Interrupted
+    from twinloop.execution import execute as run_scenario
+    from twinloop.execution.announcement import survey_scenario
 
     with speaking(json):
         made = scenario_of(

@@ -13,9 +13,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from twinloop import report
 from twinloop.cli.output import Json, err, escape, out, print_json, speaking, working
-from twinloop.cli.recording import going_on
-from twinloop.cli.scenario import AllowCode, find_code
-from twinloop.trace.errors import InputError
+from twinloop.cli.recording_options import going_on
+from twinloop.cli.scenario_options import AllowCode, find_code
+from twinloop.description.errors import InputError
 
 #: What it ends with when runs failed.
 INCOMPLETE = 1
@@ -69,8 +69,8 @@ def explore(
     examples/what-if.yaml -o study`, `twinloop explore
     scenario.yaml factors.yaml -o study --fit fit --by wait_p95_s`, `twinloop explore study`.
     """
-    from twinloop.explore import Objective, Study
-    from twinloop.explore.study import MANIFEST
+    from twinloop.exploration import Objective, Study
+    from twinloop.exploration.study.study import MANIFEST
 
     ran = False
     with speaking(json):
@@ -97,7 +97,7 @@ def explore(
         if json:
             print_json(_told(study, top))
         else:
-            from twinloop.explore.show import study_text
+            from twinloop.exploration.study.text import study_text
 
             out.print(study_text(study, top), markup=False, soft_wrap=True)
     if ran and study.failed:
@@ -117,7 +117,7 @@ def _say_failures(study: Any) -> None:
 
 def _check_objective(study: Any) -> None:
     """Refuse to end without an answer where runs are over, and none has the KPI asked for."""
-    from twinloop.explore import Objective
+    from twinloop.exploration import Objective
 
     kpi = Objective.of(study.by).kpi
     if study.kpis and kpi not in study.kpis:
@@ -142,8 +142,8 @@ def _made(
     allow_code: bool,
     **options: Any,
 ) -> Any:
-    from twinloop.explore import explore as study_of
-    from twinloop.explore.design import design_of
+    from twinloop.exploration import explore as study_of
+    from twinloop.exploration.factors.design import design_of
     from twinloop.report import study_page
 
     if factors is None:

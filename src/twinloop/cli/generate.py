@@ -23,7 +23,7 @@ from twinloop.cli.output import (
 )
 from twinloop.report import words
 from twinloop.trace import write
-from twinloop.workload.generate import Generator, Parameter, generator, generators
+from twinloop.workload.generators import Generator, Parameter, generator, generators
 
 generate = typer.Typer(
     name="generate",

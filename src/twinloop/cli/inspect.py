@@ -9,6 +9,17 @@ import typer
 from rich.table import Table
 
 from twinloop import report
+from twinloop.cli.log_options import (
+    Columns,
+    FormatName,
+    InputPath,
+    ReferenceMhz,
+    SstatFile,
+    Strict,
+    Units,
+    UtcOffset,
+    read_trace,
+)
 from twinloop.cli.output import (
     Json,
     Overwrite,
@@ -21,17 +32,6 @@ from twinloop.cli.output import (
     refuse_page,
     speaking,
     working,
-)
-from twinloop.cli.reading import (
-    Columns,
-    FormatName,
-    InputPath,
-    ReferenceMhz,
-    SstatFile,
-    Strict,
-    Units,
-    UtcOffset,
-    read_trace,
 )
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ def inspect(
     `twinloop inspect jobs.csv --column id=JobID --column submit=Submit --unit submit=ms`.
     """
     # They take a moment to load, for which nobody waits who asks for help.
+    from twinloop.description.files import writing
     from twinloop.trace import Summary, check
-    from twinloop.trace.files import writing
 
     with speaking(json):
         if picture is not None:

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from twinloop.cli.output import Json, err, escape, out, print_json, speaking, working
-from twinloop.cli.recording import DryRun, going_on, print_commands
-from twinloop.trace.errors import InputError
+from twinloop.cli.recording_options import DryRun, going_on, print_commands
+from twinloop.description.errors import InputError
 
 #: What each step is, for whoever watches.
 STEPS = {
@@ -63,11 +63,11 @@ def loop(
     Examples: `twinloop loop examples/demo/loop.yaml -o demo`, `twinloop loop
     examples/demo/loop.yaml --traces examples/demo/recorded -o demo`.
     """
-    from twinloop.explore import loop as going
+    from twinloop.exploration import loop as going
 
     with speaking(json):
         if dry_run:
-            from twinloop.explore.loop import preview
+            from twinloop.exploration.closed_loop.run import preview
 
             print_commands(preview(plan), json)
             return

@@ -11,7 +11,7 @@ from twinloop import _core, report
 from twinloop.cli.output import Json, escape, out, print_json, speaking
 
 if TYPE_CHECKING:
-    from twinloop.execute.machine import Machine
+    from twinloop.execution.local_machine import Machine
 
 _POWERCAP = Path("/sys/class/powercap")
 
@@ -33,7 +33,7 @@ def nodes(json: Json = False) -> None:
     """
     with speaking(json):
         # Not for every command: it needs Linux.
-        from twinloop.execute.machine import Machine
+        from twinloop.execution.local_machine import Machine
 
         machine = Machine.here()
         document = _document(machine)
@@ -44,7 +44,7 @@ def nodes(json: Json = False) -> None:
 
 
 def _document(machine: Machine) -> dict[str, Any]:
-    from twinloop.execute.nodes import LocalNodes, NodeSpec, sweep
+    from twinloop.execution.nodes import LocalNodes, NodeSpec, sweep
 
     swept = sweep()
     trial = NodeSpec("trial", cores=min(0.5, machine.cores), memory=2.0**24)

@@ -17,9 +17,9 @@ from rich.segment import Segment
 from rich.text import Text
 
 from twinloop import report
-from twinloop.trace.errors import InputError, TwinloopError, TwinloopWarning, refused
-from twinloop.trace.replacing import check_file, refuse_input
-from twinloop.trace.safe_text import escape_controls, escape_json, escape_name
+from twinloop.description.errors import InputError, TwinloopError, TwinloopWarning, refused
+from twinloop.description.replacement import check_file, refuse_input
+from twinloop.description.safe_text import escape_controls, escape_json, escape_name
 
 if TYPE_CHECKING:
     from twinloop.trace import Audit, Cleaning
@@ -132,7 +132,7 @@ def working(what: str) -> Iterator[None]:
 
 def print_json(document: dict[str, Any]) -> None:
     """One JSON object; what is no number in JSON becomes null, and control characters `\\uXXXX`."""
-    from twinloop.trace.plain import plain
+    from twinloop.description.json_values import plain
 
     text = json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False)
     typer.echo(escape_json(text))
@@ -148,7 +148,7 @@ def refuse_existing(path: Path, overwrite: bool, *inputs: Path | None) -> None:
     """Raise an error if an output is there already, unless it is to be replaced.
 
     What is an input, holds one or lies in one is never replaced. What else must not be replaced,
-    the function says that writes: `twinloop.trace.replacing` has the rules.
+    the function says that writes: `twinloop.description.replacement` has the rules.
     """
     if not os.path.lexists(path):
         return

@@ -15,8 +15,15 @@ import typer
 from twinloop import report
 from twinloop.cli.commands import INTERRUPTED
 from twinloop.cli.output import Json, Overwrite, err, escape, print_json, speaking
-from twinloop.cli.recording import DryRun, Interval, Power, PowerOption, duration, print_commands
-from twinloop.trace.errors import InputError
+from twinloop.cli.recording_options import (
+    DryRun,
+    Interval,
+    Power,
+    PowerOption,
+    duration,
+    print_commands,
+)
+from twinloop.description.errors import InputError
 
 if TYPE_CHECKING:
     from twinloop.scenario import Scenario
@@ -81,8 +88,8 @@ def record(
     4711 --for 10min`, `twinloop record -o runs/job --cgroup /system.slice/slurmstepd.scope/job_7`.
     """
     # It takes a moment to load, for which nobody waits who asks for help.
-    from twinloop.execute import attach
-    from twinloop.execute.announcement import survey_scenario
+    from twinloop.execution import attach
+    from twinloop.execution.announcement import survey_scenario
 
     with speaking(json):
         period = duration(interval, "--interval")
@@ -137,7 +144,7 @@ def _run(
     overwrite: bool,
 ) -> tuple[Trace, int]:
     """Run a command alone on this machine; what it did, and the status to end with."""
-    from twinloop.execute import Interrupted, execute
+    from twinloop.execution import Interrupted, execute
 
     try:
         trace = execute(
@@ -160,7 +167,7 @@ def _run(
 
 def _scenario(command: list[str], cores: float | None) -> Scenario:
     """A command as the only task of this machine."""
-    from twinloop.execute import Machine
+    from twinloop.execution import Machine
     from twinloop.scenario import Scenario
 
     if not all(_is_text(word) for word in command):

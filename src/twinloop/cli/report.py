@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from twinloop.cli.output import Json, err, escape, out, print_json, speaking, working
-from twinloop.trace.errors import InputError
+from twinloop.description.errors import InputError
 
 Open = Annotated[
     bool | None,

@@ -26,8 +26,8 @@ from twinloop.cli.output import (
     speaking,
     working,
 )
-from twinloop.cli.recording import duration
-from twinloop.cli.scenario import (
+from twinloop.cli.recording_options import duration
+from twinloop.cli.scenario_options import (
     AllowCode,
     OptionOption,
     PlatformOption,
@@ -41,8 +41,8 @@ from twinloop.cli.scenario import (
     find_code,
     scenario_of,
 )
-from twinloop.trace.errors import InputError
-from twinloop.trace.replacing import check_replaceable
+from twinloop.description.errors import InputError
+from twinloop.description.replacement import check_replaceable
 
 #: What it ends with when no task ran.
 NOTHING_RAN = 1
@@ -114,7 +114,7 @@ def simulate(
     """
     began = perf_counter()
     # They take a moment to load, which --help does not need.
-    from twinloop.cli.outcome import document, figures_of, show, wall_time
+    from twinloop.cli.run_summary import document, figures_of, show, wall_time
     from twinloop.engine import Compiled
     from twinloop.engine import simulate as run_scenario
     from twinloop.engine.table_size import MOST_ROWS

@@ -18,13 +18,13 @@ from twinloop._core import (
     all_of,
     any_of,
 )
-from twinloop.engine.columns import run_columns
+from twinloop.description.errors import InUseError
+from twinloop.engine.activity_columns import run_columns
 from twinloop.engine.compiled import Compiled
-from twinloop.engine.many import Many
+from twinloop.engine.many_runs import Many
 from twinloop.engine.run import simulate
+from twinloop.engine.run_state import State
 from twinloop.engine.simulation import Simulation
-from twinloop.engine.state import State
-from twinloop.trace.errors import InUseError
 
 __all__ = [
     "Activity",

@@ -23,23 +23,23 @@ from twinloop._core import (
     Source,
     run_many,
 )
-from twinloop.engine import tasks
+from twinloop.description.errors import InputError
+from twinloop.engine import workload_columns
 from twinloop.engine.admission import Admission
-from twinloop.engine.blame import blaming
-from twinloop.engine.loaded import Loaded
-from twinloop.engine.machines import Machines
-from twinloop.engine.many import BY_TASK, SORTED, Many
-from twinloop.engine.values import Values
+from twinloop.engine.many_runs import BY_TASK, SORTED, Many
+from twinloop.engine.platform_columns import Machines
+from twinloop.engine.policy_errors import blaming
+from twinloop.engine.run_values import Values
+from twinloop.engine.workload_cache import Loaded
 from twinloop.policy import AnyPolicy, BuiltIn
 from twinloop.scenario import Scenario
 from twinloop.scenario.failures import failure_intervals
 from twinloop.scenario.model import MODEL_VALUES
 from twinloop.trace import Cleaning, Trace
-from twinloop.trace.errors import InputError
 from twinloop.trace.trace import counted
 from twinloop.workload import Workload
+from twinloop.workload.cleaning_notes import note
 from twinloop.workload.fragments import rows_of
-from twinloop.workload.notes import note
 
 _Found = TypeVar("_Found")
 _CAPACITY: Final = MODEL_VALUES.index("effective_capacity")
@@ -93,7 +93,7 @@ class Compiled:
         native = self.policy.native(scenario.seed) if isinstance(self.policy, BuiltIn) else {}
         speeds = scenario.host_speeds(self.workload.reference_mhz)
         self.machines = Machines.of(platform, speeds, by_name=self.policy.name == "fifo")
-        queues = tasks.queue_names(arrays, platform)
+        queues = workload_columns.queue_names(arrays, platform)
         kinds, contention = _contention(scenario, arrays.kind.names)
         self._values = Values.of(scenario, platform, kinds)
         filters: Any = native.get("filters", ())
@@ -107,7 +107,9 @@ class Compiled:
             kinds=kinds,
             resources=arrays.resources,
         )
-        told = tasks.columns(self.workload, arrays, platform, queues, kinds, clocks=clocks)
+        told = workload_columns.columns(
+            self.workload, arrays, platform, queues, kinds, clocks=clocks
+        )
         self.requested = self.loaded.requested
         # A replay plans with what was planned with, unless that would kill somebody.
         kills = scenario.model.kill_at_requested_time
@@ -133,10 +135,10 @@ class Compiled:
     def _rejections(self, queue: Any) -> Any:
         """Tasks that can never run: by the limits of a queue, by size, or because of a parent."""
         arrays, platform = self.arrays, self.machines.platform
-        over = tasks.over_limits(arrays, platform, queue, self.requested) != 0
+        over = workload_columns.over_limits(arrays, platform, queue, self.requested) != 0
         large = self._admission.too_large(self.scenario.model.effective_capacity)
         mask = over | large
-        after = tasks.with_descendants(arrays, mask)
+        after = workload_columns.with_descendants(arrays, mask)
         for what, rows in (
             ("tasks rejected: they ask for more than their queue gives", over),
             ("tasks rejected: they fit on no machine that they may use", large & ~over),
@@ -240,7 +242,7 @@ class Compiled:
         jobs = self.workload.tasks.with_columns(pl.coalesce("run_time", lengths).alias("run_time"))
         graphs = users.graphs(Workload(tasks=jobs[kept]))
         self.cleaned += tuple(graphs.cleaned)
-        columns = tasks.session_columns(graphs, kept[graphs.partition.jobs])
+        columns = workload_columns.session_columns(graphs, kept[graphs.partition.jobs])
         for name in ("delays", "think_times", "starts"):
             columns[name] = columns[name] * self.scenario.time_scale
         self.problem.set_sessions(columns)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import perf_counter
 
+from twinloop.description.errors import InputError, TwinloopError
 from twinloop.engine.compiled import Compiled
-from twinloop.engine.outcome import as_trace
+from twinloop.engine.run_trace import as_trace
 from twinloop.engine.table_size import MOST_ROWS, check_estimates, check_rows
-from twinloop.engine.usage import sampled_every
+from twinloop.engine.usage_table import sampled_every
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
-from twinloop.trace.errors import InputError, TwinloopError
 
 
 def simulate(

@@ -8,13 +8,13 @@ import numpy as np
 import polars as pl
 
 from twinloop._core import ClusterRun, View
+from twinloop.description.errors import InputError
 from twinloop.engine.compiled import Compiled
-from twinloop.engine.outcome import as_trace, status_names
-from twinloop.engine.state import State, adopt
-from twinloop.engine.tasks import broken_limit
+from twinloop.engine.run_state import State, adopt
+from twinloop.engine.run_trace import as_trace, status_names
+from twinloop.engine.workload_columns import broken_limit
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
-from twinloop.trace.errors import InputError
 
 
 class Simulation:

@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from twinloop.description.errors import InputError
 from twinloop.engine.compiled import Compiled
-from twinloop.trace.errors import InputError
 
 #: The most rows of `usage` and of `power`, unless `most_rows` says otherwise: about 1 GB each
 #: while a table is made.
@@ -49,7 +49,7 @@ def check_rows(table: str, rows: float, most: float) -> None:
 
     >>> check_rows("usage", 2e9, 1e7)
     Traceback (most recent call last):
-    twinloop.trace.errors.InputError: the usage table would have at least 2,000,000,000 rows, more
+    twinloop.description.errors.InputError: the usage table would have at least 2,000,000,000 rows, more
         than 10,000,000 (choose a longer usage_step (--usage), or allow more rows with most_rows
         (--most-rows))
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from twinloop.fidelity.assessment import assess
     from twinloop.fidelity.criteria import Criteria
     from twinloop.fidelity.errors import Errors
-    from twinloop.fidelity.floor import Floor
+    from twinloop.fidelity.noise_floor import Floor
     from twinloop.fidelity.verdict import Finding, Status, Verdict
 
 __all__ = [

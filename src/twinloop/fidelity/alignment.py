@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from twinloop.description.errors import InputError
+from twinloop.fidelity.compared_run import Side, origins
 from twinloop.fidelity.cpu_usage import paired
-from twinloop.fidelity.side import Side, origins
-from twinloop.trace.errors import InputError
 from twinloop.trace.trace import Trace, counted
 
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import polars as pl
 
+from twinloop.description.errors import InputError
 from twinloop.fidelity.alignment import Alignment, digest
+from twinloop.fidelity.compared_run import Side
 from twinloop.fidelity.completions import EMPTY as NO_CURVES
 from twinloop.fidelity.criteria import Criteria
 from twinloop.fidelity.errors import Errors
 from twinloop.fidelity.findings import findings
-from twinloop.fidelity.floor import Floor
+from twinloop.fidelity.noise_floor import Floor
 from twinloop.fidelity.power_series import trend
-from twinloop.fidelity.side import Side
 from twinloop.fidelity.verdict import Finding, Mode, Verdict
-from twinloop.trace.errors import InputError
 from twinloop.trace.trace import Trace, counted
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from twinloop.fidelity.compared_run import DECIMALS, Side, origins
 from twinloop.fidelity.criteria import Criteria, MakespanCriteria, bound
-from twinloop.fidelity.side import DECIMALS, Side, origins
 from twinloop.fidelity.verdict import Finding, judged
 from twinloop.metrics.steps import Floats
 from twinloop.trace.trace import counted

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from twinloop.fidelity.compared_run import Side
 from twinloop.fidelity.criteria import Criteria, bound
-from twinloop.fidelity.side import Side
 from twinloop.fidelity.verdict import Finding, judged
 from twinloop.metrics.steps import Floats
 from twinloop.trace.trace import counted

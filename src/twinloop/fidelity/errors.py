@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from twinloop.fidelity.by_task import QUANTITIES, in_order, matched, means, worst
+from twinloop.fidelity.common_tasks import QUANTITIES, in_order, matched, means, worst
+from twinloop.fidelity.compared_run import Side
 from twinloop.fidelity.power_series import measured
-from twinloop.fidelity.show import figure
-from twinloop.fidelity.side import Side
+from twinloop.fidelity.verdict_text import figure
 from twinloop.metrics import energy
-from twinloop.metrics.cut import number
+from twinloop.metrics.measurement_window import number
 from twinloop.metrics.steps import Floats
 from twinloop.trace.trace import counted
 

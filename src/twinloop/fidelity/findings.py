@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from twinloop.fidelity.alignment import Alignment
+from twinloop.fidelity.compared_run import Side
 from twinloop.fidelity.completions import assess_completions
 from twinloop.fidelity.cpu_usage import assess_usage
 from twinloop.fidelity.criteria import Criteria
 from twinloop.fidelity.power import assess_power
-from twinloop.fidelity.side import Side
 from twinloop.fidelity.verdict import Finding
 from twinloop.fidelity.waits import assess_waits
 

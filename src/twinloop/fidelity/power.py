@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from twinloop.fidelity.compared_run import Side
 from twinloop.fidelity.criteria import Criteria, PowerCriteria, bound
 from twinloop.fidelity.power_series import CONSTANT, Power, constant, measured
-from twinloop.fidelity.side import Side
 from twinloop.fidelity.surrogates import phase_randomised
 from twinloop.fidelity.verdict import Finding, judged
 from twinloop.metrics.steps import Floats

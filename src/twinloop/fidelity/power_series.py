@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from twinloop.fidelity.compared_run import Side, origins
 from twinloop.fidelity.criteria import Criteria
-from twinloop.fidelity.side import Side, origins
-from twinloop.metrics.energy import drawn
+from twinloop.metrics.energy_and_carbon import drawn
 from twinloop.metrics.steps import Boxes, Floats
 from twinloop.metrics.tasks import finite
 from twinloop.trace.trace import Trace

@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import polars as pl
 
-from twinloop.fidelity import show
+from twinloop.description.errors import InputError
+from twinloop.fidelity import verdict_text
 from twinloop.fidelity.criteria import Criteria
-from twinloop.trace.errors import InputError
 
 if TYPE_CHECKING:
     from twinloop.fidelity.alignment import Alignment
@@ -80,7 +80,7 @@ class Finding:
     @property
     def said(self) -> str:
         """The figure as people say it."""
-        return show.figure(self.figure, self.unit)
+        return verdict_text.figure(self.figure, self.unit)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it but the series, as plain data."""
@@ -215,16 +215,16 @@ class Verdict:
 
     def markdown(self) -> str:
         """The verdict as a Markdown document, with methods, errors and all criteria."""
-        return show.as_markdown(self)
+        return verdict_text.as_markdown(self)
 
     def __str__(self) -> str:
-        return show.as_text(self)
+        return verdict_text.as_text(self)
 
     def __repr__(self) -> str:
-        return show.as_text(self)
+        return verdict_text.as_text(self)
 
     def _repr_html_(self) -> str:
-        return show.as_html(self)
+        return verdict_text.as_html(self)
 
 
 def judged(figure: float, limit: float, *, least: bool = False, strict: bool = False) -> Status:

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
+from twinloop.fidelity.compared_run import Side
 from twinloop.fidelity.criteria import Criteria, bound
-from twinloop.fidelity.side import Side
 from twinloop.fidelity.verdict import Finding, judged
-from twinloop.metrics.cut import number
+from twinloop.metrics.measurement_window import number
 from twinloop.metrics.steps import Floats
 from twinloop.trace.trace import counted
 

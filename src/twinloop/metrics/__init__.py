@@ -18,12 +18,11 @@ from twinloop._deferred import defer_imports
 if TYPE_CHECKING:
     from twinloop.metrics.catalogue import FIGURES, Figure
     from twinloop.metrics.confidence import BatchMeans, ConfidenceInterval, batch_means, interval
-    from twinloop.metrics.difference import Difference, difference
     from twinloop.metrics.distribution import Distribution
-    from twinloop.metrics.energy import carbon, energy
-    from twinloop.metrics.figures import Figures, figures
+    from twinloop.metrics.energy_and_carbon import carbon, energy
     from twinloop.metrics.lateness import Lateness, per_user
-    from twinloop.metrics.money import Cost, cost
+    from twinloop.metrics.run_cost import Cost, cost
+    from twinloop.metrics.run_difference import Difference, difference
     from twinloop.metrics.series import (
         busy_cores,
         busy_nodes,
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
         throughput,
     )
     from twinloop.metrics.tasks import per_task
+    from twinloop.metrics.trace_figures import Figures, figures
 
 __all__ = [
     "FIGURES",

@@ -10,10 +10,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from twinloop.metrics.cut import Cut
+from twinloop.description.errors import InputError
+from twinloop.metrics.measurement_window import Cut
 from twinloop.metrics.steps import Floats
 from twinloop.metrics.tasks import per_task
-from twinloop.trace.errors import InputError
 from twinloop.trace.trace import Trace
 
 Quantity = Literal["wait", "turnaround", "slowdown", "bounded_slowdown"]

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from twinloop.metrics.energy import carbon, drawn, last_intensity
-from twinloop.platform import address
+from twinloop.description import address
+from twinloop.description.errors import InputError
+from twinloop.metrics.energy_and_carbon import carbon, drawn, last_intensity
 from twinloop.platform.carbon import read_constant
-from twinloop.trace.errors import InputError
 from twinloop.trace.formats.opendc import read_carbon
 from twinloop.trace.trace import Trace
 

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import polars as pl
 
+from twinloop.description.errors import InputError
 from twinloop.metrics.steps import Boxes, Floats, busy_machines, occupied
 from twinloop.metrics.tasks import per_task
-from twinloop.trace.errors import InputError
 from twinloop.trace.trace import Trace, required
 
 _MOST_BINS = 10_000_000

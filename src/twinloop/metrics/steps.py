@@ -9,7 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 from twinloop.metrics.tasks import finite
-from twinloop.trace.runnable import runs
+from twinloop.trace.recorded_commands import runs
 from twinloop.trace.trace import Trace
 
 Floats = npt.NDArray[np.float64]

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import polars as pl
 
-from twinloop.trace.errors import InputError
-from twinloop.trace.runnable import runs
+from twinloop.description.errors import InputError
+from twinloop.trace.recorded_commands import runs
 from twinloop.trace.trace import Trace, required
 
 #: Run times below this many seconds count as this long in a bounded slowdown.

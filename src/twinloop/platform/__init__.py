@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from twinloop._deferred import defer_imports
 
 if TYPE_CHECKING:
-    from twinloop.platform.description import Description, FilePath
+    from twinloop.description.description import Description, FilePath
+    from twinloop.description.problems import DescriptionError
     from twinloop.platform.opendc import read_topology, to_opendc_topology, write_topology
     from twinloop.platform.parts import Cluster, Host, Maintenance, Queue, Reservation
     from twinloop.platform.platform import Platform
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
         Square,
         Table,
     )
-    from twinloop.platform.problems import DescriptionError
 
 __all__ = [
     "AnyPowerModel",

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from twinloop.platform.description import FilePath
-from twinloop.platform.quantities import shown
-from twinloop.trace.errors import InputError
+from twinloop.description.description import FilePath
+from twinloop.description.errors import InputError
+from twinloop.description.quantities import shown
 
 _CONSTANT = re.compile(
     r"\s*([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*(g|kg)\s*/\s*kWh\s*", re.ASCII

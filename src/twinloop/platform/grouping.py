@@ -6,8 +6,8 @@ from typing import Any
 
 import polars as pl
 
+from twinloop.description.errors import InputError
 from twinloop.platform.parts import Host
-from twinloop.trace.errors import InputError
 from twinloop.trace.tables import conform
 
 _ALIKE = ["cores", "mhz", "memory", "resources"]

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from twinloop.platform.address import written
-from twinloop.platform.document import Address, Document
+from twinloop.description.address import written
+from twinloop.description.document import Address, Document
+from twinloop.description.errors import TwinloopWarning
+from twinloop.description.files import is_file, writing
+from twinloop.description.text import load
 from twinloop.platform.platform import Platform
-from twinloop.platform.text import load
 from twinloop.platform.topology import Cluster, Host, Part, Topology
 from twinloop.platform.topology_export import exported
-from twinloop.trace.errors import TwinloopWarning
-from twinloop.trace.files import is_file, writing
 from twinloop.trace.manifest import Cleaning, CleaningKind
 
 # What OpenDC takes for a host that does not say.

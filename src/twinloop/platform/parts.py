@@ -6,11 +6,9 @@ from typing import Any, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
-from twinloop.platform.carbon import Carbon
-from twinloop.platform.description import Description
-from twinloop.platform.power import AnyPowerModel
-from twinloop.platform.problems import Findings
-from twinloop.platform.quantities import (
+from twinloop.description.description import Description
+from twinloop.description.problems import Findings
+from twinloop.description.quantities import (
     Bytes,
     Count,
     Label,
@@ -21,6 +19,8 @@ from twinloop.platform.quantities import (
     Seconds,
     plain,
 )
+from twinloop.platform.carbon import Carbon
+from twinloop.platform.power import AnyPowerModel
 
 _HOSTS = (
     "what it concerns: names of clusters, of groups of hosts (C01-H01) or of single nodes "

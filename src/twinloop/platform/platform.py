@@ -11,9 +11,13 @@ from pydantic import Field, GetJsonSchemaHandler, field_validator, model_validat
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from twinloop.description.description import Description
+from twinloop.description.document import Document
+from twinloop.description.errors import InputError
+from twinloop.description.problems import Findings, checked_names
+from twinloop.description.quantities import Label, memory_text, plain
+from twinloop.description.safe_text import escape_name
 from twinloop.platform import shorthand
-from twinloop.platform.description import Description
-from twinloop.platform.document import Document
 from twinloop.platform.parts import (
     Cluster,
     Host,
@@ -22,11 +26,7 @@ from twinloop.platform.parts import (
     Reservation,
     named_by_place,
 )
-from twinloop.platform.problems import Findings, checked_names
-from twinloop.platform.quantities import Label, memory_text, plain
 from twinloop.trace import Trace
-from twinloop.trace.errors import InputError
-from twinloop.trace.safe_text import escape_name
 from twinloop.trace.tables import conform
 
 

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from twinloop.platform.description import Description
-from twinloop.platform.problems import Findings
-from twinloop.platform.quantities import Flag, NotNegative, Positive, Share, Watts, plain
-from twinloop.trace.errors import InputError
+from twinloop.description.description import Description
+from twinloop.description.errors import InputError
+from twinloop.description.problems import Findings
+from twinloop.description.quantities import Flag, NotNegative, Positive, Share, Watts, plain
 
 # What adding up the shares of many tasks may leave beyond 1.
 _ROUNDING = 1e-9

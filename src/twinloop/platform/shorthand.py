@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from twinloop.platform.quantities import FREQUENCY, MEMORY, plain
-from twinloop.trace.errors import InputError
+from twinloop.description.errors import InputError
+from twinloop.description.quantities import FREQUENCY, MEMORY, plain
 
 #: As many as a group of hosts can have.
 _MOST_NODES: Final = 1_000_000

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from twinloop.platform.description import Description
-from twinloop.platform.problems import Findings
-from twinloop.platform.quantities import Count, Flag, Label, NotNegative, Positive
+from twinloop.description.description import Description
+from twinloop.description.problems import Findings
+from twinloop.description.quantities import Count, Flag, Label, NotNegative, Positive
 from twinloop.trace.formats.opendc.quantities import FREQUENCY, POWER, SIZE
 
 _Frequency = Annotated[float, Field(gt=0), BeforeValidator(FREQUENCY.read)]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from twinloop.platform.address import written
-from twinloop.platform.description import relative
-from twinloop.platform.document import Address
+from twinloop.description.address import written
+from twinloop.description.description import relative
+from twinloop.description.document import Address
+from twinloop.description.errors import InputError
+from twinloop.description.problems import DescriptionError
+from twinloop.description.quantities import plain
 from twinloop.platform.parts import Cluster, Host
 from twinloop.platform.platform import Platform
 from twinloop.platform.power import Asymptotic, Constant, Mse, PowerModel, Table
-from twinloop.platform.problems import DescriptionError
-from twinloop.platform.quantities import plain
-from twinloop.trace.errors import InputError
 from twinloop.trace.manifest import Cleaning
 
 

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
         Sjf,
     )
     from twinloop.policy.decisions import Decision, Kill, Place, Preempt, Reserve, SetState, Wake
-    from twinloop.policy.interface import Policy, View
-    from twinloop.policy.native import BuiltIn
-    from twinloop.policy.placing import (
+    from twinloop.policy.filter_scheduler import (
         BaselineIc1,
         BestFit,
         Fifo,
@@ -33,6 +31,8 @@ if TYPE_CHECKING:
         Weighers,
         WorstFit,
     )
+    from twinloop.policy.interface import Policy, View
+    from twinloop.policy.native import BuiltIn
     from twinloop.policy.registry import POLICIES, AnyPolicy, policies, policy, resolve
 
 __all__ = [

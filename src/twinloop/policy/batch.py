@@ -11,8 +11,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, WithJsonSchema, model_validator
 
-from twinloop.platform.problems import Findings
-from twinloop.platform.quantities import DURATION, Flag, NotNegative, Seconds
+from twinloop.description.problems import Findings
+from twinloop.description.quantities import DURATION, Flag, NotNegative, Seconds
 from twinloop.policy.native import BuiltIn
 
 Backfill = Literal["none", "easy", "easy-time", "conservative"]

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     import polars as pl
     from plotly.graph_objects import Figure
 
-    from twinloop.explore.confirmation import Confirmation
-    from twinloop.explore.objectives import Objective
-    from twinloop.explore.study import Study
+    from twinloop.exploration.confirmation.result import Confirmation
+    from twinloop.exploration.ranking.objectives import Objective
+    from twinloop.exploration.study.study import Study
     from twinloop.fidelity.verdict import Verdict
 
 

@@ -93,7 +93,7 @@ def assessment_page(verdict: Verdict, path: str | Path, *, title: str | None = N
 
 def _criteria(page: Document, verdict: Verdict) -> None:
     # Loading what assesses takes a moment, and every command loads the reports.
-    from twinloop.fidelity.show import figure
+    from twinloop.fidelity.verdict_text import figure
 
     names = ["metric", "criterion", "verdict", "figure", "threshold"]
     names += ["noise floor"] if verdict.repeats else []
@@ -146,7 +146,7 @@ def _errors(page: Document, errors: Errors) -> None:
 
 
 def _figure(row: dict[str, Any], with_floor: bool) -> list[str]:
-    from twinloop.fidelity.show import figure
+    from twinloop.fidelity.verdict_text import figure
 
     cells = [figure(row[name], row["unit"]) for name in ("real", "twin", "error")]
     shares = ["relative", "floor"] if with_floor else ["relative"]

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from twinloop.description.errors import InputError
 from twinloop.report import colours, words
 from twinloop.report.axis import TimeAxis
 from twinloop.report.canvas import canvas, noting
 from twinloop.report.curves import LOG_WAITS
 from twinloop.report.residual import compared, stack
 from twinloop.trace import Trace
-from twinloop.trace.errors import InputError
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from twinloop.calibrate.show import below_floor
+from twinloop.calibration.fit_text import below_floor
 from twinloop.report import words
 from twinloop.report.calibration_figures import drawn
 from twinloop.report.cloud import looked_at

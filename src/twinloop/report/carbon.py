@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from twinloop.description.errors import InputError
 from twinloop.metrics.electricity import intensity_of
-from twinloop.metrics.energy import JOULES_PER_KWH, Intensity, drawn
-from twinloop.metrics.energy import carbon as grams
+from twinloop.metrics.energy_and_carbon import JOULES_PER_KWH, Intensity, drawn
+from twinloop.metrics.energy_and_carbon import carbon as grams
 from twinloop.report import colours, words
 from twinloop.report.axis import TimeAxis
 from twinloop.report.canvas import canvas, noting
 from twinloop.report.steps import Steps
 from twinloop.trace import Trace
-from twinloop.trace.errors import InputError
 from twinloop.trace.trace import required
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from twinloop.description.errors import InputError
 from twinloop.metrics.steps import Floats
 from twinloop.report import colours, words
 from twinloop.report.canvas import canvas, noting
 from twinloop.report.fitted import Fitted
 from twinloop.report.scales import Scale, said
-from twinloop.trace.errors import InputError
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

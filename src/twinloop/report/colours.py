@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import polars as pl
 
-from twinloop.trace.errors import InputError
+from twinloop.description.errors import InputError
 
 ColourBy = Literal["user", "queue", "status", "kind"]
 

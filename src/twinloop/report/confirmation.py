@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from twinloop.metrics.figures import OVERCOMMITTED
+from twinloop.description.errors import InputError
+from twinloop.metrics.trace_figures import OVERCOMMITTED
 from twinloop.report import words
 from twinloop.report.confirmation_figures import course, differences, ranks
 from twinloop.report.document import (
@@ -23,12 +24,11 @@ from twinloop.report.document import (
     table,
 )
 from twinloop.report.kpis import called, changed, in_words, labelled, tabled
-from twinloop.trace.errors import InputError
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-    from twinloop.explore.confirmation import Confirmation
+    from twinloop.exploration.confirmation.result import Confirmation
 
 _LOOK: Final = {
     "differences": "A bar that does not touch zero is a difference that is really there; it is as "

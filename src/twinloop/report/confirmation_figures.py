@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from twinloop.description.errors import InputError
 from twinloop.report import colours, words
 from twinloop.report.canvas import canvas, noting
 from twinloop.report.kpis import called, labelled, scaled
-from twinloop.trace.errors import InputError
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-    from twinloop.explore.confirmation import Confirmation
+    from twinloop.exploration.confirmation.result import Confirmation
 
 _BETTER, _WORSE = "better, as predicted", "worse, as predicted"
 #: What a verdict is called in a picture, where it does not depend on which way is better.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from twinloop.description.errors import InputError
 from twinloop.metrics.steps import Boxes
 from twinloop.metrics.tasks import per_task
 from twinloop.report import colours, words
@@ -15,8 +16,7 @@ from twinloop.report.canvas import canvas, noting
 from twinloop.report.executions import absences, capacity, drawable, executions, remarks
 from twinloop.report.steps import Steps
 from twinloop.trace import Trace
-from twinloop.trace.errors import InputError
-from twinloop.trace.runnable import runs
+from twinloop.trace.recorded_commands import runs
 from twinloop.trace.trace import required
 
 if TYPE_CHECKING:

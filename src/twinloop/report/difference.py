@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from twinloop.description.safe_text import join_lines
 from twinloop.metrics import Difference
-from twinloop.metrics.difference import Changed
+from twinloop.metrics.run_difference import Changed
 from twinloop.report import words
-from twinloop.trace.safe_text import join_lines
 
 #: What a reader wants to know first: what a figure is called, and being less and being more of it.
 _HEADLINES = {

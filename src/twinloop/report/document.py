@@ -12,10 +12,10 @@ from html import escape, unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from twinloop.description.errors import InputError
+from twinloop.description.files import first_bytes, is_file, writing
 from twinloop.report import words
 from twinloop.report.kpis import in_words
-from twinloop.trace.errors import InputError
-from twinloop.trace.files import first_bytes, is_file, writing
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -157,7 +157,7 @@ def check_page(path: Path) -> None:
     ...     _ = notes.write_text("<h1>my own notes</h1>")
     ...     check_page(notes)
     Traceback (most recent call last):
-    twinloop.trace.errors.InputError: ...week.html: is there, and is no page of Twinloop, so ...
+    twinloop.description.errors.InputError: ...week.html: is there, and is no page of Twinloop, so ...
     """
     if is_file(path) and _MARK.encode() not in first_bytes(path):
         raise InputError(

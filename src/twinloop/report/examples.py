@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from twinloop.explore.confirmation import Confirmation
+    from twinloop.exploration.confirmation.result import Confirmation
 
 
 def confirmation() -> Confirmation:
@@ -14,8 +14,8 @@ def confirmation() -> Confirmation:
     >>> confirmation()
     <Confirmation: easy against fifo: holds>
     """
-    from twinloop.explore.candidate import Candidate
-    from twinloop.explore.confirmation import Confirmation
+    from twinloop.exploration.confirmation.result import Confirmation
+    from twinloop.exploration.ranking.candidate import Candidate
     from twinloop.scenario import Scenario
 
     scenario = Scenario(platform="1x1", workload="log.swf", policy="easy")

@@ -6,11 +6,11 @@ from typing import Final
 
 import polars as pl
 
+from twinloop.description.errors import InputError
 from twinloop.metrics.tasks import per_task
 from twinloop.report import words
 from twinloop.trace import Trace
-from twinloop.trace.errors import InputError
-from twinloop.trace.runnable import runs
+from twinloop.trace.recorded_commands import runs
 from twinloop.trace.summary import capacity_of
 
 #: In these states a node takes no task.

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from twinloop.explore.ranking import Place, Ranking
+    from twinloop.exploration.ranking.ranking import Place, Ranking
 
 
 def folds(ranking: Ranking) -> list[list[Place]]:
     """The places in order; those whose predictions are equal in everything are in one list.
 
-    >>> from twinloop.explore.candidate import Candidate
-    >>> from twinloop.explore.ranking import ranked
+    >>> from twinloop.exploration.ranking.candidate import Candidate
+    >>> from twinloop.exploration.ranking.ranking import ranked
     >>> from twinloop.scenario import Scenario
     >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
     >>> a, b, c = (Candidate(name, scenario, {"makespan_s": seconds})
@@ -43,8 +43,8 @@ def folded_name(fold: Sequence[Place]) -> str:
 def sure_of_next(fold: Sequence[Place], ranking: Ranking) -> float | None:
     """How sure it is that these are better than the next; None where it is equal, or not known.
 
-    >>> from twinloop.explore.candidate import Candidate
-    >>> from twinloop.explore.ranking import ranked
+    >>> from twinloop.exploration.ranking.candidate import Candidate
+    >>> from twinloop.exploration.ranking.ranking import ranked
     >>> from twinloop.scenario import Scenario
     >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
     >>> a, b, c = (Candidate(name, scenario, {"makespan_s": seconds})

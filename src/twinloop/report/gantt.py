@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from twinloop.description.errors import InputError
 from twinloop.report import colours, words
 from twinloop.report.axis import TimeAxis
 from twinloop.report.bands import Bands
@@ -15,7 +16,6 @@ from twinloop.report.colours import ColourBy
 from twinloop.report.executions import absences, drawable, executions, remarks
 from twinloop.report.occupancy import occupancy
 from twinloop.trace import Trace
-from twinloop.trace.errors import InputError
 from twinloop.trace.trace import required
 
 if TYPE_CHECKING:

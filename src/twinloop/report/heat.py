@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from twinloop.description.errors import InputError
 from twinloop.report.axis import TimeAxis
 from twinloop.report.executions import drawable, executions, remarks
 from twinloop.report.occupancy import occupancy
 from twinloop.trace import Trace
-from twinloop.trace.errors import InputError
 from twinloop.trace.trace import required
 
 if TYPE_CHECKING:

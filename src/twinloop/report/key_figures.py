@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from twinloop.metrics.figures import Figures
+from twinloop.metrics.trace_figures import Figures
 from twinloop.report import words
 from twinloop.report.lateness import LEAST
 
@@ -16,7 +16,7 @@ def key_figures(figures: Figures) -> Iterator[tuple[str, str]]:
     """Name and value, as people say them, of the figures that are known.
 
     >>> import polars as pl
-    >>> from twinloop.metrics.figures import figures
+    >>> from twinloop.metrics.trace_figures import figures
     >>> from twinloop.trace import Trace
     >>> trace = Trace(
     ...     tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "status": ["completed"]}),

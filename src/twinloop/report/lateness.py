@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from twinloop.description.errors import InputError
 from twinloop.metrics.lateness import per_user
 from twinloop.metrics.tasks import per_task
 from twinloop.report import colours, words
 from twinloop.report.canvas import canvas, noting
 from twinloop.trace import Trace
-from twinloop.trace.errors import InputError
 from twinloop.trace.trace import required
 
 if TYPE_CHECKING:

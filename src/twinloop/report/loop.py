@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from twinloop.metrics.figures import OVERCOMMITTED, figures
+from twinloop.description.errors import InputError
+from twinloop.metrics.trace_figures import OVERCOMMITTED, figures
 from twinloop.report import agreement, calibration, confirmation, study, words
 from twinloop.report.assessment_figures import PICTURES
 from twinloop.report.calibration_figures import convergence
@@ -29,14 +30,13 @@ from twinloop.report.page import pictures, summary
 from twinloop.report.page_title import page_title
 from twinloop.report.quality import quality, unrecorded
 from twinloop.report.recipe import recipe
-from twinloop.trace.errors import InputError
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-    from twinloop.calibrate.fit import Fit
-    from twinloop.explore.confirmation import Confirmation
-    from twinloop.explore.study import Study
+    from twinloop.calibration.fit import Fit
+    from twinloop.exploration.confirmation.result import Confirmation
+    from twinloop.exploration.study.study import Study
     from twinloop.fidelity.verdict import Verdict
     from twinloop.scenario import Scenario
     from twinloop.trace import Trace

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from twinloop.metrics.figures import figures
+from twinloop.description.errors import InputError
+from twinloop.metrics.trace_figures import figures
 from twinloop.report import words
 from twinloop.report.axis import TimeAxis, extent
 from twinloop.report.carbon import carbon, series_of
@@ -25,7 +26,6 @@ from twinloop.report.sessions import sessions
 from twinloop.report.usage import usage
 from twinloop.scenario import Prices
 from twinloop.trace import Trace
-from twinloop.trace.errors import InputError
 from twinloop.trace.trace import required
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
 
+from twinloop.description.errors import InputError
 from twinloop.platform import Platform
 from twinloop.report import words
 from twinloop.trace import Trace
-from twinloop.trace.errors import InputError
 
 _KINDS = {"log": "Log", "recorded": "Recorded run", "simulated": "Simulated run"}
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from twinloop.description.errors import InputError
 from twinloop.report import colours, words
 from twinloop.report.axis import TimeAxis
 from twinloop.report.canvas import canvas, noting
 from twinloop.trace import Trace
-from twinloop.trace.errors import InputError
 from twinloop.trace.trace import required
 from twinloop.workload.session_graph import SessionGraphs
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from twinloop.metrics.figures import OVERCOMMITTED
+from twinloop.description.errors import InputError
+from twinloop.metrics.trace_figures import OVERCOMMITTED
 from twinloop.report import words
 from twinloop.report.document import (
     Document,
@@ -24,11 +25,10 @@ from twinloop.report.document import (
 from twinloop.report.folds import folded_name, folds, sure_of_next
 from twinloop.report.kpis import called, changed, in_words, labelled, tabled, valued
 from twinloop.report.study_figures import drawn
-from twinloop.trace.errors import InputError
 
 if TYPE_CHECKING:
-    from twinloop.explore.ranking import Place, Ranking
-    from twinloop.explore.study import Study
+    from twinloop.exploration.ranking.ranking import Place, Ranking
+    from twinloop.exploration.study.study import Study
 
 #: So many of the best have a row in the short table, and in the long one.
 TOP: Final = 10
@@ -108,7 +108,7 @@ def best_of(study: Study) -> Ranking | None:
     >>> best_of(tl.explore(scenario, {"policy": ["fifo", "easy"]}))[0].name
     'easy'
     """
-    from twinloop.explore.objectives import Objective
+    from twinloop.exploration.ranking.objectives import Objective
 
     known = (*study.objectives, *study.kpis)
     by = next((each for each in known if Objective.of(each).kpi in study.kpis), None)
@@ -155,7 +155,7 @@ def recommended(study: Study, ranking: Ranking | None) -> list[str]:
 
 def _ties(ranking: Ranking, alike: Sequence[Place]) -> Iterator[str]:
     """What comes out like the best, and what cannot be told from it."""
-    from twinloop.explore.ranking import SURE
+    from twinloop.exploration.ranking.ranking import SURE
 
     if len(alike) > 1:
         come = "come" if len(alike) > 2 else "comes"
@@ -251,7 +251,7 @@ def _all(page: Document, study: Study) -> None:
     kpis = _kpis(study)
     if not kpis:
         return
-    from twinloop.explore.objectives import Objective
+    from twinloop.exploration.ranking.objectives import Objective
 
     lower = Objective.of(kpis[0]).lower
     every = study.configurations.sort(kpis[0], descending=not lower, nulls_last=True)

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from twinloop.description.errors import InputError
 from twinloop.report import colours, words
 from twinloop.report.canvas import canvas, noting
 from twinloop.report.kpis import averaged, called, labelled, scaled, unit_of
 from twinloop.report.tradeoff import pareto
-from twinloop.trace.errors import InputError
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-    from twinloop.explore.study import Study
+    from twinloop.exploration.study.study import Study
 
 #: So many levels have a row and a column each in the map of interactions.
 LEVELS: Final = 30

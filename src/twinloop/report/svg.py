@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from twinloop.description.errors import InputError
 from twinloop.report import colours, words
 from twinloop.report.axis import TimeAxis
 from twinloop.report.bands import LABELS, UNRECORDED, Bands
@@ -19,7 +20,6 @@ from twinloop.report.executions import absences, drawable, executions
 from twinloop.report.steps import Steps
 from twinloop.report.usage import Lane, lanes
 from twinloop.trace import Trace
-from twinloop.trace.errors import InputError
 from twinloop.trace.trace import required
 
 #: More tasks than this cannot be told apart in a still picture.

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from twinloop.description.errors import InputError
 from twinloop.report import colours, words
 from twinloop.report.canvas import canvas, noting
 from twinloop.report.kpis import labelled, scaled
-from twinloop.trace.errors import InputError
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-    from twinloop.explore.objectives import Objective
-    from twinloop.explore.study import Study
+    from twinloop.exploration.ranking.objectives import Objective
+    from twinloop.exploration.study.study import Study
 
 #: So many points can be told apart.
 POINTS: Final = 4000
@@ -48,7 +48,7 @@ def pareto(study: Study, *objectives: str | Objective) -> Figure:
     >>> [(points.name, list(points.x)) for points in figure.data if points.name == "easy"]
     [('easy', [50.0])]
     """
-    from twinloop.explore.objectives import Objective
+    from twinloop.exploration.ranking.objectives import Objective
 
     chosen = [Objective.of(each) for each in objectives or study.objectives]
     if len(chosen) != 2:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from twinloop.description.errors import InputError
 from twinloop.metrics.steps import Boxes, Floats
 from twinloop.report import colours, words
 from twinloop.report.axis import TimeAxis
@@ -17,7 +18,6 @@ from twinloop.report.bands import UNRECORDED
 from twinloop.report.curves import available
 from twinloop.report.steps import Steps, means_by_row
 from twinloop.trace import Trace
-from twinloop.trace.errors import InputError
 from twinloop.trace.trace import required
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
+from twinloop.description.errors import InputError
 from twinloop.scenario.scenario import Scenario
-from twinloop.trace.errors import InputError
 from twinloop.trace.formats.opendc import read_carbon
 
 
@@ -17,7 +17,7 @@ def check_carbon(scenario: Scenario) -> None:
     >>> check_carbon(Scenario(platform={"clusters": [{"hosts": hosts, "carbon": "no.parquet"}]},
     ...                       policy="easy", workload="log.swf"))
     Traceback (most recent call last):
-    twinloop.trace.errors.InputError: no.parquet: platform.clusters[0].carbon: ...
+    twinloop.description.errors.InputError: no.parquet: platform.clusters[0].carbon: ...
     """
     for number, cluster in enumerate(scenario.effective_platform().clusters):
         if isinstance(cluster.carbon, str):

@@ -10,15 +10,15 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from twinloop.platform.address import nearest
-from twinloop.platform.quantities import DURATION, plain
-from twinloop.trace.errors import FormatError, InputError
-from twinloop.trace.files import first_bytes, require_input
+from twinloop.description.address import nearest
+from twinloop.description.errors import FormatError, InputError
+from twinloop.description.files import first_bytes, require_input
+from twinloop.description.quantities import DURATION, plain
 from twinloop.trace.formats import parquet
 from twinloop.trace.formats.opendc import read_failures
 from twinloop.trace.formats.text_rows import LATEST, lines, unreadable
-from twinloop.workload.generate.draws import Draws, Integers
-from twinloop.workload.generate.elementary import Floats
+from twinloop.workload.generators.draws import Draws, Integers
+from twinloop.workload.generators.elementary import Floats
 
 #: Places of nodes, and begin and end of a failure of each.
 Part = tuple[Integers, Floats, Floats]

@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 from pydantic import Field, WithJsonSchema, model_validator
 
+from twinloop.description.errors import InputError
+from twinloop.description.problems import Findings
+from twinloop.description.quantities import DURATION, Positive, Seconds, plain
 from twinloop.platform import Description, FilePath
-from twinloop.platform.problems import Findings
-from twinloop.platform.quantities import DURATION, Positive, Seconds, plain
 from twinloop.scenario.failure_log import framed, recorded
-from twinloop.trace.errors import InputError
-from twinloop.workload.generate.draws import Draws
-from twinloop.workload.generate.elementary import Floats, exp, log, log_gamma
+from twinloop.workload.generators.draws import Draws
+from twinloop.workload.generators.elementary import Floats, exp, log, log_gamma
 
 _Duration = Annotated[Seconds, Field(gt=0), WithJsonSchema(DURATION.schema(positive=True))]
 

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from twinloop.policy import POLICIES
-from twinloop.policy.identity import identify, is_own
+from twinloop.policy.code_identity import identify, is_own
 from twinloop.policy.registry import CODE
 from twinloop.scenario.parts import PolicyDescription
 from twinloop.scenario.randomness import is_random

@@ -24,10 +24,12 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue, SkipJsonSchema
 from pydantic_core import CoreSchema
 
-from twinloop.platform import Description, DescriptionError, FilePath, address
-from twinloop.platform.description import Writing, reading_folder, relative
-from twinloop.platform.problems import Findings
-from twinloop.platform.quantities import Name, shown
+from twinloop.description import address
+from twinloop.description.description import Writing, reading_folder, relative
+from twinloop.description.errors import InputError
+from twinloop.description.problems import Findings
+from twinloop.description.quantities import Name, shown
+from twinloop.platform import Description, DescriptionError, FilePath
 from twinloop.policy import POLICIES, AnyPolicy, BuiltIn, Policy, policies, resolve
 from twinloop.policy.registry import CODE, check_name
 from twinloop.scenario.commands import (
@@ -38,9 +40,8 @@ from twinloop.scenario.commands import (
     commanded,
     written,
 )
-from twinloop.scenario.kept_workload import as_given
+from twinloop.scenario.stored_workload import as_given
 from twinloop.trace import Trace, read
-from twinloop.trace.errors import InputError
 from twinloop.trace.formats import path_options
 from twinloop.workload import Workload
 
@@ -100,7 +101,7 @@ class GeneratorDescription(Description):
 
     def make(self) -> Any:
         """The generator with these parameters."""
-        from twinloop.workload.generate import generator
+        from twinloop.workload.generators import generator
 
         return generator(self.name, **self.parameters)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from twinloop.description.quantities import Name, NotNegative
 from twinloop.platform import Description
-from twinloop.platform.quantities import Name, NotNegative
 
 
 class Prices(Description):

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from twinloop.description.errors import InputError
 from twinloop.scenario.model import Contention, Model
 from twinloop.scenario.scenario import Scenario
 from twinloop.trace import Trace
-from twinloop.trace.errors import InputError
 from twinloop.trace.trace import NODE_SPEEDS, required
 from twinloop.workload import Workload
 from twinloop.workload.clocks import Clocks
 from twinloop.workload.fragments import Fragments
-from twinloop.workload.supply import oversubscribed
+from twinloop.workload.oversubscription import oversubscribed
 
 
 def replaying(trace: Trace, *, path: str | None = None) -> Scenario:

@@ -8,24 +8,24 @@ from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
+from twinloop.description.address import read
+from twinloop.description.description import OrText, reading_folder
+from twinloop.description.errors import InputError
+from twinloop.description.files import files_in, is_file, sha256
+from twinloop.description.problems import Findings
+from twinloop.description.quantities import Positive, Whole
+from twinloop.description.safe_text import escape_name
 from twinloop.platform import Description, DescriptionError, Platform
-from twinloop.platform.address import read
-from twinloop.platform.description import OrText, reading_folder
-from twinloop.platform.problems import Findings
-from twinloop.platform.quantities import Positive, Whole
 from twinloop.platform.shorthand import is_shorthand
 from twinloop.scenario.failures import Failures
-from twinloop.scenario.kept_workload import restore
 from twinloop.scenario.model import Model
 from twinloop.scenario.parts import POLICY_SCHEMA, PolicyDescription, WorkloadDescription
 from twinloop.scenario.prices import Prices
 from twinloop.scenario.start import Start, epoch_ms
+from twinloop.scenario.stored_workload import restore
 from twinloop.trace import Manifest, Trace, recognise
-from twinloop.trace.errors import InputError
-from twinloop.trace.files import files_in, is_file, sha256
 from twinloop.trace.folder import MANIFEST
 from twinloop.trace.formats import files_beside
-from twinloop.trace.safe_text import escape_name
 from twinloop.trace.trace import counted
 from twinloop.workload import Workload
 from twinloop.workload.source import SESSIONS, SourceDescription
@@ -239,7 +239,7 @@ class Scenario(Description):
         """The scenario that a run was made from; a workload in memory is kept with its trace.
 
         >>> from twinloop.engine import simulate
-        >>> from twinloop.workload.generate import generate
+        >>> from twinloop.workload.generators import generate
         >>> log = generate("poisson", tasks=5)
         >>> run = simulate(Scenario(platform="2x8", workload=log, policy="easy"))
         >>> Scenario.from_trace(run).workload.object is log

@@ -10,9 +10,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from twinloop.description.files import writing
 from twinloop.platform import Platform
 from twinloop.scenario.scenario import Scenario
-from twinloop.trace.files import writing
 
 #: Where the published schemas lie.
 FOLDER = Path(__file__).parent.parent / "schemas"

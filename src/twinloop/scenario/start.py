@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from twinloop.platform.quantities import shown
-from twinloop.trace.errors import InputError
+from twinloop.description.errors import InputError
+from twinloop.description.quantities import shown
 
 _REMEDY = "a date, or a date and time: 2024-07-01, 2024-07-01T08:00+02:00"
 

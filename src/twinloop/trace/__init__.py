@@ -5,12 +5,17 @@ from typing import TYPE_CHECKING
 from twinloop._deferred import defer_imports
 
 if TYPE_CHECKING:
+    from twinloop.description.errors import (
+        DamagedTraceError,
+        FormatError,
+        InputError,
+        TwinloopError,
+    )
     from twinloop.trace import edit
-    from twinloop.trace.errors import DamagedTraceError, FormatError, InputError, TwinloopError
     from twinloop.trace.formats import Format, known_formats, read, recognise, write
     from twinloop.trace.manifest import Cleaning, Edit, Manifest, Source, SourceFile
     from twinloop.trace.quality import Audit, QualityError, check
-    from twinloop.trace.quality.repair import repair
+    from twinloop.trace.quality.repairs import repair
     from twinloop.trace.summary import Summary, load_over_time
     from twinloop.trace.tables import SCHEMA_VERSION, STATUSES, TABLES, Column
     from twinloop.trace.trace import Trace

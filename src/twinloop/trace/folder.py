@@ -17,14 +17,14 @@ from typing import Any, Final
 import polars as pl
 import pydantic
 
-from twinloop.trace.errors import DamagedTraceError, InputError, TwinloopError
-from twinloop.trace.files import appearing, sha256
-from twinloop.trace.kept_workload import FILES as WORKLOAD_FILES
-from twinloop.trace.kept_workload import Keepable, KeptWorkload, read_workload, write_workload
-from twinloop.trace.locking import LOCK
+from twinloop.description.errors import DamagedTraceError, InputError, TwinloopError
+from twinloop.description.files import appearing, sha256
+from twinloop.description.locks import LOCK
+from twinloop.description.replacement import Owned, Owner
 from twinloop.trace.manifest import Manifest
 from twinloop.trace.parquet import exact, read_parquet
-from twinloop.trace.replacing import Owned, Owner
+from twinloop.trace.stored_workload import FILES as WORKLOAD_FILES
+from twinloop.trace.stored_workload import Keepable, KeptWorkload, read_workload, write_workload
 from twinloop.trace.tables import LARGEST_POWER, LATEST_TIME, SCHEMA_VERSION, TABLES, conform
 
 MANIFEST = "manifest.json"

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from twinloop import __version__
-from twinloop.trace.safe_text import escape_name
+from twinloop.description.safe_text import escape_name
 from twinloop.trace.tables import SCHEMA_VERSION
 
 CleaningKind = Literal[

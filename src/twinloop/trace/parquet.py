@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from twinloop.trace.input_bound import check_table
+from twinloop.description.input_limit import check_table
 from twinloop.trace.parquet_footer import read_chunks
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
-from twinloop.trace.runnable import runs
+from twinloop.trace.recorded_commands import runs
 from twinloop.trace.trace import Trace
 
 _Floats = npt.NDArray[np.float64]

@@ -15,7 +15,7 @@ from typing import Final
 import polars as pl
 from polars.datatypes import DataType, DataTypeClass
 
-from twinloop.trace.errors import TwinloopError
+from twinloop.description.errors import TwinloopError
 
 #: Raised by one when a table changes in a way that older readers would misunderstand.
 SCHEMA_VERSION: Final = 1

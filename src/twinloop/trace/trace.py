@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import polars as pl
 
+from twinloop.description.errors import TwinloopError
 from twinloop.trace import folder
 from twinloop.trace.content_hash import hash_tables
-from twinloop.trace.errors import TwinloopError
-from twinloop.trace.kept_workload import Keepable, KeptWorkload
 from twinloop.trace.manifest import Cleaning, Edit, Manifest
+from twinloop.trace.stored_workload import Keepable, KeptWorkload
 from twinloop.trace.tables import TABLES, conform, empty
 
 #: The fact of a trace that has the speed of a core of each node, in reference cores.
@@ -237,7 +237,7 @@ def required(value: object) -> Trace:
 
     >>> required("log.swf")
     Traceback (most recent call last):
-    twinloop.trace.errors.TwinloopError: this wants a Trace, not a str: twinloop.read(...) makes one
+    twinloop.description.errors.TwinloopError: this wants a Trace, not a str: twinloop.read(...) makes one
     """
     if not isinstance(value, Trace):
         kind = type(value).__name__

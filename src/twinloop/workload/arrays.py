@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twinloop.trace.cycles import stuck
-from twinloop.trace.errors import InputError
+from twinloop.description.errors import InputError
+from twinloop.trace.dependency_cycles import stuck
 from twinloop.workload.fragments import Floats, Fragments, Rows, rows_of
 from twinloop.workload.workload import Workload
 

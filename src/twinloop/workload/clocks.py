@@ -7,10 +7,10 @@ from typing import Any
 
 import polars as pl
 
-from twinloop.trace.errors import InputError
+from twinloop.description.errors import InputError
 from twinloop.trace.manifest import Cleaning
 from twinloop.trace.trace import NODE_SPEEDS, Trace
-from twinloop.workload.notes import note
+from twinloop.workload.cleaning_notes import note
 
 
 class Clocks:

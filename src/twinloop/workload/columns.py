@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from twinloop.trace.errors import InputError
+from twinloop.description.errors import InputError
 from twinloop.trace.tables import (
     LATEST_TIME,
     RESOURCES,

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twinloop.trace.errors import InputError
+from twinloop.description.errors import InputError
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -15,19 +15,19 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from twinloop.description.errors import InputError
+from twinloop.description.files import appearing
+from twinloop.description.replacement import list_files, listed_files
 from twinloop.platform import Platform
 from twinloop.platform.topology_export import exported
-from twinloop.trace.errors import InputError
-from twinloop.trace.files import appearing
+from twinloop.trace.formats.cleaning_counts import Tally
+from twinloop.trace.formats.format_limits import note_unheld
 from twinloop.trace.formats.opendc import KB
-from twinloop.trace.formats.tally import Tally
-from twinloop.trace.formats.writable import note_unheld
 from twinloop.trace.manifest import Cleaning
 from twinloop.trace.parquet import exact
-from twinloop.trace.replacing import list_files, listed_files
 from twinloop.trace.trace import Trace
+from twinloop.workload.cleaning_notes import note
 from twinloop.workload.fragments import Fragments
-from twinloop.workload.notes import note
 from twinloop.workload.replay import NO_ESTIMATE
 from twinloop.workload.workload import Missing, Workload
 

@@ -7,17 +7,17 @@ from typing import get_args
 import numpy as np
 import polars as pl
 
-from twinloop.trace.errors import InputError
-from twinloop.trace.formats.writable import tasks_by_id
+from twinloop.description.errors import InputError
+from twinloop.trace.formats.format_limits import tasks_by_id
 from twinloop.trace.manifest import Cleaning
-from twinloop.trace.runnable import runs
+from twinloop.trace.recorded_commands import runs
 from twinloop.trace.tables import STARTED
 from twinloop.trace.trace import Trace, required
+from twinloop.workload.cleaning_notes import note
 from twinloop.workload.clocks import Clocks
 from twinloop.workload.demand import SAME, Demand, windowed
 from twinloop.workload.fragments import Floats, Fragments, rows_of
-from twinloop.workload.notes import note
-from twinloop.workload.supply import lifted
+from twinloop.workload.oversubscription import lifted
 from twinloop.workload.workload import Missing, Workload
 
 #: A demand that exceeds a whole number of cores by less than this is that number: windows of

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import polars as pl
 
-from twinloop.trace.files import writing
+from twinloop.description.files import writing
 
 GRAPHML = "http://graphml.graphdrawing.org/xmlns"
 SVG = "http://www.w3.org/2000/svg"

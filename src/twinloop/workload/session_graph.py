@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from twinloop.trace.errors import InputError
+from twinloop.description.errors import InputError
 from twinloop.trace.manifest import Cleaning
 from twinloop.trace.trace import Trace, counted
 from twinloop.workload import session_export

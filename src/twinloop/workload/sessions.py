@@ -17,11 +17,11 @@ from typing import Literal, get_args
 import numpy as np
 import polars as pl
 
-from twinloop.trace.errors import InputError
+from twinloop.description.errors import InputError
 from twinloop.trace.manifest import Cleaning
 from twinloop.trace.trace import Trace
+from twinloop.workload.cleaning_notes import note
 from twinloop.workload.fragments import Floats, Rows
-from twinloop.workload.notes import note
 from twinloop.workload.workload import Workload
 
 Delimitation = Literal["arrival", "last", "max"]

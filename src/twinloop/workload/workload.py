@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import polars as pl
 
-from twinloop.trace.errors import InputError
+from twinloop.description.errors import InputError
 from twinloop.trace.manifest import Cleaning
 from twinloop.trace.tables import empty
 from twinloop.trace.trace import Trace
@@ -15,7 +15,7 @@ from twinloop.workload import columns
 from twinloop.workload.fragments import Floats, Fragments, rows_of
 
 if TYPE_CHECKING:
-    from twinloop.trace.kept_workload import KeptWorkload
+    from twinloop.trace.stored_workload import KeptWorkload
     from twinloop.workload.arrays import WorkloadArrays
 
 #: What is done with a task whose usage nobody sampled, in a trace that has usage.
@@ -185,7 +185,7 @@ class Workload:
         >>> workload.to_trace().tasks.select("requested_cores", "run_time").rows()
         [(2.0, 30.0)]
         """
-        from twinloop.workload.record import as_trace
+        from twinloop.workload.trace_of_workload import as_trace
 
         return as_trace(self)
 
@@ -196,13 +196,13 @@ class Workload:
         >>> Workload(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]})).to_kept().kind
         'Workload'
         """
-        from twinloop.workload.kept import to_kept
+        from twinloop.workload.stored_workload import to_kept
 
         return to_kept(self)
 
     def content_hash(self) -> str:
         """A hash of all that decides how it runs, the same for equal workloads."""
-        from twinloop.workload.kept import content_hash
+        from twinloop.workload.stored_workload import content_hash
 
         if self._hash is None:
             self._hash = content_hash(self)

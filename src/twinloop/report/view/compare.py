@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from twinloop.metrics import FIGURES, difference
-from twinloop.metrics.figures import figures
+from twinloop.metrics.trace_figures import figures
 from twinloop.report import words
 from twinloop.report.difference import amounts, difference_words
 from twinloop.report.document import Document, note, paragraph, source, status, table

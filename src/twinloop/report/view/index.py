@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import polars as pl
 
-from twinloop.explore.study import JOURNAL
+from twinloop.description.errors import InputError
+from twinloop.exploration.study.study import JOURNAL
 from twinloop.report import words
 from twinloop.report.view.kinds import KINDS, Kind
-from twinloop.trace.errors import InputError
 from twinloop.trace.parquet import scan_parquet
 
 #: How deep folders are searched, and how many things are listed at most.

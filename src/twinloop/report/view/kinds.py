@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from twinloop.calibrate.fit import MANIFEST as FIT
+from twinloop.calibration.fit import MANIFEST as FIT
 from twinloop.trace import FormatError, InputError, Trace, read, recognise
 from twinloop.trace.folder import MANIFEST as TRACE
 
@@ -30,28 +30,28 @@ class Kind:
 
 
 def _loop(folder: Path, page: Path) -> Path:
-    from twinloop.explore.loop_result import Loop
+    from twinloop.exploration.closed_loop.result import Loop
     from twinloop.report.loop import loop_page
 
     return loop_page(Loop.load(folder), page)
 
 
 def _confirmation(folder: Path, page: Path) -> Path:
-    from twinloop.explore.confirmation import Confirmation
+    from twinloop.exploration.confirmation.result import Confirmation
     from twinloop.report.confirmation import confirmation_page
 
     return confirmation_page(Confirmation.load(folder), page)
 
 
 def _study(folder: Path, page: Path) -> Path:
-    from twinloop.explore.study import Study
+    from twinloop.exploration.study.study import Study
     from twinloop.report.study import study_page
 
     return study_page(Study.load(folder), page)
 
 
 def _fit(folder: Path, page: Path) -> Path:
-    from twinloop.calibrate import Fit
+    from twinloop.calibration import Fit
     from twinloop.report.calibration import calibration_page
 
     return calibration_page(Fit.load(folder), page)
@@ -82,7 +82,7 @@ def kind_of(path: Path) -> Kind:
     'run'
     >>> kind_of(Path("nowhere"))
     Traceback (most recent call last):
-    twinloop.trace.errors.InputError: nowhere: does not exist
+    twinloop.description.errors.InputError: nowhere: does not exist
     """
     if not path.exists():
         raise InputError("does not exist", file=path)

@@ -5,7 +5,7 @@ Every operation makes a new Trace, keeps its tables consistent, counts what it l
 """
 
 from twinloop.trace.edit.cut import select, trim, window
-from twinloop.trace.edit.merge import merge
+from twinloop.trace.edit.merging import merge
 from twinloop.trace.edit.scale import scale_load
 
 __all__ = ["merge", "scale_load", "select", "trim", "window"]

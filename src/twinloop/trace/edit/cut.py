@@ -8,9 +8,9 @@ from typing import Final, Literal
 
 import polars as pl
 
-from twinloop.trace.edit.keep import Interval, keeping
+from twinloop.description.errors import InputError
+from twinloop.trace.edit.selection import Interval, keeping
 from twinloop.trace.edit.time import shifted
-from twinloop.trace.errors import InputError
 from twinloop.trace.manifest import Edit
 from twinloop.trace.trace import Trace
 

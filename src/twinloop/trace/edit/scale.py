@@ -7,10 +7,10 @@ from typing import Literal
 
 import polars as pl
 
+from twinloop.description.errors import InputError
 from twinloop.trace.edit.time import moved_tasks
-from twinloop.trace.errors import InputError
 from twinloop.trace.manifest import Edit
-from twinloop.trace.quality.places import note
+from twinloop.trace.quality.source_positions import note
 from twinloop.trace.trace import Trace
 
 

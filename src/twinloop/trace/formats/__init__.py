@@ -16,7 +16,7 @@ from twinloop.trace.formats import (
     sacct,
     swf,
     trace_folder,
-    unfinished,
+    unfinished_run,
     wfcommons,
 )
 from twinloop.trace.formats.registry import (
@@ -64,7 +64,7 @@ def _write_opendc(
 # A file is held against them in this order: the more particular a format, the earlier.
 for _format in (
     trace_folder.FORMAT,
-    unfinished.FORMAT,
+    unfinished_run.FORMAT,
     cts.FORMAT,
     replace(opendc.FORMAT, write=_write_opendc, suffixes=(".opendc",)),
     wfcommons.FORMAT,

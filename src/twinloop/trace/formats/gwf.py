@@ -16,10 +16,10 @@ from typing import Final
 
 import polars as pl
 
-from twinloop.trace.errors import InputError
-from twinloop.trace.files import source_file
+from twinloop.description.errors import InputError
+from twinloop.description.files import source_file
+from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.formats.registry import Format
-from twinloop.trace.formats.tally import Tally
 from twinloop.trace.formats.text_rows import (
     LARGEST,
     LATEST,

@@ -9,10 +9,10 @@ from typing import Final
 import polars as pl
 
 from twinloop._core import JsonLinesParser, LineProblem, SwfParser
-from twinloop.trace.errors import InputError
-from twinloop.trace.files import require_input, text_chunks
-from twinloop.trace.formats.tally import Tally
-from twinloop.trace.input_bound import check_bound, input_bound
+from twinloop.description.errors import InputError
+from twinloop.description.files import require_input, text_chunks
+from twinloop.description.input_limit import check_bound, input_bound
+from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.manifest import CleaningKind
 
 # What is said of one line (with what stands there, and how many fields), and of all of them.

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from twinloop.trace.errors import FormatError, InputError
-from twinloop.trace.files import require_input
+from twinloop.description.errors import FormatError, InputError
+from twinloop.description.files import require_input
+from twinloop.description.input_limit import check_table
 from twinloop.trace.formats.clock import in_units
-from twinloop.trace.input_bound import check_table
 from twinloop.trace.parquet import listed_size, read_parquet_schema, scan_parquet
 
 MAGIC = b"PAR1"

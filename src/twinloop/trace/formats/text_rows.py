@@ -13,9 +13,9 @@ from pathlib import Path
 
 import polars as pl
 
-from twinloop.trace.errors import InputError
-from twinloop.trace.files import text_chunks
-from twinloop.trace.formats.tally import Tally
+from twinloop.description.errors import InputError
+from twinloop.description.files import text_chunks
+from twinloop.trace.formats.cleaning_counts import Tally
 
 LONGEST_LINE = 16 << 20
 BATCH_ROWS = 1 << 14

@@ -2,10 +2,10 @@
 
 from twinloop.trace.quality.audit import Audit, Example, Finding, QualityError
 from twinloop.trace.quality.gate import check
-from twinloop.trace.quality.places import Place, place
-from twinloop.trace.quality.repair import repair
+from twinloop.trace.quality.repairs import repair
 from twinloop.trace.quality.rule import Rule
 from twinloop.trace.quality.rules import RULES
+from twinloop.trace.quality.source_positions import Place, place
 
 __all__ = [
     "RULES",

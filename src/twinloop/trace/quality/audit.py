@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from twinloop.trace.errors import InputError
+from twinloop.description.errors import InputError
+from twinloop.description.safe_text import escape_name
 from twinloop.trace.manifest import Manifest
-from twinloop.trace.quality.page import markdown
-from twinloop.trace.quality.places import Place
+from twinloop.trace.quality.audit_page import markdown
 from twinloop.trace.quality.rule import Severity
-from twinloop.trace.safe_text import escape_name
+from twinloop.trace.quality.source_positions import Place
 from twinloop.trace.trace import counted
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from twinloop.trace.quality.facts import Facts
+from twinloop.trace.quality.prepared_tables import Facts
 from twinloop.trace.quality.rule import TICK, Broken, rows_where, rule
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from twinloop.trace.manifest import EXAMPLES
 from twinloop.trace.quality.audit import Audit, Example, Finding
-from twinloop.trace.quality.facts import Facts
-from twinloop.trace.quality.places import Place, place
+from twinloop.trace.quality.prepared_tables import Facts
 from twinloop.trace.quality.rule import Broken, Rule
 from twinloop.trace.quality.rules import RULES
+from twinloop.trace.quality.source_positions import Place, place
 from twinloop.trace.trace import Trace, required
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from twinloop.trace.quality.facts import Facts, in_time
+from twinloop.trace.quality.prepared_tables import Facts, in_time
 from twinloop.trace.quality.rule import TICK, Broken, rows_where, rule
 
 

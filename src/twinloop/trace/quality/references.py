@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from twinloop.trace.cycles import stuck
-from twinloop.trace.quality.facts import Facts
+from twinloop.trace.dependency_cycles import stuck
+from twinloop.trace.quality.prepared_tables import Facts
 from twinloop.trace.quality.rule import TICK, Broken, rows_where, rule
 
 

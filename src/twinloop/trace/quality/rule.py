@@ -9,7 +9,7 @@ from typing import Final, Literal
 import polars as pl
 
 from twinloop.trace.manifest import Cleaning
-from twinloop.trace.quality.facts import Facts
+from twinloop.trace.quality.prepared_tables import Facts
 
 Severity = Literal["error", "warning"]
 

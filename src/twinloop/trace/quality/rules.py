@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from twinloop.trace.quality import coverage, order, plausible, references, values
+from twinloop.trace.quality import coverage, order, plausibility, references, values
 from twinloop.trace.quality.rule import Rule
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -30,8 +30,8 @@ RULES: Final[tuple[Rule, ...]] = (
     coverage.sampled,
     coverage.samples_within,
     coverage.samples_reach_ends,
-    plausible.cpu_possible,
-    plausible.memory_possible,
+    plausibility.cpu_possible,
+    plausibility.memory_possible,
     values.times_known,
     coverage.too_short_to_sample,
     coverage.samples_cover,
@@ -41,11 +41,11 @@ RULES: Final[tuple[Rule, ...]] = (
     order.run_time_matches_execution,
     order.after_zero,
     references.parents_first,
-    plausible.cpu_exact,
-    plausible.overcommit,
-    plausible.fits_no_node,
-    plausible.runnable,
+    plausibility.cpu_exact,
+    plausibility.overcommit,
+    plausibility.fits_no_node,
+    plausibility.runnable,
     values.requested_cores_positive,
-    plausible.within_requested_time,
-    plausible.zero_length,
+    plausibility.within_requested_time,
+    plausibility.zero_length,
 )

@@ -8,7 +8,7 @@ from operator import or_
 
 import polars as pl
 
-from twinloop.trace.quality.facts import Facts
+from twinloop.trace.quality.prepared_tables import Facts
 from twinloop.trace.quality.rule import Broken, named, rows_where, rule
 from twinloop.trace.tables import STATUSES, TABLES
 

@@ -8,8 +8,8 @@ from typing import Final
 
 import polars as pl
 
+from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.formats.clock import unix_us
-from twinloop.trace.formats.tally import Tally
 from twinloop.trace.formats.text_rows import LATEST, Check, number, number_check, text_or_null
 from twinloop.trace.tables import STATUSES, TABLES
 

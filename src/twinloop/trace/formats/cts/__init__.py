@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twinloop.trace.formats.cts.reading import INVOCATIONS_FILE, found, read
-from twinloop.trace.formats.cts.writing import write
+from twinloop.trace.formats.cts.reader import INVOCATIONS_FILE, found, read
+from twinloop.trace.formats.cts.writer import write
 from twinloop.trace.formats.registry import Format
 
 __all__ = ["FORMAT", "read", "write"]

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import polars as pl
 
-from twinloop.trace.errors import InputError
-from twinloop.trace.files import text
+from twinloop.description.errors import InputError
+from twinloop.description.files import text
+from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.formats.cts.units import LARGEST, MB
-from twinloop.trace.formats.tally import Tally
 
 NODES_FILE: Final = "nodes.json"
 

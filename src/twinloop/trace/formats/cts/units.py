@@ -6,8 +6,8 @@ from typing import Final
 
 import polars as pl
 
+from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.formats.clock import seconds
-from twinloop.trace.formats.tally import Tally
 
 KB: Final = 1 << 10
 MB: Final = 1 << 20

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.formats.opendc.topology import Topology
-from twinloop.trace.formats.tally import Tally
 
 
 def note_facts(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
-from twinloop.trace.errors import InputError
+from twinloop.description.errors import InputError
 
 _PREFIXES = {
     "": 1, "k": 10**3, "kilo": 10**3, "m": 10**6, "mega": 10**6, "g": 10**9, "giga": 10**9,

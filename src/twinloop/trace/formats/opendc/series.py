@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from twinloop.trace.errors import InputError
+from twinloop.description.errors import InputError
 from twinloop.trace.formats import parquet
 from twinloop.trace.formats.clock import in_units
 from twinloop.trace.formats.text_rows import LARGEST, LATEST

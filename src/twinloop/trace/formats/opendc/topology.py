@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twinloop.trace.errors import InputError
-from twinloop.trace.files import text
+from twinloop.description.errors import InputError
+from twinloop.description.files import text
+from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.formats.opendc.quantities import FREQUENCY
-from twinloop.trace.formats.tally import Tally
 
 NAME = "topology.json"
 _LIMIT = 16 << 20

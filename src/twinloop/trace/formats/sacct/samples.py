@@ -14,11 +14,11 @@ from typing import Final
 
 import polars as pl
 
-from twinloop.trace.errors import FormatError, InputError
-from twinloop.trace.files import require_input
+from twinloop.description.errors import FormatError, InputError
+from twinloop.description.files import require_input
+from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.formats.clock import unix_us
 from twinloop.trace.formats.sacct import values
-from twinloop.trace.formats.tally import Tally
 from twinloop.trace.formats.text_rows import (
     LATEST,
     Check,

@@ -13,8 +13,8 @@ import re
 from pathlib import Path
 
 from twinloop.trace.formats.registry import Format
-from twinloop.trace.formats.swf.reading import read
-from twinloop.trace.formats.swf.writing import write
+from twinloop.trace.formats.swf.reader import read
+from twinloop.trace.formats.swf.writer import write
 
 __all__ = ["FORMAT", "read", "write"]
 

@@ -1,5 +1,5 @@
 """Workflow instances of WfCommons, in all versions of its JSON format (1.0 to 1.6)."""
 
-from twinloop.trace.formats.wfcommons.reading import FORMAT, read
+from twinloop.trace.formats.wfcommons.reader import FORMAT, read
 
 __all__ = ["FORMAT", "read"]

@@ -7,9 +7,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
-from twinloop.trace.errors import FormatError, InputError
-from twinloop.trace.files import text
-from twinloop.trace.formats.tally import Tally
+from twinloop.description.errors import FormatError, InputError
+from twinloop.description.files import text
+from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.formats.text_rows import LARGEST
 
 # A tree of Python objects is twenty times the size of its text.

@@ -1,0 +1,1 @@
+"""Calibration of an external simulator: a command or a Python function."""

@@ -1,0 +1,356 @@
+"""A Fit: the values that make a twin like the truth, how sure they are, where they came from."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import polars as pl
+import pydantic
+
+from twinloop import __version__
+from twinloop.calibration.identifiability import Identifiability
+from twinloop.calibration.parameters.values import with_values
+from twinloop.description.errors import InputError, UnwritableError
+from twinloop.description.files import require_input, writing
+from twinloop.description.json_values import plain
+from twinloop.description.safe_text import escape_name
+from twinloop.description.saved_json import Kept, read_kept
+from twinloop.execution.announcement import COMMANDS, is_command_file
+from twinloop.scenario import Model, Scenario
+from twinloop.scenario.stored_workload import keep_workload, read_scenario
+from twinloop.trace.parquet import read_parquet
+
+if TYPE_CHECKING:
+    from twinloop.calibration.uncertainty.prediction import Prediction
+    from twinloop.fidelity import Verdict
+
+#: Files of the folder that a calibration is kept in.
+MANIFEST: Final = "fit.json"
+JOURNAL: Final = "journal.jsonl"
+HISTORY: Final = "history.parquet"
+CLOUD: Final = "cloud.parquet"
+DRAWS: Final = "draws.parquet"
+
+
+@dataclass(frozen=True, repr=False)
+class Fit:
+    """What a calibration found.
+
+    `values` are the fitted ones by name, `defaults` those from before. `history` has a row per
+    evaluation, `cloud` a row per calibration that is as good as this one within the noise, and
+    `identifiability` says which of the values the data can tell. `before` and `after` are the
+    verdicts on the twin of each run, by the name of the run.
+    """
+
+    values: dict[str, Any]
+    defaults: dict[str, Any]
+    loss: float
+    loss_before: float
+    loss_name: str
+    how: str
+    optimiser: str
+    seed: int
+    evaluations: int
+    failed: int
+    seconds: float
+    history: pl.DataFrame = field(compare=False)
+    cloud: pl.DataFrame | None = field(default=None, compare=False)
+    identifiability: Identifiability | None = field(default=None, compare=False)
+    validation_loss: float | None = None
+    floor: float | None = None
+    runs: tuple[dict[str, Any], ...] = ()
+    before: tuple[tuple[str, Verdict], ...] = field(default=(), compare=False)
+    after: tuple[tuple[str, Verdict], ...] = field(default=(), compare=False)
+    #: The verdicts on the runs that were held out.
+    unseen: tuple[tuple[str, Verdict], ...] = field(default=(), compare=False)
+    recipe: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    #: The scenarios of the runs, with the fitted values.
+    scenarios: tuple[Scenario, ...] = ()
+    #: Calibrations that the data allows, each as likely as the others: a column per value.
+    draws: pl.DataFrame | None = field(default=None, compare=False)
+    #: How far real runs lie from the twin, by figure: what no value explains.
+    noise: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    #: What the verdicts were when it was kept: `before`, `after` and `unseen`, by run.
+    kept: Mapping[str, Mapping[str, str]] = field(default_factory=dict, compare=False)
+    #: What was asked for: `parameters` with their ranges, `budget`, `optimiser`, `analysis`, and
+    #: the `criteria` of the verdicts.
+    asked: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario of the first run, with the fitted values."""
+        if not self.scenarios:
+            raise InputError("a black box has no scenario", field="scenario")
+        return self.scenarios[0]
+
+    @property
+    def statuses(self) -> Mapping[str, Mapping[str, str]]:
+        """PASS, FAIL or not assessable by run, `before` and `after` the fit, and `unseen`."""
+        made = {"before": self.before, "after": self.after, "unseen": self.unseen}
+        if not any(made.values()):
+            return self.kept
+        return {when: {name: v.status for name, v in found} for when, found in made.items()}
+
+    @property
+    def model(self) -> Model:
+        """The fitted Model."""
+        return self.scenario.model
+
+    def apply(self, scenario: Scenario) -> Scenario:
+        """Another scenario, with the fitted values in the place of its own."""
+        if not isinstance(scenario, Scenario):
+            kind = type(scenario).__name__
+            raise InputError(
+                f"wants a Scenario, not a {kind}", remedy="twinloop.load(...) reads one"
+            )
+        if self.scenarios:
+            kept = {
+                f"model.{name}": getattr(self.model, name)
+                for name in ("dispatch_latency", "release_latency", "fitted_on")
+            }
+            scenario = scenario.replace(**kept)
+        return with_values(scenario, self.values)
+
+    def predict(
+        self,
+        scenario: Scenario,
+        *,
+        outputs: Sequence[str] = ("makespan_s", "wait_mean_s"),
+        level: float = 0.9,
+        threads: int | None = None,
+        allow_code: bool = False,
+    ) -> Prediction:
+        """The figures of another scenario, between the limits that the doubt about the fit leaves.
+
+        Args:
+            scenario: What is to be predicted.
+            outputs: Which figures: of `makespan_s`, `wait_mean_s`, `turnaround_mean_s`, `energy_j`.
+            level: How often a run that is made shall lie between the limits.
+            threads: How many to simulate on.
+            allow_code: Whether a policy named as `module:Class` may be imported and run.
+        """
+        from twinloop.calibration.uncertainty.prediction import predict
+
+        return predict(
+            self, scenario, outputs=outputs, level=level, threads=threads, allow_code=allow_code
+        )
+
+    @property
+    def plot(self) -> Any:
+        """Its pictures: `fit.plot.history()`; see `FitPlots`."""
+        return importlib.import_module("twinloop.report").FitPlots(self)
+
+    # --- keeping ---------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the tables, as plain data."""
+        known = self.identifiability
+        return {
+            "twinloop": __version__,
+            "values": self.values,
+            "defaults": self.defaults,
+            "loss": self.loss,
+            "loss_before": self.loss_before,
+            "validation_loss": self.validation_loss,
+            "floor": self.floor,
+            "loss_name": self.loss_name,
+            "aggregation": self.how,
+            "optimiser": self.optimiser,
+            "seed": self.seed,
+            "evaluations": self.evaluations,
+            "failed": self.failed,
+            "seconds": self.seconds,
+            "asked": dict(self.asked),
+            "noise": {name: dict(known) for name, known in self.noise.items()},
+            "runs": list(self.runs),
+            "identifiability": None if known is None else known.to_dict(),
+            "verdicts": {when: dict(found) for when, found in self.statuses.items()},
+            "recipe": list(self.recipe),
+            "warnings": list(self.warnings),
+            "scenarios": [scenario.to_manifest() for scenario in self.scenarios],
+        }
+
+    def save(self, folder: str | Path) -> Path:
+        """Keep it in a folder: scenarios to simulate with, all values, and what was tried.
+
+        What is there is never overwritten.
+        """
+        folder = Path(folder)
+        refuse_kept(folder)
+        make_folder(folder)
+        _write_table(self.history, folder / HISTORY)
+        for table, name in ((self.cloud, CLOUD), (self.draws, DRAWS)):
+            if table is not None:
+                _write_table(table, folder / name)
+        for number, scenario in enumerate(self.scenarios, start=1):
+            name = "scenario.yaml" if number == 1 else f"scenario-{number}.yaml"
+            keep_workload(scenario, folder).save(folder / name)
+        with writing(folder / MANIFEST) as stream:
+            told = json.dumps(plain(self.to_dict()), indent=2, allow_nan=False, default=str)
+            stream.write(told.encode())
+        return folder
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Fit:
+        """Read a calibration back; its verdicts are not kept, the runs can be assessed again."""
+        folder = Path(folder)
+        path = folder / MANIFEST
+        if not path.is_file():
+            raise InputError("no calibration is kept there", file=folder)
+        kept = read_kept(path, _Kept)
+        known = kept.identifiability
+        try:
+            return cls(
+                values=kept.values,
+                defaults=kept.defaults,
+                loss=kept.loss,
+                loss_before=math.nan if kept.loss_before is None else kept.loss_before,
+                loss_name=kept.loss_name,
+                how=kept.aggregation,
+                optimiser=kept.optimiser,
+                seed=kept.seed,
+                evaluations=kept.evaluations,
+                failed=kept.failed,
+                seconds=kept.seconds,
+                history=_history(folder / HISTORY),
+                cloud=_read_table(folder / CLOUD),
+                draws=_read_table(folder / DRAWS),
+                identifiability=None if known is None else Identifiability.from_dict(known),
+                validation_loss=kept.validation_loss,
+                floor=kept.floor,
+                runs=tuple(run.model_dump(exclude_unset=True) for run in kept.runs),
+                recipe=tuple(kept.recipe),
+                warnings=tuple(kept.warnings),
+                scenarios=tuple(read_scenario(each, folder) for each in kept.scenarios),
+                noise=cast(dict[str, dict[str, float]], kept.noise),
+                kept=kept.verdicts,
+                asked=kept.asked,
+            )
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+            if isinstance(error, InputError) and error.file is not None:
+                raise
+            raise InputError(f"cannot be read: {error}", file=path) from None
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise InputError(f"cannot be read: {error}", file=folder) from None
+
+    # --- showing ---------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        from twinloop.calibration.fit_text import fit_text
+
+        return fit_text(self)
+
+    def markdown(self) -> str:
+        """The calibration as a Markdown document, with all that is needed to make it again."""
+        from twinloop.calibration.fit_text import fit_markdown
+
+        return fit_markdown(self)
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name} {_said(value)}" for name, value in self.values.items())
+        return escape_name(
+            f"<Fit {values}; {self.loss_name} loss {self.loss_before:.3g} -> {self.loss:.3g}>"
+        )
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def refuse_kept(folder: Path | None) -> None:
+    """A calibration that is kept is never overwritten."""
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise InputError("is no folder", file=folder, remedy="name one that is not there yet")
+    if folder is not None and (folder / MANIFEST).exists():
+        raise InputError(
+            "a calibration is kept there already",
+            file=folder,
+            remedy="name another folder; Fit.load reads this one",
+        )
+    if folder is not None and folder.is_dir() and not (folder / JOURNAL).exists():
+        for other in folder.iterdir():
+            if other.name == COMMANDS and is_command_file(other):
+                continue
+            raise InputError(
+                f"is there already, and is no calibration: it holds {other.name}",
+                file=folder,
+                remedy="name a folder that is not there yet",
+            )
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of a calibration, if it is not there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnwritableError(f"cannot be made: {error.strerror}", file=folder) from None
+
+
+def _said(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, int | float) else str(value)
+
+
+class _Run(Kept):
+    """What `fit.json` holds of a run; the types of other fields do not matter."""
+
+    model_config = pydantic.ConfigDict(extra="allow", strict=True)
+
+    name: str = ""
+    used: str = ""
+    mode: str | None = None
+    tasks: int = 0
+    injected: list[str] = pydantic.Field(default_factory=list)
+
+
+class _Kept(Kept):
+    """What `fit.json` holds."""
+
+    values: dict[str, float | bool | str]
+    defaults: dict[str, float | bool | str | None]
+    loss: float
+    loss_before: float | None
+    validation_loss: float | None
+    floor: float | None
+    loss_name: str
+    aggregation: str
+    optimiser: str
+    seed: int
+    evaluations: int
+    failed: int
+    seconds: float
+    asked: dict[str, Any]
+    noise: dict[str, dict[str, float | bool | None]]
+    runs: list[_Run]
+    identifiability: dict[str, Any] | None
+    verdicts: dict[str, dict[str, str]]
+    recipe: list[str]
+    warnings: list[str]
+    scenarios: list[dict[str, Any]]
+
+
+def _history(path: Path) -> pl.DataFrame:
+    """The table of evaluations; its columns that are not values have their types."""
+    require_input(path)
+    table = read_parquet(path)
+    wanted = {"evaluation": pl.Int64, "loss": pl.Float64, "best": pl.Float64, "failed": pl.Boolean}
+    for name, dtype in wanted.items():
+        if name in table.columns and table.schema[name] not in (dtype, pl.Null):
+            raise InputError(f"is {table.schema[name]}, not {dtype}", file=path, field=name)
+    return table
+
+
+def _read_table(path: Path) -> pl.DataFrame | None:
+    return read_parquet(path) if path.is_file() else None
+
+
+def _write_table(table: pl.DataFrame, path: Path) -> None:
+    with writing(path) as stream:
+        table.write_parquet(stream)

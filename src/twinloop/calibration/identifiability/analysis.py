@@ -1,0 +1,384 @@
+"""The analysis: slopes at the calibration, profiles through the space, and what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from twinloop.calibration.identifiability.advice import HINTS, Hint, listed
+from twinloop.calibration.identifiability.constrained_fits import Fit, LossFit, OutputsFit
+from twinloop.calibration.identifiability.groups import Moves, grouped
+from twinloop.calibration.identifiability.masking import Mask, mask_of
+from twinloop.calibration.identifiability.profile import Profile, enumerable, positions, profile
+from twinloop.calibration.identifiability.result import Identifiability, table_of
+from twinloop.calibration.identifiability.sensitivity import sensitivity
+from twinloop.calibration.identifiability.summary_text import Told, words
+from twinloop.calibration.parameters.parameters import Parameter
+from twinloop.calibration.uncertainty.evaluation_count import Evaluations, SpentError, checked_point
+from twinloop.description.errors import InputError
+
+if TYPE_CHECKING:
+    from twinloop.calibration.parameters.space import Space
+    from twinloop.calibration.search.objective import Objective
+
+Floats = NDArray[np.float64]
+
+#: Outputs are not taken to be known better than this, if nobody says how well they are.
+NOISE_FLOOR: Final = 1e-3
+_QUARTERS: Final = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """What is to be profiled: a fit, its best point and score, and what is acceptable."""
+
+    fit: Fit
+    centre: Floats
+    lowest: float
+    bound: float
+    guesses: Floats
+    weak: Floats
+    noise: float | None
+    settled: bool
+
+
+def identify(
+    objective: Objective,
+    best: Floats,
+    *,
+    noise: float | Floats | None = None,
+    loss_bound: float | None = None,
+    tolerance: float = 0.1,
+    level: float = 0.9,
+    budget: int = 20_000,
+    hints: Iterable[Hint] = HINTS,
+    facts: Mapping[str, Any] | None = None,
+) -> Identifiability:
+    """Which parameters the data tells, and which mask or compensate each other.
+
+    A parameter is identifiable if the values that are acceptable, with the best that the others
+    can do about it, are at most `tolerance` of its range, and if it is the data that holds it
+    there and not the range of another.
+
+    Args:
+        objective: From points of the unit cube to losses, and with `outputs` to residuals.
+        best: The calibration, as a point.
+        noise: The standard deviation of the outputs, or of each of them. By default from what
+            remains at the best fit, and at least 0.001.
+        loss_bound: Take the loss in place of the outputs, with this as what is acceptable; so it
+            is where there are no outputs, and then 10 % above the best is the default.
+        tolerance: What is known to this share of its range is identifiable.
+        level: Of the intervals.
+        budget: Evaluations that may be spent.
+        hints: What data would help, by the names of parameters.
+        facts: What is known of the data, such as `{"shared_cores": False}`; see `HINTS`.
+
+    >>> from twinloop.calibration.parameters.parameters import Exponential
+    >>> from twinloop.calibration.parameters.space import Space
+    >>> class Move:
+    ...     "Loading a truck, driving, unloading; what is compared is the total time."
+    ...     space = Space([Exponential(name, 0.1, 10) for name in ("load", "drive", "unload")])
+    ...     cargo, distance = np.array([1.0, 2.0, 4.0]), np.array([4.0, 2.0, 1.0])
+    ...     def time(self, points):
+    ...         load, drive, unload = (v[:, None] for v in self.space.decode(points).values())
+    ...         return self.cargo / load + self.distance / drive + self.cargo / unload
+    ...     def outputs(self, points):
+    ...         truth = self.time(np.full((1, 3), 0.5))
+    ...         return self.time(points) / truth - 1
+    ...     def __call__(self, points):
+    ...         return abs(self.outputs(points)).mean(axis=1)
+    >>> told = identify(Move(), np.full(3, 0.5), noise=0.01)
+    >>> told
+    load and unload compensate each other in this data: the sum of their reciprocals stays near 2.
+    >>> told.flagged
+    ('load', 'unload')
+    """
+    if not 0 < tolerance < 1 or not 0 < level < 1:
+        raise InputError("tolerance and level must lie between 0 and 1")
+    evaluations = Evaluations(objective, budget)
+    space = evaluations.space
+    best = checked_point(best, len(space))
+    try:
+        problem = _by_outputs(evaluations, best, noise, tolerance, level, loss_bound)
+        effects = _effects(evaluations, problem)
+    except SpentError:
+        return _nothing(evaluations, best)
+    profiles: list[Profile] = []
+    for axis in range(len(space)):
+        evaluations.limit = evaluations.spent + (budget - evaluations.spent) // (
+            len(space) - axis + 1
+        )
+        profiles.append(
+            _profile(evaluations, problem, axis) if effects[axis] else _flat(problem, axis)
+        )
+    evaluations.limit = budget
+    # Intervals around a point that is no minimum need not hold the truth.
+    minimal = not any(_below(problem, each) for each in profiles)
+    masks: list[Mask | None] = [None] * len(space)
+    told_apart = [
+        _told(space, problem, each, axis, tolerance) for axis, each in enumerate(profiles)
+    ]
+    if not minimal:
+        told_apart = [None if effect else False for effect in effects]
+    moves = Moves(problem.centre, profiles, problem.fit, lowest=problem.lowest, bound=problem.bound)
+    complete = not any(each.spent for each in profiles)
+    edges = np.zeros((len(space), len(space)), dtype=bool)
+    loose = np.array([each is False for each in told_apart])
+    searched = True
+    try:
+        edges = moves.needed(np.flatnonzero(loose))
+        masks = [
+            None if effects[axis] else mask_of(evaluations, problem.fit, problem.centre, axis)
+            for axis in range(len(space))
+        ]
+    except SpentError:
+        complete = searched = False
+    groups = grouped(edges, problem.weak, ~loose, effects)
+    told = Told(
+        space,
+        best,
+        problem.centre,
+        profiles,
+        told_apart,
+        groups,
+        effects,
+        masks,
+        problem.weak,
+        searched,
+        minimal,
+    )
+    whys, sentences = words(told, tuple(hints), facts or {})
+    if not (problem.settled and minimal):
+        sentences.append(
+            "The calibration is not the best there is near it: search longer before relying on "
+            "these intervals."
+            if minimal
+            else "The calibration is not at a minimum, so its intervals are unknown: search longer."
+        )
+    if not complete:
+        sentences.append(_unfinished(budget, told))
+    return Identifiability(
+        told.table(whys),
+        tuple(tuple(space.names[axis] for axis in group) for group in groups),
+        tuple(sentences),
+        _calibrations(told),
+        problem.noise,
+        evaluations.spent,
+        complete and minimal,
+    )
+
+
+def _below(problem: _Problem, found: Profile) -> bool:
+    """Whether a profile met a clearly better fit than the one that it started from."""
+    return float(found.scores.min()) < problem.lowest - 0.1 * (problem.bound - problem.lowest)
+
+
+def _unfinished(budget: int, told: Told) -> str:
+    """What an analysis that has spent its budget does not know."""
+    names = told.space.names
+    unknown = [name for name, each in zip(names, told.identifiable, strict=True) if each is None]
+    open_ = [
+        name
+        for name, each, found in zip(names, told.identifiable, told.profiles, strict=True)
+        if each is not None and found.spent
+    ]
+    said = f"The analysis is unfinished: {budget:,} evaluations were too few"
+    if unknown:
+        said += f"; whether the data tells {listed(unknown)} is unknown"
+    if open_:
+        said += f"; the interval of {listed(open_)} is unknown"
+    if not told.searched:
+        said += "; which parameters compensate or mask each other was not searched to the end"
+    return f"{said}."
+
+
+def _nothing(evaluations: Evaluations, best: Floats) -> Identifiability:
+    values = evaluations.space.decode_one(best)
+    rows = [
+        {"parameter": name, "identifiable": None, "why": "unknown: too few evaluations to say"}
+        | ({"value": float(value)} if isinstance(value, int | float) else {})
+        for name, value in values.items()
+    ]
+    sentence = (
+        f"The analysis is unfinished: {evaluations.budget:,} evaluations are too few to say "
+        f"whether the data tells {listed(list(values))}; at least about "
+        f"{40 * len(rows) + 100:,} are needed."
+    )
+    spent = evaluations.spent
+    return Identifiability(table_of(rows), (), (sentence,), pl.DataFrame(), None, spent, False)
+
+
+def _by_outputs(
+    evaluations: Evaluations,
+    best: Floats,
+    noise: float | Floats | None,
+    tolerance: float,
+    level: float,
+    loss_bound: float | None,
+) -> _Problem:
+    # scipy.stats would do as well, at a second of importing.
+    from scipy import special
+
+    residuals = None if loss_bound is not None else evaluations.outputs(best[np.newaxis])
+    if residuals is None:
+        return _by_loss(evaluations, best, loss_bound)
+    known = np.isfinite(residuals[0])
+    if not known.any():
+        raise InputError("has no outputs at the calibration", field="objective")
+    evaluations.known = known
+    count, free = int(known.sum()), int(known.sum()) - len(best)
+    scale = noise if noise is not None else NOISE_FLOOR
+    if np.ndim(scale):
+        scale = np.asarray(scale, dtype=np.float64)[known]
+    if not np.all(np.asarray(scale) > 0):
+        raise InputError("must be positive", field="noise")
+    rough = np.sqrt(np.mean((residuals[0][known] / scale) ** 2))
+    slopes = sensitivity(evaluations, best, scale * (max(rough, 1.0) if noise is None else 1.0))
+    fit = OutputsFit(evaluations, scale, slopes.steps)
+    at_best = float(np.sum((residuals[0][known] / scale) ** 2))
+    centre, lowest = fit.fit(best, None, 0.0)
+    share = special.ndtri((1 + level) / 2) ** 2
+    if noise is None:
+        remaining = lowest / free if free > 0 else lowest / count
+        if remaining > 1.0:
+            scale = scale * float(np.sqrt(remaining))
+            at_best, lowest = at_best / remaining, lowest / remaining
+            share = special.stdtrit(max(free, 1), (1 + level) / 2) ** 2
+    slopes = sensitivity(evaluations, centre, scale)
+    slopes_of = slopes.jacobian
+    spread = np.linalg.inv(slopes_of.T @ slopes_of + 4.0 * np.eye(len(best)))
+    guesses = np.sqrt(share * spread.diagonal())
+    return _Problem(
+        OutputsFit(evaluations, scale, slopes.steps),
+        centre,
+        lowest,
+        lowest + float(share),
+        np.clip(guesses, 1e-5, 0.5),
+        slopes.weak(0.5 * tolerance / float(np.sqrt(share))),
+        float(np.mean(scale)),
+        at_best <= lowest + max(float(share), 0.1 * lowest),
+    )
+
+
+def _by_loss(evaluations: Evaluations, best: Floats, loss_bound: float | None) -> _Problem:
+    at_best = float(evaluations.losses(best[np.newaxis])[0])
+    if not np.isfinite(at_best):
+        raise InputError("has no loss at the calibration", field="objective")
+    dimensions = len(best)
+    distances = np.array([0.001, 0.01, 0.05, 0.2])
+    near = np.tile(best, (len(distances) * 2 * dimensions, 1))
+    moved = np.repeat(np.concatenate([distances, -distances]), dimensions)
+    axes = np.tile(np.arange(dimensions), 2 * len(distances))
+    near[np.arange(len(near)), axes] += moved
+    losses = evaluations.losses(near)
+    bound = at_best + max(0.1 * at_best, 1e-3) if loss_bound is None else loss_bound
+    guesses = np.array(
+        [
+            max(abs(moved[(axes == axis) & (losses <= bound)]), default=distances[0])
+            for axis in range(dimensions)
+        ]
+    )
+    fit = LossFit(evaluations, guesses)
+    centre, lowest = fit.fit(best, None, 0.0)
+    if loss_bound is None:
+        bound = lowest + max(0.1 * lowest, 1e-3)
+    nothing = np.zeros((0, dimensions))
+    return _Problem(fit, centre, lowest, bound, guesses, nothing, None, at_best <= bound)
+
+
+def _effects(evaluations: Evaluations, problem: _Problem) -> NDArray[np.bool_]:
+    """Whether each parameter alone changes anything at all, anywhere in its range."""
+    rows, axes = [], []
+    for axis, parameter in enumerate(evaluations.space):
+        places = positions(parameter) if enumerable(parameter) else _QUARTERS
+        # A little off the calibration too: an effect may be over soon.
+        for place in (*places, problem.centre[axis] - 0.01, problem.centre[axis] + 0.01):
+            rows.append(problem.centre.copy())
+            rows[-1][axis] = place
+            axes.append(axis)
+    points = np.array([problem.centre, *rows])
+    found = evaluations.outputs(points) if problem.noise is not None else None
+    if found is None:
+        found = evaluations.losses(points)[:, np.newaxis]
+    found = np.nan_to_num(found, nan=1e300, posinf=1e300)
+    changed = (abs(found[1:] - found[0]) > 1e-10 * (1.0 + abs(found[0]))).any(axis=1)
+    return np.array([changed[np.array(axes) == axis].any() for axis in range(len(problem.centre))])
+
+
+def _profile(evaluations: Evaluations, problem: _Problem, axis: int) -> Profile:
+    return profile(
+        evaluations,
+        problem.fit,
+        problem.centre,
+        axis,
+        guess=float(problem.guesses[axis]),
+        lowest=problem.lowest,
+        bound=problem.bound,
+    )
+
+
+def _flat(problem: _Problem, axis: int) -> Profile:
+    """The profile of a parameter without effect: the fit is the same wherever it is held."""
+    points = np.tile(problem.centre, (3, 1))
+    points[:, axis] = 0.0, problem.centre[axis], 1.0
+    return Profile(0.0, 1.0, (False, False), points, np.full(3, problem.lowest))
+
+
+def _told(
+    space: Space, problem: _Problem, found: Profile, axis: int, tolerance: float
+) -> bool | None:
+    """Whether the data tells a parameter; None: the profile is not far enough to say."""
+    discrete = enumerable(space.parameters[axis])
+    # What was found acceptable stays so: more evaluations can only make the interval wider.
+    if len(found.points) > 1 if discrete else found.width > tolerance:
+        return False
+    if found.spent:
+        return None
+    if discrete:
+        return True
+    if _at_own_end(space.parameters[axis], found):
+        return False
+    loose = bool((abs(problem.weak[:, axis]) > 0.1).any())
+    return not (loose and _held_by_range(problem.centre, found, axis))
+
+
+def _at_own_end(parameter: Parameter, found: Profile) -> bool:
+    """Whether the range of the parameter ends the interval, and not the data.
+
+    Nothing at all is an end that no wider range could move.
+    """
+    low, high = (not closed for closed in found.closed)
+    return (high and found.high >= 1.0) or (low and found.low <= 0.0 != parameter.decode(0.0))
+
+
+def _held_by_range(centre: Floats, found: Profile, axis: int) -> bool:
+    """Whether the interval ends where another parameter has come to the end of its range."""
+    for end in found.points[[0, -1]]:
+        moved = abs(end - centre)
+        far = moved > max(0.1 * moved[axis], 1e-6)
+        far[axis] = False
+        # The last calibration that is acceptable lies a little before the end of the interval.
+        if (far & (np.minimum(end, 1.0 - end) <= 0.3 * moved)).any():
+            return True
+    return False
+
+
+def _calibrations(told: Told) -> pl.DataFrame:
+    parts = []
+    for name, found in zip(told.space.names, told.profiles, strict=True):
+        values = {
+            each: column if isinstance(column, np.ndarray) else [str(value) for value in column]
+            for each, column in told.space.decode(found.points).items()
+        }
+        parts.append(
+            pl.DataFrame(
+                {"parameter": [name] * len(found.points), "score": found.scores}
+                | {f"value.{each}": column for each, column in values.items()}
+            )
+        )
+    return pl.concat(parts)

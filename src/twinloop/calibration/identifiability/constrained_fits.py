@@ -1,0 +1,202 @@
+"""Fits that hold one parameter and move the others, by the outputs or by the loss alone."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinloop.calibration.uncertainty.evaluation_count import Evaluations
+
+Floats = NDArray[np.float64]
+
+_DAMPINGS: Final = (1e-9, 1e-3, 1e-1, 10.0)
+
+
+class Fit(Protocol):
+    """Scores points, lower is better, and fits from one."""
+
+    def scores(self, points: Floats) -> Floats:
+        """The score of each point, infinite where it failed."""
+        ...
+
+    def fit(self, start: Floats, held: int | None, enough: float) -> tuple[Floats, float]:
+        """The best point near `start` with coordinate `held` as it is, and its score.
+
+        It may end as soon as the score is at most `enough`.
+        """
+        ...
+
+
+class OutputsFit:
+    """Least squares of the outputs over their noise, by Levenberg and Marquardt within the cube.
+
+    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.space import Space
+    >>> class Sum:
+    ...     space = Space([Linear("a", 0, 1), Linear("b", 0, 1)])
+    ...     def __call__(self, points):
+    ...         return abs(self.outputs(points))[:, 0]
+    ...     def outputs(self, points):
+    ...         return points.sum(axis=1, keepdims=True) - 1
+    >>> found = OutputsFit(Evaluations(Sum(), 100), 0.01, np.full(2, 0.01))
+    >>> found.fit(np.array([0.8, 0.5]), 0, 0.0)[0].round(2).tolist()
+    [0.8, 0.2]
+    """
+
+    def __init__(self, evaluations: Evaluations, noise: Floats | float, steps: Floats) -> None:
+        self._evaluations = evaluations
+        self._noise = noise
+        self._steps = steps
+        self._still = np.array([not each.ordered for each in evaluations.space])
+
+    def scores(self, points: Floats) -> Floats:
+        """The sum of squares of the outputs over their noise."""
+        return self._squares(self._scaled(points))
+
+    def fit(self, start: Floats, held: int | None, enough: float) -> tuple[Floats, float]:
+        """The least squares near `start`."""
+        free = np.array([i for i in range(len(start)) if i != held and not self._still[i]])
+        point = start.copy()
+        residuals = self._scaled(point[np.newaxis])[0]
+        score = float(self._squares(residuals[np.newaxis])[0])
+        for _ in range(8):
+            if score <= enough or not len(free) or not np.isfinite(score):
+                break
+            slopes = self._slopes(point, residuals, free)
+            tried = _steps(slopes, residuals, point, free)
+            found = self._scaled(tried)
+            scores = self._squares(found)
+            # The most careful of those that are about as good: what has no effect shall not move.
+            pick = int(np.flatnonzero(scores <= scores.min() + 1e-3)[-1])
+            if not scores[pick] < score - 1e-3:
+                break
+            point, residuals, score = tried[pick], found[pick], float(scores[pick])
+        return point, score
+
+    def _slopes(self, point: Floats, residuals: Floats, free: NDArray[np.intp]) -> Floats:
+        steps = np.where(point[free] + self._steps[free] > 1.0, -1.0, 1.0) * self._steps[free]
+        near = np.tile(point, (len(free), 1))
+        near[np.arange(len(free)), free] += steps
+        moved = self._scaled(near)
+        slopes: Floats = np.nan_to_num((moved - residuals) / steps[:, np.newaxis]).T
+        return slopes
+
+    def _scaled(self, points: Floats) -> Floats:
+        outputs = self._evaluations.outputs(points)
+        assert outputs is not None
+        scaled: Floats = outputs / self._noise
+        return scaled
+
+    @staticmethod
+    def _squares(scaled: Floats) -> Floats:
+        squares = np.einsum("ij,ij->i", scaled, scaled)
+        return np.where(np.isnan(squares), np.inf, squares)
+
+
+class _EnoughError(Exception):
+    """The loss is as low as it has to be."""
+
+
+class LossFit:
+    """The simplex of Nelder and Mead on the loss, where there is nothing else to see.
+
+    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.space import Space
+    >>> class Sum:
+    ...     space = Space([Linear("a", 0, 1), Linear("b", 0, 1)])
+    ...     def __call__(self, points):
+    ...         return abs(points.sum(axis=1) - 1)
+    >>> found = LossFit(Evaluations(Sum(), 200), np.full(2, 0.1))
+    >>> found.fit(np.array([0.8, 0.5]), 0, 1e-6)[0].round(4).tolist()
+    [0.8, 0.2]
+    """
+
+    def __init__(self, evaluations: Evaluations, widths: Floats) -> None:
+        self._evaluations = evaluations
+        self._widths = widths
+        self._still = np.array([not each.ordered for each in evaluations.space])
+
+    def scores(self, points: Floats) -> Floats:
+        """The loss."""
+        return self._evaluations.losses(points)
+
+    def fit(self, start: Floats, held: int | None, enough: float) -> tuple[Floats, float]:
+        """The lowest loss near `start`."""
+        from scipy.optimize import minimize
+
+        free = np.array([i for i in range(len(start)) if i != held and not self._still[i]])
+        best, lowest = start.copy(), float(self.scores(start[np.newaxis])[0])
+        if not len(free) or lowest <= enough:
+            return best, lowest
+
+        def loss(coordinates: Floats) -> float:
+            nonlocal best, lowest
+            point = start.copy()
+            point[free] = coordinates
+            score = float(self.scores(point[np.newaxis])[0])
+            if score < lowest:
+                best, lowest = point, score
+            if lowest <= enough:
+                raise _EnoughError
+            return min(score, 1e300)
+
+        reach = np.clip(2 * self._widths[free], 0.02, 0.3)
+        simplex = np.tile(start[free], (len(free) + 1, 1))
+        inward = np.where(start[free] + reach > 1.0, -reach, reach)
+        simplex[np.arange(1, len(free) + 1), np.arange(len(free))] += inward
+        options = {"initial_simplex": simplex, "maxfev": 60 * len(free) + 20}
+        options |= {"xatol": 1e-5, "fatol": 1e-9 + 1e-4 * abs(lowest)}
+        with suppress(_EnoughError):
+            minimize(
+                loss,
+                start[free],
+                method="Nelder-Mead",
+                bounds=[(0.0, 1.0)] * len(free),
+                options=options,
+            )
+        return best, lowest
+
+
+def _steps(slopes: Floats, residuals: Floats, point: Floats, free: NDArray[np.intp]) -> Floats:
+    """A least-squares step for each damping; what would leave the cube stops at its side."""
+    values, vectors = np.linalg.eigh(slopes.T @ slopes)
+    dampings = np.array(_DAMPINGS)[:, np.newaxis] * max(float(values[-1]), 1e-12)
+    along = vectors.T @ (slopes.T @ residuals)
+    aims = point[free] - (along / (np.maximum(values, 0.0) + dampings)) @ vectors.T
+    moved = np.tile(point, (len(aims), 1))
+    moved[:, free] = np.clip(aims, 0.0, 1.0)
+    for row in np.flatnonzero((moved[:, free] != aims).any(axis=1)):
+        stopped = moved[row, free] != aims[row]
+        damping = float(dampings[row, 0])
+        moved[row] = _stopped(slopes, residuals, point, free, damping, moved[row], stopped)
+    return moved
+
+
+def _stopped(
+    slopes: Floats,
+    residuals: Floats,
+    point: Floats,
+    free: NDArray[np.intp],
+    damping: float,
+    moved: Floats,
+    stopped: NDArray[np.bool_],
+) -> Floats:
+    """The step again for those that have not been stopped by a side of the cube."""
+    for _ in range(2):
+        held = free[stopped]
+        rest = residuals + slopes[:, stopped] @ (moved[held] - point[held])
+        some = slopes[:, ~stopped]
+        if not some.size:
+            break
+        normal = some.T @ some + damping * np.eye(some.shape[1])
+        aim = point[free[~stopped]] - np.linalg.solve(normal, some.T @ rest)
+        moved[free[~stopped]] = np.clip(aim, 0.0, 1.0)
+        out = (aim < 0.0) | (aim > 1.0)
+        if not out.any():
+            break
+        stopped = stopped.copy()
+        stopped[np.flatnonzero(~stopped)[out]] = True
+    return moved

@@ -1,0 +1,70 @@
+"""Parameters that have no effect because of where another one is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinloop.calibration.identifiability.constrained_fits import Fit
+from twinloop.calibration.identifiability.profile import enumerable, positions
+from twinloop.calibration.uncertainty.evaluation_count import Evaluations
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Another parameter, and the position beyond which, away from its own, the first has effect."""
+
+    other: int
+    threshold: float
+    above: bool
+
+
+def mask_of(evaluations: Evaluations, fit: Fit, centre: Floats, axis: int) -> Mask | None:
+    """The parameter that hides another one, if it is one alone; None if there is no such.
+
+    >>> from twinloop.calibration.identifiability.constrained_fits import LossFit
+    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.space import Space
+    >>> class Slower:
+    ...     space = Space([Linear("disk", 0.6, 1), Linear("cpu", 0, 1)])
+    ...     def __call__(self, points):
+    ...         return np.minimum(0.6 + 0.4 * points[:, 0], points[:, 1])
+    >>> counted = Evaluations(Slower(), 100)
+    >>> mask_of(counted, LossFit(counted, np.full(2, 0.1)), np.array([0.5, 0.3]), 0)
+    Mask(other=1, threshold=0.6..., above=True)
+    """
+
+    def effect(points: Floats) -> NDArray[np.bool_]:
+        low, high = points.copy(), points.copy()
+        low[:, axis], high[:, axis] = 0.0, 1.0
+        scores = fit.scores(np.vstack([low, high]))
+        first, second = scores[: len(points)], scores[len(points) :]
+        # Two failures are no effect; their difference is NaN.
+        with np.errstate(invalid="ignore"):
+            return abs(first - second) > 1e-9 * (1.0 + abs(first))
+
+    for other, parameter in enumerate(evaluations.space):
+        if other == axis:
+            continue
+        places = positions(parameter) if enumerable(parameter) else np.linspace(0.0, 1.0, 9)
+        points = np.tile(centre, (len(places), 1))
+        points[:, other] = places
+        shown = places[effect(points)]
+        if not len(shown):
+            continue
+        hit = float(shown[abs(shown - centre[other]).argmin()])
+        miss = float(centre[other])
+        if not enumerable(parameter):
+            for _ in range(6):
+                middle = centre.copy()
+                middle[other] = (hit + miss) / 2
+                if effect(middle[np.newaxis])[0]:
+                    hit = middle[other]
+                else:
+                    miss = middle[other]
+        return Mask(other, float(hit), bool(hit > centre[other]))
+    return None

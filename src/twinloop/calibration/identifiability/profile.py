@@ -1,0 +1,273 @@
+"""Profiles: how well the others can make up for one parameter that is held where it is not best.
+
+The profile likelihood of Raue et al., "Structural and practical identifiability analysis of
+partially observed dynamical models by exploiting the profile likelihood" (2009).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinloop.calibration.identifiability.constrained_fits import Fit
+from twinloop.calibration.parameters.parameters import Categorical, Exponential, Linear, Parameter
+from twinloop.calibration.uncertainty.evaluation_count import Evaluations, SpentError
+
+Floats = NDArray[np.float64]
+
+#: Discrete parameters with up to so many levels are tried at each.
+ENUMERATED: Final = 12
+_NARROWINGS: Final = 10
+_QUARTERS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """The acceptable interval of one parameter, in 0..1, and the calibrations that make it.
+
+    `points` are acceptable ones from the lower end to the upper, `scores` theirs. `closed` says of
+    each end whether the data ended it; what ends with the range, or with the budget, is open. An
+    end that is `unfinished` was not found before the budget was spent: acceptable values reach at
+    least to there.
+    """
+
+    low: float
+    high: float
+    closed: tuple[bool, bool]
+    points: Floats
+    scores: Floats
+    unfinished: tuple[bool, bool] = (False, False)
+
+    @property
+    def spent(self) -> bool:
+        """Whether the budget was spent before both ends were found."""
+        return any(self.unfinished)
+
+    @property
+    def width(self) -> float:
+        """How much of the range is acceptable."""
+        return self.high - self.low
+
+
+def profile(
+    evaluations: Evaluations,
+    fit: Fit,
+    centre: Floats,
+    axis: int,
+    *,
+    guess: float,
+    lowest: float,
+    bound: float,
+) -> Profile:
+    """How far one parameter can move until no values of the others keep the score at the bound.
+
+    Args:
+        evaluations: What may be spent.
+        fit: How the others are fitted.
+        centre: The best point.
+        axis: Which parameter.
+        guess: About how far that is.
+        lowest: The score of the centre.
+        bound: The score that is still acceptable.
+
+    >>> from twinloop.calibration.identifiability.constrained_fits import OutputsFit
+    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.space import Space
+    >>> class Sum:
+    ...     space = Space([Linear("a", 0, 1), Linear("b", 0, 0.5)])
+    ...     def outputs(self, points):
+    ...         return points @ [[1.0], [0.5]] - 0.7
+    >>> counted = Evaluations(Sum(), 1000)
+    >>> found = profile(counted, OutputsFit(counted, 0.01, np.full(2, 0.01)), np.array([0.5, 0.4]),
+    ...     0, guess=0.01, lowest=0.0, bound=1.0)
+    >>> abs(found.low - 0.19) < 0.002, abs(found.high - 0.71) < 0.002, found.closed
+    (True, True, (True, True))
+    """
+    parameter = evaluations.space.parameters[axis]
+    if enumerable(parameter):
+        return _enumerated(fit, centre, axis, parameter, lowest, bound)
+    down = _Side(evaluations, fit, centre, axis, 0.0, lowest, bound)
+    up = _Side(evaluations, fit, centre, axis, 1.0, lowest, bound)
+    down.search(guess)
+    up.search(guess)
+    points = np.array([*down.points[::-1], centre, *up.points])
+    scores = np.array([*down.scores[::-1], lowest, *up.scores])
+    return Profile(
+        down.end, up.end, (down.closed, up.closed), points, scores, (down.spent, up.spent)
+    )
+
+
+class _Side:
+    """One half of a profile, from the centre towards one end of the range."""
+
+    def __init__(
+        self,
+        evaluations: Evaluations,
+        fit: Fit,
+        centre: Floats,
+        axis: int,
+        towards: float,
+        lowest: float,
+        bound: float,
+    ) -> None:
+        self._evaluations = evaluations
+        self._fit = fit
+        self._centre = centre
+        self._axis = axis
+        self._towards = towards
+        self._lowest = lowest
+        self._bound = bound
+        self.points: list[Floats] = []
+        self.scores: list[float] = []
+        self.end = float(centre[axis])
+        self.closed = False
+        self.spent = False
+
+    def search(self, guess: float) -> None:
+        try:
+            self._search(guess)
+        except SpentError:
+            self.spent = True
+
+    def _search(self, guess: float) -> None:
+        start, room = self.end, abs(self._towards - self.end)
+        sign = 1.0 if self._towards > start else -1.0
+        distance, accepted, refused, score_out = 0.7 * guess, 0.0, None, np.inf
+        while refused is None and accepted < room:
+            distance = min(distance, room)
+            found = self._try(start + sign * distance, far=True)
+            if found is None:
+                accepted = distance
+                distance *= 2.0
+            else:
+                refused, score_out = distance, found
+        if refused is None:
+            return
+        for _ in range(_NARROWINGS):
+            # Where the score rises gently, the end can be told from both sides of it.
+            allowed = self._bound - self._lowest
+            inner = self.scores[-1] - self._lowest if self.scores else 0.0
+            gentle = inner >= 0.1 * allowed and score_out - self._lowest <= 10.0 * allowed
+            if refused <= (1.25 if gentle else 1.02) * accepted:
+                break
+            middle = (accepted + refused) / 2 if accepted else refused / 4
+            found = self._try(start + sign * middle, far=False)
+            if found is None:
+                accepted = middle
+            else:
+                refused, score_out = middle, found
+        self.closed = True
+        last = self.scores[-1] if self.scores else self._lowest
+        allowed = self._bound - self._lowest
+        if np.isfinite(score_out) and last - self._lowest < 0.1 * allowed < score_out / 100.0:
+            # A step, somewhere between the two: what may be acceptable is not cut off.
+            accepted = refused
+        elif np.isfinite(score_out):
+            # Scores grow with the square of the distance near a minimum.
+            here, there, at = (
+                np.sqrt(max(score - self._lowest, 0.0)) for score in (last, score_out, self._bound)
+            )
+            share = (at - here) / (there - here) if there > here else 0.0
+            accepted += float(np.clip(share, 0.0, 1.0)) * (refused - accepted)
+        self.end = start + sign * accepted
+
+    def _try(self, position: float, *, far: bool) -> float | None:
+        """None if acceptable there, else the score."""
+        last = self.points[-1] if self.points else self._centre
+        starts = [last.copy()]
+        if self.points:
+            before = self.points[-2] if len(self.points) > 1 else self._centre
+            ratio = (position - last[self._axis]) / (last[self._axis] - before[self._axis])
+            starts.append(np.clip(last + ratio * (last - before), 0.0, 1.0))
+        for each in starts:
+            each[self._axis] = position
+        point, score = self._from(np.array(starts))
+        if score > self._bound and far:
+            # Others may have to go where no slope leads: the other of two links is now the slower.
+            for each in self._elsewhere(starts[0]):
+                point, score = min((point, score), self._from(each), key=lambda found: found[1])
+        if score > self._bound:
+            return score
+        self.points.append(point)
+        self.scores.append(score)
+        self.end = position
+        return None
+
+    def _from(self, starts: Floats) -> tuple[Floats, float]:
+        scores = self._fit.scores(starts) if len(starts) > 1 else np.zeros(1)
+        enough = self._lowest + 0.05 * (self._bound - self._lowest)
+        return self._fit.fit(starts[int(scores.argmin())], self._axis, enough)
+
+    def _elsewhere(self, point: Floats) -> Iterator[Floats]:
+        """The best places for each parameter that has an effect, but none where it is now."""
+        others = [other for other in range(len(point)) if other != self._axis]
+        rows = np.tile(point, (1 + len(others) * len(_QUARTERS), 1))
+        for i, other in enumerate(others):
+            rows[1 + i * len(_QUARTERS) : 1 + (i + 1) * len(_QUARTERS), other] = _QUARTERS
+        here, *scores = self._fit.scores(rows)
+        for i in range(len(others)):
+            mine = np.array(scores[i * len(_QUARTERS) : (i + 1) * len(_QUARTERS)])
+            same = mine == here if np.isinf(here) else abs(mine - here) <= 1e-9 * (1 + abs(here))
+            if same.any() and not same.all():
+                best = int(np.where(same, np.inf, mine).argmin())
+                yield rows[[1 + i * len(_QUARTERS) + best]]
+
+
+def enumerable(parameter: Parameter) -> bool:
+    """Whether every value of it can be tried.
+
+    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> enumerable(Linear("cores", 1, 8, integer=True)), enumerable(Linear("speed", 1, 8))
+    (True, False)
+    """
+    return parameter.levels is not None and (
+        parameter.levels <= ENUMERATED or not parameter.ordered
+    )
+
+
+def positions(parameter: Parameter) -> Floats:
+    """Where the values of a discrete parameter lie in 0..1.
+
+    >>> from twinloop.calibration.parameters.parameters import Categorical
+    >>> positions(Categorical("mode", ["a", "b"])).tolist()
+    [0.25, 0.75]
+    """
+    if isinstance(parameter, Categorical):
+        return np.array([parameter.encode(value) for value in parameter.values])
+    assert isinstance(parameter, Linear | Exponential)
+    whole = range(int(parameter.low), int(parameter.high) + 1)
+    return np.array([parameter.encode(value) for value in whole])
+
+
+def _enumerated(
+    fit: Fit, centre: Floats, axis: int, parameter: Parameter, lowest: float, bound: float
+) -> Profile:
+    places = positions(parameter)
+    own = parameter.decode(float(centre[axis]))
+    accepted, points, scores, spent = [], [], [], False
+    for level, place in enumerate(places):
+        point, score = centre.copy(), lowest
+        if parameter.decode(float(place)) != own:
+            point[axis] = place
+            try:
+                point, score = fit.fit(point, axis, lowest)
+            except SpentError:
+                spent = True
+                continue
+        if score <= bound:
+            accepted.append(level)
+            points.append(point)
+            scores.append(score)
+    first, last = accepted[0] == 0, accepted[-1] == len(places) - 1
+    return Profile(
+        float(places[accepted[0]]),
+        float(places[accepted[-1]]),
+        (not first, not last),
+        np.array(points),
+        np.array(scores),
+        (spent, spent),
+    )

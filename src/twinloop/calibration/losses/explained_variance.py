@@ -1,0 +1,86 @@
+"""Explained variance: how far from repeated measurements, over how far they are from their mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from twinloop.calibration.losses.loss import BuiltIn, check
+from twinloop.calibration.losses.mean_absolute import blocks
+from twinloop.calibration.run_columns import Floats, Run, Runs
+from twinloop.description.errors import InputError
+
+
+@dataclass(frozen=True)
+class ExplainedVariance(BuiltIn):
+    """The L1 distance of the samples to the twin over that to their own mean.
+
+    It says how large the error is in units of the spread of the real runs. The smallest value is
+    that of their median, at most 1.
+
+    >>> from twinloop.calibration.losses import loss_named
+    >>> reals = [Runs.of({"makespan_s": [m]}, [], [])[0] for m in (9.0, 10.0, 11.0)]
+    >>> loss_named("explained-variance")(reals, Runs.of({"makespan_s": [10.0, 13.0]}, [], []))
+    array([1. , 4.5])
+    """
+
+    #: Whether of several the largest counts, not the mean.
+    worst: bool = False
+
+    def score(self, reals: Sequence[Run], twin: Runs, reasons: dict[int, str]) -> Floats:
+        """The ratio for each thing that is compared, then their mean or the largest."""
+        found = np.empty(len(twin))
+        for rows in blocks(len(twin), len(twin.tasks) * len(reals)):
+            # In one piece, so that a row comes out the same however many there are.
+            ratios = np.ascontiguousarray(np.abs(self._ratios(reals, twin.part(rows))).sum(axis=1))
+            found[rows] = ratios.max(axis=1) if self.worst else ratios.mean(axis=1)
+        return found
+
+    def residuals(self, reals: Sequence[Run], twin: Runs) -> Floats | None:
+        """The differences to each sample; where no largest one is taken, they add up."""
+        check(self.name, self.needs, reals, twin)
+        ratios = self._ratios(reals, twin)
+        whole = 1 if self.worst else ratios.shape[2]
+        return ratios.reshape(len(twin), -1) / whole
+
+    def _ratios(self, reals: Sequence[Run], twin: Runs) -> Floats:
+        """Row by row and sample by sample, the differences over the spread of the samples."""
+        (need,) = self.needs
+        samples = np.stack([np.atleast_1d(getattr(real, need)) for real in reals])
+        model = getattr(twin, need).reshape(len(twin), -1)
+        known = ~np.isnan(samples).any(axis=0)
+        if not known.any():
+            raise InputError(f"no task is in every one of the real runs with its {need}")
+        samples, model = samples[:, known], model[:, known]
+        alike = samples.max(axis=0) == samples.min(axis=0)
+        if alike.any():
+            where = int(np.flatnonzero(known)[alike.argmax()])
+            what = f"task '{reals[0].tasks[where]}'" if need == "run_time" else "the makespan"
+            raise InputError(
+                f"{what} is the same in all {len(reals)} of {reals[0].called}"
+                if len(reals) > 1
+                else f"{reals[0].called} was not repeated, so {what} has no spread",
+                field=self.name,
+                remedy="repeat the real run, or take a loss that needs no repetition",
+            )
+        spread = np.abs(samples - samples.mean(axis=0)).sum(axis=0)
+        found: Floats = (model[:, np.newaxis, :] - samples) / spread
+        return found
+
+
+#: The losses of this module.
+VARIANCES = (
+    ExplainedVariance(
+        "explained-variance", frozenset({"makespan"}), "makespan, in spreads of the real ones"
+    ),
+    ExplainedVariance(
+        "explained-variance-tasks", frozenset({"run_time"}),
+        "run times, in spreads of the real ones: mean over tasks",
+    ),
+    ExplainedVariance(
+        "explained-variance-max-task", frozenset({"run_time"}),
+        "run times, in spreads of the real ones: the worst task", worst=True,
+    ),
+)  # fmt: skip

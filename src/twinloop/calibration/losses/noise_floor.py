@@ -1,0 +1,38 @@
+"""What a perfect simulator would score: the noise of the real runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from twinloop.calibration.losses.loss import Loss, evaluate
+from twinloop.calibration.run_columns import Run, Runs
+from twinloop.description.errors import InputError
+
+
+def floor(loss: Loss, reals: Sequence[Run]) -> float | None:
+    """The loss of a real run, taken for the twin of its own repetitions: the median over them.
+
+    A simulator that gave another run of the same distribution would score this. One that gives
+    the average of the repetitions scores less: a half of it for two repetitions, 0.7 of it for
+    many, if the loss is a mean of absolute differences. None if fewer than two repetitions can be
+    compared.
+
+    >>> from twinloop.calibration.losses import loss_named
+    >>> reals = [Runs.of({"makespan_s": [m]}, [], [])[0] for m in (100.0, 102.0, 110.0)]
+    >>> round(floor(loss_named("makespan"), reals), 3)
+    0.055
+    """
+    scored = []
+    for left_out in range(len(reals)):
+        others = [real for place, real in enumerate(reals) if place != left_out]
+        if not others:
+            return None
+        try:
+            losses, _ = evaluate(loss, others, Runs.of_runs([reals[left_out]]))
+        except InputError:
+            continue
+        scored.append(losses[0])
+    known = [each for each in scored if np.isfinite(each)]
+    return float(np.median(known)) if known else None

@@ -1,0 +1,125 @@
+"""Distances between sets of points (run time, CPU time): Chamfer, Hausdorff, ddKS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from twinloop.calibration.losses.mean_absolute import Part, blocks, scale
+from twinloop.calibration.losses.tasks_by_machine import Group
+from twinloop.calibration.run_columns import Floats
+
+#: How many pairs of points are looked at together: as many as the caches hold.
+_PAIRS = 1 << 18
+#: From so many pairs on, a tree finds the nearest point sooner than a look at all of them.
+_LARGE = 1 << 20
+
+
+def chamfer(group: Group) -> list[Part]:
+    """The mean distance to the nearest point of the other set, both ways added, in s."""
+    return [_chamfer(group, 1.0, 1.0)]
+
+
+def chamfer_relative(group: Group) -> list[Part]:
+    """The same, with times over the mean of the real ones."""
+    return [_chamfer(group, *_means(group))]
+
+
+def hausdorff(group: Group) -> list[Part]:
+    """The largest distance of a real point to the nearest one of the twin, in s."""
+    return [_hausdorff(group, 1.0, 1.0)]
+
+
+def hausdorff_relative(group: Group) -> list[Part]:
+    """The same, with times over the mean of the real ones."""
+    return [_hausdorff(group, *_means(group))]
+
+
+def ddks(group: Group) -> list[Part]:
+    """The largest difference between the shares of both sets in a quadrant about any point.
+
+    The quadrants about (x, y) hold the points with r <= x or r > x, and c <= y or c > y. In one
+    dimension this is the two-sample statistic of Kolmogorov and Smirnov.
+    """
+    (real_time, real_cpu), (time, cpu) = group.real, group.twin
+    here, there = real_time.size, time.shape[1]
+    count = here + there
+    # Whole numbers, so that no rounding tells a difference of shares from another.
+    exact = np.float32 if here * there < 2**24 else np.float64
+    weights = np.concatenate([np.full(here, there), np.full(there, -here)]).astype(exact)
+    found = np.empty(len(time))
+    for rows in blocks(len(time), count * count, _PAIRS):
+        x, y = (
+            np.concatenate([np.broadcast_to(real, (len(twin), here)), twin], axis=1)
+            for real, twin in ((real_time, time[rows]), (real_cpu, cpu[rows]))
+        )
+        left, below = _not_above(x, weights), _not_above(y, weights)
+        largest = np.zeros(len(x))
+        for some in blocks(count, len(x) * count, _PAIRS):
+            inside = x[:, np.newaxis, :] <= x[:, some, np.newaxis]
+            inside &= y[:, np.newaxis, :] <= y[:, some, np.newaxis]
+            corner: np.ndarray = np.matmul(inside.astype(exact), weights)
+            west, south = left[:, some] - corner, below[:, some] - corner
+            # The four add up to the whole of both sets, which is none.
+            for quadrant in (corner, west, south, corner + west + south):
+                np.maximum(largest, np.abs(quadrant).max(axis=1), out=largest)
+        found[rows] = largest / (here * there)
+    return [Part(found[:, np.newaxis])]
+
+
+def _not_above(values: Floats, weights: np.ndarray) -> np.ndarray:
+    """For each value of a row, the sum of the weights of those that are not above it."""
+    order = np.argsort(values, axis=1)
+    ordered = np.take_along_axis(values, order, axis=1)
+    sums = np.cumsum(weights[order], axis=1)
+    # Equal values share the sum at the last of them.
+    last = np.where(ordered[:, 1:] != ordered[:, :-1], np.arange(ordered.shape[1] - 1), order.size)
+    last = np.concatenate([last, np.full((len(last), 1), ordered.shape[1] - 1)], axis=1)
+    last = np.minimum.accumulate(last[:, ::-1], axis=1)[:, ::-1]
+    found = np.empty_like(sums)
+    np.put_along_axis(found, order, np.take_along_axis(sums, last, axis=1), axis=1)
+    return found
+
+
+def _chamfer(group: Group, time: float, cpu: float) -> Part:
+    found = [
+        from_real.mean(axis=1) + from_twin.mean(axis=1)
+        for from_real, from_twin in _nearest(group, time, cpu)
+    ]
+    return Part(np.concatenate(found)[:, np.newaxis])
+
+
+def _hausdorff(group: Group, time: float, cpu: float) -> Part:
+    found = [from_real.max(axis=1) for from_real, _ in _nearest(group, time, cpu)]
+    return Part(np.concatenate(found)[:, np.newaxis])
+
+
+def _means(group: Group) -> tuple[float, float]:
+    time, cpu = (float(column.mean()) for column in group.real)
+    of_time = scale(time, "the mean run time", group.run)
+    return of_time, scale(cpu, "the mean CPU time", group.run)
+
+
+def _nearest(group: Group, time: float, cpu: float) -> Iterator[tuple[Floats, Floats]]:
+    """Distances of all points to the nearest of the other set, from both, for some rows each."""
+    real = np.stack([group.real[0] / time, group.real[1] / cpu], axis=1)
+    x, y = group.twin[0] / time, group.twin[1] / cpu
+    pairs = len(real) * x.shape[1]
+    if pairs >= _LARGE:
+        yield from _by_trees(real, np.stack([x, y], axis=2))
+        return
+    for rows in blocks(len(x), pairs, _PAIRS):
+        squares = (x[rows, np.newaxis, :] - real[:, :1]) ** 2
+        squares += (y[rows, np.newaxis, :] - real[:, 1:]) ** 2
+        yield np.sqrt(squares.min(axis=2)), np.sqrt(squares.min(axis=1))
+
+
+def _by_trees(real: Floats, twin: Floats) -> Iterator[tuple[Floats, Floats]]:
+    from scipy.spatial import cKDTree
+
+    tree = cKDTree(real)
+    for points in twin:
+        from_real, _ = cKDTree(points).query(real)
+        from_twin, _ = tree.query(points)
+        yield from_real[np.newaxis], from_twin[np.newaxis]

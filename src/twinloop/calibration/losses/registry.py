@@ -1,0 +1,163 @@
+"""Losses by name: those that come with Twinloop, those of plug-ins, Python code where allowed."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from importlib.metadata import entry_points
+from types import MappingProxyType
+from typing import Any, Final
+
+from twinloop.calibration.losses import point_sets, sorted_times
+from twinloop.calibration.losses.explained_variance import VARIANCES
+from twinloop.calibration.losses.loss import NEEDS, Aggregation, BuiltIn, Loss
+from twinloop.calibration.losses.matched_tasks import MATCHED
+from twinloop.calibration.losses.per_machine import Grouped
+from twinloop.calibration.losses.sorted_times import ORDERED
+from twinloop.calibration.losses.user_function import custom
+from twinloop.description.address import nearest
+from twinloop.description.errors import InputError
+from twinloop.policy.registry import CODE, said_by
+
+#: The entry points through which an installed package offers losses.
+GROUP: Final = "twinloop.losses"
+
+#: The loss that a calibration uses if nobody says.
+DEFAULT: Final = "matched"
+
+_POINTS: Final = frozenset({"run_time", "cpu_time", "machine"})
+_BY_MACHINE: Final = (
+    Grouped("chamfer", _POINTS, "nearest (run, CPU) times, both ways, in s",
+            measure=point_sets.chamfer, signed=False),
+    Grouped("ddks", _POINTS, "two-dimensional Kolmogorov-Smirnov statistic of (run, CPU) times",
+            measure=point_sets.ddks, signed=False),
+    Grouped("double-sorted", _POINTS, "sorted run times and sorted CPU times, in s",
+            measure=sorted_times.each_sorted, paired=True),
+    Grouped("hausdorff", _POINTS, "farthest real (run, CPU) times from any of the twin, in s",
+            measure=point_sets.hausdorff, signed=False),
+    Grouped("mrea", frozenset({"run_time", "machine"}), "relative error of the mean run time",
+            measure=sorted_times.means, columns=("run_time",)),
+    Grouped("sum-mrea", _POINTS, "relative errors of the mean run time and CPU time",
+            measure=sorted_times.means),
+    Grouped("sorted", _POINTS, "run and CPU times in the order of run times, in s",
+            measure=sorted_times.one_sort, paired=True),
+    Grouped("chamfer-relative", _POINTS, "chamfer, with times over the real means",
+            measure=point_sets.chamfer_relative, signed=False),
+    Grouped("double-sorted-relative", _POINTS, "double-sorted, each relative to the real one",
+            measure=sorted_times.each_sorted_relative, paired=True),
+    Grouped("hausdorff-relative", _POINTS, "hausdorff, with times over the real means",
+            measure=point_sets.hausdorff_relative, signed=False),
+    Grouped("sorted-relative", _POINTS, "sorted, each relative to the real one",
+            measure=sorted_times.one_sort_relative, paired=True),
+)  # fmt: skip
+
+#: The losses of workflow studies: a loss of one scenario, and how scenarios are put together.
+_ALIASES: Final[Mapping[str, tuple[str, Aggregation]]] = {
+    "L1": ("makespan", "avg"),
+    "L2": ("makespan", "max"),
+    "L3": ("makespan+mean-task", "avg"),
+    "L4": ("makespan+mean-task", "max"),
+    "L5": ("makespan+max-task", "avg"),
+    "L6": ("makespan+max-task", "max"),
+}
+
+
+def _every() -> Iterator[BuiltIn]:
+    simple = {loss.name: loss for loss in MATCHED}
+    yield from (*MATCHED, *ORDERED, *VARIANCES)
+    for name, (of, how) in _ALIASES.items():
+        words = f"{'mean' if how == 'avg' else 'largest'} over scenarios of {of}"
+        yield replace(simple[of], name=name, summary=words, aggregation=how)
+    for loss in _BY_MACHINE:
+        yield loss
+        yield replace(
+            loss,
+            name=f"{loss.name}-all",
+            needs=loss.needs - {"machine"},
+            summary=f"{loss.name}, of all machines together",
+            by="all",
+        )
+
+
+#: The losses that come with Twinloop, by name.
+LOSSES: Final[Mapping[str, BuiltIn]] = MappingProxyType({loss.name: loss for loss in _every()})
+
+
+def loss_named(name: str, *, allow_code: bool = False) -> Loss:
+    """The loss of this name, from Twinloop or from a plug-in.
+
+    Args:
+        name: Of a loss, or `module:name` of a Python object that is one, or of a function of two
+            runs, which then gets to see all that a run without power has.
+        allow_code: Whether `module:name` may be imported and run.
+
+    >>> loss_named("L2").aggregation
+    'max'
+    >>> loss_named("makspan")
+    Traceback (most recent call last):
+    twinloop.description.errors.InputError: loss: no loss is called 'makspan' (did you mean 'makespan'?)
+    >>> loss_named("mine:slower")
+    Traceback (most recent call last):
+    twinloop.description.errors.InputError: loss: 'mine:slower' is Python code, which runs only with leave
+        (--allow-code on the command line, allow_code=True in Python)
+    """
+    if name in LOSSES:
+        return LOSSES[name]
+    if CODE.fullmatch(name):
+        if not allow_code:
+            raise InputError(
+                f"'{name}' is Python code, which runs only with leave",
+                field="loss",
+                remedy="--allow-code on the command line, allow_code=True in Python",
+            )
+        return as_loss(_imported(name), name)
+    offered = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if name not in offered:
+        remedy = nearest(name, [*LOSSES, *offered])
+        raise InputError(f"no loss is called '{name}'", field="loss", remedy=remedy)
+    try:
+        found = offered[name].load()
+    except Exception as error:  # whatever the code of others raises while it is imported
+        raise InputError(
+            f"the plug-in '{name}' ({offered[name].value}) cannot be loaded: {said_by(error)}",
+            field="loss",
+        ) from error
+    return as_loss(found, name)
+
+
+def as_loss(found: Any, name: str) -> Loss:
+    """The object, if it is a loss; a function of two runs becomes one.
+
+    >>> as_loss(3, "three")
+    Traceback (most recent call last):
+    twinloop.description.errors.InputError: loss: 'three' is no loss
+        (a function of two runs, or an object with name, needs and residuals)
+    """
+    if isinstance(found, type):
+        found = found()
+    if all(hasattr(found, part) for part in ("name", "needs", "residuals")) and callable(found):
+        loss: Loss = found
+        return loss
+    if callable(found):
+        return custom(found, needs=NEEDS.keys() - {"energy", "power"}, name=name)
+    raise InputError(
+        f"'{name}' is no loss",
+        field="loss",
+        remedy="a function of two runs, or an object with name, needs and residuals",
+    )
+
+
+def _imported(name: str) -> Any:
+    module_name, _, attribute = name.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # whatever the code of others raises while it is imported
+        raise InputError(
+            f"'{module_name}' cannot be imported: {said_by(error)}", field="loss"
+        ) from error
+    if not hasattr(module, attribute):
+        public = [key for key in vars(module) if not key.startswith("_")]
+        remedy = nearest(attribute, public)
+        raise InputError(f"'{module_name}' has no '{attribute}'", field="loss", remedy=remedy)
+    return getattr(module, attribute)

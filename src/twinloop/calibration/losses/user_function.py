@@ -1,0 +1,53 @@
+"""A function of the user's as a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from twinloop.calibration.losses.loss import BuiltIn
+from twinloop.calibration.run_columns import Floats, Run, Runs
+
+
+@dataclass(frozen=True)
+class Custom(BuiltIn):
+    """A loss that a function of one real run and one run of the twin gives."""
+
+    function: Callable[[Run, Run], float] = field(kw_only=True)
+
+    def score(self, reals: Sequence[Run], twin: Runs, reasons: dict[int, str]) -> Floats:
+        """The mean over the real runs; NaN, and the reason, where the function fails."""
+        found = np.full(len(twin), np.nan)
+        for row in range(len(twin)):
+            one = twin[row]
+            try:
+                found[row] = np.mean([float(self.function(real, one)) for real in reals])
+            except Exception as error:  # whatever the code of others raises
+                reasons[row] = f"{self.name}: {type(error).__name__}: {error}"
+            else:
+                if np.isnan(found[row]):
+                    reasons[row] = f"{self.name}: is not a number"
+        return found
+
+
+def custom(
+    function: Callable[[Run, Run], float], needs: Iterable[str], name: str | None = None
+) -> Custom:
+    """A loss made of a function: it is called with a real run and one of the twin.
+
+    Args:
+        function: Gives the loss of the second run, 0 or more; NaN and errors count as failed.
+        needs: What of a run of the twin it looks at, of `NEEDS`; the rest is not known there.
+        name: What it is called; by default as the function.
+
+    >>> def slower(real, twin):
+    ...     return max(0.0, twin.makespan - real.makespan)
+    >>> loss = custom(slower, needs={"makespan"})
+    >>> twin = Runs.of({"makespan_s": [8.0, 12.0]}, tasks=[], machines=[])
+    >>> loss.name, loss([twin[0]], twin).tolist()
+    ('slower', [0.0, 4.0])
+    """
+    called = name or str(getattr(function, "__name__", type(function).__name__))
+    return Custom(called, frozenset(needs), "a function of the user's", function=function)

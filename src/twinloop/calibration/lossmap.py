@@ -1,0 +1,254 @@
+"""Lossmaps: how well a model carries over to large runs, by what it was trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import polars as pl
+
+from twinloop.calibration.splits import workers
+from twinloop.description.errors import InputError, TwinloopError
+from twinloop.metrics.tasks import per_task
+from twinloop.trace.trace import Trace, required
+
+Scheme = Literal["single", "rectangular"]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A real run by its size: so many workers, so many tasks, so long.
+
+    >>> Sample(workers=4, tasks=100, makespan=60.0).cost
+    240.0
+    """
+
+    workers: int
+    tasks: int
+    #: In s.
+    makespan: float
+    #: The run itself, whatever a fit can use.
+    run: Any = None
+
+    @classmethod
+    def of(cls, trace: Trace, *, workers_used: int | None = None) -> Sample:
+        """The size of a trace; its workers are its nodes, unless given.
+
+        >>> Sample.of(Trace(), workers_used=3).workers
+        3
+        """
+        ran = per_task(required(trace)).filter("ran")
+        first, last = ran["submit"].min(), ran["end"].max()
+        length = 0.0 if first is None or last is None else float(last - first)  # type: ignore[operator, arg-type]
+        return cls(workers_used or workers(trace), trace.tasks.height, length, trace)
+
+    @property
+    def cost(self) -> float:
+        """What it costs to run it, in seconds of a worker: workers times makespan."""
+        return self.workers * self.makespan
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Runs to train on, chosen by a scheme at a point of the grid of workers and tasks."""
+
+    scheme: Scheme
+    workers: int
+    tasks: int
+    samples: tuple[Sample, ...]
+
+    @property
+    def cost(self) -> float:
+        """What it costs to run them all, in seconds of a worker."""
+        return cost(self.samples)
+
+
+#: A fit: from samples to train on, to the loss that the fitted model has on any samples.
+Fit: TypeAlias = Callable[[Sequence[Sample]], Callable[[Sequence[Sample]], float]]
+
+_SCHEMA: Final = {
+    "scheme": pl.String,
+    "workers": pl.Int64,
+    "tasks": pl.Int64,
+    "samples": pl.Int64,
+    "cost": pl.Float64,
+    "train_loss": pl.Float64,
+    "validation_loss": pl.Float64,
+    "error": pl.String,
+}
+
+
+def cost(samples: Sequence[Sample]) -> float:
+    """What it costs to run these, in seconds of a worker: the sum of workers times makespan.
+
+    >>> cost([Sample(2, 10, 30.0), Sample(1, 10, 50.0)])
+    110.0
+    """
+    return sum(sample.cost for sample in samples)
+
+
+def single_samples(samples: Sequence[Sample]) -> list[TrainingSet]:
+    """A set of the runs at each point of the grid: so many workers, so many tasks.
+
+    >>> [(s.workers, s.tasks) for s in single_samples([Sample(1, 9, 5.0), Sample(2, 9, 4.0)])]
+    [(1, 9), (2, 9)]
+    """
+    return list(_sets("single", samples))
+
+
+def rectangular(samples: Sequence[Sample]) -> list[TrainingSet]:
+    """A set of the runs up to each point of the grid: no more workers, and no more tasks.
+
+    >>> [len(s.samples) for s in rectangular([Sample(1, 9, 5.0), Sample(2, 9, 4.0)])]
+    [1, 2]
+    """
+    return list(_sets("rectangular", samples))
+
+
+def hold_out_large(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
+    """The samples to train on, and the large ones, to validate on.
+
+    Large is a run with the most workers, or the most tasks, or both; but not with the fewest of
+    the other.
+
+    >>> grid = [Sample(n, m, 1.0) for n in (1, 2) for m in (10, 20)]
+    >>> [(s.workers, s.tasks) for s in hold_out_large(grid)[1]]
+    [(2, 20)]
+    """
+    counts, sizes = {s.workers for s in samples}, {s.tasks for s in samples}
+    large = [
+        (sample.workers == max(counts) or sample.tasks == max(sizes))
+        and sample.workers > min(counts)
+        and sample.tasks > min(sizes)
+        for sample in samples
+    ]
+    if not any(large):
+        raise InputError(
+            "no run is larger than another in workers and in tasks",
+            field="samples",
+            remedy="give runs on several numbers of workers, and of several numbers of tasks",
+        )
+    return (
+        [sample for sample, chosen in zip(samples, large, strict=True) if not chosen],
+        [sample for sample, chosen in zip(samples, large, strict=True) if chosen],
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class Lossmap:
+    """The losses of models by what they were trained on: a row per training set.
+
+    `frame` has `scheme`, `workers`, `tasks`, `samples`, `cost` (s of a worker), `train_loss`,
+    `validation_loss`, and `error`, where a fit failed.
+    """
+
+    frame: pl.DataFrame
+
+    @property
+    def best(self) -> dict[str, Any]:
+        """The training set with the smallest validation loss."""
+        known = self.frame.drop_nulls("validation_loss").sort("validation_loss", "cost")
+        if not known.height:
+            raise InputError("no fit succeeded", remedy="see the column error")
+        return known.row(0, named=True)
+
+    @property
+    def front(self) -> pl.DataFrame:
+        """The training sets to which no cheaper one is preferable, from cheap to dear."""
+        known = self.frame.drop_nulls("validation_loss").sort("cost", "validation_loss")
+        best_so_far = pl.col("validation_loss").cum_min().shift()
+        better = (pl.col("validation_loss") < best_so_far).fill_null(True)
+        return known.filter(better)
+
+    def __str__(self) -> str:
+        lines: list[str] = []
+        for (scheme,), rows in self.frame.group_by("scheme", maintain_order=True):
+            sizes = sorted(set(rows["tasks"]))
+            lines += [f"validation loss, {scheme} training", "workers \\ tasks"]
+            lines[-1] += "".join(f"{size:>10}" for size in sizes)
+            for count in sorted(set(rows["workers"])):
+                cells = {
+                    row["tasks"]: row["validation_loss"]
+                    for row in rows.filter(pl.col("workers") == count).iter_rows(named=True)
+                }
+                texts = ("" if (loss := cells.get(m)) is None else f"{loss:.4g}" for m in sizes)
+                lines.append(f"{count:>15}" + "".join(f"{text:>10}" for text in texts))
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def lossmap(
+    samples: Sequence[Sample],
+    fit: Fit,
+    *,
+    validation: Sequence[Sample] | None = None,
+    tell: Callable[[TrainingSet], None] | None = None,
+) -> Lossmap:
+    """Fit to every single-sample and every rectangular training set, and validate each fit.
+
+    A fit that fails with an error of Twinloop's is a row without losses; the others go on. A
+    rectangle that holds a single point of the grid is the same as that point, and stands once.
+
+    Args:
+        samples: The runs.
+        fit: Fits to samples, and gives the loss of the fit on any samples.
+        validation: What to validate on; None: the large ones of `samples`, which then are in no
+            training set.
+        tell: Is called with each training set before it is fitted to.
+
+    >>> grid = [Sample(n, m, m / n) for n in (1, 2) for m in (10, 20)]
+    >>> def fit(train):
+    ...     rate = sum(s.makespan * s.workers for s in train) / sum(s.tasks for s in train)
+    ...     return lambda some: max(abs(s.tasks * rate / s.workers - s.makespan) for s in some)
+    >>> print(lossmap(grid, fit))
+    validation loss, single training
+    workers \\ tasks        10        20
+                  1         0         0
+                  2         0
+    validation loss, rectangular training
+    workers \\ tasks        10        20
+                  1                   0
+                  2         0
+    """
+    if validation is None:
+        train, checked = hold_out_large(samples)
+    else:
+        train, checked = list(samples), list(validation)
+    if not train or not checked:
+        raise InputError("there is nothing to train on, or to validate on", field="samples")
+    rows = []
+    for chosen in (*single_samples(train), *rectangular(train)):
+        if (
+            chosen.scheme == "rectangular"
+            and len({(s.workers, s.tasks) for s in chosen.samples}) < 2
+        ):
+            continue
+        if tell is not None:
+            tell(chosen)
+        row: dict[str, Any] = {
+            "scheme": chosen.scheme,
+            "workers": chosen.workers,
+            "tasks": chosen.tasks,
+            "samples": len(chosen.samples),
+            "cost": chosen.cost,
+        }
+        try:
+            loss = fit(chosen.samples)
+            row |= {"train_loss": loss(chosen.samples), "validation_loss": loss(checked)}
+        except TwinloopError as error:
+            row["error"] = str(error)
+        rows.append(row)
+    return Lossmap(pl.DataFrame(rows, schema=_SCHEMA))
+
+
+def _sets(scheme: Scheme, samples: Sequence[Sample]) -> Iterator[TrainingSet]:
+    for count, size in sorted({(sample.workers, sample.tasks) for sample in samples}):
+        chosen = tuple(
+            sample
+            for sample in samples
+            if (sample.workers, sample.tasks) == (count, size)
+            or (scheme == "rectangular" and sample.workers <= count and sample.tasks <= size)
+        )
+        yield TrainingSet(scheme, count, size, chosen)

@@ -1,0 +1,194 @@
+"""Bayesian optimisation: a cheap model of the loss says where to look next."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Final
+
+import numpy as np
+
+from twinloop.calibration.optimisers.interface import Floats, Grain, Search
+from twinloop.calibration.optimisers.sampling import Sobol
+from twinloop.calibration.optimisers.surrogates import SURROGATES, Surrogate
+from twinloop.calibration.parameters.space import Space
+
+#: The model is fitted to this many points: the best, and the latest.
+_BEST: Final = 100
+_LATEST: Final = 150
+_CANDIDATES: Final = 500
+
+
+class _Bayes(Search):
+    """Expected improvement over the best, under a surrogate fitted to what was told.
+
+    Candidates are random points and neighbours of the best ones. In a batch, each point keeps the
+    next ones at a distance. A surrogate is fitted to a few hundred points at most, so that the
+    cost of an ask stays bounded.
+    """
+
+    surrogate: str
+
+    def __init__(
+        self, space: Space, *, seed: int, budget: int | None = None, batch: int = 1
+    ) -> None:
+        super().__init__(space, seed=seed, budget=budget, batch=batch)
+        self._grain = Grain(space)
+        self._start = Sobol(space, seed=int(self.rng.integers(1 << 31)))
+        first = 2 * self.dimensions + 2 if budget is None else budget // 4
+        self._first = max(min(first, 2 * self.dimensions + 2), batch)
+        self._points = np.empty((0, self.dimensions))
+        self._losses = np.empty(0)
+        self._asked = 0
+        self._model: Surrogate = SURROGATES[self.surrogate](int(self.rng.integers(1 << 31)))
+
+    def ask(self, count: int) -> Floats:
+        """A few spread points, then those that promise most."""
+        finite = np.isfinite(self._losses)
+        if self._asked < self._first or finite.sum() < 2 or np.ptp(self._losses[finite]) == 0.0:
+            self._asked += count
+            return self._grain.centred(self._start.ask(count))
+        self._asked += count
+        points, losses = self._relevant()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a fit that did not converge is still a fit
+            self._model.fit(self._features(points), losses)
+        candidates = self._candidates(points[np.argsort(losses, kind="stable")], count)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            mean, deviation = self._model.predict(self._features(candidates))
+        return self._chosen(candidates, improvement(mean, deviation, float(losses.min())), count)
+
+    def begin(self, points: Floats, losses: Floats) -> None:
+        """Start from what is known."""
+        self.learn(points, losses)
+        self._asked = self._first
+
+    def tell(self, points: Floats, losses: Floats) -> None:
+        """Keep what was told."""
+        super().tell(points, losses)
+        self.learn(points, losses)
+
+    def learn(self, points: Floats, losses: Floats) -> None:
+        """Keep what somebody else asked for."""
+        self._points = np.concatenate([self._points, points])
+        self._losses = np.concatenate([self._losses, losses])
+        if len(self._losses) > 4 * (_BEST + _LATEST):
+            kept = self._kept()
+            self._points, self._losses = self._points[kept], self._losses[kept]
+
+    def _kept(self) -> Floats:
+        order = np.argsort(np.where(np.isfinite(self._losses), self._losses, np.inf), kind="stable")
+        latest = np.arange(len(self._losses) - _LATEST, len(self._losses))
+        return np.unique(np.concatenate([order[:_BEST], latest[latest >= 0]]))
+
+    def _relevant(self) -> tuple[Floats, Floats]:
+        """Points and losses to fit, on a scale on which the best can be told apart."""
+        kept = self._kept()
+        points, losses = self._points[kept], self._losses[kept]
+        finite = np.isfinite(losses)
+        losses = np.where(finite, losses, losses[finite].max())
+        low, middle = float(losses.min()), float(np.median(losses))
+        if middle > low:
+            losses = np.log1p((losses - low) / (middle - low) * 5.0)
+        return points, (losses - losses.mean()) / max(float(losses.std()), 1e-300)
+
+    def _candidates(self, best: Floats, count: int) -> Floats:
+        spread = self.rng.random((_CANDIDATES, self.dimensions))
+        around = best[self.rng.integers(min(5, len(best)), size=2 * _CANDIDATES)]
+        width = 10.0 ** self.rng.uniform(-3.5, -0.5, (2 * _CANDIDATES, 1))
+        moving = self.rng.random(around.shape) < self.rng.choice([0.3, 1.0], (2 * _CANDIDATES, 1))
+        near = around + moving * np.maximum(width, self._grain.width) * self.rng.standard_normal(
+            around.shape
+        )
+        flips = self.rng.random(near.shape) < 0.2
+        near = np.where(
+            self._grain.unordered, np.where(flips, self.rng.random(near.shape), around), near
+        )
+        candidates = self._grain.centred(np.concatenate([spread, np.clip(near, 0.0, 1.0)]))
+        seen = {point.tobytes() for point in self._points}
+        new = [place for place, point in enumerate(candidates) if point.tobytes() not in seen]
+        return candidates[new] if len(new) >= count else candidates
+
+    def _chosen(self, candidates: Floats, gain: Floats, count: int) -> Floats:
+        chosen = []
+        gain = np.array(gain)
+        features = self._features(candidates)
+        for _ in range(count):
+            first = int(np.argmax(gain))
+            chosen.append(candidates[first])
+            if len(chosen) < count:
+                apart = ((features - features[first]) ** 2).sum(axis=1)
+                reach = 0.02 * self.dimensions / len(candidates) ** (1 / self.dimensions)
+                gain *= 1.0 - np.exp(-apart / (2 * reach**2))
+                gain[first] = -1.0
+        return np.array(chosen)
+
+    def _features(self, points: Floats) -> Floats:
+        """The coordinates, with one column for each category instead of one for all."""
+        columns = []
+        for column in range(self.dimensions):
+            if self._grain.unordered[column] and self._grain.levels[column]:
+                cells = self.space.parameters[column].cell_many(points[:, column])
+                columns.append(np.eye(int(self._grain.levels[column]))[cells] * 0.5)
+            else:
+                columns.append(points[:, column : column + 1])
+        return np.concatenate(columns, axis=1)
+
+
+class GaussianProcess(_Bayes):
+    """Bayesian optimisation with a Gaussian process.
+
+    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> search = GaussianProcess(Space([Linear("a", 0, 1)]), seed=1)
+    >>> for _ in range(12):
+    ...     points = search.ask(1)
+    ...     search.tell(points, (points[:, 0] - 0.3) ** 2)
+    >>> search.best_loss < 1e-3
+    True
+    """
+
+    surrogate = "gp"
+
+
+class BoostedTrees(_Bayes):
+    """Bayesian optimisation with gradient-boosted trees for three quantiles.
+
+    >>> BoostedTrees.surrogate
+    'gbrt'
+    """
+
+    surrogate = "gbrt"
+
+
+class RandomForest(_Bayes):
+    """Bayesian optimisation with a random forest.
+
+    >>> RandomForest.surrogate
+    'rf'
+    """
+
+    surrogate = "rf"
+
+
+class ExtraTrees(_Bayes):
+    """Bayesian optimisation with extremely randomised trees.
+
+    >>> ExtraTrees.surrogate
+    'et'
+    """
+
+    surrogate = "et"
+
+
+def improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
+    """The expected improvement over the best loss, of normal predictions.
+
+    >>> improvement(np.array([0.0, 1.0]), np.array([1.0, 1.0]), 0.0).round(4).tolist()
+    [0.3989, 0.0833]
+    """
+    from scipy.special import ndtr
+
+    deviation = np.maximum(deviation, 1e-12)
+    z = (best - mean) / deviation
+    density = np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
+    return np.asarray(deviation * (z * ndtr(z) + density))

@@ -1,0 +1,199 @@
+"""Several optimisers that take turns, and the budget goes to those that make progress."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from twinloop.calibration.optimisers.interface import Floats, Grain, Search, usable
+from twinloop.calibration.optimisers.sampling import Sobol
+from twinloop.calibration.parameters.space import Space
+
+_START: Final = 40  # one of so many points of the budget is spread out first
+_TURN: Final = 4  # times the dimensions: points of a turn
+_VISIT: Final = 4  # every so many turns it is the turn of who has waited longest
+_ENOUGH: Final = 10  # times the dimensions: points that a member needs to be worth beginning
+_TIED: Final = 0.1  # with this share of equal losses at different points there are plateaus
+_REMEMBERED: Final = 1000  # losses among which equal ones are looked for
+
+
+class Portfolio(Search):
+    """Optimisers that take turns, each from the best point that all have found.
+
+    The middle of the cube and a few spread points come first. The middle is tried twice: if its
+    two losses differ there is noise, and only members go on that bear it. So it is with plateaus,
+    once many losses are equal. A turn goes to the member with the most progress in its last one:
+    how far it lowered the logarithm of the best loss, for each point. Those that have not been on
+    yet come first, and every fourth turn is that of the member who has waited longest. While
+    nobody makes progress, every other turn belongs to those that bear noise: they search more
+    widely. Half of a batch belongs to the member that is on, the others share the rest.
+
+    Args:
+        space: The parameters.
+        seed: Of all random draws.
+        budget: How many points will be asked for in all, if that is known; with a small one, only
+            the first members begin.
+        batch: How many are usually asked for at once.
+        members: The classes of the optimisers.
+
+    >>> from twinloop.calibration.optimisers.cma_es import Cma
+    >>> from twinloop.calibration.optimisers.powell import Powell
+    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> search = Portfolio(Space([Linear("a", 0, 1)]), seed=1, members=[Powell, Cma])
+    >>> for _ in range(60):
+    ...     points = search.ask(1)
+    ...     search.tell(points, (points[:, 0] - 0.3) ** 2)
+    >>> search.best_loss < 1e-9
+    True
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        *,
+        seed: int,
+        budget: int | None = None,
+        batch: int = 1,
+        members: Sequence[type[Search]],
+    ) -> None:
+        super().__init__(space, seed=seed, budget=budget, batch=batch)
+        d = self.dimensions
+        self._grain = Grain(space)
+        self._spread = Sobol(space, seed=int(self.rng.integers(1 << 31)))
+        self._first = 2 * d if budget is None else min(max(budget // _START, 3), 2 * d)
+        self._points, self._losses = np.empty((0, d)), np.empty(0)
+        self._at: dict[float, bytes] = {}  # where each loss was seen first
+        self._tied = 0
+        share = max(batch // len(members), 1)
+        self._all = [
+            kind(space, seed=int(self.rng.integers(1 << 31)), budget=budget, batch=share)
+            for kind in members
+        ]
+        self._members: list[Search] = []
+        self._parts: list[tuple[int, int]] = []
+
+    def _take_on(self, members: list[Search]) -> None:
+        """Let these members begin at the best points, whoever was there before."""
+        order = np.argsort(self._losses, kind="stable")
+        for member in members:
+            member.begin(self._points[order], self._losses[order])
+        self._members = members
+        self._steady = [place for place, member in enumerate(members) if member.robust]
+        self._rates = np.full(len(members), np.inf)  # progress for each point, in the last turn
+        self._last = np.zeros(len(members), dtype=np.int64)  # turn in which each was last on
+        self._turn, self._on = 0, 0
+        self._spent, self._gain = 0, 0.0
+        self._parts = []
+
+    def ask(self, count: int) -> Floats:
+        """Spread points, then what the members want to know."""
+        if self._members:
+            self._parts = self._shared(count)
+            return np.concatenate([self._members[place].ask(part) for place, part in self._parts])
+        points = self._grain.centred(self._spread.ask(count))
+        middle = self._grain.centred(np.full((1, self.dimensions), 0.5))
+        points[: max(2 - len(self._losses), 0)] = middle
+        return points
+
+    def _shared(self, count: int) -> list[tuple[int, int]]:
+        number = len(self._members)
+        if count < 2 * number:
+            return [(self._on, count)]
+        parts = [count // (2 * number)] * number
+        parts[self._on] += count - sum(parts)
+        return list(enumerate(parts))
+
+    def tell(self, points: Floats, losses: Floats) -> None:
+        """Pass the losses on, and note who made progress."""
+        before = self.best_loss
+        super().tell(points, losses)
+        self._note(points, usable(losses))
+        if not self._members:
+            self._start(points, usable(losses))
+            return
+        told, begin = [], 0
+        for place, part in self._parts:
+            rows, own = points[begin : begin + part], losses[begin : begin + part]
+            begin += part
+            if len(own):
+                told.append((place, rows, own))
+                self._members[place].tell(rows, own)
+                self._credit(place, len(own), progress(before, float(usable(own).min())))
+        for at, member in enumerate(self._members):
+            for place, rows, own in told:
+                if place != at:
+                    member.learn(rows, own)
+            if len(told) > 1 and at != self._on:
+                self._catch_up(at)
+        if self._spent >= _TURN * self.dimensions:
+            self._next()
+
+    def _start(self, points: Floats, losses: Floats) -> None:
+        self._points = np.concatenate([self._points, points])
+        self._losses = np.concatenate([self._losses, losses])
+        if len(self._losses) < max(self._first, 2):
+            return
+        members = self._all
+        if self._losses[0] != self._losses[1]:
+            members = [each for each in members if each.robust] or members
+        elif self.budget is not None:
+            members = members[: max(self.budget // (_ENOUGH * self.dimensions), 2)]
+        self._take_on(members)
+
+    def _note(self, points: Floats, losses: Floats) -> None:
+        """Count losses that are equal at different points."""
+        if len(self._at) + self._tied >= _REMEMBERED:
+            return
+        for point, loss in zip(points, losses.tolist(), strict=True):
+            if math.isfinite(loss):
+                self._tied += self._at.setdefault(loss, point.tobytes()) != point.tobytes()
+
+    def _credit(self, place: int, count: int, gain: float) -> None:
+        if place == self._on:
+            self._spent += count
+            self._gain += gain
+        elif np.isfinite(self._rates[place]):
+            share = min(count / (_TURN * self.dimensions), 1.0)
+            self._rates[place] += share * (gain / count - self._rates[place])
+
+    def _next(self) -> None:
+        """Let the next one be on."""
+        patient = [each for each in self._all if each.coarse]
+        flat = self._tied > _TIED * (len(self._at) + self._tied)
+        if flat and patient and not all(each.coarse for each in self._members):
+            self._points, self._losses = self.best[None], np.array([self.best_loss])
+            self._take_on(patient)
+            return
+        self._rates[self._on] = self._gain / self._spent
+        self._spent, self._gain = 0, 0.0
+        self._turn += 1
+        self._last[self._on] = self._turn
+        if self._rates.any() and self._turn % _VISIT:
+            self._on = int(np.argmax(self._rates))
+        elif self._rates.any() or self._turn % 2 or not self._steady:
+            self._on = int(np.argmin(self._last))
+        else:
+            self._on = self._steady[self._turn // 2 % len(self._steady)]
+        self._catch_up(self._on)
+
+    def _catch_up(self, place: int) -> None:
+        """Let a member that lags behind begin again at the best; who bears noise goes its way."""
+        member = self._members[place]
+        if member.best_loss > self.best_loss and not member.robust:
+            member.begin(self.best[None], np.array([self.best_loss]))
+
+
+def progress(before: float, after: float) -> float:
+    """How far a loss has fallen, in powers of e; at most one at once.
+
+    >>> progress(2.0, 2.0), progress(2.0, 0.0), round(progress(2.0, 1.0), 3)
+    (0.0, 1.0, 0.693)
+    """
+    if not after < before:
+        return 0.0
+    if after <= 0.0 or not math.isfinite(before):
+        return 1.0
+    return min(math.log(before / after), 1.0)

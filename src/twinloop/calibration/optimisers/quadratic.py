@@ -1,0 +1,236 @@
+"""Local models: a quadratic through what is known nearby, trusted as far as it has proved right."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from twinloop.calibration.optimisers.interface import Floats, Grain, Search, usable
+from twinloop.calibration.parameters.space import Space
+
+_FIRST: Final = 0.15
+_WIDEST: Final = 0.4
+_NARROWEST: Final = 1e-7
+_RIDGE: Final = 1e-9  # holds back curvature that the points do not show
+_KEPT: Final = 2000
+_SWEEPS: Final = 12
+_FAR: Final = 8.0  # boxes: what lies further away is not looked at
+
+
+class Quadratic(Search):
+    """Steps to the minimum of a quadratic model, in a box that grows and shrinks with its success.
+
+    The model is fitted by least squares to the nearest points; where they are too few to fix it, it
+    differs as little as possible from the one before (the idea of Powell's NEWUOA, 2006). A
+    step that keeps its promise widens the box, one that does not narrows it, or is followed by a
+    point where the model knows least. Batches are filled with such points. Categories stay as they
+    are at the best point.
+
+    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> search = Quadratic(Space([Linear("a", 0, 1), Linear("b", 0, 1)]), seed=1)
+    >>> for _ in range(20):
+    ...     points = search.ask(1)
+    ...     search.tell(points, ((points - 0.3) ** 2).sum(axis=1))
+    >>> search.best_loss < 1e-12
+    True
+    """
+
+    def __init__(
+        self, space: Space, *, seed: int, budget: int | None = None, batch: int = 1
+    ) -> None:
+        super().__init__(space, seed=seed, budget=budget, batch=batch)
+        self._grain = Grain(space)
+        self._columns = np.flatnonzero(~self._grain.unordered)
+        d = len(self._columns)
+        self._pairs = np.triu_indices(d, 1)
+        self._terms = 1 + d + d + len(self._pairs[0])
+        self._points = np.empty((0, self.dimensions))
+        self._losses = np.empty(0)
+        self._set(np.full(self.dimensions, 0.5), _FIRST)
+
+    def begin(self, points: Floats, losses: Floats) -> None:
+        """Start around the best of these points."""
+        self._set(points[0], _FIRST)
+        self.learn(points, losses)
+        self._wanted.pop(0)
+
+    def _set(self, centre: Floats, size: float) -> None:
+        self._centre, self._loss = self._grain.centred(np.array(centre)[None])[0], np.inf
+        self._size = size
+        self._bend = np.zeros((len(self._columns), len(self._columns)))
+        self._wanted = [self._centre, *self._star()]
+        self._asked: list[float] = []  # what each step promised; NaN where it was to learn
+
+    def _star(self) -> list[Floats]:
+        """One point beside the centre along each axis."""
+        points = []
+        reach = self._reach()
+        for place, column in enumerate(self._columns.tolist()):
+            beside = np.array(self._centre)
+            step = reach[place] * (1.0 if self.rng.random() < 0.5 else -1.0)
+            inside = 0.0 <= beside[column] + step <= 1.0
+            beside[column] += step if inside else -step
+            points.append(np.clip(beside, 0.0, 1.0))
+        return points
+
+    def _reach(self) -> Floats:
+        """Half the width of the box, along each column; never less than a cell."""
+        return np.maximum(self._size, 1.01 * self._grain.width[self._columns])
+
+    def ask(self, count: int) -> Floats:
+        """The minimum of the model, and points that will tell it more."""
+        points: list[Floats] = []
+        self._asked = []
+        while self._wanted and len(points) < count:
+            points.append(self._wanted.pop(0))
+            self._asked.append(np.nan)
+        if len(points) < count and len(self._columns):
+            points += self._proposed(count - len(points))
+        while len(points) < count:
+            points.append(self.rng.random(self.dimensions))
+            self._asked.append(np.nan)
+        return self._grain.centred(np.array(points))
+
+    def _proposed(self, count: int) -> list[Floats]:
+        near = self._near()
+        if near is None:
+            return []
+        rows, values = near
+        reach = self._reach()
+        here = self._centre[self._columns]
+        features = self._features((rows - here) / reach)
+        slope, bend, spread = self._fitted(features, values, reach)
+        low = np.maximum(-1.0, -here / reach)
+        high = np.minimum(1.0, (1.0 - here) / reach)
+        proposals: list[Floats] = []
+        for scale in (1.0, 0.3, 2.5)[: max(count // 3, 1)]:
+            step = lowest(
+                slope,
+                bend,
+                np.maximum(low * scale, -here / reach),
+                np.minimum(high * scale, (1 - here) / reach),
+            )
+            gain = -float(slope @ step + 0.5 * step @ bend @ step)
+            known = np.abs((rows - here) / reach - step).max(axis=1).min() < 1e-3
+            if gain > 0 and not (known and len(proposals) == 0 and count == 1):
+                proposals.append(step)
+                self._asked.append(gain)
+        while len(proposals) < min(count, 2 * len(here)):
+            drawn = self.rng.uniform(low, high, (32, len(here)))
+            unsure = self._features(drawn)
+            # The variance of the prediction, as far as the points decide it.
+            doubt = (unsure @ spread * unsure).sum(axis=1)
+            first = int(np.argmax(doubt))
+            proposals.append(drawn[first])
+            self._asked.append(np.nan)
+            seen = spread @ unsure[first]
+            spread = spread - np.outer(seen, seen) / (1.0 + float(unsure[first] @ seen))
+        rest = self.rng.uniform(low, high, (count - len(proposals), len(here)))
+        self._asked += [np.nan] * len(rest)
+        made = []
+        for step in [*proposals, *rest]:
+            point = np.array(self._centre)
+            point[self._columns] = np.clip(here + step * reach, 0.0, 1.0)
+            made.append(point)
+        return made
+
+    def _near(self) -> tuple[Floats, Floats] | None:
+        """The known points next to the centre, with the same categories."""
+        others = np.flatnonzero(self._grain.unordered)
+        alike = np.isfinite(self._losses)
+        alike &= (self._points[:, others] == self._centre[others]).all(axis=1)
+        rows, values = self._points[alike][:, self._columns], self._losses[alike]
+        if len(values) < 2:
+            return None
+        away = np.abs((rows - self._centre[self._columns]) / self._reach()).max(axis=1)
+        order = np.argsort(away, kind="stable")[: 2 * self._terms]
+        order = order[(away[order] <= _FAR) | (np.arange(len(order)) <= len(self._columns))]
+        return rows[order], values[order]
+
+    def _features(self, steps: Floats) -> Floats:
+        ones = np.ones((len(steps), 1))
+        cross = steps[:, self._pairs[0]] * steps[:, self._pairs[1]]
+        return np.concatenate([ones, steps, 0.5 * steps**2, cross], axis=1)
+
+    def _fitted(
+        self, features: Floats, values: Floats, reach: Floats
+    ) -> tuple[Floats, Floats, Floats]:
+        """Slope and curvature in steps of the box, and the covariance of all terms."""
+        d = len(reach)
+        scale = np.outer(reach, reach)
+        prior = self._bend * scale
+        flat = np.concatenate([np.diag(prior), prior[self._pairs]])
+        rest = values - values.min() - features[:, 1 + d :] @ flat
+        away = np.abs(features[:, 1 : 1 + d]).max(axis=1)
+        weights = 1.0 / np.maximum(away, 1.0) ** 2
+        weighted = features * weights[:, None]
+        normal = weighted.T @ weighted
+        ridge = np.full(self._terms, _RIDGE)
+        ridge[: 1 + d] *= 1e-3
+        normal[np.diag_indices(self._terms)] += ridge * len(values)
+        inverse = np.linalg.inv(normal)
+        terms = inverse @ (weighted.T @ (weights * rest))
+        # One step of refinement, because the normal equations square the condition.
+        again = rest - features @ terms
+        terms = terms + inverse @ (weighted.T @ (weights * again) - ridge * len(values) * terms)
+        curve = terms[1 + d :] + flat
+        bend = np.diag(curve[:d])
+        bend[self._pairs] = curve[d:]
+        bend = bend + np.triu(bend, 1).T
+        self._bend = bend / scale
+        return terms[1 : 1 + d], bend, inverse
+
+    def tell(self, points: Floats, losses: Floats) -> None:
+        """Compare promises with losses, and move or resize the box."""
+        before = self._loss
+        self.learn(points, losses)
+        for promised, loss in zip(self._asked, usable(losses).tolist(), strict=False):
+            if np.isfinite(promised) and np.isfinite(before):
+                kept = (before - loss) / max(promised, 1e-300)
+                if kept > 0.7:
+                    self._size = min(2.0 * self._size, _WIDEST)
+                elif kept < 0.1:
+                    self._size *= 0.5
+                break
+        if self._size < _NARROWEST:
+            self._set(self.rng.random(self.dimensions), _FIRST)
+
+    def learn(self, points: Floats, losses: Floats) -> None:
+        """Take in points that somebody else asked for."""
+        super().tell(points, losses)
+        losses = usable(losses)
+        self._points = np.concatenate([self._points, points])[-_KEPT:]
+        self._losses = np.concatenate([self._losses, losses])[-_KEPT:]
+        first = int(np.argmin(losses)) if len(losses) else 0
+        if len(losses) and losses[first] < self._loss:
+            self._centre, self._loss = np.array(points[first]), float(losses[first])
+
+
+def lowest(slope: Floats, bend: Floats, low: Floats, high: Floats) -> Floats:
+    """Where a quadratic is lowest in a box: Newton's step, cut off, and then axis by axis.
+
+    >>> lowest(np.array([-1.0, 4.0]), np.eye(2), np.full(2, -2.0), np.full(2, 2.0)).tolist()
+    [1.0, -2.0]
+    """
+    squares, axes = np.linalg.eigh(bend)
+    squares = np.maximum(np.abs(squares), 1e-12 * max(float(np.abs(squares).max()), 1e-300))
+    step: Floats = np.clip(-(axes @ ((axes.T @ slope) / squares)), low, high)
+    grown = slope + bend @ step
+    bounds = list(zip(low.tolist(), high.tolist(), np.diag(bend).tolist(), strict=True))
+    for _ in range(_SWEEPS):
+        furthest = 0.0
+        for column, (least, most, curve) in enumerate(bounds):
+            place = float(step[column])
+            pull = float(grown[column]) - curve * place
+            if curve > 0:
+                moved = min(max(-pull / curve, least), most)
+            else:
+                moved = min(least, most, key=lambda end: pull * end + 0.5 * curve * end * end)
+            if moved != place:
+                grown += bend[column] * (moved - place)
+                step[column] = moved
+                furthest = max(furthest, abs(moved - place))
+        if furthest < 1e-6:
+            break
+    return step

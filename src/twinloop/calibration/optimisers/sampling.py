@@ -1,0 +1,84 @@
+"""Points that do not depend on losses: random, a Latin hypercube, Sobol's sequence."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from twinloop.calibration.optimisers.interface import Floats, Search
+from twinloop.calibration.parameters.space import Space
+
+_LARGEST_CUBE: Final = 4096
+_BLOCK: Final = 64  # points that are drawn of a sequence at once: a power of 2
+
+
+class Random(Search):
+    """Independent points, every part of the cube as likely as any other.
+
+    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> Random(Space([Linear("a", 0, 1)]), seed=1).ask(2).round(3).tolist()
+    [[0.512], [0.95]]
+    """
+
+    def ask(self, count: int) -> Floats:
+        """So many random points."""
+        return self.rng.random((count, self.dimensions))
+
+
+class _Blocks(Search):
+    """Points that are made in blocks and handed out one by one."""
+
+    def __init__(
+        self, space: Space, *, seed: int, budget: int | None = None, batch: int = 1
+    ) -> None:
+        super().__init__(space, seed=seed, budget=budget, batch=batch)
+        self._rest = np.empty((0, self.dimensions))
+
+    def ask(self, count: int) -> Floats:
+        """The next points."""
+        while len(self._rest) < count:
+            self._rest = np.concatenate([self._rest, self._block()])
+        asked, self._rest = self._rest[:count], self._rest[count:]
+        return np.array(asked)
+
+    def _block(self) -> Floats:
+        raise NotImplementedError
+
+
+class LatinHypercube(_Blocks):
+    """Each of n equal parts of every coordinate holds exactly one of n points.
+
+    There are as many points in a hypercube as the budget allows; further ones begin another.
+
+    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> cube = LatinHypercube(Space([Linear("a", 0, 1)]), seed=1, budget=4)
+    >>> np.sort(np.floor(cube.ask(4)[:, 0] * 4)).tolist()
+    [0.0, 1.0, 2.0, 3.0]
+    """
+
+    def _block(self) -> Floats:
+        size = min(max(self.budget or 64, self.batch), _LARGEST_CUBE)
+        order = np.argsort(self.rng.random((size, self.dimensions)), axis=0)
+        return (order + self.rng.random((size, self.dimensions))) / size
+
+
+class Sobol(_Blocks):
+    """Sobol's low-discrepancy sequence, scrambled: every beginning of it is spread out.
+
+    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> points = Sobol(Space([Linear("a", 0, 1)]), seed=1).ask(8)
+    >>> np.sort(np.floor(points[:, 0] * 8)).tolist()
+    [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+    """
+
+    def __init__(
+        self, space: Space, *, seed: int, budget: int | None = None, batch: int = 1
+    ) -> None:
+        super().__init__(space, seed=seed, budget=budget, batch=batch)
+        from scipy.stats import qmc
+
+        self._sequence = qmc.Sobol(self.dimensions, scramble=True, seed=self.rng)
+
+    def _block(self) -> Floats:
+        return np.asarray(self._sequence.random(_BLOCK))

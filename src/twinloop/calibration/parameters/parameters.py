@@ -1,0 +1,372 @@
+"""The kinds of parameters a calibration moves, each as a way from 0..1 to a value and back.
+
+The kinds are those of Simcal (J. McDonald, "A systematic and automated methodology for calibrating
+simulators of parallel and distributed computing systems", dissertation, University of Hawaii, 2026,
+section 4.2.2): categorical, ordered, ordinal, linear, exponential.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from twinloop.description.errors import InputError
+from twinloop.description.quantities import plain, shown
+
+Floats = npt.NDArray[np.float64]
+#: A format string such as "{:.3g}Mbps", or a function from the value to a text.
+Format = str | Callable[[Any], Any]
+
+#: Whole numbers beyond this have cells too narrow for a float between 0 and 1.
+LARGEST_INTEGER: Final = 10**12
+
+
+@dataclass(frozen=True)
+class Parameter(ABC):
+    """What all kinds have in common: a name, and metadata that nobody here reads."""
+
+    name: str
+    metadata: Mapping[str, Any] = field(default_factory=dict, kw_only=True, hash=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise InputError(f"a parameter needs a name, not {shown(self.name)}")
+
+    @property
+    @abstractmethod
+    def levels(self) -> int | None:
+        """How many values there are; None where there is one between any two."""
+
+    @property
+    def discrete(self) -> bool:
+        """Whether the values can be counted."""
+        return self.levels is not None
+
+    @property
+    def ordered(self) -> bool:
+        """Whether neighbours in 0..1 are neighbours in what they mean."""
+        return True
+
+    @abstractmethod
+    def decode_many(self, positions: Floats) -> Any:
+        """The values at these positions in 0..1: an array of numbers, or a list."""
+
+    @abstractmethod
+    def encode(self, value: Any) -> float:
+        """The position in 0..1 of a value: the centre of its cell where values are discrete."""
+
+    def decode(self, position: float) -> Any:
+        """The value at this position in 0..1."""
+        values = self.decode_many(within(np.array([position], dtype=np.float64)))
+        return values[0].item() if isinstance(values, np.ndarray) else values[0]
+
+    def formatted(self, value: Any) -> Any:
+        """The value as the simulator wants to be given it."""
+        return value
+
+    def cell_many(self, positions: Floats) -> npt.NDArray[np.int64]:
+        """Which of the cells of a discrete parameter each position lies in, from 0."""
+        return cells(positions, self._counted())
+
+    def middles(self) -> Floats:
+        """The middles of all cells of a discrete parameter."""
+        levels = self._counted()
+        return (np.arange(levels) + 0.5) / levels
+
+    def _counted(self) -> int:
+        if self.levels is None:
+            raise self._refuse("has no cells: it is continuous")
+        return self.levels
+
+    def _refuse(self, problem: str, remedy: str | None = None) -> InputError:
+        return InputError(problem, field=self.name, remedy=remedy)
+
+
+@dataclass(frozen=True)
+class Categorical(Parameter):
+    """One of several values that are in no order, handed on unchanged.
+
+    >>> mode = Categorical("network", ["shared", "star", "tree"])
+    >>> mode.decode(0.5), mode.encode("tree"), mode.ordered
+    ('star', 0.8333333333333334, False)
+    """
+
+    values: Sequence[Any]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.values, str | bytes) or not isinstance(self.values, Sequence):
+            raise self._refuse(f"must have a list of values, not {shown(self.values)}")
+        values = tuple(self.values)
+        if not values:
+            raise self._refuse("must have at least one value")
+        for position, value in enumerate(values):
+            if value in values[:position]:
+                raise self._refuse(f"has {shown(value)} twice")
+        object.__setattr__(self, "values", values)
+
+    @property
+    def levels(self) -> int:
+        """How many values there are."""
+        return len(self.values)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether neighbours in 0..1 are neighbours in what they mean: here they are not."""
+        return False
+
+    def decode_many(self, positions: Floats) -> Any:
+        """The value of the cell that each position lies in."""
+        return [self.values[cell] for cell in cells(positions, self.levels).tolist()]
+
+    def encode(self, value: Any) -> float:
+        """The centre of the cell of this value."""
+        try:
+            return (self.values.index(value) + 0.5) / self.levels
+        except ValueError:
+            known = ", ".join(shown(each) for each in self.values[:10])
+            raise self._refuse(f"has no value {shown(value)}", f"values: {known}") from None
+
+
+@dataclass(frozen=True)
+class Ordered(Categorical):
+    """One of several values in an order; each has an equal share of 0..1.
+
+    >>> level = Ordered("parallelism", ["low", "medium", "high"])
+    >>> level.decode(0.3), level.decode(0.7), level.ordered
+    ('low', 'high', True)
+    """
+
+    @property
+    def ordered(self) -> bool:
+        """Whether neighbours in 0..1 are neighbours in what they mean: here they are."""
+        return True
+
+
+@dataclass(frozen=True)
+class Ordinal(Ordered):
+    """One of several numbers, in the order given.
+
+    >>> rate = Ordinal("rate", [10, 100, 1000], format="{}Mbps")
+    >>> rate.decode(0.9), rate.formatted(rate.decode(0.9))
+    (1000, '1000Mbps')
+    """
+
+    values: Sequence[float]
+    format: Format | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for value in self.values:
+            _number(self, value)
+
+    def decode_many(self, positions: Floats) -> npt.NDArray[Any]:
+        """The number of the cell that each position lies in."""
+        return np.asarray(self.values)[cells(positions, self.levels)]
+
+    def formatted(self, value: Any) -> Any:
+        """The number in its format."""
+        return _formatted(self.format, value)
+
+
+@dataclass(frozen=True)
+class _Range(Parameter):
+    low: float
+    high: float
+    integer: bool = False
+    format: Format | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        low, high = _number(self, self.low), _number(self, self.high)
+        if not low < high:
+            raise self._refuse(
+                f"must have its lower end below its upper one, not {plain(low)} and {plain(high)}"
+            )
+        if self.integer:
+            for end in (low, high):
+                if not end.is_integer() or abs(end) > LARGEST_INTEGER:
+                    raise self._refuse(f"must have whole numbers as ends, not {plain(end)}")
+        kind = int if self.integer else float
+        object.__setattr__(self, "low", kind(low))
+        object.__setattr__(self, "high", kind(high))
+
+    @property
+    def levels(self) -> int | None:
+        """How many whole numbers there are; None where there is a value between any two."""
+        return int(self.high - self.low) + 1 if self.integer else None
+
+    def formatted(self, value: Any) -> Any:
+        """The number in its format."""
+        return _formatted(self.format, value)
+
+    def _checked(self, value: Any) -> float:
+        number = _number(self, value)
+        if not self.low <= number <= self.high:
+            raise self._refuse(
+                f"must lie between {plain(float(self.low))} and {plain(float(self.high))}, "
+                f"not {plain(number)}"
+            )
+        if self.integer and not number.is_integer():
+            raise self._refuse(f"must be a whole number, not {plain(number)}")
+        return number
+
+
+@dataclass(frozen=True)
+class Linear(_Range):
+    """A number between two others, every part of the range as likely as any other.
+
+    Whole numbers have equal cells, those at the ends too.
+
+    >>> Linear("speed_factor", 0.5, 2).decode(0.5)
+    1.25
+    >>> cores = Linear("cores", 1, 4, integer=True)
+    >>> [cores.decode(u) for u in (0, 0.24, 0.26, 0.74, 0.76, 1)]
+    [1, 1, 2, 3, 4, 4]
+    """
+
+    def decode_many(self, positions: Floats) -> npt.NDArray[Any]:
+        """The numbers at these positions."""
+        if self.levels is not None:
+            return int(self.low) + cells(positions, self.levels)
+        between = (1.0 - positions) * self.low + positions * self.high
+        return np.clip(between, self.low, self.high)
+
+    def encode(self, value: Any) -> float:
+        """The position of a number."""
+        number = self._checked(value)
+        if self.levels is not None:
+            return (number - self.low + 0.5) / self.levels
+        # Halves, because the width of a range may be beyond the largest float.
+        return (number / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
+
+
+@dataclass(frozen=True)
+class Exponential(_Range):
+    """A positive number between two others whose logarithm is spread evenly.
+
+    Whole numbers have the cells to which they are nearest, so that the ends have whole ones too:
+    k has a share of log((k + 1/2) / (k - 1/2)).
+
+    >>> bandwidth = Exponential("bandwidth", 1e6, 1e10, format="{:.0f}Bps")
+    >>> bandwidth.formatted(bandwidth.decode(0.5))
+    '100000000Bps'
+    >>> Exponential.of_exponents("buffer", 0, 10).decode(0.5)
+    32.0
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.low > 0:
+            raise self._refuse(
+                f"must have positive ends, not {plain(float(self.low))}",
+                "a linear parameter may be zero or negative",
+            )
+
+    @classmethod
+    def of_exponents(
+        cls,
+        name: str,
+        start: float,
+        end: float,
+        integer: bool = False,
+        format: Format | None = None,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Exponential:
+        """A number between two powers of 2, given by their exponents.
+
+        >>> Exponential.of_exponents("cores", 0, 6, integer=True).high
+        64
+        """
+        try:
+            low, high = 2.0**start, 2.0**end
+        except (OverflowError, TypeError):
+            raise InputError(
+                f"has no powers of 2 with the exponents {shown(start)} and {shown(end)}", field=name
+            ) from None
+        return cls(name, low, high, integer, format, metadata=metadata or {})
+
+    def _ends(self) -> tuple[float, float]:
+        """The ends of all cells."""
+        return (self.low - 0.5, self.high + 0.5) if self.integer else (self.low, self.high)
+
+    def decode_many(self, positions: Floats) -> npt.NDArray[Any]:
+        """The numbers at these positions."""
+        low, high = self._ends()
+        between = low * np.exp2(positions * (math.log2(high) - math.log2(low)))
+        if self.integer:
+            return np.clip(np.rint(between), self.low, self.high).astype(np.int64)
+        return np.clip(np.where(positions == 1.0, high, between), low, high)
+
+    def encode(self, value: Any) -> float:
+        """The position of a number."""
+        number = self._checked(value)
+        low, high = (math.log2(end) for end in self._ends())
+        if self.integer:
+            inside = (math.log2(number - 0.5) + math.log2(number + 0.5)) / 2
+        else:
+            inside = math.log2(number)
+        return min(max((inside - low) / (high - low), 0.0), 1.0)
+
+    def cell_many(self, positions: Floats) -> npt.NDArray[np.int64]:
+        """Which of the cells, narrower and narrower, each position lies in."""
+        self._counted()
+        return self.decode_many(positions) - int(self.low)
+
+    def middles(self) -> Floats:
+        """The middles of all cells."""
+        return np.array([self.encode(int(self.low) + cell) for cell in range(self._counted())])
+
+
+def cells(positions: Floats, levels: int) -> npt.NDArray[np.int64]:
+    """Which of so many equal cells of 0..1 each position lies in, from 0.
+
+    >>> cells(np.array([0.0, 0.49, 0.5, 1.0]), 2).tolist()
+    [0, 0, 1, 1]
+    """
+    return np.minimum((positions * levels).astype(np.int64), levels - 1)
+
+
+def within(positions: Floats) -> Floats:
+    """The positions themselves, which must lie in 0..1.
+
+    >>> within(np.array([0.5, 1.5]))
+    Traceback (most recent call last):
+    twinloop.description.errors.InputError: a position must lie between 0 and 1, not 1.5
+    """
+    inside = (positions >= 0.0) & (positions <= 1.0)
+    if not inside.all():
+        wrong = float(positions[~inside].flat[0])
+        raise InputError(f"a position must lie between 0 and 1, not {wrong}")
+    return positions
+
+
+def _number(parameter: Parameter, value: Any) -> float:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise parameter._refuse(f"must be a number, not {shown(value)}")
+    if not abs(value) < math.inf:
+        raise parameter._refuse(f"must be a finite number, not {shown(value)}")
+    return float(value)
+
+
+def _formatted(form: Format | None, value: Any) -> Any:
+    if form is None:
+        return value
+    if not isinstance(form, str):
+        return form(value)
+    try:
+        return form.format(value)
+    except (ValueError, IndexError, KeyError, AttributeError) as error:
+        raise InputError(
+            f"cannot write {shown(value)} with the format {shown(form)}: {error}",
+            remedy='a format is like "{:.3g}Mbps"',
+        ) from None

@@ -1,0 +1,177 @@
+"""The space of all parameters of a calibration: points of the unit cube, and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from twinloop.calibration.parameters import text
+from twinloop.calibration.parameters.parameters import Parameter, within
+from twinloop.description import text as text_of
+from twinloop.description.address import nearest
+from twinloop.description.document import Document
+from twinloop.description.errors import InputError
+from twinloop.description.quantities import shown
+
+Floats = npt.NDArray[np.float64]
+
+
+class Space:
+    """Parameters side by side. A point has one coordinate in 0..1 for each of them.
+
+    >>> from twinloop.calibration.parameters.parameters import Categorical, Exponential, Linear
+    >>> space = Space([Linear("speed", 0.5, 2), Exponential("latency", 1e-3, 1.0)])
+    >>> len(space), space.names
+    (2, ('speed', 'latency'))
+    >>> space.decode_one(np.array([0.0, 1.0]))
+    {'speed': 0.5, 'latency': 1.0}
+    >>> space.encode({"speed": 1.25, "latency": 1.0}).tolist()
+    [0.5, 1.0]
+    """
+
+    def __init__(self, parameters: Iterable[Parameter]) -> None:
+        self.parameters: tuple[Parameter, ...] = tuple(parameters)
+        if not self.parameters:
+            raise InputError("has no parameters", field="parameters", remedy="name at least one")
+        for parameter in self.parameters:
+            if not isinstance(parameter, Parameter):
+                raise InputError(
+                    f"must have parameters, not {shown(parameter)}",
+                    field="parameters",
+                    remedy="such as Linear('speed_factor', 0.5, 2)",
+                )
+        self._by_name = {parameter.name: parameter for parameter in self.parameters}
+        if len(self._by_name) < len(self.parameters):
+            names = [parameter.name for parameter in self.parameters]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InputError("another parameter has this name already", field=twice)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the parameters, in the order of the coordinates."""
+        return tuple(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self.parameters)
+
+    def __iter__(self) -> Iterator[Parameter]:
+        return iter(self.parameters)
+
+    def __getitem__(self, name: str) -> Parameter:
+        if name not in self._by_name:
+            raise InputError(f"no parameter is called '{name}'", remedy=nearest(name, self.names))
+        return self._by_name[name]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Space) and self.parameters == other.parameters
+
+    def __hash__(self) -> int:
+        return hash(self.names)
+
+    def __repr__(self) -> str:
+        return f"Space({list(self.parameters)!r})"
+
+    def decode(self, points: Floats) -> dict[str, Any]:
+        """The values at many points: for each name an array of numbers, or a list.
+
+        >>> from twinloop.calibration.parameters.parameters import Linear
+        >>> Space([Linear("cores", 1, 2, integer=True)]).decode(np.array([[0.0], [1.0]]))
+        {'cores': array([1, 2])}
+        """
+        points = within(self._shaped(points))
+        return {
+            parameter.name: parameter.decode_many(points[:, column])
+            for column, parameter in enumerate(self.parameters)
+        }
+
+    def decode_one(self, point: Floats) -> dict[str, Any]:
+        """The values at one point, by name.
+
+        >>> from twinloop.calibration.parameters.parameters import Categorical
+        >>> Space([Categorical("mode", ["a", "b"])]).decode_one(np.array([0.9]))
+        {'mode': 'b'}
+        """
+        (point,) = within(self._shaped(np.asarray(point, dtype=np.float64)[np.newaxis]))
+        return {
+            parameter.name: parameter.decode(position)
+            for parameter, position in zip(self.parameters, point.tolist(), strict=True)
+        }
+
+    def encode(self, values: Mapping[str, Any]) -> Floats:
+        """The point at which the parameters have these values; every parameter needs one.
+
+        >>> from twinloop.calibration.parameters.parameters import Linear
+        >>> Space([Linear("speed", 0, 2)]).encode({"sped": 1})
+        Traceback (most recent call last):
+        twinloop.description.errors.InputError: no parameter is called 'sped' (did you mean 'speed'?)
+        """
+        for name in values:
+            self[name]
+        for name in self.names:
+            if name not in values:
+                raise InputError("has no value", field=name)
+        return np.array([parameter.encode(values[parameter.name]) for parameter in self.parameters])
+
+    def formatted(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The values as a simulator wants to be given them.
+
+        >>> from twinloop.calibration.parameters.parameters import Linear
+        >>> Space([Linear("rate", 0, 2, format="{:.1f}Gbps")]).formatted({"rate": 1})
+        {'rate': '1.0Gbps'}
+        """
+        return {name: self[name].formatted(value) for name, value in values.items()}
+
+    def _shaped(self, points: Floats) -> Floats:
+        points = np.asarray(points, dtype=np.float64)
+        if points.ndim != 2 or points.shape[1] != len(self):
+            raise InputError(f"points must have {len(self)} coordinates, not shape {points.shape}")
+        return points
+
+    @classmethod
+    def load(cls, path: str | Path) -> Space:
+        """Read the parameters from a YAML or JSON file."""
+        return cls._read(text_of.load(Path(path)))
+
+    @classmethod
+    def from_text(cls, text: str, *, file: str | None = None) -> Space:
+        """Make a space from YAML or JSON text; `file` is what errors call it.
+
+        >>> space = Space.from_text('''
+        ... parameters:
+        ...   speed_factor: {linear: [0.5, 2]}
+        ...   dispatch_latency: {exponential: [1ms, 1s]}
+        ...   mode: {categorical: [a, b]}
+        ... ''')
+        >>> space["dispatch_latency"]
+        Exponential(name='dispatch_latency', metadata={}, low=0.001, high=1.0, integer=False,
+            format=None)
+        """
+        return cls._read(text_of.parse(text, file))
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Space:
+        """Make a space from plain values, as a file has them.
+
+        >>> Space.from_dict({"parameters": {"speed": {"linear": [2, 0.5]}}})
+        Traceback (most recent call last):
+        twinloop.description.problems.DescriptionError: parameters.speed.linear: must have its lower
+            end below its upper one, not 2 and 0.5
+        """
+        return cls._read(Document(data))
+
+    @classmethod
+    def _read(cls, source: Document) -> Space:
+        return cls(text.read(source))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that `from_dict` reads back, except formats that are functions.
+
+        >>> from twinloop.calibration.parameters.parameters import Linear
+        >>> Space([Linear("speed", 0.5, 2, format="{:.2f}")]).to_dict()
+        {'parameters': {'speed': {'linear': [0.5, 2.0], 'format': '{:.2f}'}}}
+        """
+        return {"parameters": {each.name: text.described(each) for each in self.parameters}}

@@ -1,0 +1,197 @@
+"""Parameters as files have them: read with every problem in its place, and written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from twinloop.calibration.parameters.parameters import (
+    Categorical,
+    Exponential,
+    Linear,
+    Ordered,
+    Ordinal,
+    Parameter,
+)
+from twinloop.description.address import nearest, written
+from twinloop.description.document import Document
+from twinloop.description.errors import InputError
+from twinloop.description.quantities import DURATION, FREQUENCY, MEMORY, POWER, Unit, shown
+from twinloop.platform import DescriptionError
+
+_LISTS: Final[Mapping[str, type[Categorical]]] = {
+    "categorical": Categorical,
+    "ordered": Ordered,
+    "ordinal": Ordinal,
+}
+_RANGES: Final[Mapping[str, Any]] = {
+    "linear": Linear,
+    "exponential": Exponential,
+    "exponents": Exponential.of_exponents,
+}
+_KINDS: Final = (*_LISTS, *_RANGES)
+_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "categorical": ("metadata",),
+    "ordered": ("metadata",),
+    "ordinal": ("format", "metadata"),
+    **dict.fromkeys(_RANGES, ("integer", "format", "metadata")),
+}
+_UNITS: Final = (DURATION, MEMORY, FREQUENCY, POWER)
+
+
+def read(source: Document) -> list[Parameter]:
+    """The parameters that a document describes.
+
+    >>> read(Document({"parameters": {"speed": {"linear": [0.5, 2]}}}))
+    [Linear(name='speed', metadata={}, low=0.5, high=2.0, integer=False, format=None)]
+    """
+    reader = _Reader(source)
+    parameters = reader.parameters()
+    if reader.problems:
+        raise DescriptionError(sorted(reader.problems, key=lambda problem: problem.line or 0))
+    return parameters
+
+
+def described(parameter: Parameter) -> dict[str, Any]:
+    """A parameter in plain values; a format that is a function has none.
+
+    >>> described(Linear("cores", 1, 4, integer=True))
+    {'linear': [1, 4], 'integer': True}
+    """
+    kind = type(parameter).__name__.lower()
+    if isinstance(parameter, Categorical):
+        plain: dict[str, Any] = {kind: list(parameter.values)}
+    elif isinstance(parameter, Linear | Exponential):
+        plain = {kind: [parameter.low, parameter.high]}
+        if parameter.integer:
+            plain["integer"] = True
+    else:
+        plain = {kind: repr(parameter)}
+    form = getattr(parameter, "format", None)
+    if isinstance(form, str):
+        plain["format"] = form
+    if parameter.metadata:
+        plain["metadata"] = dict(parameter.metadata)
+    return plain
+
+
+class _Reader:
+    """Reads parameters from a document and notes every problem with its place."""
+
+    def __init__(self, source: Document) -> None:
+        self.source = source
+        self.problems: list[InputError] = []
+
+    def parameters(self) -> list[Parameter]:
+        data = self.source.data
+        if not isinstance(data, dict):
+            self._note((), f"must be a mapping with 'parameters', not {shown(data)}")
+            return []
+        for key in data:
+            if key != "parameters":
+                self._note((key,), "is no field of the parameters", "all stand under 'parameters'")
+        named = data.get("parameters")
+        if not isinstance(named, dict) or not named:
+            said = "is missing" if named is None else f"must name parameters, not {shown(named)}"
+            self._note(("parameters",), said, "such as speed_factor: {linear: [0.5, 2]}")
+            return []
+        made = [self._parameter(name, value) for name, value in named.items()]
+        return [parameter for parameter in made if parameter is not None]
+
+    def _parameter(self, name: str, value: Any) -> Parameter | None:
+        place = ("parameters", name)
+        kinds = [key for key in value if key in _KINDS] if isinstance(value, dict) else []
+        if len(kinds) != 1:
+            problem = "must say one kind of parameter"
+            self._note(place, problem, f"one of {', '.join(_KINDS)}, such as linear: [0.5, 2]")
+            return None
+        (kind,) = kinds
+        before = len(self.problems)
+        for key in value:
+            if key != kind and key not in _OPTIONS[kind]:
+                known = _OPTIONS[kind]
+                self._note((*place, key), f"is no option of {kind}", nearest(str(key), known))
+        self._check_options(place, value)
+        given = value[kind]
+        if kind in _RANGES:
+            ends = self._ends((*place, kind), given, unit=kind != "exponents")
+        elif not isinstance(given, list) or not given:
+            self._note((*place, kind), f"must be a list of values, not {shown(given)}")
+        if len(self.problems) > before:
+            return None
+        options = {key: value[key] for key in _OPTIONS[kind] if key in value}
+        try:
+            if kind in _RANGES:
+                made: Parameter = _RANGES[kind](name, *ends, **options)
+            else:
+                made = _LISTS[kind](name, given, **options)
+        except InputError as error:
+            self._note((*place, kind), error.problem, error.remedy)
+            return None
+        return made
+
+    def _check_options(self, place: tuple[str, ...], value: dict[str, Any]) -> None:
+        if not isinstance(value.get("integer", False), bool):
+            self._note((*place, "integer"), f"must be true or false, not {shown(value['integer'])}")
+        if not isinstance(value.get("metadata", {}), dict):
+            self._note((*place, "metadata"), "must be a mapping of names to values")
+        form = value.get("format", "{}")
+        try:
+            usable = isinstance(form, str) and form.format(1) != form
+        except (ValueError, IndexError, KeyError, AttributeError):
+            usable = False
+        if not usable:
+            self._note(
+                (*place, "format"),
+                f"is no format of a number: {shown(form)}",
+                'write one like "{:.3g}Mbps"',
+            )
+
+    def _ends(self, place: tuple[str, ...], given: Any, *, unit: bool) -> tuple[float, ...]:
+        if not isinstance(given, list) or len(given) != 2:
+            self._note(place, f"must be a list of two ends, not {shown(given)}")
+            return ()
+        units = [each for each in _UNITS if any(_has(each, end) for end in given)] if unit else []
+        if len(units) > 1:
+            names = " and ".join(each.what.split(" ", 1)[1] for each in units)
+            self._note(place, f"mixes {names}")
+            return ()
+        ends: list[float] = []
+        for position, end in enumerate(given):
+            try:
+                if units:
+                    ends.append(units[0].read(end))
+                elif isinstance(end, bool) or not isinstance(end, int | float):
+                    raise InputError(
+                        f"must be a number, not {shown(end)}",
+                        remedy="with a unit of time, memory, frequency or power if need be"
+                        if unit
+                        else None,
+                    )
+                else:
+                    ends.append(float(end))
+            except InputError as error:
+                self._note((*place, position), error.problem, error.remedy)
+        return tuple(ends)
+
+    def _note(self, place: tuple[str | int, ...], problem: str, remedy: str | None = None) -> None:
+        self.problems.append(
+            InputError(
+                problem,
+                file=self.source.file,
+                line=self.source.line(place),
+                field=written(place) or None,
+                remedy=remedy,
+            )
+        )
+
+
+def _has(unit: Unit, end: Any) -> bool:
+    """Whether a text is a quantity of this kind, with its unit."""
+    if not isinstance(end, str) or not end[-1:].isalpha():
+        return False
+    try:
+        unit.read(end)
+    except InputError:
+        return False
+    return True

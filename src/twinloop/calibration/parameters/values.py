@@ -1,0 +1,139 @@
+"""Values by their names: in a Model where calibration moves them, else anywhere in a scenario."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from twinloop.description.address import read
+from twinloop.description.errors import InputError
+from twinloop.scenario import Scenario
+from twinloop.scenario.model import MODEL_VALUES
+
+#: Parts of a scenario that a name may begin with, beside the names of the model's own values.
+PARTS: Final = ("model.", "platform.", "policy.", "source.", "workload.", "failures.")
+_CONTENTION = re.compile(r"contention\.(linear|table|kinds)\b")
+_KIND = re.compile(r"contention\.kinds\.(?P<kind>.+)\.(?P<what>pressure|sensitivity)")
+_TABLE = re.compile(r"contention\.table\[(?P<row>[0-9]+)\]")
+#: The values of the power model that all hosts share.
+POWER: Final = ("power.idle", "power.max", "power.parameter")
+
+
+def of_model(name: str) -> bool:
+    """Whether a name is that of a value of the model, which a compiled scenario can vary.
+
+    >>> of_model("speed_factor"), of_model("contention.kinds.cache.pressure")
+    (True, True)
+    >>> of_model("platform.clusters[0].hosts[0].mhz")
+    False
+    """
+    return (
+        name in MODEL_VALUES
+        or name in POWER
+        or name.startswith("service_factors.")
+        or _CONTENTION.match(name) is not None
+    )
+
+
+def with_values(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
+    """The scenario with these values in the places that their names say.
+
+    >>> scenario = Scenario(platform="2x8", policy="easy", workload="log.swf")
+    >>> with_values(scenario, {"speed_factor": 1.07}).model.speed_factor
+    1.07
+    """
+    changes: dict[str, Any] = {}
+    overrides = dict(scenario.model.overrides)
+    table = scenario.model.contention.table
+    for name, value in values.items():
+        if name in POWER:
+            overrides |= dict.fromkeys(power_paths(scenario, name), value)
+        elif (row := _TABLE.fullmatch(name)) and table is not None:
+            at = int(row["row"])
+            table = tuple((load, value if i == at else old) for i, (load, old) in enumerate(table))
+            changes["model.contention.table"] = table
+        elif of_model(name):
+            changes[f"model.{name}"] = value
+        elif name.startswith(PARTS):
+            changes[name] = value
+        else:
+            raise InputError(
+                f"'{name}' is no value of a model and no path in a scenario",
+                field="parameters",
+                remedy=f"one of {', '.join(MODEL_VALUES)}, contention..., service_factors.KIND, "
+                f"{', '.join(POWER)}, or a path such as platform.clusters[0].hosts[0].mhz",
+            )
+    if overrides != scenario.model.overrides:
+        changes["model.overrides"] = overrides
+    return offering(scenario, changes_of(changes)).replace(**changes) if changes else scenario
+
+
+def value_at(scenario: Scenario, path: str) -> Any:
+    """What stands at a path in a scenario; None: nothing does.
+
+    >>> value_at(Scenario(platform="2x8", policy="easy", workload="log.swf"), "policy.name")
+    'easy'
+    """
+    found: Any = scenario
+    for step in read(path):
+        try:
+            found = (
+                found[step]
+                if not isinstance(step, str) or isinstance(found, dict)
+                else (getattr(found, step))
+            )
+        except (KeyError, IndexError, AttributeError, TypeError):
+            return None
+    return found
+
+
+def changes_of(changes: Mapping[str, Any]) -> Collection[str]:
+    """The names of values of the model among changes of a scenario."""
+    return [name.removeprefix("model.") for name in changes if name.startswith("model.")]
+
+
+def offering(scenario: Scenario, names: Collection[str]) -> Scenario:
+    """The scenario whose model has room for these values, at what changes nothing.
+
+    >>> scenario = Scenario(platform="2x8", policy="easy", workload="log.swf")
+    >>> offering(scenario, ["contention.kinds.cache.sensitivity"]).model.contention.kinds
+    {'cache': KindContention(pressure=1.0, sensitivity=0.0)}
+    """
+    model = scenario.model
+    rule = model.contention
+    kinds = {found["kind"] for name in names if (found := _KIND.fullmatch(name))}
+    if missing := kinds - set(rule.kinds or {}):
+        if rule.linear is not None or rule.table is not None:
+            raise InputError(
+                "contention by kind cannot stand beside the rule that the scenario has",
+                field="model.contention",
+                remedy="leave one of them out",
+            )
+        known: dict[str, Any] = dict(rule.kinds or {})
+        known |= {kind: {"pressure": 1.0, "sensitivity": 0.0} for kind in sorted(missing)}
+        told = {"kinds": known, "within": rule.within if rule.kinds else "core"}
+        model = model.replace(contention=told)
+    if "contention.linear.slope" in names and rule.linear is None:
+        model = model.replace(contention={"linear": {"slope": 0.0}})
+    prefix = "service_factors."
+    wanted = {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
+    if lacking := wanted - set(model.service_factors):
+        factors = dict(model.service_factors) | dict.fromkeys(sorted(lacking), 1.0)
+        model = model.replace(service_factors=factors)
+    return scenario.replace(model=model) if model != scenario.model else scenario
+
+
+def power_paths(scenario: Scenario, name: str) -> list[str]:
+    """Where a value of the power model stands in the platform: once for each group of hosts."""
+    field = name.removeprefix("power.")
+    found = []
+    for c, cluster in enumerate(scenario.platform.clusters):
+        for h, host in enumerate(cluster.hosts):
+            if host.power is None:
+                continue
+            fields = type(host.power).model_fields
+            known = {"parameter": "r" if "r" in fields else "a"}
+            known |= {"idle": "power"} if "power" in fields else {}
+            found.append(f"clusters[{c}].hosts[{h}].power.{known.get(field, field)}")
+    return found

@@ -1,0 +1,325 @@
+"""Runs as the losses compare them: columns of tasks, in the order of a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from twinloop.calibration.power_windows import mean_power
+from twinloop.calibration.trace_columns import columns_of
+from twinloop.description.errors import InputError
+from twinloop.metrics.energy_and_carbon import energy
+from twinloop.trace.trace import Trace, required
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+
+#: The columns that have a number for each task.
+TASK_COLUMNS: Final = ("submit", "start", "end", "run_time", "wait", "cpu_time")
+
+#: What `Compiled.run_many` has to give for each thing that a loss may need.
+OUTPUTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "makespan": ("makespan_s",),
+    "start": ("task_start",),
+    "end": ("task_end",),
+    "run_time": ("task_start", "task_end"),
+    "wait": ("task_start", "task_submit"),
+    "cpu_time": ("task_cpu",),
+    "machine": ("task_machine",),
+    "energy": ("energy_j",),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One run: what each task did, in the order of the tasks of a scenario.
+
+    Times in s since t = 0, NaN where they are not known or the task did not complete. `run_time`
+    is `end` - `start`, and `wait` is `start` - `submit`, also for a task with parents. The
+    `makespan` is that of `twinloop.metrics`: the first submission to the last end of all that ran.
+
+    >>> import polars as pl
+    >>> trace = Trace(
+    ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 1.0], "cpu_time": [2.0, None]}),
+    ...     placements=pl.DataFrame({"task": ["a", "b"], "machine": ["n1", "n2"],
+    ...         "start": [0.5, 2.0], "end": [3.0, 9.0]}),
+    ... )
+    >>> run = Run.of(trace, tasks=["b", "a", "c"], machines=["n1", "n2"])
+    >>> run.run_time.tolist(), run.machine.tolist(), run.makespan
+    ([7.0, 2.5, nan], [1, 0, -1], 9.0)
+    """
+
+    tasks: tuple[str, ...]
+    machines: tuple[str, ...]
+    submit: Floats
+    start: Floats
+    end: Floats
+    run_time: Floats
+    wait: Floats
+    cpu_time: Floats
+    #: Index into `machines`; -1: not known, or none of them.
+    machine: Indices
+    makespan: float
+    #: In J; NaN: not known.
+    energy: float = np.nan
+    #: Mean watts in windows of `power_step` seconds from the begin of the twin; NaN: not known.
+    power: Floats = field(default_factory=lambda: np.empty(0))
+    power_step: float | None = None
+    #: What messages call it.
+    name: str = ""
+    #: Machines that tasks ran on and that are none of `machines`.
+    strange: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        trace: Trace,
+        tasks: Iterable[str],
+        machines: Iterable[str],
+        *,
+        power_step: float | None = None,
+        power_begin: float = 0.0,
+        name: str = "",
+    ) -> Run:
+        """The run that a trace tells, real or simulated.
+
+        A task that the trace does not have is NaN in every column; one that did not complete is
+        NaN in all but `submit`. A task of unknown status that ended counts as completed.
+
+        Args:
+            trace: What happened.
+            tasks: The ids of the tasks of the scenario. One of the trace that is none of them is
+                an error.
+            machines: The names of the machines of the scenario.
+            power_step: The length of the windows of `power` in s; None: without.
+            power_begin: Where the first of them begins (s).
+            name: What messages call the run.
+        """
+        trace = required(trace)
+        ids, names = tuple(tasks), tuple(machines)
+        found, strange = columns_of(trace, ids, names, name)
+        joules = energy(trace)
+        return cls(
+            tasks=ids,
+            machines=names,
+            **found,
+            energy=np.nan if joules is None else joules,
+            power=np.empty(0) if power_step is None else mean_power(trace, power_step, power_begin),
+            power_step=power_step,
+            name=name,
+            strange=strange,
+        )
+
+    @property
+    def called(self) -> str:
+        """What messages call it.
+
+        >>> Run.of(Trace(), [], [], name="day 1").called
+        "the run 'day 1'"
+        """
+        return f"the run '{self.name}'" if self.name else "the run"
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Many runs of a scenario: the columns of `Run`, a row per run; None where not asked for.
+
+    >>> import numpy as np
+    >>> runs = Runs.of({"task_start": np.zeros((3, 2)), "task_end": np.ones((3, 2))},
+    ...                tasks=["a", "b"], machines=["n1"])
+    >>> len(runs), runs.run_time.shape, runs.makespan is None, runs[0].run_time.tolist()
+    (3, (3, 2), True, [1.0, 1.0])
+    """
+
+    tasks: tuple[str, ...]
+    machines: tuple[str, ...]
+    count: int
+    makespan: Floats | None = None
+    submit: Floats | None = None
+    start: Floats | None = None
+    end: Floats | None = None
+    run_time: Floats | None = None
+    wait: Floats | None = None
+    cpu_time: Floats | None = None
+    machine: Indices | None = None
+    energy: Floats | None = None
+    power: Floats | None = None
+    power_step: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        outputs: Mapping[str, npt.ArrayLike],
+        tasks: Iterable[str],
+        machines: Iterable[str],
+        *,
+        power_step: float | None = None,
+    ) -> Runs:
+        """What `Compiled.run_many` gave; `outputs_for` says what to ask it for.
+
+        Args:
+            outputs: Arrays by name, a row per run: `makespan_s`, `energy_j`, `task_submit`,
+                `task_start`, `task_end`, `task_cpu`, `task_machine`, and `power`, the mean watts
+                in windows of `power_step` from t = 0. Others are not looked at.
+            tasks: The ids of the tasks, as the columns have them: `compiled.names.tasks`.
+            machines: The names of the machines: `compiled.names.machines`.
+            power_step: The length of the windows of power in s.
+        """
+        ids = tasks if isinstance(tasks, tuple) else tuple(tasks)
+        names = machines if isinstance(machines, tuple) else tuple(machines)
+        given: dict[str, Any] = {}
+        for column, output in _READ.items():
+            if output in outputs:
+                kind = np.intp if column == "machine" else np.float64
+                given[column] = np.ascontiguousarray(outputs[output], dtype=kind)
+        if not given:
+            raise InputError("has nothing of what losses compare", field="outputs")
+        count = len(next(iter(given.values())))
+        for column, values in given.items():
+            shape = {"makespan": (count,), "energy": (count,), "power": (count, values.shape[-1])}
+            wanted = shape.get(column, (count, len(ids)))
+            if values.shape != wanted:
+                raise InputError(f"must be {wanted}, not {values.shape}", field=column)
+        if "start" in given and "end" in given:
+            given["run_time"] = given["end"] - given["start"]
+        if "start" in given and "submit" in given:
+            given["wait"] = given["start"] - given["submit"]
+        return cls(ids, names, count, **given, power_step=power_step)
+
+    @classmethod
+    def of_runs(cls, runs: Sequence[Run]) -> Runs:
+        """Runs of the same scenario, a row each.
+
+        >>> run = Run.of(Trace(), ["a"], ["n1"])
+        >>> Runs.of_runs([run, run]).run_time.tolist()
+        [[nan], [nan]]
+        """
+        if not runs:
+            raise InputError("there is no run", field="runs")
+        first = runs[0]
+        for run in runs:
+            same_scenario(first, run)
+        windows = max(run.power.size for run in runs)
+        power = np.full((len(runs), windows), np.nan)
+        for row, run in zip(power, runs, strict=True):
+            row[: run.power.size] = run.power
+        return cls(
+            first.tasks,
+            first.machines,
+            len(runs),
+            **{name: np.stack([getattr(run, name) for run in runs]) for name in TASK_COLUMNS},
+            machine=np.stack([run.machine for run in runs]),
+            makespan=np.array([run.makespan for run in runs]),
+            energy=np.array([run.energy for run in runs]),
+            power=power if windows else None,
+            power_step=first.power_step,
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Runs]) -> Runs:
+        """All rows of several Runs of one scenario, with the columns that each of them has.
+
+        >>> runs = Runs.of({"makespan_s": [1.0]}, tasks=["a"], machines=["n1"])
+        >>> Runs.joined([runs, runs]).makespan.tolist()
+        [1.0, 1.0]
+        """
+        if not parts:
+            raise InputError("there is no run", field="runs")
+        first = parts[0]
+        for part in parts:
+            same_scenario(first, part)
+        columns = {name: [getattr(part, name) for part in parts] for name in _COLUMNS}
+        return cls(
+            first.tasks,
+            first.machines,
+            sum(part.count for part in parts),
+            **{
+                name: np.concatenate(found)
+                for name, found in columns.items()
+                if all(column is not None for column in found)
+            },
+            power_step=first.power_step,
+        )
+
+    def part(self, rows: slice) -> Runs:
+        """Some of the rows.
+
+        >>> Runs.of({"makespan_s": [1.0, 2.0, 3.0]}, [], []).part(slice(1, 3)).makespan.tolist()
+        [2.0, 3.0]
+        """
+        found = {name: getattr(self, name) for name in _COLUMNS}
+        return Runs(
+            self.tasks,
+            self.machines,
+            len(range(self.count)[rows]),
+            **{name: column[rows] for name, column in found.items() if column is not None},
+            power_step=self.power_step,
+        )
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, row: int) -> Run:
+        """One of the runs; what was not asked for is not known."""
+        size = len(self.tasks)
+
+        def one(column: Any, missing: Any) -> Any:
+            return missing if column is None else column[row]
+
+        unknown = np.full(size, np.nan)
+        return Run(
+            tasks=self.tasks,
+            machines=self.machines,
+            **{name: one(getattr(self, name), unknown) for name in TASK_COLUMNS},
+            machine=one(self.machine, np.full(size, -1, dtype=np.intp)),
+            makespan=float(one(self.makespan, np.nan)),
+            energy=float(one(self.energy, np.nan)),
+            power=one(self.power, np.empty(0)),
+            power_step=self.power_step,
+        )
+
+
+_COLUMNS: Final = (*TASK_COLUMNS, "machine", "makespan", "energy", "power")
+_READ: Final = {
+    "makespan": "makespan_s",
+    "submit": "task_submit",
+    "start": "task_start",
+    "end": "task_end",
+    "cpu_time": "task_cpu",
+    "machine": "task_machine",
+    "energy": "energy_j",
+    "power": "power",
+}
+
+
+def outputs_for(needs: Iterable[str]) -> tuple[str, ...]:
+    """The outputs of `Compiled.run_many` from which `Runs.of` makes what a loss needs.
+
+    Power is none of them: the runs have to be asked for it one by one.
+
+    >>> outputs_for({"run_time", "makespan"})
+    ('makespan_s', 'task_start', 'task_end')
+    """
+    wanted = set(needs)
+    found = [output for need, outputs in OUTPUTS.items() if need in wanted for output in outputs]
+    return tuple(dict.fromkeys(found))
+
+
+def same_scenario(one: Run | Runs, other: Run | Runs) -> None:
+    """Refuse two runs whose columns are not of the same tasks and machines.
+
+    >>> same_scenario(Run.of(Trace(), ["a"], []), Run.of(Trace(), ["b"], []))
+    Traceback (most recent call last):
+    twinloop.description.errors.InputError: the runs are not of the same tasks
+        (make them with the tasks and machines of one scenario)
+    """
+    for what in ("tasks", "machines"):
+        if getattr(one, what) != getattr(other, what):
+            raise InputError(
+                f"the runs are not of the same {what}",
+                remedy="make them with the tasks and machines of one scenario",
+            )

@@ -1,0 +1,1 @@
+"""The search of a calibration: optimiser, objective, budget and journal."""

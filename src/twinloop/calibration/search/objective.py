@@ -1,0 +1,148 @@
+"""What a search makes small: how unlike the truth a twin with these values is."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinloop.calibration.cases import Case
+from twinloop.calibration.losses import Loss, aggregate, evaluate, weight
+from twinloop.calibration.parameters.space import Space
+from twinloop.calibration.parameters.values import of_model
+from twinloop.calibration.run_columns import Runs
+from twinloop.description.errors import TwinloopError
+
+_Floats = NDArray[np.float64]
+#: Seconds that a task costs in a simulation, about, and how often that where each is compiled anew.
+_PER_TASK: Final = 1e-6
+_COMPILED: Final = 20
+_NUMBER = re.compile(r"(?<![\w'])-?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?(?![\w'])")
+
+
+class Objective(Protocol):
+    """Anything that can be searched: points of the unit cube in, losses out; NaN: it failed."""
+
+    space: Space
+
+    def __call__(self, points: _Floats) -> _Floats:
+        """The loss at each point."""
+        ...
+
+
+class Failures(Counter[str]):
+    """Why evaluations failed, and how often; what differs in its numbers alone is the same.
+
+    >>> counted = Failures()
+    >>> counted.add(["max must not be below 3.5", "max must not be below 7"])
+    >>> dict(counted)
+    {'max must not be below ...': 2}
+    """
+
+    def add(self, reasons: Iterable[str]) -> None:
+        """Count reasons."""
+        self.update(_NUMBER.sub("...", reason) for reason in reasons)
+
+
+class TwinObjective:
+    """The loss of a twin over all cases.
+
+    >>> from twinloop.engine import simulate
+    >>> from twinloop.calibration.cases import Case
+    >>> from twinloop.calibration.losses import loss_named
+    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.scenario import Scenario
+    >>> scenario = Scenario(platform="2x2", policy="fcfs", workload={"generate": {
+    ...     "name": "poisson", "parameters": {"tasks": 5}}})
+    >>> real = simulate(scenario.replace(**{"model.speed_factor": 1.5}))
+    >>> space = Space([Linear("speed_factor", 1.0, 2.0)])
+    >>> case = Case.of([real], scenario=scenario, names=space.names)
+    >>> objective = TwinObjective(space, [case], loss_named("makespan"))
+    >>> objective(np.array([[0.5], [0.0]])).round(2).tolist()[0]
+    0.0
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        cases: Sequence[Case],
+        loss: Loss,
+        *,
+        how: str | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self.space = space
+        self.cases = tuple(cases)
+        self.loss = loss
+        self.how: str = how or getattr(loss, "aggregation", None) or "avg"
+        self.threads = threads
+        #: About how long an evaluation takes (s), on any machine.
+        self.cost = _PER_TASK * sum(len(case.compiled.arrays) for case in self.cases)
+        if any(not of_model(name) for name in space.names):
+            self.cost = _COMPILED * (self.cost + 1e-3 * len(self.cases))
+        #: What failed, and how often.
+        self.failures = Failures()
+        self._weights = [weight(loss, case.reals) for case in self.cases]
+
+    def __call__(self, points: _Floats) -> _Floats:
+        """The loss at each point; NaN where the simulation failed."""
+        return self._losses(len(points), self.space.decode(points))
+
+    def at(self, values: Mapping[str, Any]) -> float:
+        """The loss with these values; those that are not given are the scenario's own."""
+        given = {name: np.array([value]) for name, value in values.items()}
+        return float(self._losses(1, given)[0])
+
+    def outputs(self, points: _Floats) -> _Floats | None:
+        """What the loss compares at each point, as differences; None: the loss has no such.
+
+        The mean of their absolute values is about the loss.
+        """
+        values = self.space.decode(points)
+        parts = []
+        for case in self.cases:
+            twin = case.runs(len(points), values, self.loss.needs, self.threads)
+            found = self._residuals(case, twin)
+            if found is None:
+                return None
+            parts.append(found * found.shape[1])
+        return np.concatenate(parts, axis=1)
+
+    def _residuals(self, case: Case, twin: Runs) -> _Floats | None:
+        try:
+            return self.loss.residuals(case.reals, twin)
+        except TwinloopError:
+            raise
+        except Exception as error:  # of a loss that the user wrote
+            self.failures.add([f"{self.loss.name}.residuals: {type(error).__name__}: {error}"])
+            return None
+
+    def _losses(self, count: int, values: Mapping[str, Any]) -> _Floats:
+        try:
+            per_case, reasons = self._together(count, values)
+        except TwinloopError as error:
+            if count == 1:
+                self.failures.add([str(error)])
+                return np.array([np.nan])
+            # One candidate that cannot be simulated must not take the others with it.
+            single = [{name: v[i : i + 1] for name, v in values.items()} for i in range(count)]
+            return np.array([self._losses(1, one)[0] for one in single])
+        self.failures.add(reasons.values())
+        return aggregate(per_case, self.how, self._weights)
+
+    def _together(
+        self, count: int, values: Mapping[str, Any]
+    ) -> tuple[list[_Floats], dict[int, str]]:
+        """The losses of all cases, and by candidate the first reason for which it has none."""
+        found = []
+        reasons: dict[int, str] = {}
+        for case in self.cases:
+            twin = case.runs(count, values, self.loss.needs, self.threads)
+            losses, why = evaluate(self.loss, case.reals, twin)
+            found.append(losses)
+            reasons = {**why, **reasons}
+        return found, reasons

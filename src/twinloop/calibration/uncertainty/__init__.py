@@ -1,0 +1,1 @@
+"""Uncertainty of a calibration: acceptable set, run effects, prediction intervals."""

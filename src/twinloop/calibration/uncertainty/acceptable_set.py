@@ -1,0 +1,239 @@
+"""The loss cloud: all calibrations around one that do nearly as well.
+
+After Simcal's (J. McDonald, "A systematic and automated methodology for calibrating parallel and
+distributed computing simulators", section 4.2.4): a box around the calibration that reaches along
+each axis to where the loss has a second, higher value, searched for everything whose loss is below
+the first. A box from the axes alone is as narrow as the valley in which two parameters compensate
+each other, so it grows here where what it holds touches its sides, and where it is almost empty
+the points are drawn from the region itself.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from twinloop.calibration.uncertainty.evaluation_count import Evaluations, SpentError, checked_point
+from twinloop.calibration.uncertainty.profile_search import Search
+from twinloop.description.errors import InputError
+
+if TYPE_CHECKING:
+    from twinloop.calibration.parameters.space import Space
+    from twinloop.calibration.search.objective import Objective
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Cloud:
+    """Calibrations whose loss is below a bound, and how far they spread.
+
+    `weights` make the points even over the region: those that were met on the way to it have
+    none, but count for the smallest and largest value.
+
+    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.space import Space
+    >>> found = Cloud(Space([Linear("x", 0, 10)]), np.array([0.5]), 0.0, 0.1, 0.2,
+    ...     points=np.array([[0.4], [0.5], [0.6]]), losses=np.array([0.1, 0.0, 0.1]),
+    ...     weights=np.full(3, 1 / 3), box=np.array([[0.3], [0.7]]), method="grid", evaluations=3)
+    >>> found.frame["x"].to_list(), found.spread["min"].to_list()
+    ([4.0, 5.0, 6.0], [4.0])
+    """
+
+    space: Space = field(repr=False)
+    best: Floats = field(repr=False)
+    best_loss: float
+    loss_bound: float
+    outer_bound: float
+    points: Floats = field(repr=False)
+    losses: Floats = field(repr=False)
+    weights: Floats = field(repr=False)
+    box: Floats = field(repr=False)
+    method: str
+    evaluations: int
+    #: Whether the budget was enough; if not, acceptable calibrations were not all looked for.
+    complete: bool = True
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """A row per calibration: its values, its loss and weight, and `unit.*`, its point."""
+        columns = {name: _column(found) for name, found in self.space.decode(self.points).items()}
+        columns |= {"loss": pl.Series(self.losses), "weight": pl.Series(self.weights)}
+        columns |= {
+            f"unit.{name}": pl.Series(self.points[:, i]) for i, name in enumerate(self.space.names)
+        }
+        return pl.DataFrame(columns)
+
+    @cached_property
+    def spread(self) -> pl.DataFrame:
+        """A row per parameter: its value, the ends of the cloud, and what holds 90 % of it.
+
+        `share` is the part of the parameter's range that the cloud covers. Parameters that are
+        not numbers have the `levels` that occur in place of ends.
+        """
+        values = self.space.decode_one(self.best)
+        rows = []
+        for i, name in enumerate(self.space.names):
+            seen = self.frame[name]
+            units = self.points[:, i]
+            row = {"parameter": name, "share": float(np.ptp(units)) if len(units) else 0.0}
+            if seen.dtype.is_numeric():
+                numbers = seen.cast(pl.Float64).to_numpy()
+                low, high = (_quantile(numbers, self.weights, q) for q in (0.05, 0.95))
+                row |= {"value": float(values[name]), "min": seen.min(), "p5": low, "p95": high}
+                row |= {"max": seen.max(), "levels": None}
+            else:
+                row |= {"levels": seen.unique(maintain_order=True).to_list()}
+            rows.append(row)
+        numbers_of = dict.fromkeys(("value", "min", "p5", "p95", "max", "share"), pl.Float64)
+        schema = {"parameter": pl.String} | numbers_of | {"levels": pl.List(pl.String)}
+        return pl.DataFrame(rows, schema=schema, infer_schema_length=None)
+
+    @cached_property
+    def correlation(self) -> pl.DataFrame:
+        """How the parameters go together in the cloud: Pearson's r of the points, by name.
+
+        Null where a parameter does not move at all.
+        """
+        centred = self.points - np.average(self.points, axis=0, weights=self.weights)
+        covariance = (centred * self.weights[:, np.newaxis]).T @ centred
+        scale = np.sqrt(np.diag(covariance))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found = covariance / np.outer(scale, scale)
+        still = scale < 1e-12
+        found[still, :] = found[:, still] = np.nan
+        columns = {name: found[:, i] for i, name in enumerate(self.space.names)}
+        return pl.DataFrame({"parameter": self.space.names} | columns).fill_nan(None)
+
+
+def tolerated_loss(
+    best_loss: float,
+    *,
+    observations: int,
+    parameters: int,
+    power: int = 1,
+    level: float = 0.9,
+) -> float:
+    """The loss up to which calibrations are as good as the best, for all that noise lets one see.
+
+    For a loss that is a mean of squares, the confidence region of nonlinear regression
+    (Beale, "Confidence regions in non-linear estimation", 1960): L (1 + p/(m-p) F), with m
+    independent residuals, p parameters and F the quantile of F(p, m-p). For a mean of absolute
+    values, the same region by the asymptotics of least absolute deviations under normal noise
+    (Bassett and Koenker, 1978): L (1 + π/4 p/(m-p) F).
+
+    Args:
+        best_loss: The lowest loss.
+        observations: Independent figures that the loss compares. Those of one run are seldom so.
+        parameters: How many were fitted.
+        power: 1: the loss grows in proportion to the residuals; 2: to their squares.
+        level: How often the region shall hold the truth.
+
+    >>> round(tolerated_loss(0.02, observations=20, parameters=2, power=2), 4)
+    0.0258
+    >>> round(tolerated_loss(0.02, observations=20, parameters=2), 4)
+    0.0246
+    """
+    from scipy import special
+
+    if power not in (1, 2):
+        raise InputError(f"must be 1 or 2, not {power}", field="power")
+    freedom = max(observations - parameters, 1)
+    rise = parameters / freedom * float(special.fdtri(parameters, freedom, level))
+    return best_loss * (1.0 + (rise if power == 2 else math.pi / 4 * rise))
+
+
+def cloud(
+    objective: Objective,
+    best: Floats,
+    *,
+    loss_bound: float | None = None,
+    outer_bound: float | None = None,
+    budget: int = 4000,
+    seed: int = 0,
+) -> Cloud:
+    """All calibrations around `best` whose loss is at most `loss_bound`.
+
+    Args:
+        objective: From points of the unit cube to losses.
+        best: The calibration, as a point.
+        loss_bound: Calibrations up to this loss are acceptable. By default 10 % above the loss of
+            the best, and at least 0.001; `tolerated_loss` has a better one where the number of
+            independent observations is known.
+        outer_bound: The loss at which the box ends. By default as far above the bound as that is
+            above the best.
+        budget: Evaluations that may be spent.
+        seed: Of the drawing.
+
+    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.space import Space
+    >>> class Valley:
+    ...     space = Space([Linear("a", 0, 1), Linear("b", 0, 1)])
+    ...     def __call__(self, points):
+    ...         return abs(points.sum(axis=1) - 1)
+    >>> found = cloud(Valley(), np.array([0.5, 0.5]), loss_bound=0.05, budget=2000)
+    >>> found.correlation["b"][0] < -0.9, found.spread["share"].min() > 0.8
+    (True, True)
+    """
+    evaluations = Evaluations(objective, budget)
+    best = checked_point(best, len(evaluations.space))
+    best_loss = float(evaluations.losses(best[np.newaxis])[0])
+    if not math.isfinite(best_loss):
+        raise InputError("has no loss at the calibration", field="objective")
+    if loss_bound is None:
+        loss_bound = best_loss + max(0.1 * best_loss, 1e-3)
+    if not best_loss <= loss_bound:
+        raise InputError(
+            f"must be at least the loss of the calibration, {best_loss:g}, not {loss_bound:g}",
+            field="loss_bound",
+        )
+    if outer_bound is None:
+        outer_bound = loss_bound + (loss_bound - best_loss)
+    search = Search(evaluations, best, loss_bound, np.random.default_rng(seed))
+    search.keep(best[np.newaxis], np.array([best_loss]))
+    box, method = np.array([best, best]), "none"
+    complete = False
+    try:
+        box = search.box(outer_bound)
+        box, acceptance = search.grown(box)
+        method = search.fill(box, acceptance)
+        complete = True
+    except SpentError:
+        # What has been found until here is a part of the cloud.
+        pass
+    points, losses, weights = search.found()
+    return Cloud(
+        evaluations.space,
+        best,
+        best_loss,
+        loss_bound,
+        outer_bound,
+        points,
+        losses,
+        weights,
+        box,
+        method,
+        evaluations.spent,
+        complete,
+    )
+
+
+def _column(values: object) -> pl.Series:
+    if isinstance(values, np.ndarray):
+        return pl.Series(values)
+    return pl.Series([str(value) for value in values], dtype=pl.String)  # type: ignore[attr-defined]
+
+
+def _quantile(values: Floats, weights: Floats, share: float) -> float:
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order])
+    return float(values[order][min(int(np.searchsorted(reached, share)), len(values) - 1)])

@@ -1,0 +1,113 @@
+"""Evaluations of an objective that an analysis may spend, counted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinloop.description.errors import InputError, TwinloopError
+
+if TYPE_CHECKING:
+    from twinloop.calibration.search.objective import Objective
+
+Floats = NDArray[np.float64]
+
+
+class SpentError(Exception):
+    """There are not enough evaluations left for what was asked."""
+
+
+class Evaluations:
+    """An objective with a number of evaluations that may be spent on it.
+
+    Whoever asks for more than is left gets `SpentError`, and nothing is evaluated. A point that
+    fails has an infinite loss, and outputs that are NaN.
+
+    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.space import Space
+    >>> class Square:
+    ...     space = Space([Linear("x", 0, 1)])
+    ...     def __call__(self, points):
+    ...         return points[:, 0] ** 2
+    >>> counted = Evaluations(Square(), 10)
+    >>> counted.losses(np.array([[0.5], [1.0]])).tolist(), counted.spent, counted.left
+    ([0.25, 1.0], 2, 8)
+    >>> counted.outputs(np.array([[0.5]])) is None
+    True
+    """
+
+    def __init__(self, objective: Objective, budget: int) -> None:
+        if budget < 1:
+            raise InputError(f"must be at least 1 evaluation, not {budget}", field="budget")
+        self._objective = objective
+        self._outputs = getattr(objective, "outputs", None)
+        self.space = objective.space
+        self.budget = budget
+        #: No more than this may have been spent; an analysis lowers it to share out the budget.
+        self.limit = budget
+        self.spent = 0
+        #: The outputs that count; those that are not known at the calibration say nothing.
+        self.known: NDArray[np.bool_] | None = None
+
+    @property
+    def left(self) -> int:
+        """How many may still be spent."""
+        return max(self.limit - self.spent, 0)
+
+    def losses(self, points: Floats) -> Floats:
+        """The loss at each point, infinite where it failed."""
+        points = self._take(points)
+        found = np.asarray(self._objective(points), dtype=np.float64)
+        return np.where(np.isnan(found), np.inf, found)
+
+    def outputs(self, points: Floats) -> Floats | None:
+        """The residuals at each point, NaN where it failed; None if the objective has none."""
+        if self._outputs is None:
+            return None
+        points = self._take(points)
+        try:
+            found = self._outputs(points)
+        except TwinloopError:
+            # One point that fails must not take the others with it.
+            rows = [self._one(point) for point in points]
+            width = max((len(row) for row in rows if row is not None), default=0)
+            width = width if self.known is None else len(self.known)
+            found = np.array([np.full(width, np.nan) if row is None else row for row in rows])
+        if found is None:
+            self._outputs = None
+            self.spent -= len(points)
+            return None
+        found = np.asarray(found, dtype=np.float64)
+        return found if self.known is None else found[:, self.known]
+
+    def _one(self, point: Floats) -> Floats | None:
+        assert self._outputs is not None
+        try:
+            row: Floats = self._outputs(point[np.newaxis])[0]
+        except TwinloopError:
+            return None
+        return row
+
+    def _take(self, points: Floats) -> Floats:
+        points = np.clip(np.atleast_2d(np.asarray(points, dtype=np.float64)), 0.0, 1.0)
+        if len(points) > self.left:
+            raise SpentError
+        self.spent += len(points)
+        return points
+
+
+def checked_point(best: Floats, dimensions: int) -> Floats:
+    """The point as an array, if it is one of the unit cube.
+
+    >>> checked_point([0.5, 2.0], 2)
+    Traceback (most recent call last):
+    twinloop.description.errors.InputError: best: must be 2 numbers between 0 and 1, not [0.5, 2.0]
+    """
+    point = np.asarray(best, dtype=np.float64)
+    if point.shape != (dimensions,) or not ((point >= 0) & (point <= 1)).all():
+        raise InputError(
+            f"must be {dimensions} numbers between 0 and 1, not {point.tolist()}", field="best"
+        )
+    return point

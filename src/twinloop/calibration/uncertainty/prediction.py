@@ -1,0 +1,151 @@
+"""What a calibrated twin says of another scenario, and between what limits it will be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from twinloop.calibration.cases import rows_of
+from twinloop.calibration.parameters.values import of_model, offering
+from twinloop.calibration.uncertainty.prediction_intervals import intervals
+from twinloop.description.errors import InputError
+from twinloop.engine import Compiled
+from twinloop.metrics import FIGURES, figures
+from twinloop.scenario import Scenario
+from twinloop.trace import Trace
+
+if TYPE_CHECKING:
+    from twinloop.calibration.fit import Fit
+
+#: Figures whose scatter from run to run is known from the runs that were fitted.
+SCATTERED: Final = ("makespan_s", "wait_mean_s", "turnaround_mean_s", "energy_j")
+
+
+@dataclass(frozen=True, repr=False)
+class Prediction:
+    """Figures of a run that has not happened: `figure`, `unit`, `median`, `low`, `high`.
+
+    A run that is made will lie between `low` and `high` as often as `level` says, if the scatter
+    of real runs is known.
+    """
+
+    table: pl.DataFrame
+    level: float
+    #: Calibrations that took part.
+    calibrations: int
+    #: Whether the scatter of real runs is in the limits; if not, they are too narrow.
+    scatter_known: bool = True
+
+    def __getitem__(self, figure: str) -> tuple[float, float, float]:
+        """Low, median and high of a figure."""
+        found = self.table.filter(pl.col("figure") == figure)
+        if not found.height:
+            raise InputError(
+                f"'{figure}' was not predicted",
+                field="figure",
+                remedy=f"one of: {', '.join(self.table['figure'])}",
+            )
+        low, median, high = found.select("low", "median", "high").row(0)
+        return low, median, high
+
+    def __str__(self) -> str:
+        of = "runs" if self.scatter_known else "the calibrations that the data allows"
+        lines = [
+            f"{row['figure']}: {row['median']:.4g} ({self.level:.0%} of {of} between "
+            f"{row['low']:.4g} and {row['high']:.4g})"
+            for row in self.table.iter_rows(named=True)
+        ]
+        if not self.scatter_known:
+            lines.append(
+                "how much real runs differ is not known: fewer runs than this will lie between "
+                "these limits (repeat a run, and calibrate again)"
+            )
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def predict(
+    fit: Fit,
+    scenario: Scenario,
+    *,
+    outputs: Sequence[str] = ("makespan_s", "wait_mean_s"),
+    level: float = 0.9,
+    threads: int | None = None,
+    allow_code: bool = False,
+) -> Prediction:
+    """The figures of a scenario with a fit, between the limits that its uncertainty leaves.
+
+    The uncertainty has two sources: the calibrations that the data allows, and the scatter of real
+    runs about the twin.
+    """
+    if fit.draws is None:
+        raise InputError(
+            "the fit was made without an analysis: its uncertainty is not known",
+            field="analysis",
+            remedy="calibrate again, with analysis",
+        )
+    for name in outputs:
+        if name not in fit.noise:
+            raise InputError(
+                f"how much '{name}' scatters is not known",
+                field="outputs",
+                remedy=f"one of: {', '.join(fit.noise) or 'none'}",
+            )
+    moved = [name for name in fit.draws.columns if of_model(name)]
+    compiled = Compiled(offering(fit.apply(scenario), moved), allow_code=allow_code)
+    draws = {name: fit.draws[name].to_numpy() for name in moved if name in compiled.value_names}
+    rows = rows_of(compiled, fit.draws.height, draws)
+    many = compiled.run_many(rows, outputs=list(outputs), threads=threads)
+    found = []
+    for name in outputs:
+        scatter = fit.noise[name]
+        limits = intervals(
+            many[name][:, np.newaxis],
+            noise=scatter["share"],
+            freedom=scatter["freedom"],
+            level=level,
+        )
+        found.append(
+            {
+                "figure": name,
+                "unit": FIGURES[name].unit,
+                "low": max(float(limits.low[0]), 0.0),
+                "median": float(limits.median[0]),
+                "high": float(limits.high[0]),
+            }
+        )
+    known = all(fit.noise[name].get("known", 1.0) for name in outputs)
+    return Prediction(pl.DataFrame(found), level, fit.draws.height, known)
+
+
+def scatter(pairs: Sequence[tuple[Trace, Trace]], levels: int = 1) -> dict[str, dict[str, float]]:
+    """How far real runs lie from their twins, as a share of the twin's figure.
+
+    Args:
+        pairs: Real runs and their calibrated twins.
+        levels: How many levels were fitted to these runs: one for each scenario, but no more than
+            there are values. So many of the differences are as small as they are by choice.
+
+    Returns:
+        For each figure that all of them have, `share` (a standard deviation), `freedom`, and
+        `known`: 0 if so many levels were fitted to so few runs that nothing of it is left to see.
+    """
+    seen: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = [
+        (figures(real).to_dict(), figures(twin).to_dict()) for real, twin in pairs
+    ]
+    found = {}
+    for name in SCATTERED:
+        both = [(real[name], twin[name]) for real, twin in seen]
+        if any(real is None or not twin for real, twin in both):
+            continue
+        errors = np.array([real / twin - 1.0 for real, twin in both])
+        freedom = max(len(errors) - levels, 1)
+        share = float(np.sqrt((errors**2).sum() / freedom))
+        known = float(len(errors) > levels)
+        found[name] = {"share": share, "freedom": float(freedom), "known": known}
+    return found

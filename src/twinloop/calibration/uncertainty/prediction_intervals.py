@@ -1,0 +1,368 @@
+"""Predictions with a calibrated twin, and how far to believe them.
+
+Two things make a prediction unsure: other calibrations fit the data as well, and no two real runs
+are the same. `acceptable` draws calibrations as often as the data allows them, and `intervals` puts
+what each of them predicts together with the noise that it leaves.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinloop.calibration.identifiability.sensitivity import sensitivity
+from twinloop.calibration.uncertainty.acceptable_set import cloud, tolerated_loss
+from twinloop.calibration.uncertainty.evaluation_count import Evaluations, SpentError, checked_point
+from twinloop.calibration.uncertainty.random_walk import walk
+from twinloop.description.errors import InputError
+
+if TYPE_CHECKING:
+    from twinloop.calibration.parameters.space import Space
+    from twinloop.calibration.search.objective import Objective
+
+Floats = NDArray[np.float64]
+
+#: Fits are not taken to be better than this, whatever the figures say.
+NOISE_FLOOR: Final = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class Acceptable:
+    """Calibrations that the data allows, each as likely as the others.
+
+    Attributes:
+        space: What the points mean.
+        points: A row per calibration, in the unit cube.
+        noise: What each of them leaves unexplained: a standard deviation of the outputs.
+        freedom: How well that is known, in degrees of freedom; None: exactly.
+        evaluations: How many were spent.
+        run_effect: Whether they allow for runs that are each faster or slower as a whole; if not,
+            all figures of a run are taken to be independent.
+
+    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.space import Space
+    >>> found = Acceptable(Space([Linear("x", 0, 10)]), np.array([[0.4], [0.5]]),
+    ...     noise=np.array([0.05, 0.04]), freedom=9, evaluations=100)
+    >>> found.values()
+    {'x': array([4., 5.])}
+    """
+
+    space: Space
+    points: Floats = field(repr=False)
+    noise: Floats = field(repr=False)
+    freedom: float | None
+    evaluations: int
+    run_effect: bool = False
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def values(self) -> dict[str, object]:
+        """The values of each parameter."""
+        return self.space.decode(self.points)
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """What each predicted figure will be: between `low` and `high`, as often as `level` says.
+
+    >>> print(Intervals(np.array([9.0]), np.array([10.0]), np.array([12.0]), 0.9))
+    10 (90 %: 9 to 12)
+    """
+
+    low: Floats
+    median: Floats
+    high: Floats
+    level: float
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{middle:.4g} ({100 * self.level:g} %: {low:.4g} to {high:.4g})"
+            for low, middle, high in zip(self.low, self.median, self.high, strict=True)
+        )
+
+
+def acceptable(
+    objective: Objective,
+    best: Floats,
+    *,
+    noise: float | None = None,
+    observations: int | None = None,
+    power: int = 1,
+    count: int = 400,
+    budget: int = 6000,
+    seed: int = 0,
+) -> Acceptable:
+    """Calibrations whose loss is within what noise explains, as often as the data allows them.
+
+    Drawn from the posterior of a flat prior over the unit cube. With m independent residuals r of
+    unknown normal noise it is in proportion to S^(-m/2), S being the sum of r². In a linear model
+    with p parameters this is the t distribution with m - p degrees of freedom of ordinary
+    regression. From a loss alone that is a mean L of absolute residuals it is L^(-m), which is the
+    posterior under Laplace's noise of unknown scale.
+
+    Args:
+        objective: From points of the unit cube to losses, and with `outputs` to residuals.
+        best: The calibration, as a point.
+        noise: The standard deviation of the outputs, if it is known.
+        observations: How many of the outputs are independent; by default all of them. Needed
+            where there are no outputs: how many figures the loss compares.
+        power: 1: the loss grows in proportion to the residuals; 2: to their squares. Of no
+            account where there are outputs.
+        count: How many calibrations to draw.
+        budget: Evaluations that may be spent.
+        seed: Of the drawing.
+
+    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.space import Space
+    >>> class Mean:
+    ...     space = Space([Linear("x", 0, 10)])
+    ...     seen = np.array([4.6, 4.8, 5.2, 5.4])
+    ...     def outputs(self, points):
+    ...         return 10 * points - self.seen
+    ...     def __call__(self, points):
+    ...         return abs(self.outputs(points)).mean(axis=1)
+    >>> found = acceptable(Mean(), np.array([0.5]), budget=20_000)
+    >>> low, high = np.quantile(found.values()["x"], [0.05, 0.95])
+    >>> bool(abs(low - 4.57) < 0.1 > abs(high - 5.43))  # 5 ± 2.35 x 0.365 / 2, by Student's t
+    True
+    """
+    evaluations = Evaluations(objective, budget)
+    best = checked_point(best, len(evaluations.space))
+    rng = np.random.default_rng(seed)
+    dimensions = len(best)
+    walkers = 2 * max(2 * dimensions, 32)
+    try:
+        first = evaluations.outputs(best[np.newaxis])
+        density = _Density(evaluations, first, noise, observations, power, dimensions)
+        if first is None:
+            start = _from_cloud(objective, best, evaluations, density, power, walkers, rng)
+        else:
+            start = _from_slopes(evaluations, best, density, walkers, rng)
+        logs = density(start)
+        rounds = evaluations.left // walkers
+        if rounds < 8:
+            raise SpentError
+        places, found = walk(density, start, logs, rounds, rng)
+    except SpentError:
+        raise InputError(
+            f"{budget:,} evaluations are too few for {dimensions} parameters",
+            field="budget",
+            remedy=f"at least {20 * walkers:,}",
+        ) from None
+    settled = slice(rounds // 3, None)
+    points, found = places[settled].reshape(-1, dimensions), found[settled].ravel()
+    points, found = points[np.isfinite(found)], found[np.isfinite(found)]
+    if not len(points):
+        raise InputError("fails everywhere near the calibration", field="objective")
+    chosen = np.linspace(0, len(points) - 1, min(count, len(points))).round().astype(np.intp)
+    return Acceptable(
+        evaluations.space,
+        points[chosen],
+        density.remaining(found[chosen]),
+        None if noise is not None else float(density.observations),
+        evaluations.spent,
+    )
+
+
+class _Density:
+    """The logarithm of how likely the data makes each point."""
+
+    def __init__(
+        self,
+        evaluations: Evaluations,
+        first: Floats | None,
+        noise: float | None,
+        observations: int | None,
+        power: int,
+        parameters: int,
+    ) -> None:
+        if power not in (1, 2):
+            raise InputError(f"must be 1 or 2, not {power}", field="power")
+        self._evaluations = evaluations
+        self._noise = noise
+        self._power = power
+        self._by_outputs = first is not None
+        if first is not None:
+            evaluations.known = np.isfinite(first[0])
+            observations = observations or int(evaluations.known.sum())
+        if not observations:
+            raise InputError(
+                "must be known where there are no outputs",
+                field="observations",
+                remedy="how many independent figures the loss compares",
+            )
+        self.observations = observations
+        if noise is None and observations <= parameters:
+            raise InputError(
+                f"{observations} observations cannot tell {parameters} parameters from noise",
+                field="observations",
+                remedy="add runs, or say what the noise is",
+            )
+
+    def __call__(self, points: Floats) -> Floats:
+        squares = self._mean_squares(points)
+        if self._noise is not None:
+            logs = -0.5 * self.observations * squares / self._noise**2
+        else:
+            logs = -0.5 * self.observations * np.log(squares + NOISE_FLOOR**2)
+        return np.where(np.isfinite(logs), logs, -np.inf)
+
+    def remaining(self, logs: Floats) -> Floats:
+        """The standard deviation that points with these logarithms leave."""
+        if self._noise is not None:
+            return np.full(len(logs), self._noise)
+        return np.exp(-logs / self.observations)
+
+    def _mean_squares(self, points: Floats) -> Floats:
+        if self._by_outputs:
+            outputs = self._evaluations.outputs(points)
+            assert outputs is not None
+            squares: Floats = np.mean(outputs**2, axis=1)
+            return squares
+        losses = self._evaluations.losses(points)
+        # The mean of |r| is sqrt(2/pi) of the standard deviation of normal noise.
+        return losses if self._power == 2 else losses**2 * (math.pi / 2)
+
+
+def _from_slopes(
+    evaluations: Evaluations,
+    best: Floats,
+    density: _Density,
+    walkers: int,
+    rng: np.random.Generator,
+) -> Floats:
+    noise = float(density.remaining(density(best[np.newaxis]))[0])
+    slopes = sensitivity(evaluations, best, noise).jacobian
+    # A flat prior over the cube is about as wide as a normal one of 0.3.
+    information = slopes.T @ slopes + np.eye(len(best)) / 0.3**2
+    return _reflected(
+        rng.multivariate_normal(best, np.linalg.inv(information), size=walkers, method="cholesky")
+    )
+
+
+def _from_cloud(
+    objective: Objective,
+    best: Floats,
+    evaluations: Evaluations,
+    density: _Density,
+    power: int,
+    walkers: int,
+    rng: np.random.Generator,
+) -> Floats:
+    best_loss = float(evaluations.losses(best[np.newaxis])[0])
+    bound = tolerated_loss(
+        max(best_loss, NOISE_FLOOR**power),
+        observations=density.observations,
+        parameters=len(best),
+        power=power,
+    )
+    around = cloud(
+        objective,
+        best,
+        loss_bound=bound,
+        budget=max(evaluations.left // 3, 1),
+        seed=int(rng.integers(2**31)),
+    )
+    evaluations.spent += around.evaluations
+    drawn = around.points[rng.choice(len(around), size=walkers, p=around.weights)]
+    # Walkers that stand on one spot do not learn any shape from each other.
+    jitter = 0.1 * np.maximum(np.std(around.points, axis=0), 1e-4)
+    return _reflected(drawn + jitter * rng.standard_normal(drawn.shape))
+
+
+def _reflected(points: Floats) -> Floats:
+    folded = np.abs(points) % 2.0
+    return np.where(folded > 1.0, 2.0 - folded, folded)
+
+
+def noise_of(residuals: Floats, parameters: int) -> tuple[float, int]:
+    """The standard deviation of residuals at the best fit, and its degrees of freedom.
+
+    >>> noise_of(np.array([0.1, -0.1, 0.1, -0.1]), 2)
+    (0.1414..., 2)
+    """
+    known = np.asarray(residuals, dtype=np.float64)
+    known = known[np.isfinite(known)]
+    freedom = len(known) - parameters
+    if freedom < 1:
+        raise InputError(
+            f"{len(known)} residuals cannot tell {parameters} parameters from noise",
+            field="residuals",
+            remedy="add runs, or say what the noise is",
+        )
+    return float(np.sqrt(np.sum(known**2) / freedom)), freedom
+
+
+def intervals(
+    predictions: Floats,
+    *,
+    noise: float | Floats = 0.0,
+    freedom: float | None = None,
+    weights: Floats | None = None,
+    relative: bool = True,
+    level: float = 0.9,
+) -> Intervals:
+    """Between what limits new runs will lie, by the predictions of all acceptable calibrations.
+
+    Every calibration says: its prediction, and around it the noise it leaves, normally distributed,
+    or by Student's t as long as the noise itself is known from few residuals. The limits are
+    quantiles of the mixture.
+
+    Args:
+        predictions: A row per calibration, a column per figure.
+        noise: The standard deviation of a figure from run to run, one or one per calibration.
+        freedom: Degrees of freedom from which the noise is known; None: it is known.
+        weights: How much each calibration counts; by default all the same.
+        relative: Whether the noise is a share of the prediction, or in its unit.
+        level: How often new runs shall lie within.
+
+    >>> print(intervals(np.array([[100.0], [100.0]]), noise=0.05))
+    100 (90 %: 91.78 to 108.2)
+    >>> print(intervals(np.array([[100.0], [100.0]]), noise=0.05, freedom=5))
+    100 (90 %: 89.92 to 110.1)
+    """
+    from scipy import special
+
+    rows = np.asarray(predictions, dtype=np.float64)
+    if rows.ndim != 2 or not len(rows):
+        raise InputError(
+            f"must have a row per calibration and a column per figure, not shape {rows.shape}",
+            field="predictions",
+        )
+    if not 0 < level < 1:
+        raise InputError(f"must lie between 0 and 1, not {level}", field="level")
+    share = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)
+    scale = np.broadcast_to(np.asarray(noise, dtype=np.float64), len(rows))
+    if share.shape != scale.shape or (share < 0).any() or not share.any():
+        raise InputError("must be one for each calibration, and not negative", field="weights")
+    spread = scale[:, np.newaxis] * (np.abs(rows) if relative else 1.0)
+    failed = ~np.isfinite(rows)
+    parts = np.where(failed, 0.0, share[:, np.newaxis])
+    total = parts.sum(axis=0)
+    rows, spread = np.where(failed, 0.0, rows), np.where(failed, 1.0, spread)
+    tiny = 1e-9 * np.maximum(np.abs(rows), 1e-300)
+    spread = np.maximum(spread, tiny)
+
+    def below(limit: Floats) -> Floats:
+        standard = (limit - rows) / spread
+        reached = special.ndtr(standard) if freedom is None else special.stdtr(freedom, standard)
+        with np.errstate(invalid="ignore"):
+            share_below: Floats = (parts * reached).sum(axis=0) / total
+        return share_below
+
+    far = 40.0 if freedom is None else 40.0 + 1e4 / freedom**2
+    ends = np.array([(rows - far * spread).min(axis=0), (rows + far * spread).max(axis=0)])
+    found = []
+    for quantile in ((1 - level) / 2, 0.5, (1 + level) / 2):
+        low, high = ends[0].copy(), ends[1].copy()
+        for _ in range(40):
+            middle = (low + high) / 2
+            under = below(middle) < quantile
+            low, high = np.where(under, middle, low), np.where(under, high, middle)
+        found.append(np.where(total > 0, (low + high) / 2, np.nan))
+    return Intervals(found[0], found[1], found[2], level)

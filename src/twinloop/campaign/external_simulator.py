@@ -1,0 +1,393 @@
+"""Any program or Python function as the simulator: values in, figures out."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any, Final, Protocol
+
+from pydantic import Field, model_validator
+
+from twinloop.campaign.process_groups import Box, why_not
+from twinloop.campaign.scratch_folders import PREFIX, scratch
+from twinloop.campaign.templates import filled, names_in
+from twinloop.description.errors import InputError, TwinloopError
+from twinloop.description.file_names import below, check_name
+from twinloop.description.files import is_file, sha256
+from twinloop.description.problems import Findings
+from twinloop.description.quantities import Name, Seconds, plain
+from twinloop.execution.task_commands import Distinct, Survey
+from twinloop.platform import Description, FilePath
+from twinloop.scenario.commands import Command as Arguments
+from twinloop.scenario.commands import Environment
+
+#: What a black box says: figures by name, or one number.
+Result = dict[str, Any] | float
+
+#: What is not a result but a mistake (bytes).
+_LARGEST: Final = 256 << 20
+_LONGEST_LINE: Final = 200
+
+
+class BlackBoxError(TwinloopError):
+    """A black box gave no result: what ran, and what became of it, in one line.
+
+    >>> print(BlackBoxError("drops --height -1: exit code 2: the height must be positive"))
+    drops --height -1: exit code 2: the height must be positive
+    """
+
+
+class BlackBox(Protocol):
+    """What can be called with values of parameters, and with the case that they are tried on."""
+
+    def __call__(self, values: Mapping[str, Any], case: Mapping[str, Any] | None = None) -> Result:
+        """Run it once; BlackBoxError where it gives no result."""
+
+    def describe(self) -> str:
+        """What will be run, to be told to the user before anything is."""
+
+
+class Command(Description):
+    """A program that is run anew for every set of values, in a scratch folder of its own.
+
+    `{name}` stands for the value of a parameter, `{case.name}` for a field of the case, `{folder}`
+    for the folder of the description. No shell reads any of it.
+
+    >>> echo = Command(command=["echo", '{{"time": {height}, "of": "{case.who}"}}'])
+    >>> echo({"height": 2.5}, {"who": "a ball"})
+    {'time': 2.5, 'of': 'a ball'}
+    """
+
+    command: Arguments = Field(description="program and arguments; no shell reads them")
+    folder: Annotated[FilePath, Field(validate_default=True)] = Field(
+        ".",
+        description="what {folder} stands for, and where a program is looked for whose name has a "
+        "slash; by default the folder of this file",
+    )
+    environment: Environment = Field({}, description="variables that are set for it")
+    files: dict[Name, str] = Field(
+        {}, description="files that are written into its scratch folder: text by name"
+    )
+    reads: Name = Field(
+        "stdout",
+        description="where its result is: stdout, or the name of a file in its scratch folder",
+    )
+    expects: tuple[Name, ...] = Field((), description="figures that its result must have")
+    timeout: Seconds | None = Field(
+        None, description="time limit of one run (s); it is then ended with all it has started"
+    )
+    keep: FilePath | None = Field(
+        None, description="folder for the scratch folders of runs that fail; else they are removed"
+    )
+
+    @model_validator(mode="after")
+    def _readable(self) -> Command:
+        findings = Findings()
+        for address, text in self._templates():
+            try:
+                names_in(text)
+            except InputError as error:
+                findings.add(address, error.problem, error.remedy)
+        for name in self.files:
+            if not _is_inside(name):
+                findings.add(("files", name), "must be a name in the scratch folder")
+        if not _is_inside(self.reads):
+            findings.add(("reads",), "must be stdout or a name in the scratch folder")
+        if self.timeout == 0:
+            findings.add(("timeout",), "must be positive")
+        findings.check()
+        return self
+
+    def _templates(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        for position, text in enumerate(self.command):
+            yield ("command", position), text
+        for field in ("environment", "files"):
+            for name, text in getattr(self, field).items():
+                yield (field, name), text
+        yield ("reads",), self.reads
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What has to be given a value: names of parameters, and `case.` with those of fields.
+
+        >>> sorted(Command(command=["sim", "--speed={speed}", "{case.input}"]).names)
+        ['case.input', 'speed']
+        """
+        found = (names_in(text) for _, text in self._templates())
+        return frozenset(set().union(*found) - {"folder"})
+
+    def check(self) -> None:
+        """Complain if nothing can be run so on this system, before anything is.
+
+        >>> Command(command=["sim", "{speed}"]).check()
+        """
+        if why := why_not():
+            raise InputError(
+                f"a command as a black box {why}",
+                field="black_box",
+                remedy="give a Python function that runs it",
+            )
+
+    def describe(self) -> str:
+        """What will be run, in one line.
+
+        >>> Command(command=["sim", "{speed}"], timeout="10s").describe()
+        "sim '{speed}', each time in a new folder, for at most 10 s; its result is read from stdout"
+        """
+        limit = "" if self.timeout is None else f", for at most {plain(self.timeout)} s"
+        where = "stdout" if self.reads == "stdout" else f"the file {self.reads}"
+        return (
+            f"{shlex.join(self.command)}, each time in a new folder{limit}; "
+            f"its result is read from {where}"
+        )
+
+    def survey(self, cases: Iterable[Mapping[str, Any]]) -> Survey:
+        """Every distinct command that is run for these cases; parameters stand in braces.
+
+        >>> box = Command(command=["sim", "{speed}", "{case.input}"], folder="/")
+        >>> [each.command for each in box.survey([{"input": "a"}, {"input": "b"}]).commands]
+        ["sim '{speed}' a", "sim '{speed}' b"]
+        """
+        found: Counter[tuple[str, str]] = Counter()
+        for known, words in self._words(cases):
+            variables = [
+                f"{name}={self._filled(text, known, ('environment', name))}"
+                for name, text in self.environment.items()
+            ]
+            shown = shlex.join([*(["env", *variables] if variables else []), *words])
+            found[(shown, words[0])] += 1
+        place = "a new folder each time"
+        return Survey([Distinct(text, place, word, n) for (text, word), n in found.most_common()])
+
+    def programs(self, cases: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+        """The files that its words name for these cases, the program first, each with its hash.
+
+        >>> box = Command(command=["./sim.py", "{speed}", "{case.input}"], folder="nowhere")
+        >>> box.programs([{"input": "/no/such/input"}])
+        {}
+        """
+        found: dict[str, str] = {}
+        for _, words in self._words(cases):
+            words[0] = shutil.which(words[0]) or words[0]
+            # Other names are those of the scratch folder, which is made anew for every run.
+            for file in (Path(word) for word in words if Path(word).is_absolute()):
+                if str(file) not in found and is_file(file):
+                    with suppress(InputError):  # a program may be run and not be read
+                        found[str(file)] = sha256(file)
+        return found
+
+    def _words(
+        self, cases: Iterable[Mapping[str, Any]]
+    ) -> Iterator[tuple[dict[str, Any], list[str]]]:
+        """What the braces stand for in each case, and the words; parameters stay in braces."""
+        here = Path(self.folder).absolute()
+        for case in cases:
+            known: dict[str, Any] = {name: f"{{{name}}}" for name in self.names}
+            known |= {f"case.{name}": value for name, value in case.items()} | {"folder": here}
+            words = [
+                self._filled(text, known, ("command", n)) for n, text in enumerate(self.command)
+            ]
+            if "/" in words[0]:
+                words[0] = str(here / words[0])
+            yield known, words
+
+    def __call__(self, values: Mapping[str, Any], case: Mapping[str, Any] | None = None) -> Result:
+        """Run it once; BlackBoxError where it gives no result."""
+        self.check()
+        here = Path(self.folder).absolute()
+        known = {f"case.{name}": value for name, value in (case or {}).items()}
+        known |= {"folder": here, **values}
+        arguments = [
+            self._filled(text, known, ("command", n)) for n, text in enumerate(self.command)
+        ]
+        if "/" in arguments[0]:
+            arguments[0] = str(here / arguments[0])
+        what = shlex.join(arguments)
+        with self._scratch() as (scratch, out, err):
+            try:
+                environment = self._prepared(scratch, known)
+                with Box.start(arguments, environment, scratch, out, err) as box:
+                    code = box.wait(self.timeout)
+            except InputError:
+                raise
+            except (OSError, ValueError) as error:  # also texts that the system cannot take
+                said = error.strerror if isinstance(error, OSError) else None
+                raise BlackBoxError(_line(f"{what}: {said or error}")) from None
+            if code != 0:
+                raise BlackBoxError(_line(f"{what}: {self._end(code)}{_last(err)}"))
+            reads = self._filled(self.reads, known, ("reads",))
+            source = out if reads == "stdout" else self._inside(scratch, reads, "reads")
+            try:
+                return checked(_parsed(source), self.expects)
+            except (ValueError, OSError) as error:
+                said = error.strerror if isinstance(error, OSError) else str(error)
+                raise BlackBoxError(_line(f"{what}: its result, {reads}: {said}")) from None
+
+    def _prepared(self, scratch: Path, known: Mapping[str, Any]) -> dict[str, str]:
+        """Write the files that the program is to find; the variables that it is to have."""
+        for name, text in self.files.items():
+            file = self._inside(scratch, name, "files")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(self._filled(text, known, ("files", name)), encoding="utf-8")
+        return {
+            name: self._filled(text, known, ("environment", name))
+            for name, text in self.environment.items()
+        }
+
+    @staticmethod
+    def _inside(scratch: Path, name: str, field: str) -> Path:
+        """The path of a file of the scratch folder; it may lie in a folder there."""
+        return below(scratch, name, deep=True, field=f"black_box.{field}")
+
+    def _filled(self, text: str, known: Mapping[str, Any], address: tuple[str | int, ...]) -> str:
+        try:
+            return filled(text, known)
+        except InputError as error:
+            field = ".".join(map(str, ("black_box", *address)))
+            raise InputError(error.problem, field=field, remedy=error.remedy) from None
+
+    def _end(self, code: int | None) -> str:
+        if code is None:
+            return f"ended at its time limit of {plain(self.timeout or 0.0)} s"
+        if code > 0:
+            return f"exit code {code}"
+        with suppress(ValueError):
+            return f"ended by {signal.Signals(-code).name}"
+        return f"ended by signal {-code}"
+
+    @contextmanager
+    def _scratch(self) -> Iterator[tuple[Path, Path, Path]]:
+        """A new folder, and files for what is printed; kept or removed at the end."""
+        with ExitStack() as stack:
+            try:
+                folder = stack.enter_context(scratch())
+                (folder / "work").mkdir()
+            except OSError as error:
+                raise BlackBoxError(f"there is no scratch folder: {error}") from None
+            try:
+                yield folder / "work", folder / "stdout", folder / "stderr"
+            except BlackBoxError as error:
+                if self.keep is None:
+                    raise
+                # Under a name by which nobody takes it for a leftover.
+                name = f"failed-{folder.name.removeprefix(PREFIX)}"
+                kept = Path(self.keep).absolute() / name
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                shutil.move(folder, kept)
+                raise BlackBoxError(f"{error} (kept in {kept})") from None
+
+
+class Function:
+    """A Python function as a black box: it gets the values, and the case where there is one.
+
+    >>> Function(lambda values: values["speed"] ** 2)({"speed": 3})
+    9.0
+    """
+
+    def __init__(self, function: Callable[..., Any], expects: tuple[str, ...] = ()) -> None:
+        self._function = function
+        self._expects = expects
+        self._name = getattr(function, "__qualname__", type(function).__name__)
+
+    def __call__(self, values: Mapping[str, Any], case: Mapping[str, Any] | None = None) -> Result:
+        """Call it once; BlackBoxError where what it returns is no result."""
+        given = (values,) if case is None else (values, case)
+        try:
+            return checked(self._function(*given), self._expects)
+        except ValueError as error:
+            raise BlackBoxError(_line(f"{self._name}: its result: {error}")) from None
+
+    def describe(self) -> str:
+        """What will be called.
+
+        >>> Function(abs).describe()
+        'the Python function abs'
+        """
+        return f"the Python function {self._name}"
+
+
+def black_box(what: BlackBox | Callable[..., Any] | Mapping[str, Any]) -> BlackBox:
+    """A black box from what a user gives: one, plain values that describe one, or a function.
+
+    >>> black_box({"command": ["sim", "{speed}"]}).describe()
+    "sim '{speed}', each time in a new folder; its result is read from stdout"
+    >>> black_box(lambda values: 2 * values["speed"])({"speed": 2})
+    4.0
+    """
+    if isinstance(what, Mapping):
+        what = Command.from_dict(dict(what))
+    if isinstance(what, Command):
+        what.check()
+        return what
+    if not callable(what):
+        raise InputError(
+            f"a black box is a command or a function, not {type(what).__name__}",
+            field="black_box",
+        )
+    return what if hasattr(what, "describe") else Function(what)
+
+
+def checked(result: Any, expects: tuple[str, ...] = ()) -> Result:
+    """A result as it is handed on; ValueError if it is none.
+
+    >>> checked(3), checked({"time": 1.5}, ("time",))
+    (3.0, {'time': 1.5})
+    >>> checked({"time": 1.5}, ("energy",))
+    Traceback (most recent call last):
+    ValueError: has no 'energy', only 'time'
+    """
+    if isinstance(result, Mapping):
+        if missing := [name for name in expects if name not in result]:
+            there = ", ".join(map(repr, result)) or "nothing"
+            raise ValueError(f"has no {', '.join(map(repr, missing))}, only {there}")
+        return dict(result)
+    if isinstance(result, bool) or not hasattr(result, "__float__"):
+        raise ValueError(f"must be a JSON object or a number, not {type(result).__name__}")
+    if expects:
+        raise ValueError(f"is a number, and not an object with {', '.join(map(repr, expects))}")
+    return float(result)
+
+
+def _parsed(file: Path) -> Any:
+    """The JSON or the number in a file: all of it, or its last line after some talk."""
+    if file.stat().st_size > _LARGEST:
+        raise ValueError(f"is larger than {_LARGEST >> 20} MiB")
+    text = file.read_bytes().decode("utf-8", "replace").strip()
+    if not text:
+        raise ValueError("is empty")
+    last = text.splitlines()[-1]
+    for part in (text, last):
+        with suppress(ValueError, RecursionError):
+            return json.loads(part)
+        with suppress(ValueError):
+            return float(part)
+    raise ValueError(f"is neither JSON nor a number: {last}")
+
+
+def _last(file: Path) -> str:
+    """The last line that was printed, after a colon."""
+    with suppress(OSError), file.open("rb") as stream:
+        stream.seek(max(0, file.stat().st_size - 4096))
+        lines = stream.read().decode("utf-8", "replace").split("\n")
+        said = [line.strip() for line in lines if line.strip()]
+        if said:
+            return f": {said[-1][:_LONGEST_LINE]}"
+    return ""
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _is_inside(name: str) -> bool:
+    try:
+        check_name(name, deep=True)
+    except InputError:
+        return False
+    return True

@@ -1,0 +1,82 @@
+"""Functions and items as bytes: what has a module by its name, everything else by value."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import cloudpickle
+
+#: Which modules go by value is a setting of the whole process.
+_lock = threading.RLock()
+
+
+def by_value(thing: Any, *, everywhere: bool = False) -> bytes:
+    """Anything as bytes that `pickle.loads` reads; what was defined at the prompt goes along.
+
+    Args:
+        thing: What to send.
+        everywhere: Whether it must be readable where modules of one's own are not installed: what
+            is defined in them goes along too, if it can.
+
+    >>> import pickle
+    >>> pickle.loads(by_value(lambda x: x + 1))(2)
+    3
+    """
+    found: bytes
+    if everywhere:
+        try:
+            with _own_modules():
+                found = cloudpickle.dumps(thing, 5)
+            return found
+        except Exception:  # a global that cannot be sent; by name it may do
+            pass
+    found = cloudpickle.dumps(thing, 5)
+    return found
+
+
+@contextmanager
+def _own_modules() -> Iterator[None]:
+    """Have what is defined in modules of one's own sent by value."""
+    from twinloop.policy.code_identity import is_own
+
+    with _lock:
+        before = set(cloudpickle.list_registry_pickle_by_value())
+        chosen = [
+            module
+            for name, module in list(sys.modules.items())
+            if name not in ("__main__", *before)
+            and getattr(module, "__name__", None) == name
+            and getattr(module, "__file__", None) is not None
+            and is_own(name)
+        ]
+        try:
+            for module in chosen:
+                cloudpickle.register_pickle_by_value(module)
+            yield
+        finally:
+            for name in set(cloudpickle.list_registry_pickle_by_value()) - before:
+                cloudpickle.unregister_pickle_by_value(sys.modules[name])
+
+
+def shipped(function: Callable[[Any], Any], *, everywhere: bool = False) -> bytes:
+    """A function as bytes, with all it holds; InputError where that cannot be.
+
+    >>> import threading
+    >>> shipped(threading.Lock().acquire)
+    Traceback (most recent call last):
+    twinloop.description.errors.InputError: acquire cannot be sent to a worker: ...
+    """
+    try:
+        return by_value(function, everywhere=everywhere)
+    except Exception as error:
+        from twinloop.description.errors import InputError
+
+        name = getattr(function, "__name__", type(function).__name__)
+        raise InputError(
+            f"{name} cannot be sent to a worker: {type(error).__name__}: {error}",
+            remedy="open files, locks and connections inside of it, or run it on threads",
+        ) from None

@@ -1,0 +1,90 @@
+"""A real run as it goes on: a picture that changes on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from twinloop.cli.output import err, escape
+from twinloop.description.safe_text import escape_name
+from twinloop.execution.run_progress import Moment, Watcher
+from twinloop.report import words
+
+#: How often a line is printed where there is no terminal (s).
+_PACE: Final = 5.0
+#: Nodes and tasks that are shown by name at most.
+_NODES: Final = 16
+_TASKS: Final = 8
+#: The most that the name of a node takes from its tasks (characters).
+_NAME: Final = 24
+
+
+@contextmanager
+def watching() -> Iterator[Watcher]:
+    """Somebody who shows what a run looks like."""
+    if not err.is_terminal:
+        yield _lines()
+        return
+    with Live(console=err, refresh_per_second=5, transient=True) as live:
+        yield lambda moment: live.update(picture(moment))
+
+
+def said(moment: Moment) -> str:
+    """A moment in one line.
+
+    >>> said(Moment(3.0, 10, {"completed": 4, "failed": 1}, 2, {"n1": ("a", "b"), "n2": ()}))
+    '3.0 s: 5 of 10 tasks over (4 completed, 1 failed), 2 running, 2 waiting'
+    """
+    ended = ", ".join(f"{count:,} {status}" for status, count in sorted(moment.ended.items()))
+    running = len({task for tasks in moment.running.values() for task in tasks})
+    return (
+        f"{moment.t:,.1f} s: {moment.over:,} of {words.count(moment.tasks, 'task')} over"
+        f"{f' ({ended})' if ended else ''}, {running:,} running, {moment.waiting:,} waiting"
+    )
+
+
+def picture(moment: Moment) -> Table:
+    """A moment as a terminal shows it: progress, and who runs where.
+
+    >>> from rich.console import Console
+    >>> moment = Moment(3.0, 10, {"completed": 4}, 2, {"n1": ("a", "b"), "n2": ()})
+    >>> with (console := Console(width=70, color_system=None)).capture() as shown:
+    ...     console.print(picture(moment))
+    >>> print("\\n".join(line.rstrip() for line in shown.get().splitlines()))
+    3.0 s: 4 of 10 tasks over (4 completed), 2 running, 2 waiting
+    ━━━━━━━━━━━━━━━━━━━━━━━━
+    n1  a b
+    n2  -
+    """
+    nodes = Table.grid(padding=(0, 2), expand=True)
+    nodes.add_column(no_wrap=True, max_width=_NAME)
+    nodes.add_column(no_wrap=True, ratio=1)
+    for name, tasks in list(moment.running.items())[:_NODES]:
+        shown = " ".join(map(escape_name, tasks[:_TASKS])) + (" ..." if len(tasks) > _TASKS else "")
+        nodes.add_row(escape(name), Text(shown or "-", style="" if tasks else "dim"))
+    if len(moment.running) > _NODES:
+        nodes.add_row("...", f"and {len(moment.running) - _NODES} more nodes")
+    bar = ProgressBar(total=max(1, moment.tasks), completed=moment.over, width=60)
+    # A grid ends the line of each of its rows, which the bar alone does not.
+    whole = Table.grid()
+    for part in (Text(said(moment)), bar, nodes):
+        whole.add_row(part)
+    return whole
+
+
+def _lines() -> Watcher:
+    last = -_PACE
+
+    def told(moment: Moment) -> None:
+        nonlocal last
+        if moment.t - last >= _PACE or moment.over == moment.tasks:
+            last = moment.t
+            err.print(said(moment), markup=False, soft_wrap=True)
+
+    return told

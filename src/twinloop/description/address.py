@@ -1,0 +1,104 @@
+"""Dotted paths such as `platform.clusters[0].hosts[2].cores`: written, read, followed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from twinloop.description.document import Address
+from twinloop.description.errors import InputError
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_STEP = re.compile(rf'\.?({_NAME.pattern})|\[([0-9]{{1,9}})\]|\[("(?:[^"\\]|\\.)*")\]')
+
+
+def written(address: Sequence[str | int]) -> str:
+    """An address as a dotted path; `read` is the way back.
+
+    >>> written(("hosts", 2, "cores")), written(("overrides", "a.b"))
+    ('hosts[2].cores', 'overrides["a.b"]')
+    """
+    path = ""
+    for step in address:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        elif _NAME.fullmatch(step):
+            path += f".{step}" if path else step
+        else:
+            path += f"[{json.dumps(step, ensure_ascii=False)}]"
+    return path
+
+
+def read(path: str) -> Address:
+    """The address that a dotted path stands for.
+
+    >>> read('clusters[0].power.idle')
+    ('clusters', 0, 'power', 'idle')
+    """
+    address: list[str | int] = []
+    end = 0
+    while end < len(path):
+        step = _STEP.match(path, end)
+        if step is None or (path[end] == ".") != (bool(end) and step[1] is not None):
+            raise InputError(
+                f"'{path}' is no path", remedy="write one like clusters[0].hosts[2].cores"
+            )
+        name, index, quoted = step.groups()
+        if name is not None:
+            address.append(name)
+        elif index is not None:
+            address.append(int(index))
+        else:
+            address.append(_unquoted(quoted, path))
+        end = step.end()
+    if not address:
+        raise InputError("an empty path leads nowhere")
+    return tuple(address)
+
+
+def _unquoted(quoted: str, path: str) -> str:
+    try:
+        return str(json.loads(quoted))
+    except ValueError:
+        raise InputError(f"'{path}' is no path: {quoted} is no text") from None
+
+
+def put(data: Any, address: Address, value: Any, above: Address = ()) -> Any:
+    """A copy of plain data with one value set; every step but the last must be there."""
+    here = written(above) or None
+    step, rest = address[0], address[1:]
+    if isinstance(data, dict) and isinstance(step, str):
+        if rest and step not in data:
+            raise InputError(f"has no '{step}'", field=here, remedy=nearest(step, list(data)))
+        inner = put(data[step], rest, value, (*above, step)) if rest else value
+        return {**data, step: inner}
+    if isinstance(data, list) and isinstance(step, int):
+        if step >= len(data):
+            raise InputError(f"has no item {step}: it has {len(data)}", field=here)
+        inner = put(data[step], rest, value, (*above, step)) if rest else value
+        return [*data[:step], inner, *data[step + 1 :]]
+    if data is None:
+        raise InputError("is not set, so nothing in it can be", field=here, remedy="set it whole")
+    kind = (
+        "a list"
+        if isinstance(data, list)
+        else "a mapping"
+        if isinstance(data, dict)
+        else "one value"
+    )
+    raise InputError(f"is {kind}, where {written((step,))} means nothing", field=here)
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """What to say about a name that is not known: the one that was meant, or all of them.
+
+    >>> nearest("core", ["cores", "memory"])
+    "did you mean 'cores'?"
+    """
+    if close := get_close_matches(name, known, n=1, cutoff=0.6):
+        return f"did you mean '{close[0]}'?"
+    shown = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
+    return f"known: {shown}" if known else "none is known"

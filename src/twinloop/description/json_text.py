@@ -1,0 +1,119 @@
+"""JSON text as plain values that know their lines; found only when they are asked for."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import Any
+
+from twinloop.description.document import (
+    MAX_DEPTH,
+    Address,
+    Document,
+    representable,
+    too_deep,
+    too_large,
+)
+from twinloop.description.errors import InputError
+
+
+def parse_json(text: str, file: str | None) -> Document:
+    """Plain values from JSON text; a name that stands twice is an error."""
+    twice: list[str] = []
+
+    def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        values = dict(pairs)
+        if len(values) < len(pairs):
+            counts = Counter(name for name, _ in pairs)
+            twice.extend(name for name, count in counts.items() if count > 1)
+        return values
+
+    def refuse(constant: str) -> Any:
+        raise InputError(f"{constant} is no number that JSON knows", file=file)
+
+    try:
+        data = json.loads(text, object_pairs_hook=mapping, parse_constant=refuse)
+    except json.JSONDecodeError as error:
+        raise InputError(f"is no JSON: {error.msg}", file=file, line=error.lineno) from None
+    except RecursionError:
+        raise too_deep(file) from None
+    except InputError:
+        raise
+    except ValueError as error:  # an integer of thousands of digits
+        raise InputError(f"is no JSON: {error}", file=file) from None
+    if twice:
+        line = next((at for name, at in _json_repeats(text) if name == twice[0]), None)
+        raise InputError(f"the key '{twice[0]}' stands here twice", file=file, line=line)
+    document = Document(data, file, lambda: _json_lines(text))
+    _check_values(document)
+    return document
+
+
+_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+
+
+def _json_lines(text: str) -> dict[Address, int]:
+    lines: dict[Address, int] = {}
+    for address, line in _json_addresses(text):
+        lines.setdefault(address, line)
+    return lines
+
+
+def _json_repeats(text: str) -> list[tuple[str, int]]:
+    seen: set[Address] = set()
+    repeats = []
+    for address, line in _json_addresses(text):
+        if address in seen:
+            repeats.append((str(address[-1]), line))
+        seen.add(address)
+    return repeats
+
+
+def _json_addresses(text: str) -> list[tuple[Address, int]]:
+    """Every value of a valid JSON text with its line; a member has the line of its name."""
+    found: list[tuple[Address, int]] = []
+    place: list[str | int] = []  # the open member or item of each open object or list
+    open_objects: list[bool] = []
+    line, counted = 1, 0
+    name_next = False
+    for token in _JSON_TOKEN.finditer(text):
+        line += text.count("\n", counted, token.start())
+        counted = token.start()
+        mark = token[0]
+        if mark in "}]":
+            open_objects.pop()
+            place.pop()
+            name_next = False
+        elif mark == ",":
+            name_next = open_objects[-1]
+            if not name_next:
+                place[-1] = int(place[-1]) + 1
+        elif mark == ":":
+            name_next = False
+        elif name_next:
+            place[-1] = json.loads(mark)
+            found.append((tuple(place), line))
+        else:
+            if not open_objects or not open_objects[-1]:
+                found.append((tuple(place), line))
+            if mark in "{[":
+                name_next = mark == "{"
+                open_objects.append(name_next)
+                place.append("" if name_next else 0)
+    return found
+
+
+def _check_values(document: Document) -> None:
+    """Refuse what is nested too deep, and numbers that no field could hold."""
+    rest: list[tuple[Any, Address]] = [(document.data, ())]
+    while rest:
+        value, address = rest.pop()
+        if len(address) > MAX_DEPTH:
+            raise too_deep(document.file)
+        if isinstance(value, dict):
+            rest += [(item, (*address, key)) for key, item in value.items()]
+        elif isinstance(value, list):
+            rest += [(item, (*address, index)) for index, item in enumerate(value)]
+        elif isinstance(value, int | float) and not representable(value):
+            raise too_large(document.file, document.line(address))

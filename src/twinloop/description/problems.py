@@ -1,0 +1,216 @@
+"""What is wrong with a description: every problem at once, each with its path and line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+from twinloop.description.address import nearest, written
+from twinloop.description.document import Address, Document
+from twinloop.description.errors import InputError
+from twinloop.description.quantities import plain, shown
+
+_SHOWN_PROBLEMS = 20
+
+
+class DescriptionError(InputError):
+    """A description cannot be used: all its problems, the first one's place in its own fields.
+
+    >>> from twinloop.platform import Platform
+    >>> text = "clusters:\\n- hosts:\\n  - cores: 0\\n    core: 8\\n"
+    >>> try:
+    ...     Platform.from_text(text, file="p.yaml")
+    ... except DescriptionError as error:
+    ...     print(error)
+    p.yaml:3: clusters[0].hosts[0].cores: must be positive, not 0
+    p.yaml:4: clusters[0].hosts[0].core: is no field of the host (did you mean 'cores'?)
+    """
+
+    def __init__(self, problems: Iterable[InputError]) -> None:
+        self.problems = tuple(problems)
+        first = self.problems[0]
+        super().__init__(
+            first.problem,
+            file=first.file,
+            line=first.line,
+            field=first.field,
+            remedy=first.remedy,
+        )
+
+    def __str__(self) -> str:
+        lines = [str(problem) for problem in self.problems[:_SHOWN_PROBLEMS]]
+        if len(self.problems) > _SHOWN_PROBLEMS:
+            lines.append(f"and {len(self.problems) - _SHOWN_PROBLEMS} more")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.problems,)
+
+
+class Findings:
+    """Problems that a description finds in itself, its fields being right, each with its place."""
+
+    def __init__(self) -> None:
+        self._found: list[InitErrorDetails] = []
+
+    def add(self, address: Address, problem: str, remedy: str | None = None) -> None:
+        """Note a problem of the value at this address, seen from the description."""
+        error = PydanticCustomError("finding", "{problem}", {"problem": problem, "remedy": remedy})
+        self._found.append(InitErrorDetails(type=error, loc=address, input=None))
+
+    def add_repeats(self, names: Iterable[tuple[str, Address]], what: str) -> None:
+        """Note every name that stands in the list for the second time."""
+        seen: set[str] = set()
+        for name, address in names:
+            if name in seen:
+                self.add(address, f"another {what} is called '{name}' already")
+            seen.add(name)
+
+    def check(self) -> None:
+        """Refuse the description if anything was found."""
+        if self._found:
+            raise ValidationError.from_exception_data("description", self._found)
+
+
+def problems_of(
+    error: ValidationError, document: Document, classes: Mapping[int, Any]
+) -> list[InputError]:
+    """The problems that pydantic found, by path and line.
+
+    `classes` says which description each mapping of the document was read as.
+    """
+    problems: list[InputError] = []
+    for details in error.errors(include_url=False):
+        context = details.get("ctx", {})
+        # Items that are wrong themselves are not counted; that they are too few is no news then.
+        if details["type"] == "too_short" and len(details["input"]) >= context["min_length"]:
+            continue
+        address, parent = _address(details, document.data)
+        cause = context.get("error")
+        if isinstance(cause, DescriptionError) and cause.file is not None:
+            problems += cause.problems
+        elif isinstance(cause, InputError) and cause.file is not None:
+            problems.append(cause)
+        else:
+            problem, remedy = _said(details, cause, address, classes.get(id(parent)))
+            problems.append(
+                InputError(
+                    problem,
+                    file=document.file,
+                    line=document.line(address),
+                    field=written(address) or None,
+                    remedy=remedy,
+                )
+            )
+    return sorted(problems, key=lambda problem: problem.line or 0)
+
+
+def _address(details: ErrorDetails, data: Any) -> tuple[Address, Any]:
+    """Where in the document the error lies, and the value around it.
+
+    Pydantic's location also names the member of a union that was tried; the document does not
+    have that step.
+    """
+    address: list[str | int] = []
+    parent, node = None, data
+    named = details["type"] in ("missing", "finding")
+    for step in details["loc"]:
+        if (isinstance(node, dict) and step in node) or (
+            isinstance(node, list | tuple) and isinstance(step, int) and step < len(node)
+        ):
+            parent, node = node, node[step]  # type: ignore[index]
+        elif named and not (isinstance(node, dict) and step in _texts(node)):
+            parent, node = node, None
+        else:
+            continue
+        address.append(step)
+    if details["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        address.append(details["ctx"]["discriminator"].strip("'"))
+        parent = node
+    return tuple(address), parent
+
+
+def _texts(node: Mapping[str, Any]) -> list[str]:
+    return [value for value in node.values() if isinstance(value, str)]
+
+
+def _said(
+    details: ErrorDetails, cause: object, address: Address, cls: Any
+) -> tuple[str, str | None]:
+    if isinstance(cause, InputError):
+        return cause.problem, cause.remedy
+    if cause is not None:
+        return str(cause), None
+    context = details.get("ctx", {})
+    value = shown(details["input"])
+    match details["type"]:
+        case "finding":
+            return context["problem"], context["remedy"]
+        case "missing" | "union_tag_not_found":
+            return "is missing", None
+        case "extra_forbidden":
+            known = list(cls.model_fields) if cls is not None else []
+            whole = f"the {cls.noun()}" if cls is not None else "the description"
+            return f"is no field of {whole}", nearest(str(address[-1]), known) if known else None
+        case "literal_error" | "union_tag_invalid":
+            expected = _quoted(context.get("expected", context.get("expected_tags", "")))
+            given = context.get("tag", details["input"])
+            remedy = nearest(given, expected) if isinstance(given, str) else None
+            return f"must be one of {', '.join(expected)}, not {shown(given)}", remedy
+        case "too_short":
+            return f"must have at least {_items(context['min_length'])}", None
+        case "too_long":
+            return f"must have at most {_items(context['max_length'])}", None
+        case kind:
+            return f"{_must(kind, context, details['msg'])}, not {value}", None
+
+
+def _quoted(expected: str) -> list[str]:
+    return [name.strip("' ") for name in expected.replace(" or ", ", ").split(", ")]
+
+
+def _must(kind: str, context: Mapping[str, Any], message: str) -> str:
+    match kind:
+        case "greater_than" if context["gt"] == 0:
+            return "must be positive"
+        case "greater_than_equal" if context["ge"] == 0:
+            return "must not be negative"
+        case "greater_than_equal":
+            return f"must be at least {plain(float(context['ge']))}"
+        case "less_than_equal":
+            return f"must be at most {plain(float(context['le']))}"
+        case "finite_number":
+            return "must be a finite number"
+        case "int_type" | "int_parsing" | "int_from_float" | "int_parsing_size":
+            return "must be a whole number"
+        case "float_type" | "float_parsing":
+            return "must be a number"
+        case "bool_type" | "bool_parsing":
+            return "must be true or false"
+        case "string_type":
+            return "must be a text (in quotes if it looks like a number)"
+        case "string_too_short" | "string_too_long" | "string_pattern_mismatch":
+            return "must be a name: 1 to 200 characters, no blank at its ends"
+        case "model_type" | "dict_type" | "model_attributes_type":
+            return "must be a mapping of names to values"
+        case "tuple_type" | "list_type":
+            return "must be a list"
+        case _:
+            return message.replace("Input should", "must")
+
+
+def _items(count: int) -> str:
+    return f"{count} item{'' if count == 1 else 's'}"
+
+
+def checked_names(given: Sequence[str], known: Sequence[str], what: str) -> list[tuple[int, str]]:
+    """Position and remedy of every name that is not known as one of `what`."""
+    everything = set(known)
+    return [
+        (position, nearest(name, known) if known else f"there is no {what}")
+        for position, name in enumerate(given)
+        if name not in everything
+    ]

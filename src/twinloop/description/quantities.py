@@ -1,0 +1,198 @@
+"""Numbers with units: frequencies in MHz, memory in bytes, power in W, durations in s.
+
+A number without a unit is in the unit of its field. A text is a number and a unit (`2.1 GHz`),
+a duration may have several (`1h30m`). The case of a unit counts: `MB` is no `mb`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
+
+from twinloop.description.address import nearest
+from twinloop.description.errors import InputError
+from twinloop.trace.tables import LARGEST_POWER, LATEST_TIME
+
+_NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
+_PART = re.compile(rf"\s*({_NUMBER})\s*([A-Za-zµ]*)\s*")
+_LONGEST = 80
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A kind of quantity: its units, the one it is stored in, the one a bare number has."""
+
+    what: str
+    stored: str
+    factors: Mapping[str, Decimal]
+    several: bool = False
+    #: Beyond this a number is a slip: beside it, other numbers of a run would lose their digits.
+    largest: float = math.inf
+
+    def read(self, value: Any) -> float:
+        """The value in the stored unit.
+
+        >>> FREQUENCY.read("2.1 GHz"), MEMORY.read("64GiB"), DURATION.read("1h30m")
+        (2100.0, 68719476736.0, 5400.0)
+        """
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise InputError(f"must be {self.what}, not {shown(value)}", remedy=self._remedy())
+        if not isinstance(value, str):
+            try:
+                return self._bounded(float(value))
+            except OverflowError:
+                raise InputError("is a number beyond all bounds") from None
+        parts = self._parts(value)
+        if len(parts) == 1 and not parts[0][1]:
+            parts = [(parts[0][0], self.stored)]
+        total = sum((Decimal(number) * self._factor(unit) for number, unit in parts), Decimal())
+        return self._bounded(float(total))
+
+    def _bounded(self, value: float) -> float:
+        if math.isfinite(value) and abs(value) > self.largest:
+            raise InputError(
+                f"{value:g} {self.stored} is beyond {self.largest:g} {self.stored}, the largest "
+                f"{self.what.split(' ', 1)[1]}"
+            )
+        return value
+
+    def _parts(self, text: str) -> list[tuple[str, str]]:
+        parts, end = [], 0
+        while end < len(text) <= _LONGEST and (part := _PART.match(text, end)):
+            parts.append((part[1], part[2]))
+            end = part.end()
+        if not parts or end < len(text) or (len(parts) > 1 and not self.several):
+            raise InputError(f"must be {self.what}, not {shown(text)}", remedy=self._remedy())
+        if not all(math.isfinite(float(number)) for number, _ in parts):
+            raise InputError("is a number beyond all bounds")
+        return parts
+
+    def _factor(self, unit: str) -> Decimal:
+        if unit in self.factors:
+            return self.factors[unit]
+        if not unit:
+            raise InputError("has a number without a unit", remedy=self._remedy())
+        alike = [known for known in self.factors if known.casefold() == unit.casefold()]
+        remedy = f"did you mean '{alike[0]}'?" if alike else nearest(unit, list(self.factors))
+        raise InputError(f"'{unit}' is no unit of {self.what.split(' ', 1)[1]}", remedy=remedy)
+
+    def _remedy(self) -> str:
+        return f"a number in {self.stored}, or with a unit: {', '.join(self.factors)}"
+
+    def schema(self, *, positive: bool) -> dict[str, Any]:
+        """The JSON Schema of such a field."""
+        bound = {"exclusiveMinimum": 0} if positive else {"minimum": 0}
+        unit = f"({'|'.join(self.factors)})"
+        one = rf"[0-9.]+([eE][-+]?[0-9]+)?\s*{unit}"
+        pattern = (
+            rf"^\s*(({one}\s*)+|[0-9.eE+-]+)\s*$"
+            if self.several
+            else (rf"^\s*({one}|[0-9.eE+-]+)\s*$")
+        )
+        return {"anyOf": [{"type": "number", **bound}, {"type": "string", "pattern": pattern}]}
+
+
+def _decimals(**factors: str) -> dict[str, Decimal]:
+    return {unit: Decimal(factor) for unit, factor in factors.items()}
+
+
+FREQUENCY = Unit("a frequency", "MHz", _decimals(Hz="1e-6", kHz="1e-3", MHz="1", GHz="1e3"))
+MEMORY = Unit(
+    "an amount of memory",
+    "B",
+    _decimals(B="1", kB="1e3", KB="1e3", MB="1e6", GB="1e9", TB="1e12", PB="1e15")
+    | {f"{p}iB": Decimal(1024) ** n for n, p in enumerate("KMGTP", start=1)},
+)
+POWER = Unit("a power", "W", _decimals(mW="1e-3", W="1", kW="1e3", MW="1e6"), largest=LARGEST_POWER)
+DURATION = Unit(
+    "a duration",
+    "s",
+    _decimals(ms="1e-3", s="1", sec="1", min="60", m="60", h="3600", d="86400", w="604800"),
+    several=True,
+    largest=LATEST_TIME,
+)
+
+MHz = Annotated[
+    float,
+    Field(gt=0),
+    BeforeValidator(FREQUENCY.read),
+    WithJsonSchema(FREQUENCY.schema(positive=True)),
+]
+Bytes = Annotated[
+    float, Field(gt=0), BeforeValidator(MEMORY.read), WithJsonSchema(MEMORY.schema(positive=True))
+]
+Watts = Annotated[
+    float, Field(ge=0), BeforeValidator(POWER.read), WithJsonSchema(POWER.schema(positive=False))
+]
+Seconds = Annotated[
+    float,
+    Field(ge=0),
+    BeforeValidator(DURATION.read),
+    WithJsonSchema(DURATION.schema(positive=False)),
+]
+
+
+def _number(value: Any) -> Any:
+    # Numbers in quotes and truth values pass for numbers elsewhere; here they are mistakes.
+    if isinstance(value, bool | str):
+        raise InputError(f"must be a number, not {shown(value)}")
+    return value
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, bool | str) or (isinstance(value, float) and not value.is_integer()):
+        raise InputError(f"must be a whole number, not {shown(value)}")
+    return value
+
+
+Number = Annotated[float, BeforeValidator(_number)]
+NotNegative = Annotated[float, Field(ge=0), BeforeValidator(_number)]
+Positive = Annotated[float, Field(gt=0), BeforeValidator(_number)]
+Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_number)]
+Whole = Annotated[int, Field(ge=0, le=2**63 - 1), BeforeValidator(_whole)]
+#: As many as there can be of anything that a description counts.
+Count = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(_whole)]
+Flag = Annotated[bool, Strict()]
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^\S([^\x00-\x1f\x7f]*\S)?$")]
+
+
+#: A name that may be left out.
+Label = Annotated[str, Field(max_length=200, pattern=r"^(\S([^\x00-\x1f\x7f]*\S)?)?$")]
+
+
+def shown(value: Any) -> str:
+    """A value as an error shows it: short."""
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    text = "null" if value is None else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def plain(number: float) -> str:
+    """A number as a text that reads back as the same, without a fraction it does not need.
+
+    >>> plain(2400.0), plain(0.5)
+    ('2400', '0.5')
+    """
+    whole = number.is_integer() and abs(number) < 1e15 and repr(number) != "-0.0"
+    return str(int(number)) if whole else repr(number)
+
+
+def memory_text(amount: float) -> str:
+    """An amount of memory in the largest binary unit that it is a whole number of.
+
+    >>> memory_text(2.0**36), memory_text(1e9)
+    ('64GiB', '1000000000B')
+    """
+    for power, prefix in reversed(list(enumerate("KMGTP", start=1))):
+        if amount >= 1024**power and (amount / 1024**power).is_integer():
+            return f"{plain(amount / 1024**power)}{prefix}iB"
+    return f"{plain(amount)}B"

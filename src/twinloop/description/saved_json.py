@@ -1,0 +1,80 @@
+"""JSON documents that a command wrote to read again: their shape is checked before use."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pydantic
+
+from twinloop.description import files
+from twinloop.description.errors import InputError
+
+LARGEST_DOCUMENT = 1 << 28
+
+
+class Kept(pydantic.BaseModel):
+    """The shape of a document: fields with their types, taken as they stand. Others are ignored."""
+
+    model_config = pydantic.ConfigDict(extra="ignore", strict=True)
+
+
+Shape = TypeVar("Shape", bound=Kept)
+
+
+def read_kept(path: Path, shape: type[Shape], remedy: str | None = None) -> Shape:
+    """The document in a file, if it has this shape; else an InputError that names the field.
+
+    >>> import tempfile
+    >>> class Size(Kept):
+    ...     cores: int
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     file = Path(there, "size.json")
+    ...     _ = file.write_text('{"cores": "many"}')
+    ...     read_kept(file, Size)
+    Traceback (most recent call last):
+    twinloop.description.errors.InputError: ...size.json: cores: cannot be read: input should be a valid
+    integer; it is damaged, or of another version
+    """
+    try:
+        document = json.loads(files.text(path, limit=LARGEST_DOCUMENT))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"cannot be read: it is no JSON: {error}", file=path, remedy=remedy
+        ) from None
+    return check_shape(document, shape, path, remedy)
+
+
+def check_shape(
+    document: Any,
+    shape: type[Shape],
+    path: Path | None,
+    remedy: str | None = None,
+    *,
+    line: int | None = None,
+) -> Shape:
+    """What was read from a file, or from a line of it, if it has this shape; else an InputError."""
+    try:
+        return shape.model_validate(document)
+    except (pydantic.ValidationError, OverflowError) as error:
+        field, said = _first(error)
+        raise InputError(
+            f"cannot be read: {said}; it is damaged, or of another version",
+            file=path,
+            line=line,
+            field=field,
+            remedy=remedy,
+        ) from None
+
+
+def _first(error: pydantic.ValidationError | OverflowError) -> tuple[str | None, str]:
+    """The field of the first thing that is wrong, and what is."""
+    if isinstance(error, OverflowError):
+        return None, "a number in it is too large"
+    first = error.errors(include_input=False, include_url=False)[0]
+    said = first["msg"].removeprefix("Value error, ")
+    field = ".".join(str(part) for part in first["loc"] if not isinstance(part, type))
+    return field or None, said[:1].lower() + said[1:]

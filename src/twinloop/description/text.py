@@ -1,0 +1,35 @@
+"""The text of a description, YAML or JSON, as a document."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from twinloop.description import files
+from twinloop.description.document import MAX_JSON_BYTES, MAX_YAML_BYTES, Document
+from twinloop.description.errors import InputError
+from twinloop.description.files import require_input
+from twinloop.description.json_text import parse_json
+from twinloop.description.yaml_text import parse_yaml
+
+
+def load(path: Path) -> Document:
+    """Read a description file; `.json` is JSON, everything else YAML or JSON."""
+    require_input(path)
+    return parse(files.text(path, limit=MAX_JSON_BYTES), file=str(path))
+
+
+def parse(text: str, file: str | None = None) -> Document:
+    """Plain values from YAML or JSON text.
+
+    Scalars follow the core schema of YAML 1.2: `no` and `on` are texts, `1e3` is a number. A key
+    that stands twice, a tag, and anything deeper or larger than a description can be is an error.
+    """
+    if file is not None and file.removesuffix(".gz").removesuffix(".zst").endswith(".json"):
+        return parse_json(text, file)
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            return parse_json(text, file)
+        except InputError:
+            if len(text) > MAX_YAML_BYTES:
+                raise
+    return parse_yaml(text, file)

@@ -1,0 +1,183 @@
+"""YAML text as plain values that know their lines, and back.
+
+Scalars follow the core schema of YAML 1.2: `no` and `on` are texts, `1e3` is a number.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import yaml
+
+from twinloop.description.document import (
+    MAX_DEPTH,
+    MAX_VALUES,
+    MAX_YAML_BYTES,
+    Address,
+    Document,
+    representable,
+    too_deep,
+    too_large,
+)
+from twinloop.description.errors import InputError
+
+_CORE = "tag:yaml.org,2002:"
+
+
+def _core_schema(cls: Any) -> None:
+    cls.yaml_implicit_resolvers = {}
+    for tag, pattern, first in (
+        ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
+        ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", list("tTfF")),
+        ("int", r"^(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)$", list("-+0123456789")),
+        (
+            "float",
+            r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$",
+            list("-+.0123456789"),
+        ),
+    ):
+        cls.add_implicit_resolver(_CORE + tag, re.compile(pattern), first)
+
+
+class _Loader(yaml.SafeLoader):
+    """Composes nodes, not deeper than a description goes."""
+
+    _depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise too_deep(None)
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._depth -= 1
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what `_Loader` reads back as the same values, without anchors."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+_core_schema(_Loader)
+_core_schema(_Dumper)
+
+
+def dump(data: Any) -> str:
+    """YAML text of plain values; `parse` gives them back.
+
+    >>> dump({"name": "on", "size": 1e3})
+    'name: on\\nsize: 1000.0\\n'
+    """
+    # Line breaks and marks that only Unicode knows come back changed unless they are escaped.
+    printable = json.dumps(data, ensure_ascii=False).isprintable()
+    text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=printable, width=100)
+    return text
+
+
+def parse_yaml(text: str, file: str | None) -> Document:
+    """Plain values from YAML text; a key that stands twice, and a tag, are errors."""
+    if len(text) > MAX_YAML_BYTES:
+        raise InputError(
+            f"is larger than {MAX_YAML_BYTES:,} characters, which no YAML description is",
+            file=file,
+            remedy="JSON may be larger",
+        )
+    try:
+        loader = _Loader(text)
+        try:
+            root = loader.get_single_node()
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        said = ", ".join(part for part in (error.context, error.problem) if part)
+        line = None if mark is None else mark.line + 1
+        raise InputError(f"is no YAML: {said}", file=file, line=line) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise InputError(f"is no YAML: {error.reason}", file=file, line=line) from None
+    except InputError as error:
+        raise InputError(error.problem, file=file) from None
+    lines: dict[Address, int] = {}
+    data = None if root is None else _Reading(file, lines).value(root, ())
+    return Document(data, file, lambda: lines)
+
+
+class _Reading:
+    """One pass over the nodes of a YAML document, aliases followed."""
+
+    def __init__(self, file: str | None, lines: dict[Address, int]) -> None:
+        self.file = file
+        self.lines = lines
+
+    def value(self, node: yaml.Node, address: Address) -> Any:
+        self.lines.setdefault(address, _line(node))
+        if len(address) > MAX_DEPTH:
+            raise too_deep(self.file)
+        if len(self.lines) > MAX_VALUES:
+            raise InputError(
+                f"has more than {MAX_VALUES:,} values, aliases expanded", file=self.file
+            )
+        if isinstance(node, yaml.MappingNode) and node.tag == _CORE + "map":
+            return self._mapping(node, address)
+        if isinstance(node, yaml.SequenceNode) and node.tag == _CORE + "seq":
+            return [self.value(item, (*address, i)) for i, item in enumerate(node.value)]
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node)
+        raise self._refused_tag(node)
+
+    def _mapping(self, node: yaml.MappingNode, address: Address) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for key, item in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise InputError("a key must be a plain text", file=self.file, line=_line(key))
+            name = key.value
+            if name in values:
+                raise InputError(
+                    f"the key '{name}' stands here twice", file=self.file, line=_line(key)
+                )
+            self.lines[(*address, name)] = _line(key)
+            values[name] = self.value(item, (*address, name))
+        return values
+
+    def _scalar(self, node: yaml.ScalarNode) -> Any:
+        text: str = node.value
+        try:
+            match node.tag.removeprefix(_CORE):
+                case "str":
+                    return text
+                case "null":
+                    return None
+                case "bool":
+                    return text.lower() == "true"
+                case "int":
+                    number: float = int(text, 0 if text[:2] in ("0x", "0o") else 10)
+                case "float":
+                    number = float(text)
+                case _:
+                    raise self._refused_tag(node)
+        except InputError:
+            raise
+        except ValueError:
+            raise InputError(
+                f"'{text[:40]}' is not what its tag says", file=self.file, line=_line(node)
+            ) from None
+        if not representable(number):
+            raise too_large(self.file, _line(node))
+        return number
+
+    def _refused_tag(self, node: yaml.Node) -> InputError:
+        return InputError(
+            f"the tag {node.tag.replace(_CORE, '!!')} has no place in a description",
+            file=self.file,
+            line=_line(node),
+        )
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1

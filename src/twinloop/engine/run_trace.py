@@ -1,0 +1,249 @@
+"""A run of the core as a Trace."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from twinloop._core import ClusterRun
+from twinloop.engine.compiled import Compiled
+from twinloop.engine.table_size import MOST_ROWS, check_rows
+from twinloop.engine.usage_table import usage
+from twinloop.trace import Cleaning, Manifest, Trace
+from twinloop.trace.tables import COUNTED
+from twinloop.workload.cleaning_notes import note
+from twinloop.workload.fragments import rows_of
+
+#: The statuses and reasons as the core numbers them.
+STATUSES: Final = (None, "completed", "rejected", "killed", "failed", "lost")
+REASONS: Final = ("completed", "killed", "failed", "lost", "preempted")
+
+#: Windows of power that a trace has by default.
+WINDOWS: Final = 1000
+
+
+def as_trace(
+    compiled: Compiled,
+    run: ClusterRun,
+    *,
+    wall: float | None = None,
+    step: float | None = None,
+    per_node: bool = False,
+    most_rows: float = MOST_ROWS,
+) -> Trace:
+    """What happened in a run that recorded its placements; `wall`: how long it took (s)."""
+    ended = run.outcomes()
+    tables = {
+        "tasks": _tasks(compiled, ended, metered=compiled.machines.metered),
+        "placements": _placements(compiled, run),
+        "nodes": compiled.machines.nodes,
+        "node_states": _states(compiled, run),
+        "decisions": _decisions(compiled, run),
+        "usage": usage(compiled, run),
+    }
+    facts = _facts(compiled, run)
+    tables |= _powers(compiled, run, step, per_node=per_node, most_rows=most_rows)
+    source = compiled.trace.manifest if compiled.trace is not None else Manifest()
+    injected = list(compiled.injected)
+    mode = "replay" if injected else "predict"
+    manifest = Manifest(
+        kind="simulated",
+        scenario=compiled.scenario.to_manifest(),
+        epoch_ms=compiled.epoch_ms,
+        seed=compiled.scenario.seed,
+        reference_mhz=compiled.workload.reference_mhz,
+        cleaned=(*source.cleaned, *compiled.cleaned, *_unserved(compiled, ended)),
+        facts={
+            "run": facts,
+            "mode": mode,
+            "injected": injected,
+            "fitted_on": list(compiled.scenario.model.fitted_on),
+        },
+    )
+    trace = Trace(manifest=manifest, **tables).keeping(compiled.scenario.workload.object)
+    return trace if wall is None else trace.with_timings({"wall_s": wall})
+
+
+def status_names(codes: Any) -> pl.Series:
+    """The statuses that the core numbers so; null: the task is not over.
+
+    >>> status_names(np.array([0, 1], dtype=np.uint8)).to_list()
+    [None, 'completed']
+    """
+    return pl.Series("status", STATUSES, dtype=pl.String).gather(np.asarray(codes, dtype=np.int64))
+
+
+def priced_part(compiled: Compiled, run: ClusterRun, *, per_node: bool) -> Trace:
+    """The part of the trace of a run that energy, carbon and money are made of."""
+    manifest = Manifest(
+        kind="simulated",
+        scenario=compiled.scenario.to_dict(complete=True),
+        epoch_ms=compiled.epoch_ms,
+    )
+    return Trace(
+        manifest=manifest,
+        placements=_placements(compiled, run),
+        nodes=compiled.machines.nodes,
+        **_powers(compiled, run, None, per_node=per_node),
+    )
+
+
+def _unserved(compiled: Compiled, ended: dict[str, Any]) -> tuple[Cleaning, ...]:
+    """A note of the tasks that were never started."""
+    waited = ~np.isnan(ended["ready"]) & (ended["attempts"] == 0)
+    left = pl.Series(waited & (ended["status"] == STATUSES.index("failed")))
+    what = "tasks that still waited when nothing was left to happen: they failed"
+    ids = compiled.arrays.ids
+    found = note("noticed", what, ids.filter(left[: ids.len()]))
+    return (found,) if found.count else ()
+
+
+def _states(compiled: Compiled, run: ClusterRun) -> pl.DataFrame:
+    """The periods in which machines were not there, or were off."""
+    log = run.states()
+    names = pl.Series(compiled.names.machines, dtype=pl.String)
+    found = pl.DataFrame(
+        {
+            "node": names.gather(log["machine"].astype(np.int64)),
+            "start": log["start"],
+            "end": pl.Series(log["end"]).fill_nan(None),
+            "kind": pl.Series(["down", "off"]).gather(log["kind"].astype(np.int64)),
+        }
+    )
+    planned = compiled.downs.select("node", "start", "state").unique(["node", "start"])
+    return found.join(planned, on=["node", "start"], how="left", maintain_order="left").select(
+        "node", "start", "end", state=pl.coalesce("state", "kind")
+    )
+
+
+def _tasks(compiled: Compiled, ended: dict[str, Any], *, metered: bool) -> pl.DataFrame:
+    original = compiled.trace if compiled.trace is not None else compiled.workload.to_trace()
+    frame = original.tasks
+    rows = rows_of(frame["id"], compiled.arrays.ids)
+    if len(rows) != frame.height or (rows != np.arange(len(rows))).any():
+        frame = frame[rows]
+    ran = pl.Series(ended["attempts"]) > 0
+    arrays = compiled.arrays
+    return frame.with_columns(
+        pl.Series("submit_recorded", arrays.submit),
+        pl.Series("submit", ended["submit"]).fill_nan(None),
+        pl.Series("ready", ended["ready"]).fill_nan(None),
+        pl.Series("deadline", arrays.deadline).replace(np.inf, None),
+        pl.Series("requested_cores", arrays.cores),
+        pl.Series("requested_time", compiled.requested).fill_nan(None),
+        pl.Series("run_time", ended["end"] - ended["last_start"]).fill_nan(None),
+        status_names(ended["status"]),
+        pl.Series("energy", ended["energy"])
+        if metered
+        else pl.lit(None, dtype=pl.Float64).alias("energy"),
+        pl.when(ran).then(pl.Series("used", ended["used"])).alias("cpu_time"),
+        *(pl.lit(None, dtype=pl.Int64).alias(name) for name in ("exit_code", "pid", *COUNTED)),
+        pl.lit(None, dtype=pl.Float64).alias("memory_used"),
+    )
+
+
+def _placements(compiled: Compiled, run: ClusterRun) -> pl.DataFrame:
+    log = run.placements()
+    order = np.lexsort((log["machine"], log["attempt"], log["task"]))
+    log = {name: values[order] for name, values in log.items()}
+    counts = log["count"].astype(np.int64)
+    each = np.repeat(np.arange(len(counts)), counts)
+    first = np.repeat(np.cumsum(counts) - counts, counts)
+    machine = log["machine"].astype(np.int64)[each] + np.arange(len(each)) - first
+    task = log["task"].astype(np.int64)[each]
+    cores = log["cores"][each]
+    arrays = compiled.arrays
+    whole = arrays.cores[task]
+    share = np.divide(cores, whole, out=np.ones_like(cores), where=whole > 0)
+    names = pl.Series(compiled.names.machines, dtype=pl.String)
+    reasons = pl.Series(REASONS, dtype=pl.String)
+    return pl.DataFrame(
+        {
+            "task": arrays.ids.gather(task),
+            "attempt": log["attempt"].astype(np.int64)[each],
+            "machine": names.gather(machine),
+            "cores": cores,
+            "memory": arrays.memory[task] * share,
+            "start": log["start"][each],
+            "end": log["end"][each],
+            "reason": reasons.gather(log["reason"].astype(np.int64)[each]),
+        }
+    )
+
+
+def _decisions(compiled: Compiled, run: ClusterRun) -> pl.DataFrame:
+    log = run.decisions()
+    known = log["machine"] < compiled.machines.nodes.height
+    names = pl.Series([*compiled.names.machines, None], dtype=pl.String)
+    machine = np.where(known, log["machine"], compiled.machines.nodes.height).astype(np.int64)
+    tasks = compiled.arrays.ids.clone().append(pl.Series([None], dtype=pl.String))
+    task = np.minimum(log["task"], len(compiled.arrays)).astype(np.int64)
+    return pl.DataFrame(
+        {
+            "t": log["t"],
+            "policy": pl.Series([compiled.policy.name] * len(log["t"]), dtype=pl.String),
+            "kind": pl.Series(
+                ["place", "preempt", "kill", "set-state on", "set-state off", "reserve"]
+            ).gather(log["kind"].astype(np.int64)),
+            "subject": tasks.gather(task),
+            "target": names.gather(machine),
+        }
+    )
+
+
+def _powers(
+    compiled: Compiled,
+    run: ClusterRun,
+    step: float | None,
+    *,
+    per_node: bool,
+    most_rows: float = MOST_ROWS,
+) -> dict[str, pl.DataFrame]:
+    """The table of power, where there is one."""
+    if not compiled.machines.metered or run.now <= run.begin:
+        return {}
+    step = step or max((run.now - run.begin) / WINDOWS, 1e-9)
+    series = 1 + per_node * compiled.machines.nodes.height
+    check_rows("power", (run.now - run.begin) / step * series, most_rows)
+    return {"power": _power(compiled, run, step, per_node=per_node)}
+
+
+def _power(compiled: Compiled, run: ClusterRun, step: float, *, per_node: bool) -> pl.DataFrame:
+    count = run.windows(step)
+    edges = np.minimum(run.begin + step * np.arange(1, count + 1), run.now)
+    edges[-1] = run.now
+    lengths = np.diff(edges, prepend=run.begin)
+    whole = pl.DataFrame({"t": edges, "dt": lengths, "watts": run.power(step, False)})
+    parts = [whole.select(pl.lit(None, dtype=pl.String).alias("node"), "t", "dt", "watts")]
+    if per_node:
+        watts = run.power(step, True)
+        names = compiled.names.machines
+        each = np.repeat(np.arange(len(names)), count)
+        parts.append(
+            pl.DataFrame(
+                {
+                    "node": pl.Series(names, dtype=pl.String).gather(each),
+                    "t": np.tile(edges, len(names)),
+                    "dt": np.tile(lengths, len(names)),
+                    "watts": watts,
+                }
+            )
+        )
+    return pl.concat(parts)
+
+
+def _facts(compiled: Compiled, run: ClusterRun) -> dict[str, Any]:
+    records = compiled.trace.tasks.height if compiled.trace is not None else len(compiled.arrays)
+    figures = run.kpis()
+    return {
+        "policy": compiled.policy.name,
+        "cores": compiled.machines.platform.total_cores,
+        "machines": compiled.machines.nodes.height,
+        "events": run.events,
+        "skipped": records - len(compiled.arrays),
+        "makespan_s": figures["makespan_s"],
+        "energy_j": float(run.energy().sum()) if compiled.machines.metered else None,
+        "shared": run.shared,
+    }

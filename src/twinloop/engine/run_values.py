@@ -1,0 +1,266 @@
+"""The numbers of a model that one run of a compiled scenario may differ in from another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from twinloop.description.errors import InputError
+from twinloop.platform import Platform
+from twinloop.scenario import Contention, Scenario
+from twinloop.scenario.model import MODEL_VALUES
+
+_POSITIVE: Final = ("speed_factor", "service_factor", "effective_capacity")
+
+#: What the numbers of a power model are called in its description, by what they are called here.
+_POWERS: Final[Mapping[str, Mapping[str, str]]] = {
+    "constant": {"idle": "power"},
+    **{name: {"idle": "idle", "max": "max"} for name in ("linear", "sqrt", "square", "cubic")},
+    "mse": {"idle": "idle", "max": "max", "parameter": "r"},
+    "asymptotic": {"idle": "idle", "max": "max", "parameter": "a"},
+}
+
+
+class Value(NamedTuple):
+    """A number of a model: its name, what it is here, and the least that it may be."""
+
+    name: str
+    own: float
+    least: float = 0.0
+    #: Whether it must be more than the least.
+    above: bool = False
+    #: What the core knows it as; "": it is one of `MODEL_VALUES`.
+    what: str = ""
+    number: int = 0
+
+
+class Values:
+    """The numbers of the model of a scenario, by name and in order."""
+
+    def __init__(self, offered: Sequence[Value]) -> None:
+        self._offered = tuple(offered)
+        #: Their names, `MODEL_VALUES` first.
+        self.names = tuple(value.name for value in self._offered)
+        #: What the scenario itself says.
+        self.own: NDArray[np.float64] = np.array([value.own for value in self._offered])
+        self._places = {name: place for place, name in enumerate(self.names)}
+        self._least = np.array([value.least for value in self._offered])
+        self._above = np.array([value.above for value in self._offered])
+
+    @classmethod
+    def of(cls, scenario: Scenario, platform: Platform, kinds: tuple[str, ...]) -> Values:
+        """Those of a scenario; `kinds`: of tasks, by the numbers that the core has for them."""
+        model = scenario.model
+        common = (
+            Value(name, getattr(model, name), above=name in _POSITIVE) for name in MODEL_VALUES
+        )
+        factors = (
+            Value(
+                f"service_factors.{kind}",
+                model.service_factors.get(kind, 1.0),
+                above=True,
+                what="service_factor",
+                number=number,
+            )
+            for number, kind in enumerate(kinds)
+            if kind
+        )
+        return cls([*common, *factors, *_contention(model.contention, kinds), *_power(platform)])
+
+    @property
+    def further(self) -> list[tuple[str, int]]:
+        """What the core knows those beyond `MODEL_VALUES` as."""
+        return [(value.what, value.number) for value in self._offered if value.what]
+
+    def columns(self, what: str) -> list[int]:
+        """The places of those that the core knows as this."""
+        return [place for place, value in enumerate(self._offered) if value.what == what]
+
+    def row(self, given: Mapping[str, float] | Sequence[float] | None) -> NDArray[np.float64]:
+        """One row: the scenario's own with these in their place, or a row as it stands."""
+        if given is None:
+            return self.own.copy()
+        if isinstance(given, Mapping):
+            return self._filled({name: [value] for name, value in given.items()}, "values").ravel()
+        row = _numbers(given, "values").reshape(1, -1)
+        self.check(row, "values")
+        return np.concatenate([row[0], self.own[row.shape[1] :]])
+
+    def rows(
+        self, given: ArrayLike | Mapping[str, ArrayLike] | Sequence[Mapping[str, float]]
+    ) -> NDArray[np.float64]:
+        """Many rows: a matrix, columns by name, or a mapping for each row."""
+        if isinstance(given, Mapping):
+            return self._filled(given, "matrix")
+        if isinstance(given, Sequence) and given and isinstance(given[0], Mapping):
+            return np.array([self.row(each) for each in given])  # type: ignore[arg-type]
+        rows = _numbers(given, "matrix")
+        self.check(rows, "matrix")
+        return rows
+
+    def power_rows(self, given: ArrayLike) -> NDArray[np.float64]:
+        """Rows of the numbers of the power model alone, as whole rows."""
+        places = [place for place, name in enumerate(self.names) if name.startswith("power.")]
+        if not places:
+            raise InputError(
+                "not all hosts have the same power model, or it is a table",
+                field="power",
+                remedy="give each of them the same, of another kind",
+            )
+        powers = _numbers(given, "rows")
+        if powers.ndim != 2 or powers.shape[1] != len(places):
+            raise InputError(
+                f"must have a row per power model and {len(places)} columns, not {powers.shape}",
+                field="rows",
+                remedy=f"the columns are {', '.join(self.names[place] for place in places)}",
+            )
+        rows = np.tile(self.own, (len(powers), 1))
+        rows[:, places] = powers
+        self.check(rows, "rows")
+        return rows
+
+    def check(self, rows: NDArray[np.float64], field: str) -> None:
+        """Values that the model could not have are an error."""
+        common = len(MODEL_VALUES)
+        width = rows.shape[1] if rows.ndim == 2 else 0
+        if width not in (common, len(self.names)):
+            more = f" or {len(self.names)}" if len(self.names) > common else ""
+            raise InputError(
+                f"must have a row per run and {common}{more} columns, not {rows.shape}",
+                field=field,
+                remedy=f"the columns are {', '.join(self.names)}",
+            )
+        if not len(rows):
+            return
+        # The smallest and the largest stand for all; NaN spreads to both.
+        low, high = rows.min(axis=0), rows.max(axis=0)
+        least, above = self._least[:width], self._above[:width]
+        fine = np.where(above, low > least, low >= least) & (high < np.inf)
+        if not fine.all():
+            value = self._offered[int(np.argmin(fine))]
+            column = rows[:, int(np.argmin(fine))]
+            bad = column[~(np.isfinite(column) & (column >= value.least))]
+            said = float(bad[0]) if len(bad) else value.least
+            must = _bound(value.least, above=value.above)
+            raise InputError(f"{value.name} must be finite and {must}, not {said}", field=field)
+        if width > common and "power.max" in self._places:
+            self._check_power(rows, field)
+
+    def _check_power(self, rows: NDArray[np.float64], field: str) -> None:
+        idle, most = (rows[:, self._places[name]] for name in ("power.idle", "power.max"))
+        crossed = most < idle
+        if crossed.any():
+            row = int(np.argmax(crossed))
+            raise InputError(
+                f"power.max must not be below power.idle, {idle[row]:g}, not {most[row]:g}",
+                field=field,
+            )
+
+    def _filled(self, given: Mapping[str, ArrayLike], field: str) -> NDArray[np.float64]:
+        columns = {self.place(name): _numbers(column, name) for name, column in given.items()}
+        lengths = {column.size for column in columns.values()}
+        if len(lengths) > 1:
+            raise InputError("the columns are not of one length", field=field)
+        rows = np.tile(self.own, (lengths.pop() if lengths else 1, 1))
+        for place, column in columns.items():
+            rows[:, place] = column.reshape(-1)
+        self.check(rows, field)
+        return rows
+
+    def place(self, name: str) -> int:
+        """The place of a number among those of the model."""
+        if name not in self._places:
+            raise InputError(
+                f"{name!r} is no number of the model of this scenario",
+                field="values",
+                remedy=f"one of: {', '.join(self.names)}",
+            )
+        return self._places[name]
+
+    def applied(self, row: NDArray[np.float64], scenario: Scenario) -> Scenario:
+        """The scenario with these values in its model."""
+        told = dict(zip(self.names, row.tolist(), strict=True))
+        model = scenario.model
+        changes: dict[str, Any] = {name: told[name] for name in MODEL_VALUES}
+        factors = _of(told, "service_factors.")
+        changes["service_factors"] = {
+            kind: factor
+            for kind, factor in factors.items()
+            if factor != 1.0 or kind in model.service_factors
+        }
+        changes["contention"] = _changed(model.contention, told)
+        changes["overrides"] = {**model.overrides, **_overrides(scenario, _of(told, "power."))}
+        return scenario.replace(model=model.replace(**changes))
+
+
+def _of(told: Mapping[str, float], prefix: str) -> dict[str, float]:
+    return {
+        name.removeprefix(prefix): value for name, value in told.items() if name.startswith(prefix)
+    }
+
+
+def _contention(rule: Contention, kinds: tuple[str, ...]) -> Iterator[Value]:
+    if rule.linear is not None:
+        yield Value("contention.linear.slope", rule.linear.slope, what="slope")
+    for i, (_, inflation) in enumerate(rule.table or ()):
+        yield Value(f"contention.table[{i}]", inflation, least=1.0, what="inflation", number=i)
+    for name, kind in (rule.kinds or {}).items():
+        for what in ("pressure", "sensitivity"):
+            full = f"contention.kinds.{name}.{what}"
+            yield Value(full, getattr(kind, what), what=what, number=kinds.index(name))
+
+
+def _changed(rule: Contention, told: Mapping[str, float]) -> Contention:
+    """The rule with these values, of which it has some."""
+    if rule.linear is not None:
+        return Contention(linear={"slope": told["contention.linear.slope"]})
+    if rule.table is not None:
+        points = [(load, told[f"contention.table[{i}]"]) for i, (load, _) in enumerate(rule.table)]
+        return Contention(table=points)
+    if rule.kinds is not None:
+        both = ("pressure", "sensitivity")
+        kinds = {
+            name: {what: told[f"contention.kinds.{name}.{what}"] for what in both}
+            for name in rule.kinds
+        }
+        return Contention(kinds=kinds, within=rule.within)
+    return rule
+
+
+def _power(platform: Platform) -> Iterator[Value]:
+    """The numbers of the power model, if all hosts have the same one."""
+    models = [host.power for _, host in platform.hosts()]
+    first = models[0] if models else None
+    if first is None or any(model != first for model in models):
+        return
+    for what, field in _POWERS.get(first.model, {}).items():
+        above = field == "r"
+        yield Value(f"power.{what}", getattr(first, field), above=above, what=what)
+
+
+def _overrides(scenario: Scenario, told: Mapping[str, float]) -> dict[str, float]:
+    """What the numbers of the power model are as overrides of the platform."""
+    clusters = scenario.effective_platform().clusters if told else ()
+    return {
+        f"clusters[{i}].hosts[{j}].power.{_POWERS[host.power.model][what]}": value
+        for i, cluster in enumerate(clusters)
+        for j, host in enumerate(cluster.hosts)
+        if host.power is not None
+        for what, value in told.items()
+    }
+
+
+def _numbers(given: Any, field: str) -> NDArray[np.float64]:
+    try:
+        return np.ascontiguousarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("must be numbers", field=field) from None
+
+
+def _bound(least: float, *, above: bool) -> str:
+    if least:
+        return f"at least {least:g}"
+    return "positive" if above else "not negative"

@@ -1,0 +1,82 @@
+"""A workload read and laid out as columns, once for all scenarios that have it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from twinloop.engine import workload_columns
+from twinloop.scenario import Scenario
+from twinloop.trace import Trace
+from twinloop.workload import Workload
+from twinloop.workload.fragments import rows_of
+
+
+class Loaded:
+    """What a scenario has to run, before anything is known of where and by whose decision.
+
+    Args:
+        scenario: Says how the workload is to be read.
+        given: It, where it has been read already.
+
+    >>> scenario = Scenario(platform="2x16", policy="fcfs", workload={"generate": {
+    ...     "name": "poisson", "parameters": {"tasks": 100}}})
+    >>> ready = Loaded(scenario)
+    >>> len(ready.arrays), ready.serves(scenario.replace(policy="easy"))
+    (100, True)
+    >>> ready.serves(scenario.replace(time_scale=2)), ready.serves(scenario.replace(seed=1))
+    (False, False)
+    """
+
+    def __init__(self, scenario: Scenario, given: Trace | Workload | None = None) -> None:
+        self._scenario = scenario
+        self._reference = scenario.platform.clock
+        if given is None:
+            given = scenario.workload.resolve(scenario.seed)
+        #: The trace that is replayed; None if the scenario was given a Workload.
+        self.trace = given if isinstance(given, Trace) else None
+        #: What is to run.
+        self.workload = given if isinstance(given, Workload) else self._replayed(given)
+        self.arrays = workload_columns.scaled(self.workload.to_arrays(), scenario.time_scale)
+
+    def _replayed(self, trace: Trace) -> Workload:
+        missing = self._scenario.workload.missing
+        reference = trace.manifest.reference_mhz or self._reference
+        return Workload.from_trace(trace, missing=missing, reference_mhz=reference)
+
+    def serves(self, scenario: Scenario) -> bool:
+        """Whether another scenario has the very same to run."""
+        mine = self._scenario
+        made = scenario.workload.generate is not None
+        return (
+            scenario.workload == mine.workload
+            and scenario.time_scale == mine.time_scale
+            and (not made or scenario.seed == mine.seed)
+            and scenario.platform.clock == self._reference
+        )
+
+    @cached_property
+    def requested(self) -> Any:
+        """The time that was requested for each task; NaN: nobody requested any."""
+        if self.trace is None:
+            return self.workload.tasks["requested_time"].fill_null(np.nan).to_numpy()
+        return self._of_trace("requested_time")
+
+    @cached_property
+    def planned(self) -> Any:
+        """The time that a replay plans with for each task; NaN: how long it takes."""
+        if self.trace is None:
+            return self.requested
+        planned = self._of_trace("planned_time")
+        return np.where(np.isnan(self.requested), planned, self.requested)
+
+    def _of_trace(self, column: str) -> Any:
+        if self.trace is None:
+            raise ValueError("there is no trace")
+        return self.trace.tasks[column].gather(self._rows).fill_null(np.nan).to_numpy()
+
+    @cached_property
+    def _rows(self) -> Any:
+        return None if self.trace is None else rows_of(self.trace.tasks["id"], self.arrays.ids)

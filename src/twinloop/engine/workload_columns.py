@@ -1,0 +1,199 @@
+"""A workload as the columns that the core takes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinloop.description.errors import InputError
+from twinloop.platform import Platform
+from twinloop.platform.parts import Queue
+from twinloop.trace.tables import LATEST_TIME
+from twinloop.workload import SessionGraphs
+from twinloop.workload.arrays import WorkloadArrays
+from twinloop.workload.workload import Workload
+
+_TASKS_AT_ONCE = 128
+
+
+def columns(
+    workload: Workload,
+    arrays: WorkloadArrays,
+    platform: Platform,
+    queues: tuple[str, ...],
+    kinds: tuple[str, ...],
+    *,
+    clocks: bool,
+) -> dict[str, Any]:
+    """What the core is told of the tasks; `clocks`: also of the clock that they ask for."""
+    count = len(arrays)
+    offsets, durations, rates = _merged(arrays)
+    children, child_offsets = _children(arrays)
+    asked = workload.tasks["requested_mhz"].fill_null(0.0).to_numpy() / np.maximum(arrays.cores, 1)
+    kind = _codes(arrays.kind.codes, arrays.kind.names, kinds)
+    queue = queue_codes(arrays, queues)
+    priorities = np.array([each.priority for each in platform.queues] + [0.0])
+    ranked = np.where((queue >= 0) & (queue < len(platform.queues)), queue, len(platform.queues))
+    return {
+        "submit": arrays.submit,
+        "cores": arrays.cores,
+        "memory": arrays.memory,
+        "requested_time": arrays.requested_time,
+        "priority": priorities[ranked],
+        "mhz": asked if clocks else np.zeros(count),
+        "nodes": arrays.nodes,
+        "user": arrays.user.codes,
+        "group": arrays.group.codes,
+        "queue": queue,
+        "amounts": np.ascontiguousarray(arrays.amounts.T.reshape(-1)),
+        "work": arrays.work,
+        "limit": arrays.limit,
+        "speed": arrays.speed,
+        "deadline": arrays.deadline,
+        "kind": np.maximum(kind, 0).astype(np.int32),
+        "rejected": np.zeros(count, dtype=np.uint8),
+        "fragment_offsets": offsets,
+        "fragment_duration": durations,
+        "fragment_rate": rates,
+        "parents": np.diff(arrays.parent_offsets),
+        "child_offsets": child_offsets,
+        "children": children,
+    }
+
+
+def scaled(arrays: WorkloadArrays, scale: float) -> WorkloadArrays:
+    """The tasks with times of submission so many times as late; deadlines move along."""
+    if scale == 1.0 or not len(arrays):
+        return arrays
+    submit = arrays.submit * scale
+    if np.abs(submit).max() > LATEST_TIME:
+        raise InputError(
+            f"moves a submission to {submit[np.abs(submit).argmax()]:g} s, which is beyond "
+            f"{LATEST_TIME:g} s",
+            field="time_scale",
+        )
+    return replace(arrays, submit=submit, deadline=arrays.deadline + (submit - arrays.submit))
+
+
+def queue_codes(arrays: WorkloadArrays, queues: tuple[str, ...]) -> NDArray[np.int32]:
+    """The queue of each task, or where it says none, its partition, by the place of its name."""
+    queue = _codes(arrays.queue.codes, arrays.queue.names, queues)
+    partition = _codes(arrays.partition.codes, arrays.partition.names, queues)
+    return np.where(queue >= 0, queue, partition).astype(np.int32)
+
+
+def queue_names(arrays: WorkloadArrays, platform: Platform) -> tuple[str, ...]:
+    """The names of all queues, those of the platform first."""
+    own = [queue.name for queue in platform.queues]
+    return tuple(dict.fromkeys([*own, *arrays.queue.names]))
+
+
+def over_limits(
+    arrays: WorkloadArrays, platform: Platform, queue: Any, requested: Any
+) -> NDArray[np.uint8]:
+    """Which tasks ask for more than their queue gives to anybody."""
+    over = np.zeros(len(arrays), dtype=bool)
+    for place, rule in enumerate(platform.queues):
+        asked = (arrays.cores, arrays.nodes, arrays.memory, requested)
+        for limit, amounts in zip(_limits(rule).values(), asked, strict=True):
+            over |= (queue == place) & (amounts > limit)
+    return over.astype(np.uint8)
+
+
+def broken_limit(
+    rule: Queue, cores: float, nodes: int, memory: float, requested: float | None
+) -> str | None:
+    """The limit of a queue that a task asks for more than; None if there is none."""
+    asked = (cores, nodes, memory, requested or 0.0)
+    pairs = zip(_limits(rule).items(), asked, strict=True)
+    return next((name for (name, limit), amount in pairs if amount > limit), None)
+
+
+def _limits(rule: Queue) -> dict[str, float]:
+    """The limits of one task of a queue: cores, nodes, memory, time."""
+    names = ("max_cores", "max_nodes", "max_memory", "max_time")
+    known = {name: getattr(rule, name) for name in names}
+    return {name: np.inf if limit is None else limit for name, limit in known.items()}
+
+
+def with_descendants(arrays: WorkloadArrays, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The tasks of the mask, and all that depend on them, however indirectly."""
+    found = mask.copy()
+    if not len(arrays.parents):
+        return found
+    children, offsets = (column.tolist() for column in _children(arrays))
+    left = np.flatnonzero(mask).tolist()
+    while left:
+        row = left.pop()
+        for child in children[offsets[row] : offsets[row + 1]]:
+            if not found[child]:
+                found[child] = True
+                left.append(child)
+    return found
+
+
+def session_columns(graphs: SessionGraphs, rows: NDArray[np.int64]) -> dict[str, Any]:
+    """What the core is told of users who wait; `rows`: the task of each job of the graphs."""
+    found = graphs.partition
+    each = np.repeat(np.arange(len(found)), np.diff(found.offsets))
+    offsets, successors = graphs.successors
+    before = np.repeat(np.arange(len(found)), np.diff(offsets))
+    return {
+        "job_offsets": found.offsets,
+        "jobs": rows,
+        "delays": found.submit - found.start[each],
+        "successor_offsets": offsets,
+        "successors": successors,
+        "think_times": found.start[successors] - found.finish[before],
+        "dependencies": np.diff(graphs.offsets),
+        "starts": found.start,
+    }
+
+
+def _codes(
+    codes: NDArray[np.int32], names: tuple[str, ...], wanted: tuple[str, ...]
+) -> NDArray[np.int32]:
+    """The places of names among the wanted ones."""
+    place = {name: i for i, name in enumerate(wanted)}
+    table = np.array([*(place.get(name, -1) for name in names), -1], dtype=np.int32)
+    return table[codes]
+
+
+def _merged(
+    arrays: WorkloadArrays,
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """Fragments by task, those that follow each other with the same rate as one."""
+    found, count = arrays.fragments, len(arrays)
+    first = np.ones(len(found.rates), dtype=bool)
+    np.not_equal(found.rates[1:], found.rates[:-1], out=first[1:])
+    first[found.offsets[:-1]] = True
+    if first.all():
+        return found.by_task(count)
+    begins, ends, kept = np.zeros((3, count), dtype=np.int64)
+    begins[found.tasks], ends[found.tasks] = found.offsets[:-1], found.offsets[1:]
+    kept[found.tasks] = np.add.reduceat(first, found.offsets[:-1], dtype=np.int64)
+    offsets = np.concatenate([[0], np.cumsum(kept)])
+    durations, rates = np.empty((2, offsets[-1]))
+    # Some tasks at a time: an index of all fragments would be as large as the fragments.
+    for low in range(0, count, _TASKS_AT_ONCE):
+        some = slice(low, low + _TASKS_AT_ONCE)
+        lengths = ends[some] - begins[some]
+        take = np.repeat(ends[some] - np.cumsum(lengths), lengths)
+        take += np.arange(len(take))
+        heads = np.flatnonzero(first[take])
+        if len(heads):
+            to = slice(offsets[low], offsets[low] + len(heads))
+            durations[to] = np.add.reduceat(found.durations[take], heads)
+            rates[to] = found.rates[take[heads]]
+    return offsets, durations, rates
+
+
+def _children(arrays: WorkloadArrays) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    count = len(arrays)
+    child = np.repeat(np.arange(count), np.diff(arrays.parent_offsets))
+    order = np.argsort(arrays.parents, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(arrays.parents, minlength=count))])
+    return child[order], offsets.astype(np.int64)

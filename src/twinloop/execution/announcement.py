@@ -1,0 +1,239 @@
+"""What will be run, before anything is: a summary for a terminal, every command for a file."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from twinloop.description.files import writing
+from twinloop.description.safe_text import escape_name
+from twinloop.engine import Compiled
+from twinloop.execution.expected_run_times import expected
+from twinloop.execution.task_commands import Commands, Distinct, Survey
+from twinloop.scenario import Scenario
+from twinloop.trace.trace import counted
+
+#: The file of every command, in the folder of what runs them.
+COMMANDS: Final = "commands.txt"
+
+#: Commands that a summary shows one by one; of more it shows the programs.
+_SHOWN: Final = 5
+#: Programs that a summary shows.
+_PROGRAMS: Final = 100
+_LONGEST: Final = 200
+#: What the file begins with.
+_HEADING: Final = (
+    "# No shell reads these commands. What stands in braces is known when a task starts."
+)
+
+
+def survey_scenario(scenario: Scenario, *, allow_code: bool = False) -> Survey:
+    """Every command that `execute` would run for a scenario; nothing is run.
+
+    >>> survey = survey_scenario(Scenario(platform="1x1", policy="fcfs", workload={"tasks": [
+    ...     {"id": "a", "command": ["sleep", "{run_time}"], "run_time": 1.5}]}))
+    >>> [(one.command, one.tasks) for one in survey.commands]
+    [('sleep 1.5', 1)]
+    """
+    given, _ = expected(scenario.workload.resolve(scenario.seed))
+    compiled = Compiled(scenario, allow_code=allow_code, given=given)
+    return survey_tasks(scenario, Commands(compiled, Path(), run=""))
+
+
+def survey_tasks(scenario: Scenario, commands: Commands) -> Survey:
+    """What is run to prepare a scenario, and for its tasks."""
+    prepare = [shlex.join(step.command) for step in scenario.workload.prepare]
+    return commands.survey()._replace(prepare=prepare)
+
+
+def merge_surveys(surveys: Iterable[Survey]) -> Survey:
+    """Every command of several surveys, each once, with the most tasks that any of them has.
+
+    >>> one = Survey([Distinct("sleep 1", "/", "sleep", 2)], [], [])
+    >>> merge_surveys([one, one]) == one
+    True
+    """
+    prepare: dict[str, None] = {}
+    missing: set[str] = set()
+    commands: dict[tuple[str, str], Distinct] = {}
+    for survey in surveys:
+        prepare |= dict.fromkeys(survey.prepare)
+        missing |= set(survey.missing)
+        for each in survey.commands:
+            known = commands.get((each.command, each.folder), each)
+            commands[(each.command, each.folder)] = max(known, each, key=lambda one: one.tasks)
+    return Survey(list(commands.values()), sorted(missing), list(prepare))
+
+
+def summarise(survey: Survey, file: Path | None = None) -> Iterator[str]:
+    """What will be run, line by line for a terminal: few commands whole, of more the programs.
+
+    >>> survey = Survey([Distinct(f"echo {n}", "/", "echo", 1) for n in range(6)], [], [])
+    >>> list(summarise(survey, Path("run/commands.txt")))
+    ['will run 6 distinct commands for 6 tasks:', '  6 x echo', 'every command: run/commands.txt']
+    """
+    for command in survey.prepare:
+        yield f"first: {shorten(command)}"
+    if len(survey.commands) <= _SHOWN:
+        for each in survey.commands:
+            yield f"will run {each.tasks} x {shorten(each.command)}"
+    else:
+        tasks = counted(sum(each.tasks for each in survey.commands), "task")
+        yield f"will run {len(survey.commands)} distinct commands for {tasks}:"
+        for name, times in survey.programs[:_PROGRAMS]:
+            yield f"  {times} x {shorten(name)}"
+        if rest := survey.programs[_PROGRAMS:]:
+            yield f"  {sum(times for _, times in rest)} x {counted(len(rest), 'other program')}"
+    for name in survey.missing:
+        yield f"cannot be found now: {shorten(name)}"
+    if file is not None:
+        yield f"every command: {escape_name(str(file))}"
+
+
+def summarise_programs(survey: Survey) -> str:
+    """The programs of a survey and how many tasks run each, in one line.
+
+    >>> summarise_programs(Survey([Distinct("echo 1", "/", "echo", 3)], [], []))
+    '3 x echo'
+    """
+    programs = survey.programs
+    named = [f"{times} x {shorten(name)}" for name, times in programs[:_PROGRAMS]]
+    if rest := programs[_PROGRAMS:]:
+        named.append(f"{sum(times for _, times in rest)} x {counted(len(rest), 'other program')}")
+    return ", ".join(named)
+
+
+def list_commands(surveys: Mapping[str, Survey]) -> str:
+    """Every distinct command, as text: one on a line, after the number of tasks that run it.
+
+    Args:
+        surveys: What is run, by the name of what runs it; a name may be empty.
+
+    >>> print(list_commands({"": Survey([Distinct("echo 1", "/", "echo", 3)], [], ["make"])}))
+    # No shell reads these commands. What stands in braces is known when a task starts.
+    # to prepare, once
+    1 x make
+    # in /
+    3 x echo 1
+    <BLANKLINE>
+    """
+    lines = [_HEADING]
+    for name, survey in surveys.items():
+        if name:
+            lines.append(f"## {escape_name(name)}")
+        if survey.prepare:
+            lines.append("# to prepare, once")
+            lines += [f"1 x {escape_name(command)}" for command in survey.prepare]
+        folder = None
+        for each in sorted(survey.commands, key=lambda one: one.folder):
+            if each.folder != folder:
+                folder = each.folder
+                lines.append(f"# in {escape_name(folder)}")
+            lines.append(f"{each.tasks} x {escape_name(each.command)}")
+        lines += [f"# cannot be found now: {escape_name(name)}" for name in survey.missing]
+    return "\n".join(lines) + "\n"
+
+
+def describe_commands(surveys: Mapping[str, Survey]) -> dict[str, Any]:
+    """Every distinct command, as plain data: what `--dry-run --json` prints.
+
+    >>> found = describe_commands({"": Survey([Distinct("echo 1", "/", "echo", 3)], [], [])})
+    >>> found["programs"]
+    {'echo': 3}
+    """
+    programs: Counter[str] = Counter()
+    for survey in surveys.values():
+        programs.update(dict(survey.programs))
+    return {
+        "commands": [
+            {"of": name or None} | each._asdict()
+            for name, survey in surveys.items()
+            for each in survey.commands
+        ],
+        "prepare": [command for survey in surveys.values() for command in survey.prepare],
+        "programs": dict(programs.most_common()),
+        "missing": sorted({name for survey in surveys.values() for name in survey.missing}),
+    }
+
+
+def write_commands(folder: Path, surveys: Mapping[str, Survey]) -> Path:
+    """Write every distinct command to the file of commands in a folder; returns that file."""
+    with writing(folder / COMMANDS) as stream:
+        stream.write(list_commands(surveys).encode())
+    return folder / COMMANDS
+
+
+def is_command_file(path: Path) -> bool:
+    """Whether a file is one of commands that was written here.
+
+    >>> is_command_file(Path("no such file"))
+    False
+    """
+    try:
+        with path.open("rb") as stream:
+            return stream.read(len(_HEADING)) == _HEADING.encode()
+    except OSError:
+        return False
+
+
+class CommandFile:
+    """The file of every command in the folder of a run that is about to begin.
+
+    It is written before anything runs. Where the run cannot begin, the folder is left as it was.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     file = CommandFile(Path(there, "run"), "1 x echo\\n")
+    ...     file.withdraw()
+    ...     list(Path(there).iterdir())
+    []
+    """
+
+    def __init__(self, folder: Path, text: str) -> None:
+        #: Where it is.
+        self.path = folder / COMMANDS
+        self._text = text.encode()
+        self._made_folder = not folder.exists()
+        self._before = self.path.read_bytes() if self.path.is_file() else None
+        self._kept = False
+        try:
+            self._write(self._text)
+        except BaseException:
+            self.withdraw()
+            raise
+
+    def keep(self) -> None:
+        """The run has begun: the file stays, also if the folder was emptied for the run."""
+        self._kept = True
+        if not self.path.is_file():
+            self._write(self._text)
+
+    def withdraw(self) -> None:
+        """Leave the folder as it was, unless the run has begun."""
+        if self._kept:
+            return
+        with suppress(OSError):
+            if self._before is not None:
+                self._write(self._before)
+            else:
+                self.path.unlink(missing_ok=True)
+            if self._made_folder:
+                self.path.parent.rmdir()
+
+    def _write(self, text: bytes) -> None:
+        with writing(self.path) as stream:
+            stream.write(text)
+
+
+def shorten(command: str) -> str:
+    """A command for one line of a terminal.
+
+    >>> len(shorten("x" * 1000))
+    203
+    """
+    line = escape_name(command)
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."

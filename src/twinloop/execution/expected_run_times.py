@@ -1,0 +1,42 @@
+"""What a policy plans with: run times that tasks are expected to have, known or not."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from twinloop.trace import Cleaning, Trace
+from twinloop.workload import Workload
+from twinloop.workload.cleaning_notes import note
+
+#: The run time to plan with for a task of which nobody said anything (s).
+UNSAID: Final = 1.0
+
+
+def expected(given: Trace | Workload) -> tuple[Trace | Workload, Cleaning]:
+    """The same tasks, each with a run time to plan with, and a note of those that nobody knew.
+
+    Real tasks show how long they take; a policy that plans needs a figure before.
+
+    >>> planned, note = expected(Workload(tasks=pl.DataFrame(
+    ...     {"id": ["a"], "submit": [0.0], "cores": [2.0], "limit": [2.0]})))
+    >>> planned.tasks["work"].to_list(), note.count
+    ([2.0], 1)
+    """
+    tasks = given.tasks
+    time = pl.coalesce("run_time", "requested_time", pl.lit(UNSAID))
+    if isinstance(given, Trace):
+        unknown = tasks["run_time"].is_null()
+        if not given.usage.is_empty() or not given.placements.is_empty():
+            unknown &= False
+        given = given.replace(tasks=tasks.with_columns(run_time=time)) if unknown.any() else given
+    else:
+        unknown = tasks["work"].is_null()
+        cores = pl.col("cores").fill_null(1.0)
+        filled = tasks.with_columns(
+            cores, pl.col("limit").fill_null(cores), pl.coalesce("work", time * cores).alias("work")
+        )
+        given = given.replace(tasks=filled) if unknown.any() else given
+    silent = tasks["id"].filter(unknown & tasks["requested_time"].is_null())
+    return given, note("assumed", f"run times to plan with, of {UNSAID:g} s: nobody said", silent)

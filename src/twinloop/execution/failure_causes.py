@@ -1,0 +1,104 @@
+"""Why tasks of a run did not complete, and what else was odd, as a manifest says it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Iterator
+from signal import Signals
+from typing import Final
+
+import polars as pl
+
+from twinloop.execution.run_journal import Entries
+from twinloop.trace import Cleaning, Trace
+from twinloop.workload.cleaning_notes import note
+
+#: What the journal says of why a task did not complete.
+OUT_OF_MEMORY: Final = "it used more memory than its node has"
+TOO_LONG: Final = "it ran for longer than it may"
+PARENT_FAILED: Final = "a task that it waits for did not complete"
+NOTHING_LEFT: Final = "nothing was left that could start it"
+INTERRUPTED: Final = "the run was interrupted"
+
+#: The same as the manifest says it of several.
+_CAUSES: Final = {
+    OUT_OF_MEMORY: "tasks that were killed because their node had too little memory",
+    TOO_LONG: "tasks that ran for longer than they may",
+    PARENT_FAILED: "tasks that a parent's failure took along",
+    NOTHING_LEFT: "tasks that nothing was left to start",
+}
+
+
+def notes(plan: Trace, found: dict[str, Entries], tasks: pl.DataFrame) -> tuple[Cleaning, ...]:
+    """What there is to say of a run: who did not complete and why, which nodes died."""
+    ids = plan.tasks["id"]
+    never = {e["task"]: e["why"] for e in found["failed"] if e.get("final")}
+    reasons = defaultdict(list)
+    for task, why in never.items():
+        reasons[why].append(ids[task])
+    left = [ids[e["task"]] for e in found["end"] if e["left"]]
+    lost = tasks["id"].filter(tasks["status"] == "lost")
+    cancelled = tasks["id"].filter(tasks["status"] == "cancelled")
+    rejected = set(tasks["id"].filter(tasks["status"] == "rejected"))
+    absent = set(ids) - {ids[e["task"]] for e in found["submit"]} - rejected
+    counted = [
+        *(
+            note("noticed", f"tasks that could not be started: {why}", pl.Series(names))
+            for why, names in reasons.items()
+        ),
+        note(
+            "noticed",
+            "nodes that died, though the scenario does not say so",
+            plan.nodes["node"].gather([e["machine"] for e in found["close"] if e["why"]]),
+        ),
+        *_causes(found, tasks, never),
+        note(
+            "noticed",
+            "tasks that left processes behind when they ended: these were ended too",
+            pl.Series(left, dtype=pl.String),
+        ),
+        note("noticed", "tasks that ran when the record breaks off or their node died", lost),
+        note("noticed", "tasks that the end of the run came before", cancelled),
+        note(
+            "assumed",
+            "times of submission of tasks that never were submitted: as planned",
+            ids.filter(ids.is_in(list(absent))),
+        ),
+        *(
+            note("noticed", e["text"], count=e.get("count", 1))
+            for e in found["note"]
+        ),
+    ]  # fmt: skip
+    return tuple(each for each in counted if each.count)
+
+
+def _causes(
+    found: dict[str, Entries], tasks: pl.DataFrame, never: Container[int]
+) -> Iterator[Cleaning]:
+    """Why tasks that were started, or waited to be, did not complete: each has one cause."""
+    killed = {e["task"] for e in found["kill"]}
+    causes = defaultdict(list)
+    for task, over in sorted({e["task"]: e for e in found["over"]}.items()):
+        status, why, code = over["status"], over["why"], tasks["exit_code"][task]
+        if task in never or status in ("cancelled", "lost"):
+            continue  # told apart
+        if why is not None:
+            cause = _CAUSES.get(why, f"tasks that did not complete: {why}")
+        elif status == "completed":
+            continue
+        elif task in killed:
+            cause = "tasks that the policy killed"
+        elif code < 0:
+            cause = f"tasks that were ended by signal {_signal(-code)}"
+        else:
+            cause = f"tasks that ended with exit code {code}"
+        causes[cause].append(tasks["id"][task])
+    for cause, names in causes.items():
+        yield note("noticed", cause, pl.Series(names))
+
+
+def _signal(number: int) -> str:
+    try:
+        return Signals(number).name
+    except ValueError:  # one of those without a name
+        return str(number)

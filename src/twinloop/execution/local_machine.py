@@ -1,0 +1,184 @@
+"""What the machine at hand has, as far as this process may use it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from twinloop.description.errors import InputError
+
+
+class Hierarchy(NamedTuple):
+    """A tree of control groups, and where in it this process is."""
+
+    version: int
+    """1 or 2."""
+    controllers: tuple[str, ...]
+    """What it controls (v1). A group of v2 says that itself, in `cgroup.controllers`."""
+    mount: Path
+    """The highest group that can be seen."""
+    own: Path
+    """The group that this process is in."""
+
+
+class Machine(NamedTuple):
+    """What the machine at hand has, as far as this process may use it.
+
+    >>> machine = Machine.here()
+    >>> 0 < machine.cores <= len(machine.cpus)
+    True
+    """
+
+    cpus: tuple[int, ...]
+    """The CPUs that this process may run on, by number."""
+    cores: float
+    """How many cores' worth of time they may give: fewer than CPUs where a group limits it."""
+    memory: int
+    """Bytes: of the machine, or of the smallest limit that lies on this process."""
+    model: str | None
+    """Of the processor."""
+    mhz: float | None
+    """Its highest clock where the kernel says so, else the clock it has just now."""
+    hierarchies: tuple[Hierarchy, ...]
+    """Its control groups."""
+
+    @classmethod
+    def here(cls) -> Machine:
+        """Look at the machine.
+
+        Raises:
+            InputError: This is no Linux.
+        """
+        if sys.platform != "linux":
+            raise InputError(
+                f"real runs need Linux, and this is {sys.platform}",
+                remedy="simulate here, and execute in a virtual machine with Linux",
+            )
+        cpus = tuple(sorted(os.sched_getaffinity(0)))
+        found = hierarchies(_text("/proc/self/mountinfo"), _text("/proc/self/cgroup"))
+        return cls(
+            cpus=cpus,
+            cores=min([float(len(cpus)), *_limits(found, _cores)]),
+            memory=int(min([_total_memory(), *_limits(found, _memory)])),
+            model=_field(_text("/proc/cpuinfo"), "model name"),
+            mhz=_mhz(cpus[0]),
+            hierarchies=found,
+        )
+
+    def suggestions(self) -> tuple[str, ...]:
+        """Platforms that fit onto this machine, in shorthand.
+
+        >>> Machine(cpus=(0, 1), cores=2.0, memory=2**30, model=None, mhz=None,
+        ...         hierarchies=()).suggestions()
+        ('2x1', '4x0.5', '1x2')
+        """
+        whole = int(self.cores)
+        if not whole:
+            return (f"1x{self.cores:g}", f"2x{self.cores / 2:g}")
+        return (f"{whole}x1", f"{2 * whole}x0.5", *([f"1x{whole}"] if whole > 1 else []))
+
+
+def hierarchies(mountinfo: str, membership: str) -> tuple[Hierarchy, ...]:
+    """The control groups of a process.
+
+    Args:
+        mountinfo: Text of its `/proc/PID/mountinfo`.
+        membership: Text of its `/proc/PID/cgroup`.
+
+    >>> hierarchies(
+    ...     "30 25 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\\n",
+    ...     "0::/user.slice/run-7.scope\\n",
+    ... )[0].own.as_posix()
+    '/sys/fs/cgroup/user.slice/run-7.scope'
+    """
+    groups: dict[str, str] = {}
+    for line in membership.splitlines():
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            groups[controller] = path
+    found: dict[tuple[str, ...], Hierarchy] = {}
+    for root, mount, kind, options in _mounts(mountinfo):
+        used = tuple(name for name in options.split(",") if name in groups)
+        version = 2 if kind == "cgroup2" else 1
+        # In /proc/PID/cgroup the hierarchy of version 2 is the one without a controller.
+        own = groups.get("") if version == 2 else groups[used[0]] if used else None
+        if own is None or own.startswith("/..") or used in found:
+            continue
+        inside = os.path.relpath(own, root)
+        if not inside.startswith(".."):
+            group = Path(os.path.normpath(f"{mount}/{inside}"))
+            found[used] = Hierarchy(version, used, Path(mount), group)
+    return tuple(found.values())
+
+
+def _mounts(mountinfo: str) -> Iterator[tuple[str, str, str, str]]:
+    """Root, place, kind and options of every mount of control groups."""
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        kind, _, options = after.split(" ", 2)
+        if kind in ("cgroup", "cgroup2"):
+            root, mount = (
+                re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), word)
+                for word in before.split()[3:5]
+            )
+            yield root, mount, kind, options
+
+
+def _limits(
+    found: tuple[Hierarchy, ...], read: Callable[[int, Path], float | None]
+) -> Iterator[float]:
+    """Every limit of one kind between this process and the tops of its hierarchies."""
+    for hierarchy in found:
+        group = hierarchy.own
+        while True:
+            limit = read(hierarchy.version, group)
+            if limit is not None:
+                yield limit
+            if group == hierarchy.mount:
+                break
+            group = group.parent
+
+
+def _cores(version: int, group: Path) -> float | None:
+    if version == 2:
+        quota, _, period = _text(group / "cpu.max").strip().partition(" ")
+    else:
+        quota = _text(group / "cpu.cfs_quota_us").strip()
+        period = _text(group / "cpu.cfs_period_us").strip()
+    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
+
+
+def _memory(version: int, group: Path) -> float | None:
+    limit = _text(group / ("memory.max" if version == 2 else "memory.limit_in_bytes")).strip()
+    return float(limit) if limit.isdigit() else None
+
+
+def _total_memory() -> int:
+    kibibytes = _field(_text("/proc/meminfo"), "MemTotal")
+    if kibibytes is None:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return int(kibibytes.split()[0]) * 1024
+
+
+def _mhz(cpu: int) -> float | None:
+    kilohertz = _text(f"/sys/devices/system/cpu/cpu{cpu}/cpufreq/cpuinfo_max_freq").strip()
+    if kilohertz.isdigit():
+        return int(kilohertz) / 1000
+    now = _field(_text("/proc/cpuinfo"), "cpu MHz")
+    return None if now is None else float(now)
+
+
+def _field(text: str, name: str) -> str | None:
+    match = re.search(rf"^{name}\s*:\s*(.*)$", text, re.MULTILINE)
+    return match[1].strip() or None if match else None
+
+
+def _text(path: str | Path) -> str:
+    with contextlib.suppress(OSError):
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    return ""

@@ -1,0 +1,194 @@
+"""Control groups of version 2: one hierarchy, in which only groups without children hold processes.
+
+A run needs a group that may have groups with controllers in it: one that it may write and that
+nobody is in. The top of the hierarchy is exempt from that, and out of its own group a run can move
+itself, if it is alone in there; that is so in a scope of its own with `Delegate=yes`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import ClassVar, Final, NamedTuple
+
+from twinloop.execution.leftovers import EXECUTING, remove
+from twinloop.execution.local_machine import Hierarchy
+from twinloop.execution.nodes.cgroup_tree import (
+    Limits,
+    Meter,
+    Refused,
+    Tree,
+    bandwidth,
+    cpu_seconds,
+    figure,
+    held,
+    top_of,
+)
+
+#: What it is used for.
+USED: Final = ("cpu", "cpuset", "memory")
+
+_WEIGHT: Final = 100  # what a process without a group counts for
+_LEAST, _MOST = 1, 10_000
+
+
+class Tree2(Tree):
+    """The groups of one run in the hierarchy of version 2."""
+
+    version: ClassVar[int] = 2
+
+    @classmethod
+    def open(cls, hierarchy: Hierarchy, run: str) -> Tree2:
+        """Make the group of a run where it can have controllers.
+
+        Raises:
+            Refused: There is no such place.
+        """
+        base = find_base(hierarchy)
+        top = top_of(base.group, run)
+        try:
+            top.mkdir()
+            if base.leave:
+                (top / EXECUTING).mkdir()
+                for pid in base.leave:
+                    (top / EXECUTING / "cgroup.procs").write_text(str(pid))
+            # What gets enabled for a group that others use as well stays so: somebody may have
+            # come to rely on it by the time that this run ends.
+            used = [name for name in base.controllers if _enable(base.group, name)]
+            used = [name for name in used if _enable(top, name)]
+        except OSError as error:
+            remove(str(top))
+            where = f"no group can be made in {base.group}"
+            raise Refused(f"{where}: {error.strerror}") from None
+        if not used:
+            remove(str(top))
+            raise Refused(f"no controller can be enabled in {base.group}")
+        return cls(top, used)
+
+    def group(self, path: Path, limits: Limits) -> dict[str, str]:
+        """Make a group and keep it to its limits; returns the controllers that refused, and why."""
+        refused = super().group(path, limits)
+        if path.parent == self.top:
+            # The CPUs of its node are those of a part.
+            for controller in set(self.controllers) - {"cpuset"}:
+                if not _enable(path, controller):
+                    refused.setdefault(controller, f"cannot be enabled in {path}")
+        return refused
+
+    def settings(self, controller: str, group: Path, limits: Limits) -> Iterable[tuple[str, str]]:
+        """The files of a group that have to be written, in this order, and what."""
+        if controller == "cpu":
+            if limits.quota is not None:
+                quota, period = bandwidth(limits.quota)
+                yield "cpu.max", f"{quota} {period}"
+            if limits.weight is not None:
+                yield "cpu.weight", str(min(max(round(_WEIGHT * limits.weight), _LEAST), _MOST))
+        elif controller == "cpuset" and limits.cpus:
+            yield "cpuset.cpus", ",".join(map(str, limits.cpus))
+        elif controller == "memory" and limits.memory is not None:
+            yield "memory.max", str(int(limits.memory))
+            if (group / "memory.swap.max").exists():
+                yield "memory.swap.max", "0"
+
+    def usage(self, group: Path) -> Meter | None:
+        """Where it says how much CPU time a group has used: every group does."""
+        return group / "cpu.stat", cpu_seconds
+
+    def resident(self, group: Path) -> Meter | None:
+        """Where it says how much memory a group has in use, if it says."""
+        return (group / "memory.stat", _resident) if "memory" in self.controllers else None
+
+    def peak(self, group: Path) -> float | None:
+        """The most memory that a group ever had, its share of the page cache included."""
+        peak = group / "memory.peak"  # since Linux 5.19
+        return float(peak.read_text()) if peak.exists() else None
+
+    def oom_kills(self, group: Path) -> int:
+        """How many processes of a group were killed for want of memory."""
+        if "memory" not in self.controllers:
+            return 0
+        return figure((group / "memory.events").read_bytes(), b"oom_kill") or 0
+
+
+class Base(NamedTuple):
+    """A group that groups with controllers can be made in."""
+
+    group: Path
+    controllers: tuple[str, ...]
+    leave: tuple[int, ...]
+    """Who has to leave it first: this process, and what it has started."""
+
+
+def find_base(hierarchy: Hierarchy) -> Base:
+    """The group with the most controllers among the own one and those above, the nearest first.
+
+    Raises:
+        Refused: None of them will do.
+    """
+    found = []
+    why = ""
+    group = hierarchy.own
+    while True:
+        try:
+            found.append(_base(group, group == hierarchy.own))
+        except Refused as refusal:
+            why = why or str(refusal)
+        if group == hierarchy.mount:
+            break
+        group = group.parent
+    if not found:
+        raise Refused(why)
+    return max(found, key=lambda base: len(base.controllers))
+
+
+def _base(group: Path, is_own: bool) -> Base:
+    if not all(os.access(path, os.W_OK) for path in (group, group / "cgroup.procs")):
+        raise Refused(f"{group} may not be written")
+    controllers = _words(group / "cgroup.controllers")
+    if not os.access(group / "cgroup.subtree_control", os.W_OK):
+        controllers &= _words(group / "cgroup.subtree_control")
+    used = tuple(name for name in USED if name in controllers)
+    if not used:
+        raise Refused(f"no controller of use in {group}")
+    # The top of the hierarchy has no type.
+    kind = _words(group / "cgroup.type")
+    if not kind:
+        return Base(group, used, ())
+    if kind != {"domain"}:
+        raise Refused(f"{group} is for threads")
+    there = {int(pid) for pid in _words(group / "cgroup.procs")}
+    if there and not (is_own and all(map(_is_ours, there))):
+        raise Refused(f"other processes are in {group}")
+    return Base(group, used, tuple(there))
+
+
+def _is_ours(pid: int) -> bool:
+    """Whether a process is this one, or one of those that descend from it."""
+    while pid not in (0, os.getpid()):
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_bytes()
+        except OSError:
+            return False
+        pid = int(stat.rpartition(b")")[2].split()[1])
+    return pid != 0
+
+
+def _enable(group: Path, controller: str) -> bool:
+    control = group / "cgroup.subtree_control"
+    if controller not in _words(control):
+        with contextlib.suppress(OSError):
+            control.write_text(f"+{controller}")
+    return controller in _words(control)
+
+
+def _words(path: Path) -> set[str]:
+    try:
+        return set(path.read_text().split())
+    except OSError:
+        return set()
+
+
+def _resident(text: bytes) -> float | None:
+    return held(text, b"anon", b"file_mapped")

@@ -1,0 +1,42 @@
+"""The control groups that a run can use, of both versions at once where a machine has both."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from twinloop.execution.local_machine import Machine
+from twinloop.execution.nodes import cgroup1, cgroup2
+from twinloop.execution.nodes.cgroup_tree import Refused, Tree
+
+#: What can be asked for.
+ISOLATIONS: Final = ("auto", "cgroup2", "cgroup1", "affinity", "none")
+
+
+def open_trees(machine: Machine, isolation: str, run: str) -> tuple[list[Tree], tuple[str, ...]]:
+    """The trees of a run in all hierarchies that it may use, and why it may not use others.
+
+    A controller lies in one hierarchy of one version, so no two trees control the same. Where both
+    versions count CPU time, the second does.
+
+    >>> open_trees(Machine.here(), "affinity", "1-1-0000")
+    ([], ())
+    """
+    trees: list[Tree] = []
+    refusals = []
+    for hierarchy in sorted(machine.hierarchies, key=lambda hierarchy: -hierarchy.version):
+        if isolation not in ("auto", f"cgroup{hierarchy.version}"):
+            continue
+        used = hierarchy.controllers
+        if any(tree.version == 2 for tree in trees):
+            used = tuple(name for name in used if name != "cpuacct")
+        if hierarchy.version == 1 and not set(used) & set(cgroup1.USED):
+            continue
+        try:
+            if hierarchy.version == 2:
+                trees.append(cgroup2.Tree2.open(hierarchy, run))
+            else:
+                trees.append(cgroup1.Tree1.open(hierarchy._replace(controllers=used), run))
+        except Refused as refusal:
+            name = ",".join(used) or "cgroup2"
+            refusals.append(f"{name}: {refusal}")
+    return trees, tuple(refusals)

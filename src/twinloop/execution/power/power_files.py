@@ -1,0 +1,161 @@
+"""Power that another tool has measured, put beside a trace."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from twinloop.description.errors import InputError
+from twinloop.description.files import require_input
+from twinloop.execution.power.power_table import rebuilt
+from twinloop.execution.power.readings import Readings
+from twinloop.execution.power.sensors import read_sensors
+from twinloop.execution.power.text_table import UNITS, header, read_table
+from twinloop.trace.edit.time import TIMES
+from twinloop.trace.formats.cleaning_counts import Tally
+from twinloop.trace.manifest import EXAMPLES, Edit
+from twinloop.trace.trace import Trace, required
+
+
+def read_power(
+    path: str | Path,
+    *,
+    columns: Mapping[str, str] | None = None,
+    units: Mapping[str, str] | None = None,
+    wraps_at: float | None = None,
+    node: str | None = None,
+    sensors: Sequence[str] | None = None,
+    utc_offset: float | None = None,
+    strict: bool = False,
+) -> Readings:
+    """Read power or energy from a table in text, or from what `ipmitool` or `sensors` printed.
+
+    Args:
+        path: The file, possibly compressed.
+        columns: For a table, which column (value) is the `time`, the `watts` or the `joules` of a
+            counter, the `node` and the `source` (key). A table that has these names needs none.
+        units: The units of `time` (s, ms, us, ns, datetime), `watts` (W, mW, uW, kW) and `joules`
+            (J, mJ, uJ, kJ, Wh, kWh). One that is not given is W, J, or found by the size of the
+            times, and noted. Times below 1e9 s count from t = 0 of the run.
+        wraps_at: Where a counter starts again at zero, in its unit; None: it does not.
+        node: Which node it is of, where no column says; None: all of them together.
+        sensors: For the output of a tool, the sensors to add up, if there are several.
+        utc_offset: By how many hours the clock of times without a zone is ahead of UTC.
+        strict: Raise at the first line that cannot be read, instead of leaving it out.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     log = Path(there, "power.txt")
+    ...     _ = log.write_text("1700000000\\n  Instantaneous power reading:  176 Watts\\n"
+    ...                        "1700000005\\n  Instantaneous power reading:  180 Watts\\n")
+    ...     readings = read_power(log, node="n1")
+    >>> readings.table.select("source", "t", "watts").rows(), readings.epoch_ms
+    ([('dcmi', 0.0, 176.0), ('dcmi', 5.0, 180.0)], 1700000000000)
+    """
+    path = Path(path)
+    require_input(path)
+    if columns is None:
+        names = header(path)
+        if "time" in names and ("watts" in names or "joules" in names):
+            columns = {name: name for name in names if name in UNITS}
+    if columns is None:
+        for option, value in (("units", units), ("wraps_at", wraps_at)):
+            if value is not None:
+                raise InputError("is for tables, with columns=", file=path, field=option)
+        return read_sensors(path, sensors, node=node, utc_offset=utc_offset, strict=strict)
+    if sensors is not None:
+        raise InputError("is for the output of tools, not for tables", file=path, field="sensors")
+    if node is not None and "node" in columns:
+        raise InputError("is given, but a column says it", file=path, field="node")
+    return read_table(
+        path,
+        columns,
+        units=units or {},
+        wraps_at=wraps_at,
+        node=node,
+        utc_offset=utc_offset,
+        strict=strict,
+    )
+
+
+def with_power(trace: Trace, readings: Readings, *, end: float | None = None) -> Trace:
+    """The trace with the power that these readings show, from t = 0 to the end of the run.
+
+    Args:
+        trace: A trace without power. If the readings have times of the world, it must say when
+            its t = 0 was.
+        readings: What `read_power` read, or `Readings.recorded` of a run.
+        end: When the run was over; by default the last moment that its tables know.
+
+    >>> trace = Trace(placements=pl.DataFrame({"task": ["a"], "start": [0.0], "end": [3.0]}))
+    >>> passes = [(float(t), [[None, "package-0", 50.0 * t, None]]) for t in range(5)]
+    >>> with_power(trace, Readings.recorded(passes)).power["watts"].to_list()
+    [50.0, 50.0, 50.0]
+    """
+    trace = required(trace)
+    if trace.power.height:
+        raise InputError(
+            "has power already",
+            field="trace",
+            remedy="trace.replace(power=trace.power.clear()) has none",
+        )
+    readings = _in_run_time(trace, readings)
+    over = _end(trace) if end is None else end
+    tally = Tally()
+    table = readings.table
+    outside = table.filter((pl.col("t") < 0) | (pl.col("t") > over))
+    if table.height and outside.height == table.height:
+        first, last = (round(t) for t in table.select(a=pl.min("t"), b=pl.max("t")).row(0))
+        raise InputError(
+            f"from t = {first} s to {last} s lies outside the run, which ends at {over:.0f} s",
+            field="readings",
+            remedy="a wrong zone or clock? see utc_offset, and the epoch of the trace",
+        )
+    places = [f"t = {t:.3f} s" for t in outside["t"].head(EXAMPLES)]
+    what = "readings of power outside the run"
+    tally.note("removed", what, count=outside.height, examples=places)
+    nodes = trace.nodes["node"]
+    strange = [name for name in dict.fromkeys(table["node"]) if name is not None]
+    strange = [name for name in strange if nodes.len() and name not in nodes]
+    what = "nodes with power that the trace does not know"
+    tally.note("noticed", what, count=len(strange), examples=strange)
+    power, notes = rebuilt(readings, 0.0, over)
+    return trace.replace(power=power).noting(
+        cleaned=(*readings.cleaned, *tally.cleanings(), *notes),
+        edit=Edit(
+            operation="with_power",
+            parameters={
+                "files": [file.model_dump() for file in readings.files],
+                "sources": [list(source) for source in readings.sources],
+            },
+        ),
+    )
+
+
+def _in_run_time(trace: Trace, readings: Readings) -> Readings:
+    if readings.epoch_ms is None:
+        return readings
+    epoch_ms = trace.manifest.epoch_ms
+    if epoch_ms is None:
+        raise InputError(
+            "has times of the world, and the trace does not say when its t = 0 was",
+            field="readings",
+            remedy="give times in seconds since t = 0, or a trace with an epoch",
+        )
+    moved = pl.col("t") + (readings.epoch_ms - epoch_ms) / 1000
+    return Readings(readings.table.with_columns(moved), None, readings.files, readings.cleaned)
+
+
+def _end(trace: Trace) -> float:
+    """The last moment that the tables of a trace know; infinite where they know none."""
+    tables = trace.tables
+    known = [
+        tables[table][name].max()
+        for table, names in TIMES.items()
+        if table not in ("tasks", "power")
+        for name in names
+    ]
+    return max((float(t) for t in known if isinstance(t, float)), default=math.inf)

@@ -1,0 +1,106 @@
+"""From readings to the power table.
+
+A counter that is updated every few seconds and read every second seems to show no power, and then
+a peak. What is known is the mean power between two of its *updates*, and it is filled in for all
+the time between them. Each window of the table is a second of the run (shorter at the ends of what
+is known) and holds the mean power in it, so that the energy of the table is exactly what the
+counters counted. The power of a node is the sum over its counters, the total that over the nodes.
+Source of the method: Xie, "From Reality to Simulation: A Trace-Driven Closed-Loop Evaluation
+Methodology for Cloud Datacenters" (master thesis, UvA and VU Amsterdam), section 4.4.2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from twinloop.execution.power.energy_series import Energy, known_length
+from twinloop.execution.power.readings import Readings
+from twinloop.trace.formats.cleaning_counts import Tally
+from twinloop.trace.manifest import Cleaning
+from twinloop.trace.tables import TABLES
+
+
+def reconstruct(readings: Readings) -> pl.DataFrame:
+    """The power table of readings: per node, and of all together (a null node).
+
+    The total is what meters of the whole machine say where there are any, else the sum over the
+    nodes, for the time in which all of them are known. Time in which something is unknown is not
+    in the table.
+
+    >>> joules = [0.0, 0.0, 0.0, 30.0, 30.0, 30.0, 90.0]
+    >>> passes = [(float(t), [["n1", "package-0", e, None]]) for t, e in enumerate(joules)]
+    >>> table = reconstruct(Readings.recorded(passes))
+    >>> table.filter(pl.col("node") == "n1").select("t", "dt", "watts").rows()
+    [(4.0, 1.0, 20.0), (5.0, 1.0, 20.0), (6.0, 1.0, 20.0)]
+    """
+    return rebuilt(readings)[0]
+
+
+def rebuilt(
+    readings: Readings, start: float = -math.inf, end: float = math.inf
+) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:
+    """The power table between two moments, and what there is to say about it.
+
+    >>> rebuilt(Readings.recorded([(0.0, [[None, "package-0", 1.0, None]])]))[1]
+    (Cleaning(kind='noticed', what='sources of power with less than two readings that differ',
+    count=1, examples=('package-0',)),)
+    """
+    tally = Tally()
+    nodes: dict[str | None, list[Energy]] = {}
+    for (node, source), series in readings.table.group_by("node", "source", maintain_order=True):
+        energy = _energy(series)
+        if not energy.stretches:
+            name = " ".join(str(part) for part in (node, source) if part is not None)
+            what = "sources of power with less than two readings that differ"
+            tally.note("noticed", what, examples=[name])
+        nodes.setdefault(_name(node), []).append(energy.within(start, end))
+    sums = {}
+    for node, parts in nodes.items():
+        whose = "the machine" if node is None else f"node '{node}'"
+        what = f"seconds in which a source of the power of {whose} is not known: left out"
+        sums[node] = _known(parts, what, tally)
+    if sums and None not in sums:
+        what = "seconds in which the power of some node is not known: they have no total"
+        sums[None] = _known(list(sums.values()), what, tally)
+    frames = [_windows(node, energy) for node, energy in sums.items()]
+    shape = {name: column.dtype for name, column in TABLES["power"].items()}
+    table = pl.concat(frames) if frames else pl.DataFrame(schema=shape)
+    if math.isfinite(end - start) and sums:
+        missing = round(end - start - sums[None].length)
+        tally.note("noticed", "seconds of the run whose power is not known", count=missing)
+    return table, tally.cleanings()
+
+
+def _energy(series: pl.DataFrame) -> Energy:
+    series = series.sort("t", maintain_order=True)
+    t, joules, watts = (
+        series[name].fill_null(np.nan).to_numpy().astype(np.float64)
+        for name in ("t", "joules", "watts")
+    )
+    return Energy.sensed(t, watts) if np.isnan(joules).all() else Energy.counted(t, joules)
+
+
+def _known(parts: Sequence[Energy], what: str, tally: Tally) -> Energy:
+    """The sum of the parts, where all are known; counts the seconds in which only some are."""
+    whole = Energy.together(parts)
+    missing = math.ceil(known_length(parts) - whole.length - 1e-6)
+    tally.note("noticed", what, count=missing)
+    return whole
+
+
+def _windows(node: str | None, energy: Energy) -> pl.DataFrame:
+    parts = [stretch.windows() for stretch in energy.stretches]
+    t, dt, watts = (
+        np.concatenate([part[index] for part in parts]) if parts else np.empty(0)
+        for index in range(3)
+    )
+    names = pl.Series("node", [node], dtype=pl.String).new_from_index(0, t.size)
+    return pl.DataFrame([names, pl.Series("t", t), pl.Series("dt", dt), pl.Series("watts", watts)])
+
+
+def _name(node: object) -> str | None:
+    return None if node is None else str(node)

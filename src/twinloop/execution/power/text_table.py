@@ -1,0 +1,261 @@
+"""Readings from any table in text whose columns are named: time, watts or joules, node."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from twinloop.description.errors import FormatError, InputError
+from twinloop.description.files import source_file
+from twinloop.execution.power.energy_counter import Counter
+from twinloop.execution.power.readings import SCHEMA, Readings, in_order
+from twinloop.trace.formats.cleaning_counts import Tally
+from twinloop.trace.formats.clock import unix_us
+from twinloop.trace.formats.text_rows import (
+    LATEST,
+    UNIX_TIME,
+    Check,
+    Sieve,
+    batches,
+    lines,
+    number,
+    number_check,
+    text_or_null,
+)
+
+SEPARATORS: Final = (",", "\t", ";", "|")
+DATETIME: Final = "datetime"
+#: What a column can be, and its units: how many of the table's own (s, W, J) one is.
+UNITS: Final[Mapping[str, Mapping[str, float]]] = {
+    "time": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, DATETIME: 1e-6},
+    "watts": {"W": 1.0, "mW": 1e-3, "uW": 1e-6, "kW": 1e3},
+    "joules": {"J": 1.0, "mJ": 1e-3, "uJ": 1e-6, "kJ": 1e3, "Wh": 3600.0, "kWh": 3.6e6},
+    "node": {},
+    "source": {},
+}
+# Unix times of this century, in the units that are told apart by their size.
+_SIZES: Final = ((1e17, "ns"), (1e14, "us"), (1e11, "ms"))
+
+
+def read_table(
+    path: Path,
+    columns: Mapping[str, str],
+    *,
+    units: Mapping[str, str],
+    wraps_at: float | None,
+    node: str | None,
+    utc_offset: float | None,
+    strict: bool,
+) -> Readings:
+    """What `read_power` does with a table."""
+    tally = Tally()
+    sieve = Sieve(path, tally, strict=strict)
+    names, rows = _rows(path, sieve)
+    places = _places(path, names, columns)
+    frames: list[pl.DataFrame] = []
+    chosen = dict(units)
+    for batch in batches(rows, len(names)):
+        if not frames:
+            chosen = _units(batch, places, units, tally)
+        frames.append(_typed(batch, places, chosen, sieve, utc_offset))
+    found = pl.concat(frames) if frames else None
+    if found is None or found.height == 0:
+        raise InputError("has no reading that can be read", file=path)
+    if "node" not in places:
+        found = found.with_columns(node=pl.lit(node, dtype=pl.String))
+    for name in names:
+        if name not in columns.values():
+            tally.note("ignored", f"values of the column '{name}'", count=found.height)
+    found, epoch_ms = _on_one_clock(found, tally)
+    table = in_order(found, path, tally)
+    if "joules" in places:
+        table = _followed(table, wraps_at, 1 / UNITS["joules"][chosen["joules"]], path, tally)
+    return Readings(
+        table,
+        epoch_ms=epoch_ms,
+        files=(source_file(path),),
+        cleaned=tally.cleanings(),
+    )
+
+
+def header(path: Path) -> list[str]:
+    """The names in the first line of a table.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     file = Path(there, "power.csv")
+    ...     _ = file.write_text("time;watts\\n0;5\\n")
+    ...     header(file)
+    ['time', 'watts']
+    """
+    first = _first_line(path)
+    return [cell.strip() for cell in _cells(first, max(SEPARATORS, key=first.count)) or []]
+
+
+def _rows(path: Path, sieve: Sieve) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    names, first = header(path), _first_line(path)
+    separator = max(SEPARATORS, key=first.count)
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise FormatError(f"names the column '{twice[0]}' twice", file=path, line=1)
+
+    def rows() -> Iterator[tuple[int, list[str]]]:
+        numbered = ((line, text) for line, text in lines(path) if text.strip())
+        next(numbered)
+        for line, text in numbered:
+            if not sieve.readable(line, text):
+                continue
+            cells = _cells(text, separator)
+            if cells is None or len(cells) != len(names):
+                problem = "cannot be read" if cells is None else f"has {len(cells)} cells"
+                what = f"lines that have not {len(names)} cells"
+                sieve.reject(line, f"{problem}, not {len(names)} cells", what=what)
+            else:
+                yield line, cells
+
+    return names, rows()
+
+
+def _first_line(path: Path) -> str:
+    first = next((text for _, text in lines(path) if text.strip()), None)
+    if first is None:
+        raise InputError("is empty", file=path)
+    return first
+
+
+def _cells(text: str, separator: str) -> list[str] | None:
+    try:
+        return next(csv.reader([text], delimiter=separator))
+    except csv.Error:
+        return None
+
+
+def _places(path: Path, names: list[str], columns: Mapping[str, str]) -> dict[str, str]:
+    """The column of a batch in which each thing stands."""
+    for key, name in columns.items():
+        if key not in UNITS:
+            remedy = f"one of: {', '.join(UNITS)}"
+            raise InputError(
+                f"'{key}' is nothing that a column can be", field="columns", remedy=remedy
+            )
+        if name not in names:
+            remedy = f"there are: {', '.join(names)}"
+            raise FormatError(f"there is no column '{name}'", file=path, field=key, remedy=remedy)
+    if "time" not in columns or ("watts" in columns) == ("joules" in columns):
+        raise InputError(
+            "must name the time, and either the watts or the joules",
+            field="columns",
+            remedy="columns={'time': ..., 'watts': ...}",
+        )
+    return {key: str(names.index(name)) for key, name in columns.items()}
+
+
+def _units(
+    batch: pl.DataFrame, places: Mapping[str, str], given: Mapping[str, str], tally: Tally
+) -> dict[str, str]:
+    """The unit of each column; one that was not given is chosen, and noted."""
+    chosen = {}
+    for key, unit in given.items():
+        if key not in places or unit not in UNITS[key]:
+            remedy = "; ".join(f"{name}: {', '.join(units)}" for name, units in UNITS.items())
+            raise InputError(f"'{unit}' is no unit of '{key}'", field="units", remedy=remedy)
+        chosen[key] = unit
+    for key in ("time", "watts", "joules"):
+        if key in places and key not in chosen:
+            chosen[key] = (
+                _time_unit(batch, places[key]) if key == "time" else next(iter(UNITS[key]))
+            )
+            tally.note("assumed", f"the column of the {key} is in {chosen[key]}")
+    return chosen
+
+
+def _time_unit(batch: pl.DataFrame, column: str) -> str:
+    numbers = batch.select(number(column).abs()).to_series().drop_nulls()
+    size = numbers.median()
+    if not isinstance(size, float) or 2 * numbers.len() < batch.height:
+        return DATETIME
+    return next((unit for least, unit in _SIZES if size >= least), "s")
+
+
+def _typed(
+    batch: pl.DataFrame,
+    places: Mapping[str, str],
+    units: Mapping[str, str],
+    sieve: Sieve,
+    utc_offset: float | None,
+) -> pl.DataFrame:
+    """The columns of a table of readings; the joules as the counter has them, in its own unit."""
+    time, checks = places["time"], []
+    size = UNITS["time"][units["time"]]
+    if units["time"] == DATETIME:
+        texts = batch.select(text_or_null(time)).to_series()
+        times = unix_us(texts, utc_offset=utc_offset or 0.0)
+        if utc_offset is None:
+            unzoned = texts.drop_nulls().str.contains(r"(?:Z|[+-][0-9]{2}:?[0-9]{2})$").not_()
+            what = "times without a zone, read as UTC"
+            sieve.tally.note("assumed", what, count=int(unzoned.sum()))
+    else:
+        checks.append(number_check(time, "time", LATEST / size))
+        times = batch.select(number(time)).to_series()
+    checks.append(Check("time", "is no time", pl.col("t").is_null(), time))
+    values = [(times * size).alias("t").cast(pl.Float64)]
+    for key in ("watts", "joules"):
+        if key in places:
+            value = number(places[key])
+            checks.append(number_check(places[key], key))
+            checks.append(Check(key, "is less than nothing", value < 0, places[key]))
+            values.append(batch.select(value * _own(key, units)).to_series().alias(key))
+        else:
+            values.append(pl.Series(key, [None], dtype=pl.Float64).new_from_index(0, batch.height))
+    for key, otherwise in (("node", None), ("source", "table")):
+        name = text_or_null(places[key]) if key in places else pl.lit(None, dtype=pl.String)
+        value = name.fill_null(pl.lit(otherwise, dtype=pl.String))
+        values.append(batch.with_columns(value.alias(key))[key])
+    named = batch.with_columns(values)
+    return sieve.sift(named, checks).select("line", *SCHEMA)
+
+
+def _own(key: str, units: Mapping[str, str]) -> float:
+    return UNITS["watts"][units["watts"]] if key == "watts" else 1.0
+
+
+def _on_one_clock(found: pl.DataFrame, tally: Tally) -> tuple[pl.DataFrame, int | None]:
+    first = float(found.select(pl.min("t")).item())
+    if first < UNIX_TIME:
+        tally.note("assumed", "times are seconds since t = 0 of the run", count=found.height)
+        return found, None
+    epoch_ms = int(first * 1000 // 1)
+    return found.with_columns(pl.col("t") - epoch_ms / 1000), epoch_ms
+
+
+def _followed(
+    found: pl.DataFrame, wraps_at: float | None, per_joule: float, path: Path, tally: Tally
+) -> pl.DataFrame:
+    """The counters as joules since the first reading, with a row where one is broken."""
+    rows: list[tuple[object, object, float, float | None, None]] = []
+    wraps = 0
+    for (node, source), series in found.group_by("node", "source", maintain_order=True):
+        counter = Counter(wraps_at, per_joule)
+        for t, value in series.select("t", "joules").iter_rows():
+            if value is None:
+                counter.lose()
+                rows.append((node, source, t, None, None))
+                continue
+            resets = counter.resets
+            if not counter.follow(t, value):
+                rows.append((node, source, t, None, None))
+                what = (
+                    "counters that went down: a new beginning, as it is not said where they wrap"
+                    if counter.resets > resets
+                    else f"counters not read for more than {counter.longest:.0f} s: nobody knows "
+                    "how often they wrapped"
+                )
+                tally.note("noticed", what, examples=[f"{path.name}: {source} at t = {t:.3f} s"])
+            rows.append((node, source, t, counter.joules, None))
+        wraps += counter.wraps
+    tally.note("noticed", "wrap-arounds of counters", count=wraps)
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row")

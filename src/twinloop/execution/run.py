@@ -1,0 +1,334 @@
+"""Run a scenario for real."""
+
+from __future__ import annotations
+
+import os
+import platform as system
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from twinloop.description.errors import InputError, TwinloopError
+from twinloop.description.safe_text import escape_controls
+from twinloop.engine import Compiled
+from twinloop.execution import burn_program
+from twinloop.execution.announcement import CommandFile, list_commands, summarise, survey_tasks
+from twinloop.execution.clock import RunClock
+from twinloop.execution.dispatch_loop import Limits, Loop
+from twinloop.execution.expected_run_times import expected
+from twinloop.execution.interrupts import Interrupts
+from twinloop.execution.leftovers import end, of_run
+from twinloop.execution.local_machine import Machine
+from twinloop.execution.nodes import Guard, LocalNodes, NodeSpec, run_name, sweep
+from twinloop.execution.orphans import adopting
+from twinloop.execution.power import Meter, PowerRecorder, find_meters
+from twinloop.execution.process_trees import Trees
+from twinloop.execution.run_folder import JOURNAL, OUTPUT, RunFolder, check, unwritable
+from twinloop.execution.run_journal import JournalError, entries
+from twinloop.execution.run_progress import Watcher
+from twinloop.execution.run_trace import as_trace
+from twinloop.execution.task_commands import Commands
+from twinloop.execution.task_starter import NO_DISK, Starter
+from twinloop.execution.usage_recorder import Recorder, checked_period
+from twinloop.scenario import Scenario
+from twinloop.trace import Manifest, Trace
+
+#: A wait without an end is not interrupted by Ctrl-C once Polars has put its own handler in place
+#: (it restarts system calls); one with an end looks up from time to time (s).
+_FOREVER: Final = 1e9
+
+
+class Interrupted(KeyboardInterrupt):
+    """The user ended a run; `trace` is what it did until then.
+
+    >>> Interrupted(Trace()).trace
+    <Trace of 0 tasks>
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__()
+        #: What the run did.
+        self.trace = trace
+
+
+def execute(
+    scenario: Scenario,
+    folder: str | Path | None = None,
+    *,
+    period: float = 1.0,
+    isolation: str = "auto",
+    task_limit: float | None = None,
+    grace: float = 2.0,
+    power: Iterable[Meter] | None = None,
+    overwrite: bool = False,
+    allow_code: bool = False,
+    passing_through: bool = False,
+    announced: bool = False,
+    announce: Callable[[str], None] | None = None,
+    watcher: Watcher | None = None,
+) -> Trace:
+    """Run a scenario for real, on nodes laid onto this machine, and return what happened.
+
+    The commands of its tasks are run as this user, without a shell; the policy and the source that
+    would decide and submit in the simulator do so here.
+
+    Args:
+        scenario: What to run.
+        folder: Where to keep the run: the trace, and what tasks printed. Without one, the trace
+            alone is returned, and the rest is gone.
+        period: Time between two samples of what tasks use (s).
+        isolation: What keeps tasks to their nodes: `auto` (the best that this machine gives),
+            `cgroup2`, `cgroup1`, `affinity` or `none`.
+        task_limit: The most that any task may take (s); it is ended then, with its children.
+        grace: Time from the request to end until a task is killed (s).
+        power: Counters of power to read; by default those that this machine has.
+        overwrite: Whether a run that is in the folder may be replaced. A folder that holds other
+            files, or a run that is alive, or an input of this one, never is.
+        allow_code: Whether a policy named as `module:Class` may be imported and run.
+        passing_through: Whether tasks print to where this process does, and nothing is kept.
+        announced: Whether the user knows already what will be run; else it is announced, and every
+            command is written to `commands.txt` in the folder.
+        announce: Called with each thing that is worth saying, what will be run first of all;
+            without, it goes to stderr.
+        watcher: Called from time to time with what the run looks like.
+
+    Raises:
+        Interrupted: The user ended the run; everything that it did is kept.
+
+    >>> from twinloop.scenario import Scenario
+    >>> scenario = Scenario(platform="1x1", policy="fcfs", workload={"tasks": [
+    ...     {"id": "hello", "command": ["true"], "run_time": 0.01}]})
+    >>> trace = execute(scenario)
+    >>> trace.tasks["status"].to_list(), trace.manifest.kind
+    (['completed'], 'recorded')
+    """
+    if not isinstance(scenario, Scenario):
+        kind = type(scenario).__name__
+        raise TwinloopError(f"execute wants a Scenario, not a {kind}: twinloop.load(...) reads one")
+    say = announce or _to_stderr
+    limits = _limits(task_limit, grace)
+    checked_period(period)
+    inputs = [Path(file) for file in scenario._files()]
+    if folder is not None:
+        check(Path(folder), overwrite=overwrite, inputs=inputs)
+    machine = Machine.here()
+    given, assumed = expected(scenario.workload.resolve(scenario.seed))
+    compiled = Compiled(scenario, allow_code=allow_code, given=given)
+    with ExitStack() as stack:
+        where = Path(folder or stack.enter_context(tempfile.TemporaryDirectory())).absolute()
+        where = where if folder is not None else where / "run"
+        run = run_name()
+        commands = Commands(compiled, where / OUTPUT, run=run)
+        survey = survey_tasks(scenario, commands)
+        listed = None if announced else CommandFile(where, list_commands({"": survey}))
+        if listed is not None:
+            stack.callback(listed.withdraw)
+            for line in summarise(survey, listed.path):
+                say(line)
+        for left in sweep():
+            say(f"removed what a killed run left: {left}")
+        # A request to end is obeyed when the guard knows all groups: between the making of a group
+        # and that, nothing would remove it.
+        with Interrupts() as interrupts:
+            nodes = stack.enter_context(
+                LocalNodes.lay(_specs(compiled), run=run, isolation=isolation, machine=machine)
+            )
+            guard = Guard.start(run, nodes.groups)
+            stack.callback(guard.dismiss)
+            stack.callback(end, lambda: of_run(run))  # processes outside of the groups
+            stack.callback(nodes.close)
+        if interrupts.count:
+            raise KeyboardInterrupt
+        for text in nodes.warnings:
+            say(f"weaker than asked for: {text}")
+        _prepare(scenario, commands, say)
+        rates = burn_program.environment_for(commands.templates(), say)
+        commands.common |= rates
+        if nodes.isolation in ("affinity", "none"):
+            stack.enter_context(adopting())
+        facts = {
+            "mode": "real",
+            "time_scale": scenario.time_scale,
+            "machine": _machine(machine),
+            "nodes": nodes.facts(),
+            "burn": rates or None,
+            "run": {
+                "policy": compiled.policy.name,
+                "cores": compiled.machines.platform.total_cores,
+                "machines": compiled.machines.nodes.height,
+                "skipped": _skipped(compiled),
+            },
+        }
+        plan = _plan(compiled, machine, facts, period).noting(cleaned=[assumed])
+        kept = RunFolder.create(where, plan, overwrite=overwrite, inputs=inputs)
+        if listed is not None:
+            listed.keep()
+        stack.callback(kept.close)
+        meters = PowerRecorder(find_meters() if power is None else list(power), period=period)
+        try:
+            loop, more = _run(
+                compiled, kept, nodes, commands, meters,
+                period=period, limits=limits, passing_through=passing_through, watcher=watcher,
+            )  # fmt: skip
+            more["run"] = facts["run"] | more["run"]
+            kept.journal.write(e="finish", t=more["run"]["wall_s"], facts=more)
+            trace = as_trace(plan, entries(where / JOURNAL))
+            kept.finish(trace)
+        except OSError as error:
+            if isinstance(error, JournalError) or error.errno in NO_DISK:
+                raise unwritable(where, error) from error
+            raise TwinloopError(f"the run could not go on: {error}") from error
+    if loop.interrupted:
+        raise Interrupted(trace)
+    return trace
+
+
+def _run(
+    compiled: Compiled,
+    kept: RunFolder,
+    nodes: LocalNodes,
+    commands: Commands,
+    meters: PowerRecorder,
+    *,
+    period: float,
+    limits: Limits,
+    passing_through: bool,
+    watcher: Watcher | None,
+) -> tuple[Loop, dict[str, Any]]:
+    """Run everything; the facts of the run."""
+    clock = RunClock()
+    kept.journal.write(e="begin", t=0.0, epoch_ms=clock.epoch_ms)
+    trees: Trees[tuple[int, int, int]] = Trees(nodes.run)
+    recorder = Recorder(clock, kept.journal, period=period, trees=trees)
+    starter = Starter(clock, nodes, commands, recorder, trees, passing_through=passing_through)
+    loop = Loop(
+        compiled, clock, kept.journal, starter, recorder, meters, limits=limits, watcher=watcher
+    )
+    before = time.process_time()
+    try:
+        loop.run()
+    finally:
+        starter.close()
+    wall = clock.now()
+    spent = time.process_time() - before
+    return loop, {
+        "latency": {
+            "dispatch": loop.dispatch.facts(),
+            "start": loop.start.facts(),
+            "release": loop.release.facts(),
+        },
+        "recording": {
+            **recorder.facts(),
+            "clamped_starts": starter.clamped,
+            "executor_cpu_s": spent,
+            "executor_share_of_core": spent / wall if wall > 0 else None,
+        },
+        "power": meters.facts(),
+        "run": {"wall_s": wall, "interrupted": loop.interrupted},
+    }
+
+
+def _limits(task_limit: float | None, grace: float) -> Limits:
+    for field, value in (("task_limit", task_limit), ("grace", grace)):
+        if value is not None and not 0 <= value < float("inf"):
+            raise InputError(f"must be a time, not {value}", field=field)
+    return Limits(grace=grace) if task_limit is None else Limits(task_limit, grace)
+
+
+def _specs(compiled: Compiled) -> list[NodeSpec]:
+    nodes = compiled.machines.nodes
+    return [NodeSpec(*row) for row in nodes.select("node", "cores", "memory").iter_rows()]
+
+
+def _skipped(compiled: Compiled) -> int:
+    if compiled.trace is None:
+        return 0
+    return compiled.trace.tasks.height - len(compiled.arrays)
+
+
+def _to_stderr(text: str) -> None:
+    print(escape_controls(text), file=sys.stderr)
+
+
+def _prepare(scenario: Scenario, commands: Commands, say: Callable[[str], None]) -> None:
+    """Run what makes the things that tasks need."""
+    folder = scenario.workload.folder or "."
+    for place, step in enumerate(scenario.workload.prepare):
+        if step.creates is not None and Path(step.creates).exists():
+            say(f"is there already: {step.creates}")
+            continue
+        field = f"workload.prepare[{place}]"
+        try:
+            done = subprocess.run(
+                step.command,
+                cwd=folder,
+                env=commands.common,
+                stdin=subprocess.DEVNULL,
+                stdout=2,  # the other one is for results
+                timeout=_FOREVER,
+                check=False,
+            )
+        except OSError as error:
+            raise InputError(f"cannot be run: {error}", field=field) from None
+        if done.returncode:
+            command = shlex.join(step.command)
+            raise InputError(f"ended with status {done.returncode}: {command}", field=field)
+        if step.creates is not None and not Path(step.creates).exists():
+            raise InputError(f"did not make {step.creates}", field=f"{field}.creates")
+
+
+def _machine(machine: Machine) -> dict[str, Any]:
+    return {
+        "cpus": list(machine.cpus),
+        "model": machine.model,
+        "mhz": machine.mhz,
+        "memory": machine.memory,
+        "kernel": system.release(),
+        "user": os.getuid(),
+    }
+
+
+def _plan(compiled: Compiled, machine: Machine, facts: dict[str, Any], period: float) -> Trace:
+    """What is to run, as a Trace in which nothing has happened yet."""
+    declared = compiled.workload.to_trace()
+    original = declared if compiled.trace is None else compiled.trace
+    arrays = compiled.arrays
+    rejected = np.array(compiled.rejected, dtype=bool)
+    tasks = declared.tasks.with_columns(
+        pl.Series("submit_recorded", arrays.submit),
+        pl.lit(None, dtype=pl.Float64).alias("submit"),
+        pl.Series("requested_cores", arrays.cores),
+        pl.Series("requested_time", compiled.requested).fill_nan(None),
+        # Where nobody requested a time, the policy plans with what was declared.
+        pl.when(pl.Series(np.isnan(compiled.requested)))
+        .then(pl.Series(compiled.workload.durations()).fill_nan(None))
+        .alias("planned_time"),
+        pl.when(pl.Series(rejected)).then(pl.lit("rejected")).alias("status"),
+        pl.Series("deadline", arrays.deadline).replace(np.inf, None),
+    )
+    return Trace(
+        manifest=Manifest(
+            kind="recorded",
+            scenario=compiled.scenario.to_manifest(),
+            seed=compiled.scenario.seed,
+            sampling_period=period,
+            cleaned=(*original.manifest.cleaned, *compiled.cleaned),
+            facts=facts,
+        ),
+        tasks=tasks,
+        # A node that says nothing of its clock or its memory has those of the machine.
+        nodes=compiled.machines.nodes.with_columns(
+            pl.col("mhz").fill_null(machine.mhz), pl.col("memory").fill_null(float(machine.memory))
+        ),
+        files=original.files,
+        task_files=original.task_files,
+    ).keeping(compiled.scenario.workload.object)

@@ -1,0 +1,234 @@
+"""The folder of a run: what was planned, the journal, what tasks printed, and at last the Trace."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from twinloop.description.errors import DamagedTraceError, InputError, UnwritableError
+from twinloop.description.locks import LOCK, FolderLock
+from twinloop.description.replacement import (
+    Owned,
+    check_replaceable,
+    is_aside,
+    refuse_input,
+    set_aside,
+)
+from twinloop.execution.announcement import COMMANDS, is_command_file
+from twinloop.execution.run_journal import Journal
+from twinloop.execution.task_commands import file_name
+from twinloop.trace import Trace
+from twinloop.trace.folder import MANIFEST, complete, owner_of
+from twinloop.trace.folder import owned as owned_by_trace
+from twinloop.trace.parquet import read_parquet
+from twinloop.trace.stored_workload import FILES as WORKLOAD_FILES
+from twinloop.trace.tables import TABLES
+
+#: What a run keeps until it is over.
+RECORDING: Final = "recording"
+PLAN: Final = f"{RECORDING}/plan"
+JOURNAL: Final = f"{RECORDING}/journal.jsonl"
+OUTPUT: Final = "output"
+
+_TASKS: Final = "tasks.parquet"
+
+
+class RunFolder:
+    """A folder that becomes a trace folder when its run is over.
+
+    Until then it has a `recording` and no manifest: `twinloop.read` reads it as far as it got. It
+    is locked until then: no other run can begin in it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     folder = RunFolder.create(Path(there) / "run", Trace())
+    ...     folder.close()
+    ...     sorted(entry.name for entry in folder.path.iterdir())
+    ['output', 'recording']
+    """
+
+    def __init__(self, path: Path, journal: Journal, lock: FolderLock) -> None:
+        #: Where it is.
+        self.path = path
+        #: What happens, as it happens.
+        self.journal = journal
+        self._lock = lock
+
+    @classmethod
+    def create(
+        cls, path: Path, plan: Trace, *, overwrite: bool = False, inputs: Iterable[Path] = ()
+    ) -> RunFolder:
+        """Make the folder for a run of this plan, and lock it.
+
+        A run that is there is replaced if asked, when the new one has begun; if that fails, it
+        stays.
+        """
+        path = path.absolute()
+        check(path, overwrite=overwrite, inputs=inputs)
+        was_there = path.exists()
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            lock = FolderLock.take(path)
+            try:
+                _check(path, overwrite=overwrite, inputs=inputs, ours=(LOCK,))
+                with set_aside(path):
+                    (path / RECORDING).mkdir()
+                    (path / OUTPUT).mkdir()
+                    plan.save(path / PLAN)
+                    return cls(path, Journal(path / JOURNAL), lock)
+            except BaseException:
+                lock.release()
+                if not was_there:
+                    with suppress(OSError):
+                        path.rmdir()
+                raise
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise UnwritableError(f"cannot be written: {_why(error)}", file=path) from None
+
+    @property
+    def output(self) -> Path:
+        """Where what tasks print is kept."""
+        return self.path / OUTPUT
+
+    def finish(self, trace: Trace) -> None:
+        """Write the Trace. The folder is a trace folder when its manifest appears, last of all."""
+        self.journal.close()
+        try:
+            complete(trace.tables, trace.manifest, self.path, workload=trace.workload)
+        except pl.exceptions.PolarsError as error:
+            raise unwritable(self.path, error) from None
+        shutil.rmtree(self.path / RECORDING, ignore_errors=True)
+        with suppress(OSError):  # it holds something, or a task has taken it away
+            self.output.rmdir()
+        self.close()
+
+    def close(self) -> None:
+        """Close the journal, and let other runs begin here."""
+        self.journal.close()
+        self._lock.release()
+
+
+def check(path: Path, *, overwrite: bool, inputs: Iterable[Path] = ()) -> None:
+    """An error if a run cannot be kept there.
+
+    Args:
+        path: The folder.
+        overwrite: Whether a run that is there may be replaced.
+        inputs: What the new run reads, which is not replaced.
+
+    >>> check(Path("/proc"), overwrite=True)
+    Traceback (most recent call last):
+    twinloop.description.errors.InputError: /proc: is there and is no run, so it is not replaced
+    (choose another name, or remove it yourself)
+    """
+    _check(path, overwrite=overwrite, inputs=inputs, ours=())
+
+
+def _check(path: Path, *, overwrite: bool, inputs: Iterable[Path], ours: tuple[str, ...]) -> None:
+    if path.exists() and not path.is_dir():
+        raise _no_run(path)
+    # Also where it must not be replaced: what else it holds comes before what would replace it.
+    check_replaceable(path, owned, ours=ours)
+    if path.exists() and not _is_empty(path):
+        if not overwrite:
+            raise InputError("is there already", file=path, remedy="--overwrite replaces it")
+        refuse_input(path, inputs)
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether a folder holds nothing but a lock and the commands of a run that never began."""
+    return all(
+        entry.name == LOCK or (entry.name == COMMANDS and is_command_file(entry))
+        for entry in path.iterdir()
+    )
+
+
+def owned(path: Path) -> Owned:
+    """The files of a run, finished or not; an error if the folder holds none.
+
+    Each task owns a folder of `output` with all that is in it; the tasks are those of the trace, or
+    of the plan where there is no trace yet.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     plan = Trace(tasks=pl.DataFrame({"id": ["a/b"]}))
+    ...     RunFolder.create(Path(there), plan).close()
+    ...     sorted(owned(Path(there)).trees)
+    ['output/a%2Fb']
+    """
+    if (path / MANIFEST).is_file():
+        files = owner_of("recorded")(path)
+        if MANIFEST not in files.files:
+            raise _no_run(path)
+    else:
+        try:
+            files = owned_by_trace(path / PLAN).inside(PLAN)
+        except DamagedTraceError:
+            return _owned_by_beginning(path)
+        # One that was killed when its tables were written.
+        files |= Owned.of([*(f"{name}.parquet" for name in TABLES), *WORKLOAD_FILES])
+    if (path / RECORDING).is_dir():
+        files |= Owned.of([JOURNAL])
+        with suppress(DamagedTraceError):
+            files |= owned_by_trace(path / PLAN).inside(PLAN)
+    trees = frozenset(f"{OUTPUT}/{file_name(task)}" for task in _tasks(path))
+    return files | Owned(frozenset({LOCK}), trees) | owned_commands(path)
+
+
+def owned_commands(path: Path) -> Owned:
+    """The file of every command in a folder of what runs them, if it was written here."""
+    return Owned.of([COMMANDS] if is_command_file(path / COMMANDS) else [])
+
+
+def _owned_by_beginning(path: Path) -> Owned:
+    """The files of a run that was killed before its plan was written; an error if it is none."""
+    names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
+    aside = {name for name in names if is_aside(name)}
+    commands = owned_commands(path)
+    begun = {RECORDING, *commands.files} | aside
+    if not names <= {LOCK, OUTPUT} | begun or not names & begun:
+        raise _no_run(path)
+    return commands | Owned(frozenset({LOCK, JOURNAL}), frozenset({PLAN}))
+
+
+def _tasks(path: Path) -> list[str]:
+    """The tasks of a run, as far as they can be read."""
+    place = path if (path / MANIFEST).is_file() else path / PLAN
+    if not (place / _TASKS).is_file():
+        return []
+    try:
+        return [str(task) for task in read_parquet(place / _TASKS)["id"].drop_nulls()]
+    except (pl.exceptions.PolarsError, OSError):
+        return []  # what they printed is foreign then, and stays
+
+
+def _no_run(path: Path) -> InputError:
+    return InputError(
+        "is there and is no run, so it is not replaced",
+        file=path,
+        remedy="choose another name, or remove it yourself",
+    )
+
+
+def unwritable(path: Path, error: Exception) -> UnwritableError:
+    """What to say if a run cannot be kept.
+
+    >>> print(unwritable(Path("run"), OSError(28, "No space left on device")))
+    run: cannot be written: No space left on device (what was recorded so far is kept there)
+    """
+    return UnwritableError(
+        f"cannot be written: {_why(error)}",
+        file=path,
+        remedy="what was recorded so far is kept there",
+    )
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, pl.exceptions.PolarsError):  # it hides what the system said
+        return f"the disk may be full ({error})"
+    return getattr(error, "strerror", None) or str(error)

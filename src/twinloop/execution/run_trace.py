@@ -1,0 +1,260 @@
+"""The Trace of a run, out of what was planned and its journal; whole, or as far as it got."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from twinloop.description.errors import DamagedTraceError
+from twinloop.description.files import require_input
+from twinloop.description.input_limit import check_bound
+from twinloop.execution import failure_causes
+from twinloop.execution.cpu_accounting import TICK, used
+from twinloop.execution.power import Readings
+from twinloop.execution.power.power_table import rebuilt
+from twinloop.execution.run_folder import JOURNAL, PLAN
+from twinloop.execution.run_journal import PART, Entries, entries
+from twinloop.trace import Trace
+from twinloop.trace.tables import COUNTED
+
+#: What the policy was told and what it decided, as the table of decisions calls it.
+SAID: Final = (
+    *("ready", "over", "failed", "open", "close", "ask"),
+    *("place", "preempt", "kill", "set-state on", "set-state off", "reserve"),
+)
+
+
+def unfinished(path: Path) -> Trace:
+    """The Trace of a run that was cut short, as far as its journal goes."""
+    journal = path / JOURNAL
+    plan = Trace.load(path / PLAN)
+    require_input(journal)
+    size = journal.stat().st_size
+    check_bound(journal, 10 * size, f"has {size:,} bytes")  # as objects of Python
+    try:
+        return as_trace(plan, entries(journal))
+    except (
+        *(LookupError, TypeError, ValueError, AttributeError, OverflowError),
+        pl.exceptions.PolarsError,
+    ) as error:
+        raise DamagedTraceError(f"is no journal of this plan: {error!r}", file=journal) from None
+    except OSError as error:
+        raise DamagedTraceError(f"cannot be read: {error.strerror}", file=journal) from None
+
+
+def as_trace(plan: Trace, journal: Iterable[dict[str, Any]]) -> Trace:
+    """The Trace of a run of this plan.
+
+    A journal that does not say how the run finished is of one that was cut short: what ran then
+    is `lost`, what waited `cancelled`.
+    """
+    log = list(journal)
+    found: dict[str, Entries] = defaultdict(list)
+    for entry in log:
+        found.setdefault(entry["e"], []).append(entry)  # type: ignore[attr-defined]
+    finish = found["finish"][-1] if found["finish"] else None
+    last = max((_latest(entry) for entry in log), default=0.0)
+    samples = _samples(found["use"])
+    parts = _parts(plan, found["start"], found["end"], samples, cut=finish is None)
+    tasks = _tasks(plan, found, parts, cut=finish is None)
+    readings = Readings.recorded((entry["t"], entry["rows"]) for entry in found["power"])
+    power, notes = rebuilt(readings, 0.0, last)
+    usage, repaired = used(plan, samples, parts)
+    facts = dict(plan.manifest.facts)
+    facts |= finish["facts"] if finish is not None else {}
+    facts["run"] = {"wall_s": last} | facts.get("run", {})
+    facts["run"] |= {"events": len(log), "complete": finish is not None}
+    epoch = found["begin"][0]["epoch_ms"] if found["begin"] else None
+    return plan.replace(
+        tasks=tasks,
+        placements=_placements(plan, parts),
+        usage=usage,
+        decisions=_decisions(plan, log),
+        node_states=_states(plan, found),
+        power=power,
+    ).noting(
+        cleaned=(*notes, repaired, *failure_causes.notes(plan, found, tasks)),
+        facts=facts,
+        epoch_ms=epoch,
+    )
+
+
+def _latest(entry: dict[str, Any]) -> float:
+    """The last moment that an entry tells of: samples are read one after the other."""
+    rows = entry["rows"] if entry["e"] == "use" else ()
+    return max([float(entry["t"]), *(float(row[-1]) for row in rows)])
+
+
+def _samples(passes: Entries) -> pl.DataFrame:
+    schema = dict.fromkeys(PART, pl.Int64) | dict.fromkeys(("cpu", "rss", "t"), pl.Float64)
+    rows = [row for entry in passes for row in entry["rows"]]
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _parts(
+    plan: Trace, starts: Entries, ends: Entries, samples: pl.DataFrame, *, cut: bool
+) -> pl.DataFrame:
+    """A row for each time that a part of a task ran, with what was measured of it."""
+    began = pl.DataFrame(
+        [[e[name] for name in (*PART, "cores", "pid", "t")] for e in starts],
+        schema=dict.fromkeys(PART, pl.Int64)
+        | {"cores": pl.Float64, "pid": pl.Int64, "start": pl.Float64},
+        orient="row",
+    )
+    over = pl.DataFrame(
+        [
+            [
+                *(e[name] for name in PART),
+                *(e["t"], e["code"], e["reason"], e["cpu"], e["peak"], *e["switches"]),
+                *(*e["faults"], *(e["counters"].get(name) for name in tuple(COUNTED)[4:])),
+            ]
+            for e in ends
+        ],
+        schema=dict.fromkeys(PART, pl.Int64)
+        | {"end": pl.Float64, "code": pl.Int64, "reason": pl.String}
+        | {"cpu": pl.Float64, "peak": pl.Float64}
+        | dict.fromkeys(COUNTED, pl.Int64),
+        orient="row",
+    )
+    parts = began.join(over, on=PART, how="left", maintain_order="left")
+    if cut:
+        # Nobody saw the end of these: what is known of them ends where they were last seen.
+        gone = pl.col("end").is_null()
+        seen = samples.group_by(PART).agg(seen=pl.max("t"))
+        lately = pl.when(pl.col("seen") > pl.col("start") + TICK).then("seen").otherwise("start")
+        parts = parts.join(seen, on=PART, how="left", maintain_order="left").with_columns(
+            reason=pl.when(gone).then(pl.lit("lost")).otherwise("reason"),
+            end=pl.coalesce("end", lately),
+        )
+    parts = parts.sort(PART)
+    return parts.with_columns(
+        plan.tasks["id"].gather(parts["task"]),
+        plan.nodes["node"].gather(parts["machine"]),
+    )
+
+
+def _placements(plan: Trace, parts: pl.DataFrame) -> pl.DataFrame:
+    asked = plan.tasks.select("requested_cores", "requested_memory")[parts["task"]]
+    share = parts["cores"] / asked["requested_cores"]
+    return parts.select(
+        pl.col("id").alias("task"),
+        "attempt",
+        pl.col("node").alias("machine"),
+        "cores",
+        (asked["requested_memory"] * share).alias("memory"),
+        *("start", "end", "reason"),
+    )
+
+
+def _tasks(
+    plan: Trace, found: dict[str, Entries], parts: pl.DataFrame, *, cut: bool
+) -> pl.DataFrame:
+    last = parts.filter(pl.col("attempt") == pl.col("attempt").max().over("task"))
+    ran = (
+        last.group_by("task", maintain_order=True)
+        .agg(
+            (pl.max("end") - pl.min("start")).alias("run_time"),
+            _total("peak").alias("memory_used"),
+            # The code that says most: of a part that was killed, else of one that failed.
+            pl.coalesce(
+                pl.col("code").filter(pl.col("code") < 0).first(),
+                pl.col("code").filter(pl.col("code") != 0).first(),
+                pl.col("code").max(),
+            ).alias("exit_code"),
+            pl.first("pid"),
+        )
+        .join(_counts(parts), on="task", how="left", maintain_order="left")
+    )
+    status = {e["task"]: e["status"] for e in found["over"]}
+    if cut:
+        status = _where_cut(found, last) | status
+        for task, planned in enumerate(plan.tasks["status"]):
+            status.setdefault(task, planned or "cancelled")
+    rows = pl.int_range(pl.len(), dtype=pl.Int64).alias("task")
+    new = ("run_time", "memory_used", "exit_code", "pid", "cpu_time", *COUNTED)
+    return (
+        plan.tasks.drop(new)
+        .with_columns(
+            rows,
+            # Who was never submitted, because nothing could run it or the run was over before, has
+            # the time at which it was to be.
+            pl.coalesce(_at(found["submit"], plan.tasks.height), "submit_recorded").alias("submit"),
+            _at(found["ready"], plan.tasks.height).alias("ready"),
+            pl.coalesce(
+                pl.Series([status.get(t) for t in range(plan.tasks.height)], dtype=pl.String),
+                "status",
+            ).alias("status"),
+        )
+        .join(ran, on="task", how="left", maintain_order="left")
+        .drop("task")
+    )
+
+
+def _where_cut(found: dict[str, Entries], last: pl.DataFrame) -> dict[int, str]:
+    """What is known of tasks that had their machines when the record breaks off."""
+    had = Counter(entry["task"] for entry in found["place"])
+    had.subtract(entry["task"] for entry in (*found["failed"], *found["preempt"]))
+    running = last.filter(pl.col("reason") == "lost")["task"]
+    completed = last.group_by("task").agg((pl.col("reason") == "completed").all())
+    ended = dict(completed.iter_rows())
+    return {task: "completed" if ended.get(task) else "lost" for task in {*(+had), *running}}
+
+
+def _counts(parts: pl.DataFrame) -> pl.DataFrame:
+    """What tasks used and what was counted of them, over all their parts and attempts."""
+    return parts.group_by("task").agg(
+        _total("cpu").alias("cpu_time"), *(_total(name) for name in COUNTED)
+    )
+
+
+def _total(name: str) -> pl.Expr:
+    """A sum; null where one of its parts is unknown: a sum of the others would be too small."""
+    return pl.when(pl.col(name).is_not_null().all()).then(pl.sum(name)).alias(name)
+
+
+def _at(events: Entries, count: int) -> pl.Series:
+    """The time of the first such event of each task."""
+    times = np.full(count, np.nan)
+    for event in reversed(events):
+        times[event["task"]] = event["t"]
+    return pl.Series(times).fill_nan(None)
+
+
+def _decisions(plan: Trace, log: Entries) -> pl.DataFrame:
+    tasks, nodes = plan.tasks["id"].to_list(), plan.nodes["node"].to_list()
+    policy = plan.manifest.facts.get("run", {}).get("policy")
+    rows = []
+    for entry in log:
+        if entry["e"] not in SAID:
+            continue
+        subject = None if entry.get("task") is None else tasks[entry["task"]]
+        targets = entry.get("on") or [[entry.get("machine"), None]]
+        for machine, _ in targets:
+            target = entry.get("why") if machine is None else nodes[machine]
+            target = target if entry["e"] != "over" else entry["status"]
+            rows.append((entry["t"], policy, entry["e"], subject, target))
+    names = ("t", "policy", "kind", "subject", "target")
+    schema = dict.fromkeys(names, pl.String) | {"t": pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _states(plan: Trace, found: dict[str, Entries]) -> pl.DataFrame:
+    """When nodes were not there."""
+    nodes = plan.nodes["node"].to_list()
+    rows: list[list[Any]] = []
+    left: dict[int, list[Any]] = {}
+    changes = sorted((*found["close"], *found["open"]), key=lambda entry: float(entry["t"]))
+    for entry in changes:
+        machine = entry["machine"]
+        if entry["e"] == "close" and machine not in left:
+            left[machine] = [nodes[machine], entry["t"], None, entry.get("state", "down")]
+            rows.append(left[machine])
+        elif entry["e"] == "open" and machine in left:
+            left.pop(machine)[2] = entry["t"]
+    schema = {"node": pl.String, "start": pl.Float64, "end": pl.Float64, "state": pl.String}
+    return pl.DataFrame(rows, schema=schema, orient="row")

@@ -1,0 +1,303 @@
+"""Starting the parts of tasks, and ending them for good."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from twinloop._core import spawn
+from twinloop.description.errors import InputError
+from twinloop.execution.clock import RunClock
+from twinloop.execution.nodes import LocalNodes, Part
+from twinloop.execution.process_trees import Trees, start_ticks
+from twinloop.execution.task_commands import Commands, Launch
+from twinloop.execution.usage_recorder import Recorder
+
+#: How long a process that was killed is waited for (s); the kernel may be busy with its memory.
+_PATIENCE: Final = 10.0
+#: What is wrong with the disk, not with one task.
+NO_DISK: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+#: Errors that say that this process, or the machine, has no files left to open.
+_FILES_OUT: Final = (errno.EMFILE, errno.ENFILE)
+#: A folder that is no link to another one.
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(slots=True)
+class Process:
+    """The part of a task on one node, while it runs."""
+
+    task: int
+    attempt: int
+    machine: int
+    pid: int
+    #: A file that can be read from when the process has ended.
+    handle: int
+    part: Part
+    start: float
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """Which execution it is."""
+        return self.task, self.attempt, self.machine
+
+
+@dataclass(slots=True)
+class Running:
+    """A task that has its machines."""
+
+    task: int
+    attempt: int
+    processes: list[Process] = field(default_factory=list)
+    #: Exit codes of the parts that ended by themselves.
+    codes: list[int] = field(default_factory=list)
+    #: What becomes of it, where that is known before it ends; None: its exit codes say.
+    verdict: str | None = None
+    why: str | None = None
+
+
+class CannotStart(Exception):
+    """A part of a task could not be started.
+
+    >>> CannotStart("no such program").dead is None
+    True
+    """
+
+    def __init__(self, why: str, *, dead: int | None = None) -> None:
+        super().__init__(why)
+        #: The node that is gone, if that is why.
+        self.dead = dead
+
+
+class Starter:
+    """Starts processes on nodes and waits for them; keeps what they print."""
+
+    def __init__(
+        self,
+        clock: RunClock,
+        nodes: LocalNodes,
+        commands: Commands,
+        recorder: Recorder,
+        trees: Trees[tuple[int, int, int]],
+        *,
+        passing_through: bool,
+    ) -> None:
+        self._clock = clock
+        self._nodes = nodes
+        self._commands = commands
+        self._recorder = recorder
+        self._trees = trees
+        self._passing_through = passing_through
+        self._nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._outputs = os.open(commands.outputs, _FOLDER)
+        # Each running part takes some files; tasks themselves get as many as the user has.
+        self._files_before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        self._mains: set[int] = set()
+        #: Parts whose groups are to be removed when there is time.
+        self._closing: list[Part] = []
+        #: How often the kernel's start time lay outside of what is possible.
+        self.clamped = 0
+
+    def start(
+        self, task: int, attempt: int, places: list[tuple[int, float]], names: list[str]
+    ) -> tuple[list[Process], list[dict[str, Any]]]:
+        """Start all parts of a task; what the journal is to say of each."""
+        started: list[Process] = []
+        entries = []
+        try:
+            for rank, (machine, cores) in enumerate(places):
+                launch = self._commands.launch(
+                    task, rank=rank, ranks=len(places), node=names[machine], cores=cores
+                )
+                process, entry = self._start(task, attempt, rank, machine, cores, launch)
+                started.append(process)
+                entries.append(entry)
+        except BaseException:
+            for process in started:
+                self.end(process, signal.SIGKILL)
+                self.reap(process)
+            raise
+        return started, entries
+
+    def _start(
+        self, task: int, attempt: int, rank: int, machine: int, cores: float, launch: Launch
+    ) -> tuple[Process, dict[str, Any]]:
+        try:
+            part = self._nodes.part(machine, f"{task}-{attempt}", cores, None)
+        except OSError as error:
+            if error.errno in _FILES_OUT:
+                raise _too_many() from None
+            raise CannotStart(str(error.strerror), dead=self._dead(machine)) from None
+        try:
+            program = launch.program
+            if program is None:
+                raise CannotStart(f"{launch.argv[0]}: no such program")
+            files = self._files(task, attempt, rank)
+        except CannotStart:
+            part.close()
+            raise
+        called = self._clock.now()
+        try:
+            pid, handle = spawn(
+                program,
+                list(launch.argv),
+                [f"{name}={value}" for name, value in launch.environment.items()],
+                str(launch.folder),
+                stdin=files[0],
+                stdout=files[1],
+                stderr=files[2],
+                join=list(part.join),
+                cpus=list(part.cpus),
+                files=self._files_before,
+            )
+            part.entered()
+        except OSError as error:
+            part.close()
+            if error.errno in _FILES_OUT:
+                raise _too_many() from None
+            why = f"{error.filename}: {error.strerror}"
+            raise CannotStart(why, dead=self._dead(machine)) from None
+        finally:
+            if not self._passing_through:
+                for file in files[1:]:
+                    os.close(file)
+        seen = self._clock.now()
+        self._mains.add(pid)
+        start, clamped = self._clock.started(start_ticks(pid), called, seen)
+        self.clamped += clamped
+        process = Process(task, attempt, machine, pid, handle, part, start)
+        self._recorder.follow(process.key, part, pid, rank=rank)
+        entry = {"t": start, "task": task, "attempt": attempt, "machine": machine, "cores": cores}
+        return process, entry | {"pid": pid, "called": called, "seen": seen, "clamped": clamped}
+
+    def _dead(self, machine: int) -> int | None:
+        """The node, if it is gone."""
+        return None if self._nodes.alive(machine) else machine
+
+    def _files(self, task: int, attempt: int, rank: int) -> tuple[int, int, int]:
+        if self._passing_through:
+            return 0, 1, 2
+        name = self._commands.output(task).name
+        again = f".{attempt}" if attempt else ""
+        files: list[int] = []
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=self._outputs)
+            folder = os.open(name, _FOLDER, dir_fd=self._outputs)
+            try:
+                for kind in ("out", "err"):
+                    files.append(_new_file(f"{rank}{again}.{kind}", folder))
+            finally:
+                os.close(folder)
+        except OSError as error:
+            for file in files:
+                os.close(file)
+            if error.errno in NO_DISK:
+                raise
+            if error.errno in _FILES_OUT:
+                raise _too_many() from None
+            why = f"what it prints cannot be kept: {error.filename}: {error.strerror}"
+            raise CannotStart(why) from None
+        return self._nothing, files[0], files[1]
+
+    def end(self, process: Process, signal_: int) -> None:
+        """Send a signal to all processes of a part."""
+        if signal_ == signal.SIGKILL:
+            # The first one first: with its children gone it might end by itself, as if it had not
+            # been killed. It may also have left its group, and is to be reached all the same.
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(process.handle, signal_)
+        if process.part.accounts:
+            process.part.kill(signal_)
+        else:
+            self._trees.kill(process.key, signal_)
+
+    def reap(self, process: Process) -> dict[str, Any]:
+        """Wait for a part that has ended or was killed; what the journal is to say of it.
+
+        Whatever it left behind is ended with it.
+        """
+        _, status, account = os.wait4(process.pid, 0)
+        now = self._clock.now()
+        self._mains.discard(process.pid)
+        left = self._end_rest(process)
+        os.close(process.handle)
+        closing = self._recorder.close(process.key, account, now)
+        self._closing.append(process.part)
+        task, attempt, machine = process.key
+        return {
+            "t": now,
+            "task": task,
+            "attempt": attempt,
+            "machine": machine,
+            "pid": process.pid,
+            "code": os.waitstatus_to_exitcode(status),
+            "left": left,
+            "oom": process.part.oom_kills,
+            **closing,
+        }
+
+    def _end_rest(self, process: Process) -> int:
+        """End what outlived the first process of a part; how many there were."""
+        found: set[int] = set()
+        until = time.monotonic() + _PATIENCE
+        while (rest := self._rest(process)) and time.monotonic() < until:
+            found.update(rest)
+            self.end(process, signal.SIGKILL)
+            time.sleep(0.001)
+        if not process.part.accounts:
+            self.reap_orphans()
+        return len(found)
+
+    def _rest(self, process: Process) -> list[int]:
+        return process.part.pids() if process.part.accounts else self._trees.pids(process.key)
+
+    def reap_orphans(self) -> None:
+        """Wait for orphans of tasks that have become children of this process, and have ended."""
+        for pid in self._trees.dead():
+            if pid in self._mains:
+                continue
+            # Most have a parent of their own that waits for them.
+            with suppress(ChildProcessError):
+                done, _, account = os.wait4(pid, os.WNOHANG)
+                if done:
+                    self._recorder.reaped(pid, account)
+
+    def tidy(self) -> None:
+        """Remove the groups of parts that are over."""
+        while self._closing:
+            self._closing.pop().close()
+
+    def close(self) -> None:
+        """Give back what is still held."""
+        self.tidy()
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self._files_before, most))
+        os.close(self._nothing)
+        os.close(self._outputs)
+
+
+def _too_many() -> InputError:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return InputError(
+        f"more tasks run at once than {most:,} open files allow",
+        field="platform",
+        remedy="raise the hard limit (ulimit -Hn), or run fewer at a time",
+    )
+
+
+def _new_file(name: str, folder: int) -> int:
+    """A file that was not there; what another task may have laid there, such as a link, goes."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        return os.open(name, flags, 0o644, dir_fd=folder)
+    except FileExistsError:
+        os.unlink(name, dir_fd=folder)
+        return os.open(name, flags, 0o644, dir_fd=folder)

@@ -1,0 +1,175 @@
+"""The videos that the transcodings of `generate ffmpeg` work on, made by FFmpeg itself.
+
+    python -m twinloop.execution.videos --folder videos --scale 0.05 --height 540
+
+makes twenty: five patterns in four lengths.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from twinloop.description.errors import InputError
+from twinloop.description.files import appearing
+from twinloop.description.replacement import Owned
+from twinloop.workload.generators.ffmpeg import (
+    LENGTHS,
+    PATTERNS,
+    RATE,
+    SOURCE_HEIGHT,
+    TRANSCODINGS,
+    FFmpeg,
+    even,
+    video_name,
+)
+
+#: Bits per second of a video of 1080 lines.
+BITS: Final = 8_000_000
+#: Pixels of a plasma in each direction that get one colour, then smoothed: the sines of every
+#: single one would take longer than the encoding.
+_GRAIN: Final = 8
+
+_PLASMA: Final = (
+    "lum='128+42*(sin(X/16+T)+sin(Y/12-1.3*T)+sin((X+Y)/20+0.7*T))'"
+    ":cb='128+90*sin(X/24+T)':cr='128+90*cos(Y/24-T)'"
+)
+
+
+def _program() -> str:
+    """Where FFmpeg is; an error that says how to get it where it is missing, or lacks a codec."""
+    found = shutil.which("ffmpeg")
+    if found is None:
+        raise InputError(
+            "ffmpeg is not installed", remedy="on Debian and Ubuntu: apt-get install ffmpeg"
+        )
+    known = _run([found, "-hide_banner", "-encoders"]).split()
+    for codec in sorted({kind.codec for kind in TRANSCODINGS.values()} - set(known)):
+        raise InputError(
+            f"{found} was built without {codec}", remedy="install a build of ffmpeg that has it"
+        )
+    return found
+
+
+def make_videos(
+    folder: str | Path,
+    *,
+    lengths: Sequence[float] = LENGTHS,
+    scale: float = 1.0,
+    height: int = SOURCE_HEIGHT,
+    told: Callable[[str], None] = lambda _: None,
+) -> Path:
+    """Make the videos of all patterns and lengths; the folder appears whole or not at all.
+
+    Args:
+        folder: Where to put them. A folder that holds nothing but such videos is replaced.
+        lengths: How long they are, in seconds.
+        scale: Times the lengths.
+        height: Their lines; they are 16:9, with 30 pictures and about 8 Mbit a second at 1080
+            lines, and fewer bits in proportion to their area.
+        told: Called with the name of each video before it is made.
+
+    >>> make_videos("videos", lengths=[0.0])
+    Traceback (most recent call last):
+    twinloop.description.errors.InputError: ffmpeg.lengths.0: 0.0: input should be greater than 0
+    """
+    folder = Path(folder)
+    checked = FFmpeg(lengths=tuple(lengths), scale=scale, height=height)
+    wanted = {
+        video_name(pattern, length): (pattern, length)
+        for pattern in PATTERNS
+        for length in checked.scaled_lengths
+    }
+    ffmpeg = _program()
+    with appearing(folder, lambda path: Owned.of(wanted)) as new:
+        for name, (pattern, length) in wanted.items():
+            told(name)
+            _run([ffmpeg, *_arguments(pattern, length, height), str(new / name)])
+    return folder
+
+
+def sources(height: int) -> Mapping[str, str]:
+    """What draws each pattern, as FFmpeg describes it.
+
+    >>> sources(1080)["moving"]
+    'testsrc2=size=1920x1080:rate=30'
+    """
+    lines = even(height)
+    wide = even(lines * 16 / 9)
+    usual = f"size={wide}x{lines}:rate={RATE}"
+    coarse = f"size={even(wide / _GRAIN)}x{even(lines / _GRAIN)}:rate={RATE}"
+    return {
+        "gradient": f"gradients={usual}:seed=1:speed=0.02",
+        "noise": f"color=gray:{usual},noise=alls=60:allf=t:all_seed=1",
+        "moving": f"testsrc2={usual}",
+        "mandelbrot": f"mandelbrot={usual}",
+        "plasma": f"nullsrc={coarse},geq={_PLASMA},scale={wide}:{lines}:flags=bicubic",
+    }
+
+
+def _arguments(pattern: str, length: float, height: int) -> list[str]:
+    bits = round(BITS * (height / SOURCE_HEIGHT) ** 2)
+    return [
+        *("-nostdin", "-loglevel", "error", "-f", "lavfi", "-i", sources(height)[pattern]),
+        *("-frames:v", str(round(length * RATE)), "-pix_fmt", "yuv420p"),
+        # What x264 makes depends on the number of its threads.
+        *("-c:v", "libx264", "-preset", "veryfast", "-b:v", str(bits), "-threads", "2"),
+        *("-fflags", "+bitexact", "-flags:v", "+bitexact", "-map_metadata", "-1"),
+    ]  # fmt: skip
+
+
+def _run(command: list[str]) -> str:
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"ended with {done.returncode}"]
+        raise InputError(f"{' '.join(command)}: {said[-1]}")
+    return done.stdout
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line of this module; its exit status.
+
+    >>> main(["--folder", "videos", "--height", "4"])
+    2
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m twinloop.execution.videos",
+        description="Make the videos that the tasks of `twinloop generate ffmpeg` work on.",
+    )
+    parser.add_argument("--folder", default="videos", help="where to put them")
+    parser.add_argument(
+        "--lengths",
+        default=",".join(f"{length:g}" for length in LENGTHS),
+        help="how long they are in seconds, parted by commas (%(default)s)",
+    )
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="times the lengths, as of the tasks (%(default)s)"
+    )
+    parser.add_argument(
+        "--height", type=int, default=SOURCE_HEIGHT, help="their lines (%(default)s)"
+    )
+    given = parser.parse_args(arguments)
+    try:
+        made = make_videos(
+            given.folder,
+            lengths=given.lengths.split(","),
+            scale=given.scale,
+            height=given.height,
+            told=lambda name: print(f"making {given.folder}/{name}", file=sys.stderr),
+        )
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(made)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The closed loop: record, simulate, assess, calibrate, explore and confirm in one call."""

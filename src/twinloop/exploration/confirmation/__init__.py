@@ -1,0 +1,1 @@
+"""Confirmation: real runs of the best configurations, compared with their predictions."""

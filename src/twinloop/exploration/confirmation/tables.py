@@ -1,0 +1,176 @@
+"""The tables of a Confirmation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from twinloop.exploration.ranking.candidate import Candidate
+from twinloop.exploration.ranking.comparison import Paired, judged, ranks, tau
+from twinloop.exploration.ranking.objectives import Objective
+from twinloop.metrics.confidence import moments
+
+#: The columns of `Confirmation.runs` that are not metrics.
+_RUN: Final[dict[str, Any]] = {
+    "order": pl.Int64,
+    "candidate": pl.String,
+    "baseline": pl.Boolean,
+    "repetition": pl.Int64,
+    "trace": pl.String,
+    "seconds": pl.Float64,
+    "error": pl.String,
+}
+
+
+def frame_of(runs: Sequence[Mapping[str, Any]], metrics: list[str], base: str) -> pl.DataFrame:
+    """A row per run, its columns in order; null where a run does not say."""
+    rows = [
+        {
+            **dict.fromkeys(_RUN),
+            "order": number,
+            **run,
+            "baseline": run["candidate"] == base,
+        }
+        for number, run in enumerate(runs, start=1)
+    ]
+    schema = _RUN | dict.fromkeys(metrics, pl.Float64)
+    wanted = [{name: row.get(name) for name in schema} for row in rows]
+    return pl.DataFrame(wanted, schema=schema, strict=False)
+
+
+def repetitions_of(frame: pl.DataFrame, name: str, metric: str) -> list[float]:
+    """The metric in each repetition, NaN where it was not measured."""
+    mine = dict(frame.filter(candidate=name).select("repetition", metric).iter_rows())
+    last = int(frame["repetition"].max() or 0)  # type: ignore[arg-type]
+    found = (mine.get(repetition) for repetition in range(1, last + 1))
+    return [np.nan if value is None else float(value) for value in found]
+
+
+def mean_of(values: Sequence[float]) -> float | None:
+    """The mean of what is known.
+
+    >>> mean_of([1.0, np.nan, 3.0]), mean_of([np.nan])
+    (2.0, None)
+    """
+    known = [each for each in values if not np.isnan(each)]
+    return float(np.mean(known)) if known else None
+
+
+def predicted_of(one: Candidate, metric: str) -> float | None:
+    """What was predicted of a metric; None: nothing was."""
+    value = one.predicted.get(metric)
+    return None if value is None or not np.isfinite(value) else float(value)
+
+
+#: By metric and configuration: the figure in each repetition, NaN where there is none.
+Columns = Mapping[str, Mapping[str, Sequence[float]]]
+
+
+def table_of(
+    every: Sequence[Candidate],
+    baseline: Candidate,
+    objectives: Sequence[Objective],
+    columns: Columns,
+) -> pl.DataFrame:
+    """A row per metric and configuration."""
+    rows = []
+    for objective in objectives:
+        metric = objective.kpi
+        predicted = [predicted_of(each, metric) for each in every]
+        real = [mean_of(columns[metric][each.name]) for each in every]
+        places = [_places(values, objective.lower) for values in (predicted, real)]
+        for i, each in enumerate(every):
+            known = [value for value in columns[metric][each.name] if not np.isnan(value)]
+            rows.append(
+                {
+                    "metric": metric,
+                    "unit": objective.unit,
+                    "candidate": each.name,
+                    "baseline": each is baseline,
+                    "predicted": predicted[i],
+                    "real": real[i],
+                    "real_sd": moments(np.array(known))[1] if len(known) > 1 else None,
+                    "repetitions": len(known),
+                    "predicted_rank": places[0][i],
+                    "real_rank": places[1][i],
+                }
+            )
+    names = ("predicted", "real", "real_sd", "predicted_rank", "real_rank")
+    schema: dict[str, Any] = {"metric": pl.String, "unit": pl.String, "candidate": pl.String}
+    schema |= {"baseline": pl.Boolean, "predicted": pl.Float64, "real": pl.Float64}
+    schema |= {"real_sd": pl.Float64, "repetitions": pl.Int64}
+    return pl.DataFrame(rows, schema=schema | dict.fromkeys(names, pl.Float64))
+
+
+def _places(values: Sequence[float | None], lower: bool) -> list[float | None]:
+    given = [np.nan if value is None else value for value in values]
+    found = ranks(given, lower=lower).tolist()
+    return [None if np.isnan(each) else each for each in found]
+
+
+def pairs_of(
+    every: Sequence[Candidate], objectives: Sequence[Objective], columns: Columns
+) -> pl.DataFrame:
+    """A row per metric and two configurations."""
+    rows = []
+    for metric in (each.kpi for each in objectives):
+        for one, other in combinations(every, 2):
+            difference = difference_of(one, other, metric)
+            every_run = columns[metric]
+            real = Paired.of(every_run[one.name], every_run[other.name], beside=every_run.values())
+            rows.append(
+                {
+                    "metric": metric,
+                    "one": one.name,
+                    "other": other.name,
+                    "predicted": difference,
+                    "real": None if real is None else real.mean,
+                    "low": None if real is None else real.low,
+                    "high": None if real is None else real.high,
+                    "verdict": judged(difference, real),
+                }
+            )
+    texts = dict.fromkeys(("metric", "one", "other"), pl.String)
+    numbers = dict.fromkeys(("predicted", "real", "low", "high"), pl.Float64)
+    return pl.DataFrame(rows, schema={**texts, **numbers, "verdict": pl.String})
+
+
+def difference_of(one: Candidate, other: Candidate, metric: str) -> float | None:
+    """The predicted difference of two; None: one has no prediction."""
+    mine, theirs = predicted_of(one, metric), predicted_of(other, metric)
+    return None if mine is None or theirs is None else mine - theirs
+
+
+def ranks_of(
+    every: Sequence[Candidate],
+    objectives: Sequence[Objective],
+    columns: Columns,
+    pairs: pl.DataFrame,
+) -> pl.DataFrame:
+    """A row per metric: how far the predicted order is the real one."""
+    rows = []
+    for objective in objectives:
+        metric = objective.kpi
+        predicted = [predicted_of(each, metric) for each in every]
+        real = [mean_of(columns[metric][each.name]) for each in every]
+        known = [i for i in range(len(every)) if None not in (predicted[i], real[i])]
+        both = [[values[i] or 0.0 for i in known] for values in (predicted, real)]
+        verdicts = pairs.filter(metric=metric)["verdict"].to_list()
+        rows.append(
+            {
+                "metric": metric,
+                "same": _places(both[0], True) == _places(both[1], True) if known else None,
+                "tau": tau(both[0], both[1]),
+                "pairs": len(verdicts),
+                "agree": verdicts.count("holds"),
+                "disagree": verdicts.count("reversed"),
+                "ties": len(verdicts) - verdicts.count("holds") - verdicts.count("reversed"),
+            }
+        )
+    counts = dict.fromkeys(("pairs", "agree", "disagree", "ties"), pl.Int64)
+    start = {"metric": pl.String, "same": pl.Boolean, "tau": pl.Float64}
+    return pl.DataFrame(rows, schema={**start, **counts})

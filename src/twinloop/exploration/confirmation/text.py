@@ -1,0 +1,196 @@
+"""A Confirmation in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from twinloop.description.safe_text import join_lines
+from twinloop.exploration.ranking.comparison import Judged, Paired
+from twinloop.exploration.ranking.objectives import Objective
+from twinloop.exploration.text_tables import aligned, piped
+from twinloop.trace.trace import counted
+
+if TYPE_CHECKING:
+    from twinloop.exploration.confirmation.result import Confirmation
+
+#: How more and less of a metric are called, by the beginning of its name.
+_WORDS: Final = {
+    "makespan": ("slower", "faster", ""),
+    "wait": ("longer", "shorter", "waits"),
+    "turnaround": ("longer", "shorter", "turnarounds"),
+    "energy": ("more", "less", "energy"),
+    "carbon": ("more", "less", "carbon"),
+    "cost": ("dearer", "cheaper", ""),
+}
+
+
+def sentence(
+    name: str,
+    baseline: str,
+    objective: Objective,
+    *,
+    predicted: float | None,
+    of_predicted: float | None,
+    real: Paired | None,
+    of_real: float | None,
+    verdict: Judged,
+) -> str:
+    """What became of a recommendation, in a sentence.
+
+    `predicted` and `real` are differences, `of_predicted` and `of_real` what they are shares of.
+
+    >>> print(sentence("pack-ic", "fifo", Objective.of("makespan_s"), predicted=-1.4,
+    ...                of_predicted=10.0, real=Paired(-1.2, -1.5, -0.8, 5), of_real=10.0,
+    ...                verdict="holds"))
+    pack-ic is 12 % faster than fifo (8 to 15 %), as predicted (14 %): holds
+    """
+    says = _Difference(objective)
+    foretold = says.one(predicted, of_predicted)
+    start = f"{name} against {baseline}, {objective.kpi}"
+    if real is None:
+        return f"{start}: {foretold} was predicted, and nothing measured: not measured"
+    found = says.one(real.mean, of_real)
+    if verdict == "not assessable" and real.low is None:
+        said = f"{found} ({foretold} was predicted); one repetition has no interval"
+        return f"{start}: {said}: not assessable"
+    span = says.span(real, of_real)
+    if verdict == "not assessable":
+        return f"{start}: {found} ({span}); no difference was predicted: not assessable"
+    if verdict == "tie":
+        return f"{start}: {span}, so nobody can tell ({foretold} was predicted): tie"
+    verb = says.verb
+    if verdict == "holds":
+        size = says.size(predicted, of_predicted)
+        return f"{name} {verb} {found} than {baseline} ({span}), as predicted ({size}): holds"
+    return f"{name} {verb} {found} than {baseline} ({span}), but {foretold} was predicted: reversed"
+
+
+class _Difference:
+    """Differences of one metric, in words."""
+
+    def __init__(self, objective: Objective) -> None:
+        family = objective.kpi.split("_")[0]
+        self.unit = objective.unit
+        self.more, self.less, self.noun = _WORDS.get(family, ("higher", "lower", objective.meaning))
+        #: What one says before the difference.
+        self.verb = "has" if self.noun else "is"
+
+    def size(self, difference: float | None, of: float | None) -> str:
+        """How large it is, as a share where it is one of something."""
+        if difference is None:
+            return "nothing"
+        if of:
+            return f"{_digits(abs(100 * difference / of))} %"
+        return f"{_digits(abs(difference))} {self.unit}".rstrip()
+
+    def one(self, difference: float | None, of: float | None) -> str:
+        """One difference with its direction."""
+        if not difference:
+            return "no difference"
+        words = (self.size(difference, of), self.more if difference > 0 else self.less, self.noun)
+        return " ".join(word for word in words if word)
+
+    def span(self, real: Paired, of: float | None) -> str:
+        """The interval: both ends with their directions where these differ."""
+        if real.low is None or real.high is None:
+            return "no interval"
+        if real.low * real.high < 0:
+            return f"between {self.one(real.low, of)} and {self.one(real.high, of)}"
+        near, far = sorted((real.low, real.high), key=abs)
+        unit = " %" if of else f" {self.unit}".rstrip()
+        return f"{self.size(near, of).removesuffix(unit)} to {self.size(far, of)}"
+
+
+def _digits(value: float) -> str:
+    return f"{value:.0f}" if value >= 9.5 else f"{value:.2g}"
+
+
+def as_text(found: Confirmation) -> str:
+    """The verdicts and the figures, for the prompt."""
+    return join_lines(_lines(found))
+
+
+def _lines(found: Confirmation) -> Iterator[str]:
+    many = counted(found.runs.height, "run")
+    yield f"{many} in {counted(found.repetitions, 'repetition')}, by {found.by}"
+    for each in found.recommendations:
+        yield each.sentence
+        yield from (f"  unsupported: {said}" for said in each.unsupported)
+    yield ""
+    yield from aligned(_figures(found))
+    yield ""
+    yield from aligned(_orders(found))
+    if found.notes:
+        yield ""
+        yield from found.notes
+    if found.diagnosis is not None:
+        yield ""
+        yield from str(found.diagnosis).split("\n")
+
+
+def as_markdown(found: Confirmation) -> str:
+    """The same as a Markdown document."""
+    parts = ["# Confirmation", ""]
+    parts += [f"- **{each.verdict}**: {each.sentence}" for each in found.recommendations]
+    parts += [f"- unsupported: {said}" for r in found.recommendations for said in r.unsupported]
+    parts += ["", "## Predicted and measured", "", *piped(_figures(found))]
+    parts += ["", "## Order", "", *piped(_orders(found))]
+    parts += ["", "## All pairs", "", *piped(_pairs(found))]
+    parts += ["", "## Runs", "", *piped(_runs(found))]
+    if found.notes:
+        parts += ["", "## Notes", "", *(f"- {note}" for note in found.notes)]
+    if found.diagnosis is not None:
+        parts += ["", "## Diagnosis", "", *found.diagnosis.markdown().splitlines()]
+    return "\n".join(parts) + "\n"
+
+
+def _figures(found: Confirmation) -> list[list[str]]:
+    names = ("metric", "configuration", "predicted", "real", "sd", "rank", "real rank")
+    rows = [list(names)]
+    for row in found.table.to_dicts():
+        base = " (baseline)" if row["baseline"] else ""
+        shown = [cell(row[name]) for name in ("predicted", "real", "real_sd")]
+        places = [cell(row[name]) for name in ("predicted_rank", "real_rank")]
+        rows.append([row["metric"], f"{row['candidate']}{base}", *shown, *places])
+    return rows
+
+
+def _orders(found: Confirmation) -> list[list[str]]:
+    rows = [["metric", "same ranks", "tau", "pairs", "right", "wrong", "not told apart"]]
+    for row in found.ranks.to_dicts():
+        same = {True: "yes", False: "no", None: "-"}[row["same"]]
+        counts = [str(row[name]) for name in ("pairs", "agree", "disagree", "ties")]
+        rows.append([row["metric"], same, cell(row["tau"]), *counts])
+    return rows
+
+
+def _pairs(found: Confirmation) -> list[list[str]]:
+    return table_rows(found.pairs)
+
+
+def _runs(found: Confirmation) -> list[list[str]]:
+    known = found.runs.drop("baseline", "trace")
+    known = known if known["error"].count() else known.drop("error")
+    known = known if known["seconds"].count() else known.drop("seconds")
+    return table_rows(known)
+
+
+def cell(value: Any) -> str:
+    """A value of a table.
+
+    >>> cell(None), cell(0.123456), cell("a")
+    ('-', '0.1235', 'a')
+    """
+    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def table_rows(frame: pl.DataFrame) -> list[list[str]]:
+    """A table as rows of text, its columns first.
+
+    >>> table_rows(pl.DataFrame({"a": [1.0, None]}))
+    [['a'], ['1'], ['-']]
+    """
+    return [frame.columns, *([cell(value) for value in row] for row in frame.iter_rows())]

@@ -1,0 +1,1 @@
+"""Extrapolation: configurations that depend on values the calibration data do not determine."""

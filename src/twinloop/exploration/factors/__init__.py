@@ -1,0 +1,1 @@
+"""Factors and their levels, and the designs that combine them."""

@@ -1,0 +1,366 @@
+"""Factors and their levels: what a study changes in a scenario."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import (
+    Field,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from twinloop.description.address import nearest, read
+from twinloop.description.description import Description
+from twinloop.description.errors import InputError
+from twinloop.description.problems import Findings
+from twinloop.exploration.factors.level_files import locate_all, read_platform
+from twinloop.policy import BuiltIn, Policy
+from twinloop.scenario import Scenario
+from twinloop.trace.trace import Trace
+from twinloop.workload import Workload
+
+#: Short names for fields that are asked for often.
+SHORT: Final = {"overcommit": "policy.options.overcommit"}
+#: Fields whose levels speak for themselves: `easy` needs no `policy` before it.
+_PLAIN: Final = ("platform", "policy", "workload", "source")
+
+#: Where an object lies in memory, which is no part of what it is called.
+_ADDRESS: Final = re.compile(r" (object )?at 0x[0-9a-fA-F]+")
+#: An object is called by no more characters than this.
+_LONGEST: Final = 80
+
+#: How a level is called in tables: a number where it is one.
+Label = str | float
+
+
+class Factor(Description):
+    """Something that a study changes, and the values that it takes.
+
+    `levels` alone is enough where the factor is called like the field that it changes, or where
+    each level is a mapping of fields. Levels that need names are a mapping of name and value.
+
+    >>> Factor.from_dict([1, 2]).levels
+    (1, 2)
+    >>> Factor.from_dict({"levels": {"small": "2x4", "large": "2x16"}}).labels
+    ('small', 'large')
+    >>> Factor(range=[0.5, 2]).levels
+    ()
+    """
+
+    field: str | None = Field(None, description="dotted path of what it changes in the scenario")
+    levels: tuple[Any, ...] = Field((), description="values, or a mapping of names and values")
+    names: tuple[str, ...] = Field((), description="names of the levels, as tables call them")
+    range: tuple[float, float] | None = Field(
+        None, description="lowest and highest value, for a Latin hypercube"
+    )
+    log: bool = Field(False, description="whether the range is even in the logarithm")
+    integer: bool = Field(False, description="whether only whole numbers of the range are meant")
+    when: dict[str, tuple[Any, ...]] = Field(
+        {}, description="levels of other factors that it is for; else it is left as it is"
+    )
+
+    @classmethod
+    def _long_form(cls, data: Any) -> Any:
+        if isinstance(data, list | tuple):
+            data = {"levels": data}
+        if isinstance(data, Mapping) and isinstance(data.get("levels"), Mapping):
+            named = data["levels"]
+            data = {**data, "levels": list(named.values()), "names": list(map(str, named))}
+        return data
+
+    @field_validator("when", mode="before")
+    @classmethod
+    def _lists(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        return {k: v if isinstance(v, list | tuple) else [v] for k, v in value.items()}
+
+    @model_validator(mode="after")
+    def _levels_or_range(self) -> Factor:
+        findings = Findings()
+        if (self.range is None) == (not self.levels):
+            findings.add(("levels",), "needs levels or a range, and not both")
+        if self.names and len(self.names) != len(self.levels):
+            findings.add(("names",), f"are {len(self.names)} for {len(self.levels)} levels")
+        if self.range is not None and not (self.range[0] < self.range[1]):
+            findings.add(("range",), "must go from a lower to a higher value")
+        elif self.range is not None and self.log and self.range[0] <= 0:
+            findings.add(("range",), "must be positive to be even in the logarithm")
+        labels = self.labels
+        for label in dict.fromkeys(each for each in labels if labels.count(each) > 1):
+            findings.add(("levels",), f"has {label!r} twice", "name each level once")
+        findings.check()
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_objects(self, handler: SerializerFunctionWrapHandler, _: SerializationInfo) -> Any:
+        if not any(map(holds_object, self.levels)):
+            return handler(self)
+        # Objects in memory leave a note, and the names by which tables call them.
+        names = tuple(map(written, self.labels))
+        noted = {"levels": tuple(map(note_objects, self.levels)), "names": names}
+        return handler(self.model_copy(update=noted))
+
+    @property
+    def size(self) -> int:
+        """How many levels it has; 0: it has a range.
+
+        >>> Factor.from_dict([1, 2]).size
+        2
+        """
+        return len(self.levels)
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """What the levels are called; of objects that look the same, the later ones get a number.
+
+        >>> from twinloop.trace import Trace
+        >>> Factor.from_dict([Trace(), Trace()]).labels
+        ('Trace of 0 tasks', 'Trace of 0 tasks (2)')
+        """
+        if self.names:
+            return self.names
+        found: list[Label] = []
+        for value in self.levels:
+            label, number = labelled(value), 1
+            while holds_object(value) and label in found:
+                number += 1
+                label = f"{labelled(value)} ({number})"
+            found.append(label)
+        return tuple(found)
+
+    def located(
+        self, name: str, folder: Path, more: Sequence[Any] = (), *, whole: bool = False
+    ) -> Factor:
+        """The factor with all files in its levels named by absolute paths, called as before.
+
+        Args:
+            name: What it is called.
+            folder: What paths in its levels are relative to.
+            more: Values that it takes beside its levels; those with files become levels.
+            whole: Whether a platform in a file is read, and put in the place of its path.
+
+        >>> found = Factor.from_dict(["kth.swf", "ctc.swf"]).located("workload", Path("/logs"))
+        >>> found.levels, found.labels
+        (('/logs/kth.swf', '/logs/ctc.swf'), ('kth.swf', 'ctc.swf'))
+        """
+        levels = [_located(name, self, each, folder, whole) for each in self.levels]
+        names = [written(label) for label in self.labels]
+        same = all(new is old for new, old in zip(levels, self.levels, strict=True))
+        for value in more:
+            called = written(labelled(value))
+            found = value if called in names else _located(name, self, value, folder, whole)
+            if found is not value:
+                same = False
+                levels.append(found)
+                names.append(called)
+        update = {"levels": tuple(levels), "names": tuple(names)}
+        return self if same else self.model_copy(update=update)
+
+    def place(self, share: float) -> int:
+        """The place of the level that lies at this share (0 to 1) of all.
+
+        >>> Factor.from_dict(["a", "b", "c"]).place(0.5)
+        1
+        """
+        return min(int(share * len(self.levels)), len(self.levels) - 1)
+
+    def sampled(self, share: float) -> Any:
+        """The value that lies at this share (0 to 1) of the range, or of the levels.
+
+        >>> round(Factor(range=[1, 100], log=True).sampled(0.5), 9)
+        10.0
+        >>> Factor.from_dict(["a", "b", "c"]).sampled(0.99)
+        'c'
+        """
+        if self.range is None:
+            return self.levels[self.place(share)]
+        low, high = self.range
+        if self.integer:
+            # Both ends are as likely as what lies between.
+            low, high = low - 0.5 * (not self.log), high + 0.5 * (not self.log)
+        if self.log:
+            value = math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
+        else:
+            value = low + share * (high - low)
+        if not self.integer:
+            return value
+        first, last = (round(end) for end in self.range)
+        return min(max(round(value), first), last)
+
+
+def written(label: Label) -> str:
+    """The name of a level as a text, as tables have it.
+
+    >>> written(2.0), written("easy")
+    ('2', 'easy')
+    """
+    return f"{label:g}" if isinstance(label, float) else label
+
+
+def is_called(label: Label | None, level: Any) -> bool:
+    """Whether a level with this name is meant by a value, or by its name.
+
+    >>> is_called(2.0, 2), is_called("2", 2), is_called("easy", "fifo")
+    (True, True, False)
+    """
+    meant = labelled(level)
+    return label is not None and label in (meant, written(meant))
+
+
+def labelled(value: Any) -> Label:
+    """What a level is called that has no name of its own.
+
+    >>> labelled(2), labelled("easy"), labelled({"name": "pack-ic", "options": {"overcommit": 2}})
+    (2.0, 'easy', 'pack-ic overcommit=2')
+    """
+    if isinstance(value, bool) or value is None:
+        return "yes" if value else "no" if value is False else "none"
+    if isinstance(value, int | float):
+        return float(value)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping) and set(value) <= {"name", "options"} and "name" in value:
+        options = " ".join(f"{k}={v}" for k, v in (value.get("options") or {}).items())
+        return f"{value['name']} {options}".rstrip()
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {labelled(each)}" for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return json.dumps(value, default=labelled)
+    return _called(value)
+
+
+def _called(value: Any) -> str:
+    """What an object in memory is called: its class and its plain attributes.
+
+    >>> class Limit:
+    ...     def __init__(self, most):
+    ...         self.most = most
+    >>> _called(Limit(3))
+    'Limit most=3'
+    """
+    if isinstance(value, BuiltIn):
+        return str(labelled({"name": value.name, "options": value.to_dict()}))
+    if repr(value) != object.__repr__(value):
+        said = " ".join(_ADDRESS.sub("", repr(value)).strip("<>").split())
+        return said if len(said) <= _LONGEST else f"{said[: _LONGEST - 3]}..."
+    plain = {
+        name.lstrip("_"): each
+        for name, each in getattr(value, "__dict__", {}).items()
+        if isinstance(each, bool | int | float | str) and len(str(each)) <= _LONGEST
+    }
+    return " ".join([type(value).__name__, *(f"{name}={each}" for name, each in plain.items())])
+
+
+def holds_object(value: Any) -> bool:
+    """Whether a level is, or has in it, an object that a file cannot hold.
+
+    >>> holds_object({"policy": object()}), holds_object({"policy": "easy"})
+    (True, False)
+    """
+    if isinstance(value, Mapping):
+        return any(map(holds_object, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(holds_object, value))
+    return not (value is None or isinstance(value, bool | int | float | str))
+
+
+def note_objects(value: Any) -> Any:
+    """A level with a note in place of every object in memory, as a file can hold it.
+
+    >>> from twinloop.trace import Trace
+    >>> note_objects({"workload": Trace(), "policy": "easy"})
+    {'workload': {'object': 'Trace of 0 tasks'}, 'policy': 'easy'}
+    """
+    if isinstance(value, Description):
+        return value.to_dict()
+    if isinstance(value, Policy):
+        return {"name": value.name, "object": f"Policy {value.name}"}
+    if isinstance(value, Trace | Workload):
+        return {"object": repr(value).strip("<>")}
+    if isinstance(value, Mapping):
+        return {name: note_objects(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [note_objects(each) for each in value]
+    return labelled(value) if holds_object(value) else value
+
+
+def fields_of(name: str, factor: Factor, value: Any) -> dict[str, Any]:
+    """Which fields of a scenario a level sets, and to what.
+
+    >>> fields_of("overcommit", Factor.from_dict([1, 2]), 2)
+    {'policy.options.overcommit': 2}
+    >>> fields_of("shape", Factor.from_dict([{"platform": "2x4", "seed": 3}]),
+    ...           {"platform": "2x4", "seed": 3})
+    {'platform': '2x4', 'seed': 3}
+    """
+    field = factor.field or SHORT.get(name)
+    if field is None and _is_field(name):
+        field = name
+    if field is not None:
+        return {field: value}
+    if isinstance(value, Mapping) and value and all(map(_is_field, value)):
+        return dict(value)
+    raise InputError(
+        f"nobody said which field of the scenario '{name}' changes",
+        field=f"factors.{name}.field",
+        remedy="give it a field such as policy.options.overcommit; "
+        + nearest(name, sorted(Scenario.model_fields)),
+    )
+
+
+def _located(name: str, factor: Factor, value: Any, folder: Path, whole: bool) -> Any:
+    """A level with all files in it named by absolute paths; the level itself if it has none."""
+    try:
+        fields = fields_of(name, factor, value)
+    except InputError:
+        return value  # whatever makes a configuration of it will complain
+    found = locate_all(fields, folder)
+    found = read_platform(found) if whole else found
+    if found == fields:
+        return value
+    several = isinstance(value, Mapping) and fields == dict(value)
+    return found if several else next(iter(found.values()))
+
+
+def _is_field(path: Any) -> bool:
+    try:
+        return isinstance(path, str) and read(path)[0] in Scenario.model_fields
+    except InputError:
+        return False
+
+
+def said(name: str, factor: Factor, label: Label) -> str:
+    """A level as a part of the name of a configuration.
+
+    >>> said("policy", Factor.from_dict(["easy"]), "easy"), said("overcommit", Factor(
+    ...     levels=[1, 2]), 2.0)
+    ('easy', 'overcommit 2')
+    """
+    shown = written(label)
+    alone = name in _PLAIN or (factor.field is None and name not in SHORT and not _is_field(name))
+    return shown if alone else f"{name} {shown}"
+
+
+def changed(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
+    """The scenario with other values in these fields, whole fields before parts of them.
+
+    >>> base = Scenario(platform="2x4", policy="easy", workload="log.swf")
+    >>> changed(base, {"policy.options.overcommit": 2, "policy": "pack-ic"}).policy.options
+    {'overcommit': 2}
+    """
+    depths = {path: len(read(path)) for path in changes}
+    for depth in sorted(set(depths.values())):
+        scenario = scenario.replace(
+            **{path: changes[path] for path in changes if depths[path] == depth}
+        )
+    return scenario

@@ -1,0 +1,1 @@
+"""Rankings of configurations, their uncertainty, and the comparison of two rankings."""

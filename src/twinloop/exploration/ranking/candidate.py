@@ -1,0 +1,108 @@
+"""A candidate: one configuration of a study, with what was predicted of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinloop.description.safe_text import escape_name
+from twinloop.exploration.study.input_hashes import Hashes
+from twinloop.metrics.confidence import moments
+from twinloop.scenario import Scenario
+
+
+@dataclass(frozen=True, repr=False)
+class Candidate:
+    """A configuration, its scenario, and its predicted KPIs.
+
+    >>> from twinloop.scenario import Scenario
+    >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
+    >>> Candidate("easy", scenario, {"makespan_s": 120.0}, levels={"policy": "easy"})
+    <Candidate easy: makespan_s 120>
+    """
+
+    #: Its levels in words, as people call it.
+    name: str
+    #: What to run, with the first of the seeds; the fitted model in it.
+    scenario: Scenario
+    #: The mean over the seeds of each KPI.
+    predicted: Mapping[str, float]
+    #: The standard deviation over the seeds; a KPI is left out where there is one seed only.
+    spread: Mapping[str, float] = field(default_factory=dict)
+    #: With a fit: each KPI under every calibration that the data allows, in the same order for
+    #: all candidates of a study.
+    draws: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    #: The level of each factor that is active.
+    levels: Mapping[str, Any] = field(default_factory=dict)
+    #: Its number in the study; None: it comes from elsewhere.
+    configuration: int | None = None
+    #: Each KPI with every seed, in the same order for all candidates of a study.
+    by_seed: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    #: The same with the first seed alone, which is the one in the scenario; None: there is one.
+    alone: Candidate | None = field(default=None, repr=False, compare=False)
+    #: What it leans on that the data of the fit could not tell, in sentences.
+    unsupported: tuple[str, ...] = ()
+    #: The hashes of the files that its study read, by path, when it was simulated.
+    inputs: Hashes = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def of_runs(
+        cls,
+        name: str,
+        scenario: Scenario,
+        results: Sequence[Mapping[str, Any]],
+        levels: Mapping[str, Any] | None = None,
+        configuration: int | None = None,
+    ) -> Candidate:
+        """A candidate from what became of its runs, one for each seed.
+
+        >>> from twinloop.scenario import Scenario
+        >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
+        >>> results = [{"kpis": {"makespan_s": 100.0}}, {"kpis": {"makespan_s": 140.0}}]
+        >>> Candidate.of_runs("easy", scenario, results)
+        <Candidate easy: makespan_s 120>
+        """
+        names = list(results[0]["kpis"])
+        rows = [[one["kpis"].get(kpi, math.nan) for one in results] for kpi in names]
+        values = np.array(rows, float)
+        several = len(results) > 1
+        found = [moments(row) if several else (row[0], math.nan) for row in values]
+        means, spread = (list(each) for each in zip(*found, strict=True)) if found else ([], [])
+        known = [(at, kpi) for at, kpi in enumerate(names) if math.isfinite(means[at])]
+        drawn = [one.get("draws") or {} for one in results]
+        shared = [kpi for kpi in drawn[0] if all(kpi in one for one in drawn)]
+        return cls(
+            name,
+            scenario,
+            {kpi: float(means[at]) for at, kpi in known},
+            {kpi: float(spread[at]) for at, kpi in known if several},
+            {kpi: np.mean([one[kpi] for one in drawn], axis=0) for kpi in shared},
+            dict(levels or {}),
+            configuration,
+            {kpi: values[at] for at, kpi in known},
+            cls.of_runs(name, scenario, results[:1], levels, configuration) if several else None,
+        )
+
+    def of_its_scenario(self) -> Candidate:
+        """What is predicted of its scenario, which has one seed, and not of the mean over seeds.
+
+        >>> from twinloop.scenario import Scenario
+        >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
+        >>> one = Candidate("easy", scenario, {"makespan_s": 100.0})
+        >>> Candidate("easy", scenario, {"makespan_s": 120.0}, alone=one).of_its_scenario()
+        <Candidate easy: makespan_s 100>
+        """
+        if self.alone is None:
+            return self
+        return replace(
+            self.alone, scenario=self.scenario, unsupported=self.unsupported, inputs=self.inputs
+        )
+
+    def __repr__(self) -> str:
+        name, value = next(iter(self.predicted.items()), ("nothing", float("nan")))
+        return escape_name(f"<Candidate {self.name}: {name} {value:.4g}>")

@@ -1,0 +1,90 @@
+"""What a study is to be good at: a KPI, and which way is better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from twinloop._core import KPI_NAMES
+from twinloop.description.address import nearest
+from twinloop.description.errors import InputError
+from twinloop.metrics import FIGURES
+from twinloop.scenario import Scenario
+from twinloop.scenario.carbon import has_carbon, has_series
+
+#: Figures that a run of a study may have: those of the core, and what it costs.
+KPIS: Final = (*(name for name in KPI_NAMES if name != "events"), "carbon_g", "cost")
+#: Those of which more is better; of all others less is.
+MORE_IS_BETTER: Final = frozenset({"completed", "throughput_per_s", "utilisation"})
+#: Those that need hosts with a power model.
+_POWERED: Final = frozenset({"energy_j", "energy_per_task_j", "carbon_g"})
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """A KPI, and which way is better.
+
+    >>> Objective.of("makespan_s"), Objective.of("utilisation").lower
+    (Objective(kpi='makespan_s', lower=True), False)
+    >>> Objective.of("max:energy_j").lower
+    False
+    >>> Objective.of("makespam_s")
+    Traceback (most recent call last):
+    twinloop.description.errors.InputError: objective: 'makespam_s' is no KPI (did you mean 'makespan_s'?)
+    """
+
+    kpi: str
+    lower: bool = True
+
+    @classmethod
+    def of(cls, said: str | Objective) -> Objective:
+        """Read `makespan_s`, or `min:` or `max:` before it where the usual way is not meant."""
+        if isinstance(said, Objective):
+            return said
+        way, _, kpi = said.rpartition(":")
+        if kpi not in KPIS or way not in ("", "min", "max"):
+            raise InputError(f"{said!r} is no KPI", field="objective", remedy=nearest(kpi, KPIS))
+        return cls(kpi, way == "min" if way else kpi not in MORE_IS_BETTER)
+
+    @property
+    def unit(self) -> str:
+        """The unit of the KPI."""
+        return FIGURES[self.kpi].unit
+
+    @property
+    def meaning(self) -> str:
+        """What the KPI is, in words."""
+        return FIGURES[self.kpi].meaning
+
+    def __str__(self) -> str:
+        return self.kpi if self.lower != (self.kpi in MORE_IS_BETTER) else _against(self)
+
+
+def why_unknown(scenario: Scenario, kpi: str) -> str | None:
+    """Why no run of a scenario can have a KPI, as far as that is known beforehand.
+
+    >>> plain = Scenario(platform="1x1", policy="easy", workload="log.swf")
+    >>> why_unknown(plain, "energy_j")
+    'no host has a power model'
+    >>> why_unknown(plain, "makespan_s") is None
+    True
+    """
+    if kpi == "cost" and scenario.prices is None:
+        return "the scenario has no prices (prices: {core_hour: 0.02, kwh: 0.25})"
+    if kpi == "carbon_g" and not has_carbon(scenario):
+        return "no cluster of the platform has a carbon intensity (carbon: 300 g/kWh)"
+    if kpi in _POWERED:
+        hosts = scenario.effective_platform().hosts()
+        if all(host.power is None for _, host in hosts):
+            return "no host has a power model"
+    undated = scenario.start is None and (scenario.workload.generate or scenario.workload.tasks)
+    if kpi == "carbon_g" and undated and has_series(scenario):
+        return (
+            "its carbon intensity changes over time, and the workload has no date "
+            "(start: 2024-07-01 in the scenario, or a constant such as carbon: 300 g/kWh)"
+        )
+    return None
+
+
+def _against(objective: Objective) -> str:
+    return f"{'min' if objective.lower else 'max'}:{objective.kpi}"

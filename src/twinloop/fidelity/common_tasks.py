@@ -1,0 +1,119 @@
+"""The tasks that completed on both sides, one by one and in groups."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from twinloop.fidelity.compared_run import Side
+
+QUANTITIES: Final = ("wait", "turnaround", "run_time")
+#: How many tasks are named for each quantity.
+NAMED: Final = 3
+#: The classes of size: cores, and run time in the real run in s; each up to and with its end.
+CORES: Final = ((1.0, "1"), (4.0, "2-4"), (16.0, "5-16"), (64.0, "17-64"))
+CORES_BEYOND: Final = "over 64"
+RUN_TIMES: Final = (
+    (10.0, "up to 10 s"),
+    (60.0, "10 s - 1 min"),
+    (600.0, "1 - 10 min"),
+    (3600.0, "10 min - 1 h"),
+    (36000.0, "1 - 10 h"),
+)
+RUN_TIMES_BEYOND: Final = "over 10 h"
+
+
+def matched(real: Side, twin: Side) -> pl.DataFrame:
+    """The tasks that completed on both sides, as `Errors.tasks` has them.
+
+    >>> from twinloop.trace import Trace
+    >>> matched(Side(Trace(), "the real run"), Side(Trace(), "the twin")).height
+    0
+    """
+    kept = ["id", "user", "kind", "cores", "machine", *QUANTITIES]
+    both = real.completed.select(kept).join(
+        twin.completed.select("id", "machine", *QUANTITIES),
+        on="id", how="inner", suffix="_twin", maintain_order="left",
+    )  # fmt: skip
+    parts: list[str | pl.Expr] = []
+    for name in QUANTITIES:
+        error = (pl.col(f"{name}_twin") - pl.col(name)).round(6)
+        parts += [pl.col(name).alias(f"{name}_real"), f"{name}_twin", error.alias(f"{name}_error")]
+    return both.select(
+        *("id", "user", "kind", "cores"),
+        pl.col("machine").alias("machine_real"),
+        "machine_twin",
+        *parts,
+        cores_class=_class("cores", CORES, CORES_BEYOND),
+        run_time_class=_class("run_time", RUN_TIMES, RUN_TIMES_BEYOND),
+    )
+
+
+def _class(column: str, ends: tuple[tuple[float, str], ...], beyond: str) -> pl.Expr:
+    found = pl.lit(beyond)
+    for end, name in reversed(ends):
+        found = pl.when(pl.col(column) <= end).then(pl.lit(name)).otherwise(found)
+    return pl.when(pl.col(column).is_null()).then(pl.lit("unknown")).otherwise(found)
+
+
+def worst(tasks: pl.DataFrame) -> pl.DataFrame:
+    """The tasks that are furthest off, as `Errors.worst` has them.
+
+    >>> from twinloop.trace import Trace
+    >>> worst(matched(Side(Trace(), "the real run"), Side(Trace(), "the twin"))).columns[:2]
+    ['quantity', 'id']
+    """
+    parts = []
+    for name in QUANTITIES:
+        size = pl.col(f"{name}_error").abs()
+        parts.append(
+            tasks.filter(size > 0)
+            .sort([size, "id"], descending=[True, False])
+            .head(NAMED)
+            .select(
+                pl.lit(name).alias("quantity"),
+                *("id", "user", "kind", "machine_real", "machine_twin"),
+                real=f"{name}_real",
+                twin=f"{name}_twin",
+                error=f"{name}_error",
+            )
+        )
+    return pl.concat(parts)
+
+
+def means(tasks: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """The means and errors of groups of tasks, as `Errors.users` has them.
+
+    >>> from twinloop.trace import Trace
+    >>> tasks = matched(Side(Trace(), "the real run"), Side(Trace(), "the twin"))
+    >>> means(tasks, "user").columns[:3]
+    ['user', 'tasks', 'wait_real']
+    """
+    parts = []
+    for name in QUANTITIES:
+        error = pl.col(f"{name}_error")
+        parts += [
+            pl.col(f"{name}_real").mean(),
+            pl.col(f"{name}_twin").mean(),
+            error.mean(),
+            error.abs().mean().alias(f"{name}_off"),
+        ]
+    return tasks.group_by(*by).agg(pl.len().cast(pl.Int64).alias("tasks"), *parts)
+
+
+def in_order(sizes: pl.DataFrame) -> pl.DataFrame:
+    """The classes of size from small to large.
+
+    >>> classes = {"cores_class": ["over 64", "1"], "run_time_class": ["1 - 10 h", "1 - 10 h"]}
+    >>> in_order(pl.DataFrame(classes))["cores_class"].to_list()
+    ['1', 'over 64']
+    """
+    orders = []
+    for column, ends, beyond in (
+        ("cores_class", CORES, CORES_BEYOND),
+        ("run_time_class", RUN_TIMES, RUN_TIMES_BEYOND),
+    ):
+        names = [name for _, name in ends] + [beyond, "unknown"]
+        orders.append(pl.col(column).replace_strict(names, range(len(names)), default=None))
+    return sizes.sort(orders)

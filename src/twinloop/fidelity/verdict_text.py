@@ -1,0 +1,200 @@
+"""Verdicts as tables: at the prompt, in a notebook, in Markdown."""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from twinloop.description.safe_text import join_lines
+
+if TYPE_CHECKING:
+    from twinloop.fidelity.errors import Errors
+    from twinloop.fidelity.verdict import Finding, Verdict
+
+#: No line at the prompt is longer.
+WIDTH = 100
+
+
+def figure(value: float | None, unit: str) -> str:
+    """A figure with three digits that matter, and its unit.
+
+    >>> figure(0.0213, "share"), figure(6.0, "s"), figure(0.98234, ""), figure(None, "s")
+    ('2.13 %', '6 s', '0.982', '-')
+    """
+    if value is None:
+        return "-"
+    if unit == "share":
+        return f"{_digits(value * 100)} %"
+    return f"{_digits(value)} {unit}".rstrip()
+
+
+def as_text(verdict: Verdict) -> str:
+    """The verdict as a table at the prompt."""
+    lines = [line for text in _head(verdict) for line in _wrapped(text)]
+    columns = _columns(verdict)
+    rows = [(kind, row) for kind, row in _rows(verdict) if kind != "note" or row[0]]
+    widths = [
+        max(len(row[place]) for row in [columns, *(row for kind, row in rows if kind != "note")])
+        for place in range(len(columns))
+    ]
+    lines += ["", _line(columns, widths)]
+    for kind, row in rows:
+        if kind == "note":
+            lines += _wrapped(row[0], "    ")
+        else:
+            lines.append(_line(row, widths))
+    lines += ["", *_error_lines(verdict)]
+    return join_lines(lines)
+
+
+def as_html(verdict: Verdict) -> str:
+    """The verdict as HTML tables."""
+    parts = [f"<p>{html.escape(text)}</p>" for text in _head(verdict)]
+    parts.append(_html_table(_columns(verdict), [row for _, row in _rows(verdict)]))
+    parts.append(_html_table(*_error_table(verdict.errors)))
+    parts += [f"<p>{html.escape(line)}</p>" for line in verdict.errors.lines()]
+    return "".join(parts)
+
+
+def as_markdown(verdict: Verdict) -> str:
+    """The verdict as a Markdown document."""
+    mode, *rest = _head(verdict)
+    lines = [mode, "", "# Assessment of a twin", *(part for text in rest for part in ("", text))]
+    rows = [row for kind, row in _rows(verdict) if kind != "note"]
+    lines += ["", *_markdown_table(_columns(verdict), rows), "", "## What was compared, and how"]
+    for found in verdict.findings:
+        beside = ", ".join(f"{name} {_digits(value)}" for name, value in found.figures.items())
+        lines.append("")
+        lines.append(f"**{found.metric}, {found.name}**: {found.status}. {found.method}.")
+        lines += [f"Note: {found.note}."] if found.note else []
+        lines += [f"Figures: {beside}."] if beside else []
+    lines += ["", "## Errors", "", *_markdown_table(*_error_table(verdict.errors))]
+    lines += ["", *(f"- {line}" for line in verdict.errors.lines())]
+    lines += _frames(verdict.errors)
+    lines += ["", "## Criteria", "", "```yaml", verdict.criteria.commented().rstrip(), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def _head(verdict: Verdict) -> Iterator[str]:
+    yield verdict.provenance
+    statuses = [found.status for found in verdict.findings]
+    yield (
+        f"{verdict.status}: {statuses.count('PASS')} criteria pass, {statuses.count('FAIL')} fail, "
+        f"{statuses.count('not assessable')} cannot be assessed"
+    )
+    yield verdict.declared
+    if verdict.alignment is not None:
+        yield f"alignment: {verdict.alignment}; figures without it stand beside"
+    if verdict.repeats:
+        weak = " (weak: one pair)" if verdict.repeats == 1 else ""
+        runs = f"{verdict.repeats + 1} runs{weak}"
+        yield f"floor: what a repetition of the real run scores as its twin, the median of {runs}"
+    else:
+        yield "no repetition of the real run was given: the noise floor is not known"
+    yield from (f"note: {note}" for note in verdict.notes)
+
+
+def _columns(verdict: Verdict) -> list[str]:
+    found = ["criterion", "figure", "threshold"]
+    found += ["floor"] if verdict.repeats else []
+    found += ["unaligned"] if verdict.alignment is not None else []
+    return [*found, "verdict"]
+
+
+def _rows(verdict: Verdict) -> Iterator[tuple[str, list[str]]]:
+    between = [""] * (len(_columns(verdict)) - 2)
+    for metric, status in verdict.metrics.items():
+        yield "metric", [metric, *between, status]
+        notes: dict[str, list[str]] = {}
+        for found in verdict.findings:
+            if found.metric != metric:
+                continue
+            yield "finding", _row(found, verdict)
+            if found.note:
+                notes.setdefault(found.note, []).append(found.name)
+        for note, names in notes.items():
+            yield "note", [f"{', '.join(names)}: {note}", *between, ""]
+
+
+def _row(found: Finding, verdict: Verdict) -> list[str]:
+    cells = [f"  {found.name}", found.said, found.threshold]
+    cells += [figure(found.floor, found.unit)] if verdict.repeats else []
+    cells += [figure(found.unaligned, found.unit)] if verdict.alignment is not None else []
+    return [*cells, f"{found.status} (weak)" if found.weak else found.status]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    first, *middle = (
+        cell.ljust(width) if place in (0, 2) else cell.rjust(width)
+        for place, (cell, width) in enumerate(zip(cells[:-1], widths[:-1], strict=True))
+    )
+    return "  ".join([first, *middle, cells[-1]]).rstrip()
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False
+    )
+
+
+def _error_lines(verdict: Verdict) -> Iterator[str]:
+    columns, rows = _error_table(verdict.errors)
+    if rows:
+        widths = [max(len(row[place]) for row in [columns, *rows]) for place in range(len(columns))]
+        for row in [columns, *rows]:
+            first, *others = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+            yield "  ".join([row[0].ljust(len(first)), *others]).rstrip()
+    for line in verdict.errors.lines():
+        yield from _wrapped(line)
+
+
+def _error_table(errors: Errors) -> tuple[list[str], list[list[str]]]:
+    floors = errors.figures["floor"].null_count() < errors.figures.height
+    columns = ["error of", "real", "twin", "error", "relative", *(["floor"] if floors else [])]
+    rows = []
+    for row in errors.figures.iter_rows(named=True):
+        cells = [figure(row[name], row["unit"]) for name in ("real", "twin", "error")]
+        shares = ["relative", *(["floor"] if floors else [])]
+        rows.append([row["figure"], *cells, *(figure(row[name], "share") for name in shares)])
+    return columns, rows
+
+
+def _frames(errors: Errors) -> Iterator[str]:
+    for title, frame in (
+        ("Worst tasks", errors.worst),
+        ("By user", errors.users.head(20)),
+        ("By size", errors.sizes),
+    ):
+        if frame.height:
+            yield from ("", f"### {title}", "")
+            columns = [name.replace("_", " ") for name in frame.columns]
+            yield from _markdown_table(columns, [[_cell(v) for v in row] for row in frame.rows()])
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    return _digits(value) if isinstance(value, float) else str(value)
+
+
+def _digits(value: float) -> str:
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def _markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(columns)} |"
+    yield f"|{'---|' * len(columns)}"
+    for row in rows:
+        yield f"| {' | '.join(cell.strip().replace('|', chr(92) + '|') for cell in row)} |"
+
+
+def _html_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return f"<table><tr>{head}</tr>{body}</table>"

@@ -1,0 +1,181 @@
+"""Energy and carbon, from the power table."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from twinloop.description.errors import InputError
+from twinloop.metrics.steps import Boxes, Floats
+from twinloop.metrics.tasks import finite
+from twinloop.trace.trace import Trace, required
+
+JOULES_PER_KWH = 3.6e6
+
+
+def energy(trace: Trace, start: float = -math.inf, end: float = math.inf) -> float | None:
+    """The energy in J between two moments, from the power table; None where it is unknown.
+
+    The rows of all nodes together count where there are any, else those of the nodes. A window of
+    the table that lies partly outside counts by the part of it that lies inside.
+
+    >>> trace = Trace(power=pl.DataFrame({"t": [10.0, 20.0], "dt": [10.0, 10.0],
+    ...     "watts": [100.0, 50.0]}))
+    >>> energy(trace), energy(trace, 5, 12)
+    (1500.0, 600.0)
+    """
+    boxes, _ = drawn(required(trace))
+    return None if boxes is None else joules(boxes, start, end)
+
+
+def joules(power: Boxes, start: float = -math.inf, end: float = math.inf) -> float | None:
+    """The energy in J of this power between two moments; None where it is known nowhere there.
+
+    >>> power = Boxes.of(np.array([0.0]), np.array([10.0]), np.array([5.0]))
+    >>> joules(power, 8, 20), joules(power, 10, 20)
+    (10.0, None)
+    """
+    return power.area(start, end) if _is_known(power, start, end) else None
+
+
+def _is_known(power: Boxes, start: float, end: float) -> bool:
+    """Whether a power is known at some time between two moments; one of no length always is."""
+    inside = (power.start < end) & (power.end > start)
+    return bool(inside.any()) or not power.start.size
+
+
+def drawn(trace: Trace) -> tuple[Boxes | None, int]:
+    """The power over time, and how many windows of it are not known.
+
+    >>> drawn(Trace())
+    (None, 0)
+    """
+    power = trace.power.select("node", finite("t"), finite("dt"), finite("watts"))
+    total = power.filter(pl.col("node").is_null())
+    power = total if total.height else power
+    known = power.drop_nulls(["t", "dt", "watts"])
+    if not known.height:
+        return None, power.height
+    t, dt, watts = (known[name].to_numpy() for name in ("t", "dt", "watts"))
+    return Boxes.of(t - dt, t, watts), power.height - known.height
+
+
+@dataclass(frozen=True, slots=True)
+class Intensity:
+    """Carbon intensity of electricity over time, in g/kWh; each value holds until the next.
+
+    The last value holds for ever, and nothing is known before the first.
+
+    >>> Intensity.of(250.0).integral(np.array([4.0]))
+    array([1000.])
+    """
+
+    t: Floats
+    grams_per_kwh: Floats
+
+    @classmethod
+    def of(cls, given: float | pl.DataFrame, epoch_ms: int | None = None) -> Intensity:
+        """A constant, or a series: `grams_per_kwh` with `t` in s since t = 0, or `unix_ms`."""
+        if not isinstance(given, pl.DataFrame):
+            series = pl.DataFrame({"t": [-math.inf], "grams_per_kwh": [float(given)]})
+        else:
+            series = _in_run_time(given, epoch_ms)
+        t, grams = (series[name].cast(pl.Float64).to_numpy() for name in ("t", "grams_per_kwh"))
+        if not t.size or not np.isfinite(grams).all() or (grams < 0).any():
+            raise InputError("is no series of g/kWh", field="intensity", remedy="0 or more each")
+        if np.isnan(t).any() or (np.diff(t) <= 0).any():
+            raise InputError("the times do not ascend", field="intensity", remedy="sort them")
+        return cls(t, grams)
+
+    def integral(self, times: Floats) -> Floats:
+        """The intensity summed up from the first moment (or 0, for a constant) to each time."""
+        if self.t.size == 1:
+            origin = self.t[0] if np.isfinite(self.t[0]) else 0.0
+            constant: Floats = (times - origin) * self.grams_per_kwh[0]
+            return constant
+        so_far = np.concatenate([[0.0], np.cumsum(self.grams_per_kwh[:-1] * np.diff(self.t))])
+        here = np.searchsorted(self.t, times, side="right") - 1
+        area: Floats = so_far[here] + self.grams_per_kwh[here] * (times - self.t[here])
+        return area
+
+
+def carbon(
+    trace: Trace,
+    intensity: float | pl.DataFrame,
+    start: float = -math.inf,
+    end: float = math.inf,
+) -> float | None:
+    """The carbon of the energy between two moments, in g of CO2 equivalent; None without power.
+
+    The energy of each window of the power table is weighed with the mean intensity during it.
+    That is exact where the power is constant within each window, or the intensity is; a window
+    in which both change counts as if its power had been its mean all the time.
+
+    Args:
+        trace: Any trace with a power table.
+        intensity: g/kWh: a constant, or a frame of `grams_per_kwh` and `t` (s since t = 0) or
+            `unix_ms`, as the reader of OpenDC's carbon traces gives it.
+        start: Where to begin.
+        end: Where to stop.
+
+    >>> trace = Trace(power=pl.DataFrame({"t": [7200.0], "dt": [7200.0], "watts": [1000.0]}))
+    >>> carbon(trace, pl.DataFrame({"t": [0.0, 3600.0], "grams_per_kwh": [100.0, 300.0]}))
+    400.0
+    """
+    trace = required(trace)
+    series = Intensity.of(intensity, trace.manifest.epoch_ms)
+    boxes, _ = drawn(trace)
+    if boxes is None or not _is_known(boxes, start, end):
+        return None
+    begins, ends = np.maximum(boxes.start, start), np.minimum(boxes.end, end)
+    inside = ends > begins
+    begins, ends, watts = begins[inside], ends[inside], boxes.height[inside]
+    first = begins.min(initial=np.inf)
+    if first < series.t[0]:
+        raise InputError(
+            f"begins at t = {series.t[0]:g} s, after the power at t = {first:g} s",
+            field="intensity",
+            remedy="a series that covers the run; unix_ms needs the right epoch",
+        )
+    mean_times_length = series.integral(ends) - series.integral(begins)
+    return float((watts * mean_times_length).sum()) / JOULES_PER_KWH
+
+
+def last_intensity(
+    trace: Trace, intensity: float | pl.DataFrame | None, end: float
+) -> tuple[str, ...]:
+    """A note, if there is power up to `end` that a series of intensities does not reach.
+
+    >>> trace = Trace(power=pl.DataFrame({"t": [9.0], "dt": [9.0], "watts": [1.0]}))
+    >>> series = pl.DataFrame({"t": [0.0, 5.0], "grams_per_kwh": [100.0, 300.0]})
+    >>> last_intensity(trace, series, 20.0)
+    ('power after t = 5 s is taken at the last carbon intensity',)
+    """
+    boxes, _ = drawn(trace)
+    if not isinstance(intensity, pl.DataFrame) or boxes is None:
+        return ()
+    last = Intensity.of(intensity, trace.manifest.epoch_ms).t[-1]
+    if min(boxes.end.max(initial=-math.inf), end) <= last:
+        return ()
+    return (f"power after t = {last:g} s is taken at the last carbon intensity",)
+
+
+def _in_run_time(given: pl.DataFrame, epoch_ms: int | None) -> pl.DataFrame:
+    remedy = "a frame of grams_per_kwh and t (s since t = 0) or unix_ms"
+    if "grams_per_kwh" not in given.columns or not {"t", "unix_ms"} & set(given.columns):
+        raise InputError(f"has the columns {given.columns}", field="intensity", remedy=remedy)
+    named = given.select([name for name in ("t", "unix_ms", "grams_per_kwh") if name in given])
+    if not all(dtype.is_numeric() for dtype in named.dtypes) or sum(named.null_count().row(0)):
+        raise InputError("has something that is no number", field="intensity", remedy=remedy)
+    if "t" in given.columns:
+        return named
+    if epoch_ms is None:
+        raise InputError(
+            "is in unix_ms, and the trace does not say when its t = 0 was",
+            field="intensity",
+            remedy="give t in seconds since t = 0",
+        )
+    return named.with_columns(t=(pl.col("unix_ms") - epoch_ms) / 1000)

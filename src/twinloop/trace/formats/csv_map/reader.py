@@ -1,0 +1,265 @@
+"""Any table in text (CSV, TSV...), given which of its columns means what.
+
+A column map goes from names of this program to names of the file: the columns of the table
+`tasks`, and `start`, `end`, `wait`, `machine` and `allocated_cores` for where a task ran. Without
+a map, the columns of the file that have such a name already are taken.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from twinloop.description.errors import FormatError, InputError
+from twinloop.description.files import source_file
+from twinloop.trace.formats.cleaning_counts import Tally
+from twinloop.trace.formats.clock import in_units
+from twinloop.trace.formats.csv_map.values import (
+    DATETIME,
+    PLACING,
+    TARGETS,
+    Target,
+    known_statuses,
+    names_of,
+)
+from twinloop.trace.formats.registry import Format
+from twinloop.trace.formats.text_rows import Sieve, batches, header_cells, lines, since_first
+from twinloop.trace.manifest import Manifest, Source
+from twinloop.trace.trace import Trace
+
+SEPARATORS: Final = (",", "\t", ";", "|")
+
+#: Short names of what is mapped most often.
+SHORT: Final = {
+    "cores": "requested_cores",
+    "nodes": "requested_nodes",
+    "memory": "requested_memory",
+    "time_limit": "requested_time",
+}
+
+
+def read(
+    path: Path,
+    *,
+    columns: Mapping[str, str] | None = None,
+    units: Mapping[str, str] | None = None,
+    separator: str | None = None,
+    strict: bool = False,
+) -> Trace:
+    """Read tasks from a table in text whose first line names the columns.
+
+    Args:
+        path: The table, possibly compressed.
+        columns: Which column of the file (value) is which column of `tasks`, or `start`, `end`,
+            `wait`, `machine`, `allocated_cores` (key). `cores`, `nodes`, `memory` and `time_limit`
+            stand for what was requested.
+        units: The unit of a key of `columns`: s, ms, us, ns, min, h or datetime for times; B, KB,
+            MB, GB, TB, KiB, MiB, GiB, TiB for memory. One that is not given is bytes, seconds, or
+            date-times where the column has such; that choice is noted.
+        separator: What is between two cells; by default what the first line has most of.
+        strict: Raise at the first line that cannot be read, instead of leaving it out.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     table = Path(there, "jobs.csv")
+    ...     _ = table.write_text("JobID,When,NCPUS\\n7,2024-01-01T00:00:10Z,4\\n")
+    ...     trace = read(table, columns={"id": "JobID", "submit": "When", "cores": "NCPUS"})
+    >>> trace.tasks.select("id", "submit", "requested_cores").row(0), trace.manifest.epoch_ms
+    (('7', 0.0, 4.0), 1704067210000)
+    """
+    tally = Tally()
+    sieve = Sieve(path, tally, strict=strict)
+    names, rows = _table(path, sieve, separator)
+    wanted = _targets(path, names, columns, units or {})
+    frames: list[pl.DataFrame] = []
+    for batch in batches(rows, len(names)):
+        if not frames:
+            wanted = [target.settled(batch, tally) for target in wanted]
+            _one_clock(path, wanted)
+        checks = [check for target in wanted if (check := target.check()) is not None]
+        values = batch.with_columns(target.parsed(batch) for target in wanted)
+        names_here = [target.name for target in wanted]
+        frames.append(sieve.sift(values, checks).select("line", *names_here))
+    jobs = pl.concat(frames) if frames else None
+    if jobs is None or jobs.height == 0:
+        raise InputError("has no row that can be read", file=path)
+    fields = {target.field for target in wanted}
+    for name in names:
+        if name not in fields:
+            tally.note("ignored", f"values of the column '{name}'", count=jobs.height)
+    jobs, epoch_ms = _from_zero(known_statuses(jobs, path.name, tally), wanted, tally)
+    tasks, placements = _tables(jobs)
+    manifest = Manifest(
+        source=Source(format="csv", files=(source_file(path),), header=tuple(names)),
+        epoch_ms=epoch_ms,
+        cleaned=tally.cleanings(),
+    )
+    return Trace(manifest=manifest, tasks=tasks, placements=placements)
+
+
+def _table(
+    path: Path, sieve: Sieve, separator: str | None
+) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """The names in the first line, and the rows after it."""
+    first = next((text for _, text in lines(path) if text.strip()), None)
+    if first is None:
+        raise InputError("is empty", file=path)
+    if separator is None:
+        separator = max(SEPARATORS, key=first.count)
+    elif len(separator) != 1 or separator in '"\r\n':
+        raise InputError(f"{separator!r} cannot separate cells", field="separator")
+    records = _records(path, sieve, separator)
+    line, cells = next(records, (1, []))
+    names = [cell.strip() for cell in cells]
+    twice = sorted(name for name, count in Counter(names).items() if name and count > 1)
+    if not any(names) or twice:
+        problem = f"names the column '{twice[0]}' twice" if twice else "has no names of columns"
+        raise FormatError(problem, file=path, line=line)
+
+    def rows() -> Iterator[tuple[int, list[str]]]:
+        for number, cells in records:
+            if len(cells) == len(names):
+                yield number, cells
+            else:
+                problem = f"has {len(cells)} cells, not {len(names)}"
+                what = f"lines that have not {len(names)} cells"
+                count = 1 + sum(cell.count("\n") for cell in cells)
+                sieve.reject(number, problem, what=what, count=count)
+
+    return names, rows()
+
+
+def _records(path: Path, sieve: Sieve, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Records with the line on which they start; a quoted cell may go over several lines."""
+    reader = csv.reader((text + "\n" for _, text in lines(path)), delimiter=separator, strict=True)
+    while True:
+        start = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            if "end of data" in str(error):
+                raise InputError(
+                    "a quoted cell begins here and never ends", file=path, line=start
+                ) from None
+            count = max(reader.line_num - start + 1, 1)
+            what = "lines whose quotes cannot be read"
+            sieve.reject(start, f"cannot be read: {error}", what=what, count=count)
+            continue
+        if cells and sieve.readable(start, separator.join(cells)):
+            yield start, cells
+
+
+def _targets(
+    path: Path, names: list[str], columns: Mapping[str, str] | None, units: Mapping[str, str]
+) -> list[Target]:
+    """What is read from which column, with the units that were given."""
+    if columns is None:
+        columns = {name: name for name in names if SHORT.get(name, name) in TARGETS}
+        if not {"id", "submit"} & set(columns):
+            raise FormatError(
+                "no column of it has a name that is known, and no map of columns was given",
+                file=path,
+                remedy=f"say which is which: columns={{'id': ...}}; there are: {', '.join(names)}",
+            )
+    chosen: dict[str, Target] = {}
+    for key, field in columns.items():
+        name = SHORT.get(key, key)
+        if name not in TARGETS:
+            raise InputError(
+                f"'{key}' is nothing that a column can be read as",
+                field="columns",
+                remedy=f"one of: {', '.join((*TARGETS, *SHORT))}",
+            )
+        if field not in names:
+            raise InputError(
+                f"there is no column '{field}'",
+                file=path,
+                field=key,
+                remedy=f"there are: {', '.join(names)}",
+            )
+        if name in chosen:
+            raise InputError(f"'{name}' is mapped twice", field="columns")
+        chosen[name] = Target(name, field, str(names.index(field)), None)
+    if not chosen:
+        raise InputError("maps nothing", field="columns")
+    for key, unit in units.items():
+        name = SHORT.get(key, key)
+        if name not in chosen:
+            raise InputError(f"gives a unit of '{key}', which is not mapped", field="units")
+        target = Target(name, chosen[name].field, chosen[name].column, unit)
+        if unit not in target.units():
+            allowed = ", ".join(target.units()) or "none"
+            raise InputError(f"'{unit}' is no unit of {key}", field="units", remedy=allowed)
+        chosen[name] = target
+    return list(chosen.values())
+
+
+def _one_clock(path: Path, wanted: Sequence[Target]) -> None:
+    dates, numbers = names_of(wanted, DATETIME), names_of(wanted, "s")
+    if dates and numbers:
+        raise InputError(
+            f"{dates[0]} is a date and time, but {numbers[0]} is a number: two clocks",
+            file=path,
+            remedy="give all points in time the same way, or leave one out",
+        )
+
+
+def _from_zero(
+    jobs: pl.DataFrame, wanted: Sequence[Target], tally: Tally
+) -> tuple[pl.DataFrame, int | None]:
+    """The points in time in seconds since t = 0, and the Unix time of that in ms."""
+    dates = names_of(wanted, DATETIME)
+    if not dates:
+        numbers = names_of(wanted, "s")
+        return since_first(jobs, numbers, tally) if numbers else (jobs, None)
+    first = jobs.select(pl.min_horizontal(pl.col(name).min() for name in dates)).item()
+    epoch_ms = 0 if first is None else first // 1000
+    jobs = jobs.with_columns(in_units(pl.col(name) - epoch_ms * 1000, 1e6) for name in dates)
+    return jobs, None if first is None else epoch_ms
+
+
+def _tables(jobs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    own = [name for name in jobs.columns if name not in PLACING]
+    placed = any(name in jobs.columns for name in PLACING)
+    jobs = jobs.with_columns(
+        pl.lit(None, dtype=pl.String if name in ("id", "machine", "status") else pl.Float64).alias(
+            name
+        )
+        for name in ("id", "submit", "run_time", "status", *PLACING)
+        if name not in jobs.columns
+    )
+    start = pl.coalesce("start", pl.col("submit") + pl.col("wait"))
+    end = pl.coalesce("end", start + pl.col("run_time"))
+    run_time = pl.coalesce("run_time", pl.col("end") - start)
+    tasks = jobs.with_columns(run_time=run_time).select({*own, "run_time"})
+    if not placed:
+        return tasks, jobs.clear().select(task=pl.col("id"))
+    return tasks, jobs.select(
+        task=pl.col("id"),
+        attempt=pl.lit(0, dtype=pl.Int64),
+        machine=pl.col("machine"),
+        cores=pl.col("allocated_cores"),
+        start=start,
+        end=end,
+        reason=pl.col("status"),
+    )
+
+
+def _recognises(path: Path, start: bytes) -> bool:
+    cells = [set(header_cells(start, separator)) for separator in SEPARATORS]
+    return any({"id", "submit"} <= names for names in cells)
+
+
+FORMAT = Format(
+    name="csv",
+    title="a table in text (CSV, TSV), with a map of its columns",
+    recognises=_recognises,
+    read=read,
+)

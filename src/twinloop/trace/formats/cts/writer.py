@@ -1,0 +1,192 @@
+"""From a Trace to a folder in the Core Trace Schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from twinloop.description.errors import InputError
+from twinloop.description.files import appearing, writing
+from twinloop.description.replacement import list_files, listed_files
+from twinloop.trace.formats.cleaning_counts import Tally
+from twinloop.trace.formats.cts.nodes import NODES_FILE
+from twinloop.trace.formats.cts.reader import COMPRESSIONS, INVOCATIONS_FILE, SAMPLES_FILE
+from twinloop.trace.formats.cts.units import KB, MB, milliseconds, whole_units
+from twinloop.trace.formats.format_limits import note_unheld, tasks_by_id
+from twinloop.trace.manifest import Cleaning
+from twinloop.trace.trace import Trace
+
+_ROWS: Final = 1 << 16
+_HELD: Final = {
+    "tasks": ("id", "submit", "status", "exit_code", "pid", "run_time", "line"),
+    "placements": ("task", "attempt", "machine", "start", "end", "reason"),
+    "usage": ("task", "machine", "pid", "t", "dt", "cpu", "rss", "line"),
+    "nodes": ("node", "cores", "mhz", "memory"),
+}
+_EXIT_STATUS: Final = {"completed": 0, "failed": 1}
+
+#: Milliseconds that a whole number may be off, after all the sums it went through.
+WHOLE: Final = 1e-6
+
+
+def write(trace: Trace, path: Path, *, compression: str | None = None) -> Iterable[Cleaning]:
+    """Write a folder in the Core Trace Schema; it appears whole or not at all.
+
+    Args:
+        trace: What to write.
+        path: The folder; one that is there is replaced if this function wrote it.
+        compression: None, "gz" or "zst", for the two files of JSON Lines.
+
+    >>> import tempfile
+    >>> trace = Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.5], "user": ["ann"]}))
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     notes = write(trace, Path(there, "run.cts"))
+    ...     print(Path(there, "run.cts", "invocations.jsonl").read_text().rstrip())
+    {"trace_id":"a","pid":1,"ts_enqueue":500,"ts_start":null,...,"exit_status":null}
+    >>> print(*notes, sep="\\n")
+    ignored 1: tasks: user
+    assumed 1: t = 0 is 1970-01-01: the trace does not say when it was
+    invented 1: process ids of tasks
+    """
+    if compression is not None and compression not in COMPRESSIONS:
+        raise InputError(f"'{compression}' is no compression", remedy="None, 'gz' or 'zst'")
+    tally = Tally()
+    note_unheld(trace, tally, **_HELD)
+    epoch = trace.manifest.epoch_ms
+    if epoch is None:
+        tally.note("assumed", "t = 0 is 1970-01-01: the trace does not say when it was")
+    source = trace.manifest.source
+    foreign = source is None or source.format != "cts"
+    tasks = _with_pids(tasks_by_id(trace), trace.usage, tally, every=foreign)
+    invocations = _invocations(tasks, trace.placements, epoch or 0, tally)
+    usage = _with_sizes(trace.usage, tasks, tally) if foreign else trace.usage
+    samples = _samples(usage, tasks, epoch or 0, tally)
+    nodes = _nodes(trace.nodes, tally)
+    end = "" if compression is None else COMPRESSIONS[compression]
+    with appearing(path, listed_files) as folder:
+        for name, frame in ((INVOCATIONS_FILE, invocations), (SAMPLES_FILE, samples)):
+            with writing(folder / f"{name}{end}") as stream:
+                for begin in range(0, frame.height, _ROWS):
+                    stream.write(frame.slice(begin, _ROWS).write_ndjson().encode())
+        with writing(folder / NODES_FILE) as stream:
+            stream.write(json.dumps(nodes, indent=2, ensure_ascii=False).encode() + b"\n")
+        list_files(folder, "cts")
+    return tally.cleanings()
+
+
+def _with_pids(
+    tasks: pl.DataFrame, usage: pl.DataFrame, tally: Tally, *, every: bool
+) -> pl.DataFrame:
+    """A pid for each task whose samples have none: by it alone they find their task again.
+
+    Every task gets one if it came from elsewhere: the schema wants it.
+    """
+    lacking = usage.filter(pl.col("pid").is_null() & pl.col("task").is_not_null())
+    needed = pl.col("pid").is_null()
+    if not every:
+        needed &= pl.col("id").is_in(lacking["task"].unique().implode())
+    pids = [pid for pid in (tasks["pid"].max(), usage["pid"].max(), 0) if isinstance(pid, int)]
+    tally.note("invented", "process ids of tasks", count=tasks.filter(needed).height)
+    unknown = tasks.filter(pl.col("pid").is_null() & ~needed).height
+    tally.note("noticed", "tasks without a process id, which the schema wants", count=unknown)
+    return tasks.with_columns(
+        pid=pl.when(needed).then(max(pids) + needed.cum_sum()).otherwise("pid").cast(pl.Int64)
+    )
+
+
+def _invocations(
+    tasks: pl.DataFrame, placements: pl.DataFrame, epoch: int, tally: Tally
+) -> pl.DataFrame:
+    last = placements.sort("attempt", maintain_order=True).unique(
+        "task", keep="last", maintain_order=True
+    )
+    tally.note(
+        "ignored",
+        "placements of a task besides its last",
+        count=placements.height - last.height,
+    )
+    rows = tasks.join(last, left_on="id", right_on="task", how="left", maintain_order="left")
+    lost = pl.col("run_time").is_not_null() & (pl.col("start").is_null() | pl.col("end").is_null())
+    tally.note("ignored", "tasks: run_time without start", count=rows.filter(lost).height)
+    code = pl.coalesce(
+        "exit_code",
+        pl.col("status").replace_strict(_EXIT_STATUS, default=None, return_dtype=pl.Int64),
+    )
+    invented = pl.col("exit_code").is_null() & code.is_not_null()
+    what = "exit statuses: 0 where a task completed, 1 where it failed"
+    tally.note("invented", what, count=rows.filter(invented).height)
+    told = pl.when(code == 0).then(pl.lit("completed")).when(code != 0).then(pl.lit("failed"))
+    untold = pl.col("status").is_not_null() & ~pl.col("status").eq_missing(told)
+    tally.note("ignored", "tasks: status", count=rows.filter(untold).height)
+    return rows.select(
+        pl.col("id").alias("trace_id"),
+        "pid",
+        milliseconds(rows["submit"], "submissions", tally, zero=epoch).alias("ts_enqueue"),
+        milliseconds(rows["start"], "starts", tally, zero=epoch).alias("ts_start"),
+        milliseconds(rows["end"], "ends", tally, zero=epoch).alias("ts_end"),
+        pl.col("machine").alias("node_id"),
+        code.alias("exit_status"),
+    )
+
+
+def _with_sizes(usage: pl.DataFrame, tasks: pl.DataFrame, tally: Tally) -> pl.DataFrame:
+    """A resident size for each sample of a task, which the schema wants.
+
+    It is not known of a sample at the end of a process. The nearest sample before or after it says
+    it then or, where there is none, the task's peak: so no task gets a larger peak.
+    """
+    unknown = pl.col("rss").is_null() & pl.col("task").is_not_null()
+    if not usage.filter(unknown).height:
+        return usage
+    sized = usage.join(
+        tasks.select(task="id", peak="memory_used"), on="task", how="left", maintain_order="left"
+    ).with_columns(
+        pl.when(unknown)
+        .then(
+            pl.coalesce(
+                pl.col("rss").forward_fill().over("task", order_by="t"),
+                pl.col("rss").backward_fill().over("task", order_by="t"),
+                "peak",
+            )
+        )
+        .otherwise("rss")
+        .alias("rss")
+    )
+    left = sized.filter(unknown).height
+    what = "resident sizes of samples, from the nearest sample or the peak of the task"
+    tally.note("invented", what, count=usage.filter(unknown).height - left)
+    tally.note("noticed", "samples without a resident size, which the schema wants", count=left)
+    return sized.drop("peak")
+
+
+def _samples(usage: pl.DataFrame, tasks: pl.DataFrame, epoch: int, tally: Tally) -> pl.DataFrame:
+    if usage["pid"].null_count():
+        pids = tasks.select(task="id", of_task="pid")
+        usage = usage.join(pids, on="task", how="left", maintain_order="left")
+        usage = usage.with_columns(pid=pl.coalesce("pid", "of_task"))
+    end = milliseconds(usage["t"], "ends of samples", tally, zero=epoch)
+    length = milliseconds(usage["dt"], "lengths of samples", tally)
+    # Where a length has to be rounded, its two ends are: so windows that meet still do.
+    begin = milliseconds(usage["t"] - usage["dt"], "begins of samples", Tally(), zero=epoch)
+    rounded = (usage["dt"] * 1e3 - length).abs() > WHOLE
+    return usage.select(
+        end.alias("ts_ms"),
+        "pid",
+        pl.coalesce(pl.when(rounded).then(end - begin), length).alias("dt_ms"),
+        milliseconds(usage["cpu"], "CPU times of samples", tally).alias("cpu_ms"),
+        whole_units(usage["rss"], KB, "resident sizes", tally).alias("rss_kb"),
+        pl.col("machine").alias("node_id"),
+    )
+
+
+def _nodes(nodes: pl.DataFrame, tally: Tally) -> list[dict[str, Any]]:
+    return nodes.select(
+        pl.col("node").alias("node_id"),
+        whole_units(nodes["cores"], 1, "cores of nodes", tally).alias("cpu_cores"),
+        whole_units(nodes["memory"], MB, "memory of nodes", tally).alias("mem_mb"),
+        whole_units(nodes["mhz"], 1, "clocks of nodes", tally).alias("cpu_freq_mhz"),
+    ).to_dicts()

@@ -1,0 +1,52 @@
+"""What stands between a Trace and a format that is to hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import polars as pl
+
+from twinloop.description.errors import InputError
+from twinloop.trace.formats.cleaning_counts import Tally
+from twinloop.trace.trace import Trace
+
+
+def note_unheld(trace: Trace, tally: Tally, **held: Collection[str]) -> None:
+    """Count the known values in all columns that the format does not hold, table by table.
+
+    >>> trace = Trace(tasks=pl.DataFrame({"id": ["a"], "user": ["ann"], "queue": ["q"]}))
+    >>> tally = Tally()
+    >>> note_unheld(trace, tally, tasks=["id", "user"])
+    >>> print(*tally.cleanings())
+    ignored 1: tasks: queue
+    """
+    for table, frame in trace.tables.items():
+        if table not in held:
+            tally.note("ignored", f"table {table}", count=frame.height)
+            continue
+        for name, dtype in frame.schema.items():
+            if name in held[table]:
+                continue
+            known = frame[name].is_not_null()
+            if isinstance(dtype, pl.List):
+                known &= frame[name].list.len() > 0
+            tally.note("ignored", f"{table}: {name}", count=int(known.sum()))
+
+
+def tasks_by_id(trace: Trace) -> pl.DataFrame:
+    """The tasks with their `order`; an error if an id does not tell them apart.
+
+    >>> tasks_by_id(Trace(tasks=pl.DataFrame({"id": ["a", "a"]})))
+    Traceback (most recent call last):
+    twinloop.description.errors.InputError: tasks.id: 'a' stands there more than once (...)
+    """
+    tasks = trace.tasks.with_row_index("order")
+    bad = tasks.filter(pl.col("id").is_duplicated() | pl.col("id").is_null())
+    if bad.height:
+        name = bad["id"].to_list()[0]
+        raise InputError(
+            "a task has none" if name is None else f"'{name}' stands there more than once",
+            field="tasks.id",
+            remedy="check the trace, and repair or remove such tasks",
+        )
+    return tasks

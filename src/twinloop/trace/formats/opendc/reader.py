@@ -1,0 +1,340 @@
+"""The workload tables of OpenDC: `tasks.parquet` and `fragments.parquet` in one folder.
+
+Tasks have a submission, a duration and a demand; fragments are stretches of constant CPU usage, one
+after the other. There are no start times: the fragments are laid end to end from the submission.
+Older folders have `meta.parquet` and `trace.parquet`, and older names of columns. Durations are
+milliseconds, CPU is MHz, memory is KB (of 1024 bytes, as `/proc` counts them). A `topology.json`
+beside them gives the nodes.
+Source of names, types and units: OpenDC's schemas (github.com/atlarge-research/opendc).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from twinloop.description.errors import InputError
+from twinloop.description.files import source_file
+from twinloop.trace.formats import parquet
+from twinloop.trace.formats.cleaning_counts import Tally
+from twinloop.trace.formats.clock import in_units, seconds
+from twinloop.trace.formats.opendc.facts import note_facts
+from twinloop.trace.formats.opendc.topology import NAME, Topology, topology_beside
+from twinloop.trace.formats.registry import Format
+from twinloop.trace.formats.text_rows import LARGEST, LATEST
+from twinloop.trace.manifest import Manifest, Source
+from twinloop.trace.tables import RESOURCES, empty
+from twinloop.trace.trace import Trace
+
+#: The two files of a folder, as they are called now and were called before.
+PAIRS: Final = (("tasks.parquet", "fragments.parquet"), ("meta.parquet", "trace.parquet"))
+
+TASK_COLUMNS: Final = {
+    "id": ("id",),
+    "submission_time": ("submission_time", "submissionTime", "start_time"),
+    "stop_time": ("stop_time", "endTime"),
+    "duration": ("duration",),
+    "cpu_count": ("cpu_count", "maxCores"),
+    "cpu_capacity": ("cpu_capacity",),
+    "mem_capacity": ("mem_capacity", "requiredMemory"),
+    "name": ("name",),
+    "gpu_count": ("gpu_count",),
+    "parents": ("parents",),
+    "children": ("children",),
+    "deadline": ("deadline",),
+}
+FRAGMENT_COLUMNS: Final = {
+    "id": ("id",),
+    "duration": ("duration",),
+    "cpu_usage": ("cpu_usage", "cpuUsage"),
+}
+KB: Final = 1024.0
+
+
+def read(path: Path, *, reference_mhz: float | None = None, strict: bool = False) -> Trace:
+    """Read a workload of OpenDC.
+
+    Args:
+        path: The folder, or its `tasks.parquet`.
+        reference_mhz: Clock of the core whose seconds `usage.cpu` counts. By default that of the
+            fastest core in a `topology.json` beside the tables, else the MHz per core that
+            most tasks ask for.
+        strict: Raise at the first row that cannot be read, instead of leaving it out.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     pl.DataFrame({"id": [1], "submission_time": [1000], "duration": [60_000],
+    ...                   "cpu_count": [2], "cpu_capacity": [4000.0], "mem_capacity": [8]}
+    ...                  ).write_parquet(there + "/tasks.parquet")
+    ...     pl.DataFrame({"id": [1, 1], "duration": [20_000, 40_000], "cpu_usage": [2000.0, 1000.0]}
+    ...                  ).write_parquet(there + "/fragments.parquet")
+    ...     trace = read(Path(there))
+    >>> trace.usage.select("task", "t", "dt", "cpu").rows()
+    [('1', 20.0, 20.0, 20.0), ('1', 60.0, 40.0, 20.0)]
+    """
+    if reference_mhz is not None and not 0 < reference_mhz < LARGEST:
+        raise InputError(f"{reference_mhz} is no clock", field="reference_mhz")
+    task_file, fragment_file = _files(path)
+    tally = Tally()
+    sift = _Sift(tally, strict)
+    tasks = _tasks(task_file, sift)
+    epoch_ms = int(tasks["submission_time"].min() // 1)  # type: ignore[operator, arg-type]
+    topology = topology_beside(task_file.parent, tally)
+    nodes = empty("nodes") if topology is None else _nodes(task_file.parent / NAME, tally)
+    facts = {} if topology is None else {"opendc": {"topology": topology.document}}
+    mhz = _reference(reference_mhz, topology, tasks, task_file, tally)
+    fragments = _fragments(fragment_file, tasks, sift)
+    note_facts(tasks, fragments, topology, task_file.name, tally)
+    usage = _usage(fragments, tasks, epoch_ms, mhz)
+    del fragments
+    for file, columns in ((task_file, TASK_COLUMNS), (fragment_file, FRAGMENT_COLUMNS)):
+        for name in parquet.other_columns(file, columns):
+            tally.note("ignored", f"the column {name} of {file.name}")
+    manifest = Manifest(
+        source=Source(format="opendc", files=(source_file(task_file), source_file(fragment_file))),
+        epoch_ms=epoch_ms,
+        reference_mhz=mhz,
+        cleaned=tally.cleanings(),
+        facts=facts,
+    )
+    return Trace(manifest=manifest, tasks=_as_tasks(tasks, epoch_ms), usage=usage, nodes=nodes)
+
+
+class _Sift:
+    """Leaves out rows of a Parquet table, counted; when strict, the first one raises."""
+
+    def __init__(self, tally: Tally, strict: bool) -> None:
+        self.tally = tally
+        self.strict = strict
+
+    def without(self, frame: pl.DataFrame, bad: pl.Expr, what: str, file: Path) -> pl.DataFrame:
+        mask = bad.fill_null(False)
+        found = frame.filter(mask)
+        if found.height == 0:
+            return frame
+        self._found(found, what, file)
+        return frame.filter(~mask)
+
+    def finite(self, frame: pl.DataFrame, file: Path, limits: dict[str, float]) -> pl.DataFrame:
+        """Numbers that are none, or far too large, become unknown."""
+        for name, limit in limits.items():
+            good = pl.col(name).is_null() | pl.col(name).is_between(-limit, limit)
+            found = frame.filter(~good)
+            if found.height:
+                self._found(found, f"values of {name} that are no possible number", file)
+                frame = frame.with_columns(pl.when(good).then(pl.col(name)))
+        return frame
+
+    def _found(self, rows: pl.DataFrame, what: str, file: Path) -> None:
+        if self.strict:
+            raise InputError(f"is one of {rows.height:,} {what}", file=file, line=rows["line"][0])
+        self.tally.note_lines("skipped", what, file.name, rows["line"])
+
+
+def _files(path: Path) -> tuple[Path, Path]:
+    folder = path if path.is_dir() else path.parent
+    for tasks, fragments in PAIRS:
+        named = path.is_dir() or path.name in (tasks, fragments)
+        if named and (folder / tasks).is_file() and (folder / fragments).is_file():
+            return folder / tasks, folder / fragments
+    raise InputError(
+        "is no workload of OpenDC: tasks.parquet and fragments.parquet must lie together", file=path
+    )
+
+
+def _tasks(file: Path, sift: _Sift) -> pl.DataFrame:
+    """The tasks, with times in ms since 1970, under OpenDC's current names."""
+    raw = parquet.load(file, TASK_COLUMNS, required=("id", "submission_time", "cpu_count"))
+    if "duration" not in raw.columns and "stop_time" not in raw.columns:
+        parquet.load(file, TASK_COLUMNS, required=("duration",))
+    parts = [pl.col("line"), parquet.text(raw, "id", file)]
+    for name in ("submission_time", "stop_time", "duration", "deadline"):
+        if name in raw.columns:
+            parts.append(parquet.milliseconds(raw, name, file))
+    for name in ("cpu_count", "cpu_capacity", "mem_capacity", "gpu_count"):
+        if name in raw.columns:
+            parts.append(parquet.number(raw, name, file))
+    for name in ("parents", "children"):
+        if name in raw.columns:
+            parts.append(parquet.texts(raw, name, file))
+    if "name" in raw.columns:
+        parts.append(parquet.text(raw, "name", file))
+    tasks = raw.select(parts)
+    numbers = [name for name, dtype in tasks.schema.items() if dtype == pl.Float64]
+    times = ("submission_time", "stop_time", "duration", "deadline")
+    tasks = sift.finite(
+        tasks, file, {name: LATEST * 1000 if name in times else LARGEST for name in numbers}
+    )
+    tasks = sift.without(tasks, pl.col("id").is_null(), "tasks without an id", file)
+    if "stop_time" in tasks.columns:
+        span = pl.col("stop_time") - pl.col("submission_time")
+        old = pl.col("duration") if "duration" in tasks.columns else None
+        tasks = tasks.with_columns(duration=span if old is None else pl.coalesce(old, span))
+    if tasks["submission_time"].drop_nulls().is_empty():
+        raise InputError("has no task with a submission time", file=file)
+    return tasks
+
+
+def _fragments(file: Path, tasks: pl.DataFrame, sift: _Sift) -> pl.DataFrame:
+    """The fragments with the row of their task: line, task, duration in ms and cpu_usage."""
+    first = (
+        tasks.filter(pl.col("submission_time").is_not_null())
+        .with_row_index("task")
+        .unique("id", keep="first")
+        .select("id", "task")
+    )
+    makers: dict[str, Callable[[pl.DataFrame], pl.Series]] = {
+        "id": lambda raw: _rows(raw.select(parquet.text(raw, "id", file)).to_series(), first),
+        "duration": lambda raw: raw.select(parquet.milliseconds(raw, "duration", file)).to_series(),
+        "cpu_usage": lambda raw: raw.select(parquet.number(raw, "cpu_usage", file)).to_series(),
+    }
+    # This table is large, and mostly ids, so none of it is loaded as a whole.
+    columns = [
+        parquet.column(file, FRAGMENT_COLUMNS, tuple(makers), name, made)
+        for name, made in makers.items()
+    ]
+    fragments = pl.DataFrame(columns).rename({"id": "task"}).with_row_index("line", offset=1)
+    del columns
+    fragments = sift.finite(fragments, file, {"duration": LATEST * 1000, "cpu_usage": LARGEST})
+    bad = pl.col("duration").is_null() | (pl.col("duration") < 0)
+    fragments = sift.without(fragments, bad, "fragments without a possible duration", file)
+    unknown = pl.col("task").is_null()
+    return sift.without(fragments, unknown, "fragments of no task with a submission", file)
+
+
+def _rows(ids: pl.Series, first: pl.DataFrame) -> pl.Series:
+    """The `task` of each id in `first`; null: there is none."""
+    # Fragments of one task mostly follow each other: then the ids of whole runs are looked up.
+    begins = pl.Series([True] * min(ids.len(), 1), dtype=pl.Boolean)
+    begins.append(ids[1:].ne_missing(ids[:-1]))
+    runs = pl.DataFrame({"id": ids.filter(begins)})
+    runs = runs.join(first, on="id", how="left", maintain_order="left")
+    counted = pl.concat([runs["task"].clear(1), runs["task"]])  # from 1, as the sum counts
+    return counted.gather(begins.cum_sum())
+
+
+def _until(durations: pl.Series, tasks: pl.Series) -> NDArray[np.float64]:
+    """The sum of the durations of each task up to each of its fragments."""
+    rows, lengths = tasks.to_numpy(), durations.to_numpy()
+    first = np.flatnonzero(np.concatenate([[True] * min(rows.size, 1), rows[1:] != rows[:-1]]))
+    if np.unique(rows[first]).size < first.size:
+        both = pl.DataFrame({"task": tasks, "duration": durations})
+        sums = both.select(pl.col("duration").cum_sum().over("task")).to_series()
+        return sums.to_numpy(writable=True)
+    total = np.cumsum(lengths)
+    total -= np.repeat(total[first] - lengths[first], np.diff(first, append=total.size))
+    return total
+
+
+def _reference(
+    given: float | None, topology: Topology | None, tasks: pl.DataFrame, file: Path, tally: Tally
+) -> float:
+    if given is not None:
+        return given
+    if topology is not None and topology.mhz is not None:
+        what = f"the reference clock is {topology.mhz:g} MHz, the fastest core of the topology"
+        tally.note("assumed", what)
+        return topology.mhz
+    if "cpu_capacity" in tasks.columns:
+        clock = pl.col("cpu_capacity") / pl.col("cpu_count")
+        asked = tasks.filter(pl.col("cpu_count") > 0).select(clock.alias("mhz"))
+        common = asked.filter(pl.col("mhz") > 0)["mhz"].value_counts().sort("count", "mhz")
+        if common.height:
+            mhz = float(common["mhz"][-1])
+            what = f"the reference clock is {mhz:g} MHz, what most tasks ask for per core"
+            tally.note("assumed", what)
+            return mhz
+    raise InputError(
+        "nothing says how fast a core is",
+        file=file,
+        field="cpu_capacity",
+        remedy="give reference_mhz",
+    )
+
+
+def _nodes(topology: Path, tally: Tally) -> pl.DataFrame:
+    # What a topology describes is a platform, a layer above: named here, loaded when used.
+    description = import_module("twinloop.platform").Platform
+    try:
+        nodes: pl.DataFrame = description.load(topology).nodes()
+    except InputError as error:
+        what = f"the nodes of the topology beside the tables: {error.problem}"
+        tally.note("ignored", what, examples=[NAME])
+        return empty("nodes")
+    return nodes
+
+
+def _usage(fragments: pl.DataFrame, tasks: pl.DataFrame, epoch_ms: int, mhz: float) -> pl.DataFrame:
+    """The fragments as samples. Their columns are taken out of the table, each when it is used."""
+    submitted = tasks.filter(pl.col("submission_time").is_not_null())
+    rows = fragments.drop_in_place("task")
+    durations = fragments.drop_in_place("duration")
+    ends = _until(durations, rows)
+    ends += (submitted["submission_time"] - epoch_ms).to_numpy()[rows.to_numpy()]
+    ends /= 1000.0
+    t, dt = pl.Series(ends), seconds(durations)
+    del durations
+    use = fragments.drop_in_place("cpu_usage")
+    cpu = use.to_numpy() / mhz
+    cpu *= dt.to_numpy()
+    used = pl.Series(cpu).fill_nan(None) if use.null_count() else pl.Series(cpu)
+    del use
+    task = submitted["id"].gather(rows)
+    return pl.DataFrame({"task": task, "t": t, "dt": dt, "cpu": used, "line": fragments["line"]})
+
+
+def _as_tasks(tasks: pl.DataFrame, epoch_ms: int) -> pl.DataFrame:
+    columns = {
+        "id": pl.col("id"),
+        "submit": in_units(pl.col("submission_time") - epoch_ms),
+        "requested_cores": pl.col("cpu_count"),
+        "run_time": in_units(pl.col("duration")),
+        "line": pl.col("line"),
+    }
+    there = tasks.columns
+    if "name" in there:
+        columns["name"] = pl.col("name")
+    if "cpu_capacity" in there:
+        columns["requested_mhz"] = pl.col("cpu_capacity")
+    if "mem_capacity" in there:
+        columns["requested_memory"] = pl.col("mem_capacity") * KB
+    if "deadline" in there:
+        # OpenDC writes -1 for none.
+        known = pl.col("deadline") >= 0
+        columns["deadline"] = pl.when(known).then(in_units(pl.col("deadline") - epoch_ms))
+    if "gpu_count" in there:
+        gpu = pl.struct(pl.lit("gpu").alias("name"), pl.col("gpu_count").alias("amount"))
+        gpus = pl.concat_list(gpu).cast(RESOURCES)
+        columns["resources"] = pl.when(pl.col("gpu_count") > 0).then(gpus)
+    if "parents" in there:
+        columns["parents"] = pl.col("parents")
+    return tasks.select(**columns)
+
+
+def _recognises(path: Path, start: bytes) -> bool:
+    if path.is_dir():
+        return any((path / a).is_file() and (path / b).is_file() for a, b in PAIRS)
+    names = {name for pair in PAIRS for name in pair}
+    return path.name in names and start.startswith(parquet.MAGIC) and _recognises(path.parent, b"")
+
+
+def _beside(path: Path) -> list[Path]:
+    """The other table of a pair, and the topology, where they lie beside a file."""
+    pair = next((pair for pair in PAIRS if path.name in pair), ())
+    other = [name for name in (*pair, *((NAME,) if pair else ())) if name != path.name]
+    return [path.with_name(name) for name in other if path.with_name(name).is_file()]
+
+
+FORMAT = Format(
+    name="opendc",
+    title="OpenDC workload (tasks.parquet and fragments.parquet)",
+    recognises=_recognises,
+    read=read,
+    beside=_beside,
+)

@@ -1,0 +1,381 @@
+"""The accounting of SLURM: what `sacct --parsable2` prints.
+
+A line with the names of the fields, then one line per job and per job step, separated by `|`. The
+steps are folded into their job. Which fields there are is up to the user; `JobID` must be.
+Source of the meanings: the manual page of sacct, slurm.schedmd.com/sacct.html.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from twinloop.description.errors import FormatError, InputError
+from twinloop.description.files import source_file
+from twinloop.trace.formats.cleaning_counts import Tally
+from twinloop.trace.formats.clock import in_units, unix_us
+from twinloop.trace.formats.registry import Format
+from twinloop.trace.formats.sacct import values
+from twinloop.trace.formats.sacct.samples import read_usage
+from twinloop.trace.formats.text_rows import (
+    Check,
+    Sieve,
+    batches,
+    header_cells,
+    lines,
+    number,
+    number_check,
+)
+from twinloop.trace.manifest import Manifest, Source
+from twinloop.trace.tables import RESOURCES, empty
+from twinloop.trace.trace import Trace
+
+_TIMES: Final = ("Submit", "Start", "End", "Eligible")
+_LENGTHS: Final = ("Elapsed", "Timelimit", "TotalCPU")
+_NUMBERS: Final = ("ReqCPUS", "AllocCPUS", "NCPUS", "NNodes", "ReqNodes")
+_MEMORY: Final = ("ReqMem", "MaxRSS")
+_TEXTS: Final = (
+    *("JobIDRaw", "JobName", "User", "Group", "Account", "Partition", "NodeList"),
+    *("AllocTRES", "ReqTRES"),
+)
+_FIELDS: Final = ("JobID", *_TIMES, *_LENGTHS, *_NUMBERS, *_MEMORY, *_TEXTS, "State", "ExitCode")
+# sacct prints the names as the user wrote them.
+_SPELLING: Final = {name.lower(): name for name in _FIELDS}
+
+
+def read(
+    path: Path,
+    *,
+    sstat: str | Path | None = None,
+    utc_offset: float | None = None,
+    strict: bool = False,
+) -> Trace:
+    """Read the output of `sacct --parsable2`.
+
+    Args:
+        path: The output, possibly compressed.
+        sstat: Samples of the jobs while they ran, as `sstat --parsable2` printed them, each line
+            with a time and a bar before it. They become the usage.
+        utc_offset: By how many hours the clock of the cluster is ahead of UTC: sacct prints local
+            times without a zone unless it is told to. Only the epoch depends on it.
+        strict: Raise at the first line that cannot be read, instead of leaving it out.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     log = Path(there, "jobs.txt")
+    ...     _ = log.write_text("JobID|Submit|Start|Elapsed|State|AllocCPUS|MaxRSS\\n"
+    ...         "7|2024-01-01T00:00:00|2024-01-01T00:01:00|00:02:00|COMPLETED|4|\\n"
+    ...         "7.batch|2024-01-01T00:01:00|2024-01-01T00:01:00|00:02:00|COMPLETED|4|2K\\n")
+    ...     trace = read(log)
+    >>> trace.tasks.select("id", "run_time", "memory_used", "status").row(0)
+    ('7', 120.0, 2048.0, 'completed')
+    """
+    tally = Tally()
+    sieve = Sieve(path, tally, strict=strict)
+    names, rows = _rows(path, sieve)
+    columns = _columns(path, names)
+    frames = [
+        _typed(batch, columns, sieve, utc_offset or 0.0) for batch in batches(rows, len(names))
+    ]
+    records = pl.concat(frames) if frames else None
+    if records is None or records.height == 0:
+        raise InputError("has no job that can be read", file=path)
+    jobs = _jobs(records, path, tally)
+    jobs, epoch_ms = _from_zero(jobs)
+    local = jobs.filter("local")
+    if utc_offset is None:
+        tally.note("assumed", "times have no zone: they were read as UTC", count=local.height)
+    unused = [name for name in names if name and name not in columns]
+    for name in unused:
+        tally.note("ignored", f"values of the field {name}", count=records.height)
+    tasks = _tasks(jobs, path, tally)
+    usage, files = empty("usage"), [path]
+    if sstat is not None:
+        if epoch_ms is None:
+            raise InputError("has no times, so that samples have no place", file=path)
+        files.append(Path(sstat))
+        usage = read_usage(
+            files[-1],
+            _executions(jobs),
+            epoch_ms=epoch_ms,
+            zoned=local.is_empty(),
+            utc_offset=utc_offset,
+            strict=strict,
+            tally=tally,
+        )
+    sources = tuple(source_file(file) for file in files)
+    manifest = Manifest(
+        source=Source(format="sacct", files=sources, header=tuple(names)),
+        epoch_ms=epoch_ms,
+        cleaned=tally.cleanings(),
+    )
+    return Trace(manifest=manifest, tasks=tasks, placements=_placements(jobs), usage=usage)
+
+
+def _rows(path: Path, sieve: Sieve) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    numbered = ((line, text) for line, text in lines(path) if text and not text.isspace())
+    first = next(numbered, None)
+    if first is None:
+        raise InputError("is empty", file=path)
+    names = [_SPELLING.get(cell.strip().lower(), cell.strip()) for cell in first[1].split("|")]
+
+    def rows() -> Iterator[tuple[int, list[str]]]:
+        for line, text in numbered:
+            if not sieve.readable(line, text):
+                continue
+            cells = text.split("|")
+            if len(cells) == len(names):
+                yield line, cells
+            else:
+                problem = f"has {len(cells)} fields, not {len(names)}"
+                sieve.reject(line, problem, what=f"lines that have not {len(names)} fields")
+
+    return names, rows()
+
+
+def _columns(path: Path, names: list[str]) -> dict[str, str]:
+    """The column of a batch in which each known field stands."""
+    columns: dict[str, str] = {}
+    for index, name in enumerate(names):
+        if name in columns:
+            raise FormatError(f"names the field {name} twice", file=path, line=1)
+        if name in _FIELDS:
+            columns[name] = str(index)
+    few = len(columns) < 2
+    if "JobID" not in columns and "JobIDRaw" in columns:
+        columns["JobID"] = columns["JobIDRaw"]
+    if "JobID" not in columns or few:
+        raise FormatError(
+            "the first line does not name the fields of sacct, JobID among them",
+            file=path,
+            line=1,
+            remedy="write it with: sacct --parsable2 --format=JobID,Submit,Start,End,State,...",
+        )
+    return columns
+
+
+def _typed(
+    batch: pl.DataFrame, columns: Mapping[str, str], sieve: Sieve, utc_offset: float
+) -> pl.DataFrame:
+    """The fields of a batch by their names; those that the file does not have are null."""
+    parsed: list[pl.Expr | pl.Series] = []
+    checks = [Check("JobID", "is empty", pl.col("JobID").is_null(), columns["JobID"])]
+    for name in _FIELDS:
+        if name not in columns:
+            parsed.append(pl.lit(None, dtype=_dtype(name)).alias(name))
+            continue
+        column = columns[name]
+        value = values.cell(column)
+        there = value.is_not_null()
+        if name in _TIMES:
+            times = unix_us(batch.select(value).to_series(), utc_offset=utc_offset)
+            parsed.append(times.alias(name))
+            checks.append(Check(name, "is no date and time", there & _unread(name), column))
+            continue
+        if name in _LENGTHS:
+            limited = there & ~value.is_in(values.NO_LIMIT)
+            value = values.length(column)
+            checks.append(Check(name, "is no length of time", limited & _unread(name), column))
+        elif name in _NUMBERS:
+            value = number(column)
+            checks.append(number_check(column, name))
+        elif name in _MEMORY:
+            bad = there & values.memory(name).is_null()
+            checks.append(Check(name, "is no amount of memory", bad, column))
+        elif name == "ExitCode":
+            value = values.exit_code(column)
+            checks.append(Check(name, "is no exit code", there & _unread(name), column))
+        elif name == "State":
+            value = values.state(column)
+        parsed.append(value.alias(name))
+    if "Timelimit" in columns:
+        unlimited = batch.filter(pl.col(columns["Timelimit"]).is_in(values.NO_LIMIT))
+        what = "time limits UNLIMITED or Partition_Limit, read as unknown"
+        sieve.tally.note("ignored", what, count=unlimited.height)
+    zoned = [values.zoned(columns[name]) for name in _TIMES if name in columns]
+    parsed.append((~pl.all_horizontal(*zoned, pl.lit(True))).fill_null(False).alias("local"))
+    return sieve.sift(batch.with_columns(parsed), checks).select("line", "local", *_FIELDS)
+
+
+def _unread(name: str) -> pl.Expr:
+    return pl.col(name).is_null()
+
+
+def _dtype(name: str) -> type[pl.DataType]:
+    if name in (*_TIMES, "ExitCode"):
+        return pl.Int64
+    return pl.Float64 if name in (*_LENGTHS, *_NUMBERS) else pl.String
+
+
+def _jobs(records: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
+    """A row per record of a job, with what its steps say of it."""
+    base = pl.col("JobID").str.extract(r"^([^.]+)")
+    records = records.with_columns(job=base, rss=values.memory("MaxRSS"))
+    is_step = pl.col("JobID").str.contains(".", literal=True)
+    steps = records.filter(is_step)
+    jobs = records.filter(~is_step)
+    tally.note("assumed", "job steps, folded into their job", count=steps.height)
+    orphans = steps.join(jobs, on="job", how="anti")
+    tally.note_lines("skipped", "steps whose job is not in the log", path.name, orphans["line"])
+    if jobs.height == 0:
+        raise InputError("has job steps only, and no job", file=path)
+    used = pl.col("TotalCPU")
+    of_steps = steps.group_by("job").agg(
+        step_rss=pl.col("rss").max(), step_cpu=pl.when(used.null_count() == 0).then(used.sum())
+    )
+    return (
+        jobs.join(of_steps, on="job", how="left", maintain_order="left")
+        .with_columns(
+            attempt=pl.int_range(pl.len(), dtype=pl.Int64).over("job"),
+            rss=pl.max_horizontal("rss", "step_rss"),
+            TotalCPU=pl.coalesce("TotalCPU", "step_cpu"),
+        )
+        .drop("step_rss", "step_cpu")
+    )
+
+
+def _from_zero(jobs: pl.DataFrame) -> tuple[pl.DataFrame, int | None]:
+    anything = pl.min_horizontal(pl.col(name).min() for name in _TIMES)
+    first = jobs.select(pl.coalesce(pl.col("Submit").min(), anything)).item()
+    epoch_ms = None if first is None else first // 1000
+    zero = 0 if epoch_ms is None else epoch_ms * 1000
+    return jobs.with_columns(in_units(pl.col(name) - zero, 1e6) for name in _TIMES), epoch_ms
+
+
+def _tasks(jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
+    """A row per job: the first submission, and the rest as its last record says."""
+    _note_jobs(jobs, path, tally)
+    last = jobs.unique("job", keep="last", maintain_order=True)
+    first = jobs.group_by("job", maintain_order=True).agg(first_submit=pl.col("Submit").min())
+    last = last.join(first, on="job", how="left", maintain_order="left")
+    ended = pl.col("State").is_in(list(values.ENDED))
+    started = pl.col("Start").is_not_null() | (pl.col("Start").count() == 0)
+    span = pl.coalesce("Elapsed", pl.col("End") - pl.col("Start"))
+    # Without any start, a job that was cancelled while it waited is known by a length of zero.
+    only_elapsed = (pl.col("Start").count() == 0) & (pl.col("Elapsed") > 0)
+    nodes, cores = pl.coalesce("ReqNodes", "NNodes"), pl.coalesce("ReqCPUS", "AllocCPUS", "NCPUS")
+    per = values.memory_per("ReqMem")
+    times = pl.when(per == "n").then(nodes).when(per == "c").then(cores).otherwise(1.0)
+    asked = values.memory("ReqMem", default="M")
+    # What was given, or asked for in TRES, is for the whole job.
+    tres = pl.coalesce("ReqTRES", "AllocTRES").str.extract(r"(?:^|,)mem=([^,]+)")
+    last = last.with_columns(tres_memory=tres)
+    whole = values.memory("tres_memory", default="M")
+    return last.select(
+        id=pl.col("job"),
+        name=pl.col("JobName"),
+        user=pl.col("User"),
+        group=pl.coalesce("Group", "Account"),
+        queue=pl.col("Partition"),
+        partition=pl.col("Partition"),
+        array=pl.col("job").str.extract(r"^([0-9]+)_"),
+        submit=pl.coalesce("first_submit", "Submit"),
+        ready=pl.col("Eligible"),
+        requested_cores=pl.col("ReqCPUS"),
+        requested_nodes=nodes.round().cast(pl.Int64, strict=False),
+        # Zero asks for all memory of a node, whatever that is.
+        requested_memory=pl.when(asked > 0).then(asked * times).when(asked.is_null()).then(whole),
+        requested_time=pl.col("Timelimit"),
+        resources=_resources(last),
+        run_time=pl.when(ended & (pl.col("Start").is_not_null() | only_elapsed)).then(span),
+        cpu_time=pl.when(ended).then(pl.col("TotalCPU")),
+        memory_used=pl.col("rss"),
+        status=pl.col("State").replace_strict(values.ENDED, default=None, return_dtype=pl.String),
+        # A job that was cancelled before it started is said to have ended with 0.
+        exit_code=pl.when(ended & started).then(pl.col("ExitCode")),
+        line=pl.col("line"),
+    )
+
+
+def _resources(jobs: pl.DataFrame) -> pl.Series:
+    asked = jobs.select(pl.coalesce("ReqTRES", "AllocTRES").alias("tres"))
+    # Few lists differ: each is taken apart once.
+    different = asked["tres"].drop_nulls().unique()
+    taken_apart = pl.Series([values.resources(text) for text in different], dtype=RESOURCES)
+    known = pl.DataFrame({"tres": different, "resources": taken_apart})
+    return asked.join(known, on="tres", how="left", maintain_order="left")["resources"]
+
+
+def _placements(jobs: pl.DataFrame) -> pl.DataFrame:
+    """A row per record of a job that was started."""
+    ended = pl.col("State").is_in([*values.ENDED, "REQUEUED"])
+    several = pl.col("NodeList").str.contains(r"[\[,]")
+    reason = pl.when(pl.col("State").is_in(["PREEMPTED", "REQUEUED"])).then(pl.lit("preempted"))
+    status = pl.col("State").replace_strict(values.ENDED, default=None, return_dtype=pl.String)
+    return jobs.filter(pl.col("Start").is_not_null()).select(
+        task=pl.col("job"),
+        attempt=pl.col("attempt"),
+        machine=pl.when(~several).then(pl.col("NodeList")),
+        cores=pl.coalesce("AllocCPUS", "NCPUS"),
+        start=pl.col("Start"),
+        end=pl.when(ended).then(pl.coalesce("End", pl.col("Start") + pl.col("Elapsed"))),
+        reason=reason.otherwise(status),
+    )
+
+
+def _executions(jobs: pl.DataFrame) -> pl.DataFrame:
+    """A row per record of a job, as its samples need it."""
+    several = pl.col("NodeList").str.contains(r"[\[,]")
+    return jobs.select(
+        "job",
+        "attempt",
+        "Start",
+        "End",
+        "TotalCPU",
+        # sstat knows a member of an array by the number of its own only.
+        raw=pl.coalesce(pl.col("JobIDRaw").str.extract(r"^([^.]+)"), "job"),
+        cores=pl.coalesce("AllocCPUS", "NCPUS"),
+        machine=pl.when(~several).then(pl.col("NodeList")),
+    )
+
+
+def _note_jobs(jobs: pl.DataFrame, path: Path, tally: Tally) -> None:
+    state, job = pl.col("State"), pl.col("job")
+    known = [*values.ENDED, *values.UNFINISHED]
+    for kind, what, condition in (
+        (
+            "assumed",
+            "jobs that have not ended: their end is unknown",
+            state.is_in(values.UNFINISHED),
+        ),
+        ("ignored", "states that are not known", ~state.is_in(known)),
+        ("assumed", "further records of a job, read as its next attempts", pl.col("attempt") > 0),
+        ("assumed", "records of several array members, kept as one task", job.str.contains(r"_\[")),
+        ("assumed", "parts of heterogeneous jobs, read as jobs", job.str.contains(r"\+[0-9]+$")),
+        ("ignored", "lists of several nodes", pl.col("NodeList").str.contains(r"[\[,]")),
+        ("assumed", "memory used is that of the largest process", pl.col("rss") > 0),
+        (
+            "assumed",
+            "requested memory without a unit is in MiB",
+            pl.col("ReqMem").str.contains(r"[0-9][nc]?$") & ~pl.col("ReqMem").str.contains("^0"),
+        ),
+        (
+            "assumed",
+            "the nodes of a job are those it asked for, as there is no field ReqNodes",
+            pl.col("NNodes").is_not_null() & pl.col("ReqNodes").is_null(),
+        ),
+        (
+            "assumed",
+            "the account is the group, as there is no field Group",
+            pl.col("Account").is_not_null() & pl.col("Group").is_null(),
+        ),
+    ):
+        found = jobs.filter(condition)
+        tally.note_lines(kind, what, path.name, found["line"])  # type: ignore[arg-type]
+
+
+def _recognises(path: Path, start: bytes) -> bool:
+    cells = [_SPELLING.get(cell.lower()) for cell in header_cells(start, "|")]
+    return ("JobID" in cells or "JobIDRaw" in cells) and sum(map(bool, cells)) > 1
+
+
+FORMAT = Format(
+    name="sacct",
+    title="SLURM accounting (sacct --parsable2)",
+    recognises=_recognises,
+    read=read,
+    path_options=("sstat",),
+)

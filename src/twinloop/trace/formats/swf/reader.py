@@ -1,0 +1,234 @@
+"""From the records of an SWF log to the tables of a Trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from twinloop._core import SwfParser
+from twinloop.description.errors import FormatError
+from twinloop.description.files import source_file
+from twinloop.trace.formats import native
+from twinloop.trace.formats.cleaning_counts import Tally
+from twinloop.trace.formats.swf.header import facts
+from twinloop.trace.manifest import Manifest, Source
+from twinloop.trace.trace import Trace
+
+#: The fields as messages name them, in their order.
+FIELDS: Final = (
+    *("job number", "submit time", "wait time", "run time", "allocated processors"),
+    *("average CPU time", "used memory", "requested processors", "requested time"),
+    *("requested memory", "status", "user", "group", "executable", "queue", "partition"),
+    *("preceding job", "think time"),
+)
+KB: Final = 1024
+STATUS: Final = {1: "completed", 0: "failed", 5: "cancelled"}
+
+# How an execution that is a part of a job ended: it goes on, it completed the job, it failed.
+CONTINUES, COMPLETES, FAILS = 2, 3, 4
+PART_REASON: Final = {CONTINUES: "preempted", COMPLETES: "completed", FAILS: "failed"}
+_OF_LAST_PART: Final = {COMPLETES: 1, FAILS: 0}
+
+# The processors that a value per processor was counted on.
+USED: Final = (
+    pl.when(pl.col("allocated") > 0)
+    .then(pl.col("allocated"))
+    .when(pl.col("requested") > 0)
+    .then(pl.col("requested"))
+)
+ASKED: Final = (
+    pl.when(pl.col("requested") > 0)
+    .then(pl.col("requested"))
+    .when(pl.col("allocated") > 0)
+    .then(pl.col("allocated"))
+)
+
+
+def read(path: Path, *, strict: bool = False) -> Trace:
+    """Read a log in the Standard Workload Format.
+
+    Args:
+        path: The log, possibly compressed.
+        strict: Raise at the first line that cannot be read, instead of leaving it out.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     log = Path(there, "log.swf")
+    ...     _ = log.write_text("1 0 5 60 4 -1 -1 4 90 -1 1 7 1 -1 0 -1 -1 -1")
+    ...     trace = read(log)
+    >>> trace.tasks.select("id", "user", "queue", "run_time", "status").row(0)
+    ('1', '7', '0', 60.0, 'completed')
+    >>> trace.placements.select("cores", "start", "end").row(0)
+    (4.0, 5.0, 65.0)
+    """
+    tally = Tally()
+    parser = SwfParser()
+    records = native.parse(path, parser, FIELDS, strict=strict, tally=tally)
+    header = _decoded(parser.header, tally)
+    if not records.height and not header:
+        raise FormatError("has no record and no header of an SWF log", file=path)
+    if not records.height:
+        tally.note("noticed", "the log has no job, only a header")
+    said = facts(header)
+    if said.get("max_records", records.height) != records.height:
+        tally.note(
+            "noticed",
+            f"MaxRecords of the header: it says {said['max_records']:,}, "
+            f"the log has {records.height:,}",
+        )
+    _note_ignored(records, path.name, tally)
+    jobs, parts = _parted(records, tally)
+    start = said.get("unix_start_time")
+    tasks = _tasks(jobs)
+    return Trace(
+        tasks=tasks,
+        placements=_placements(jobs, tasks, parts),
+        manifest=Manifest(
+            source=Source(format="swf", files=(source_file(path),), header=tuple(header)),
+            epoch_ms=None if start is None else 1000 * start,
+            cleaned=tally.cleanings(),
+            facts={"swf": said} if said else {},
+        ),
+    )
+
+
+def _note_ignored(records: pl.DataFrame, file: str, tally: Tally) -> None:
+    of_used = pl.col("cpu_time").is_not_null() | pl.col("memory").is_not_null()
+    of_asked = pl.col("requested_memory").is_not_null()
+    for what, condition in {
+        "status codes that the format does not have": ~pl.col("status").is_between(0, 5),
+        "waits of jobs whose submission is unknown": (
+            pl.col("wait").is_not_null()
+            & pl.col("submit").is_null()
+            & ~pl.col("status").is_between(CONTINUES, FAILS).fill_null(False)
+        ),
+        "CPU time or memory per processor where the processors are unknown": (
+            (of_used & USED.is_null()) | (of_asked & ASKED.is_null())
+        ),
+    }.items():
+        lines = records.filter(condition)["line"]
+        tally.note_lines("ignored", what, file, lines)
+
+
+def _decoded(header: list[bytes], tally: Tally) -> list[str]:
+    lines = []
+    for line in header:
+        try:
+            lines.append(line.decode("utf-8"))
+        except UnicodeDecodeError:
+            lines.append(line.decode("latin-1"))
+            tally.note("assumed", "header lines that are not UTF-8 are Latin-1")
+    return lines
+
+
+def _parted(records: pl.DataFrame, tally: Tally) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The jobs, one line each, and the executions that jobs were parted into.
+
+    Such a job has a line of its own besides, by the standard; where it lacks, it is made up.
+    """
+    is_part = pl.col("status").is_between(CONTINUES, FAILS).fill_null(False)
+    parts = records.filter(is_part)
+    if not parts.height:
+        return records, parts
+    jobs = records.filter(~is_part)
+    known = pl.any_horizontal(pl.col("cpu_time", "memory").is_not_null())
+    tally.note(
+        "ignored",
+        "CPU time and memory of partial executions; those of their jobs are kept",
+        count=parts.filter(known).height,
+    )
+    alone = (
+        parts.join(jobs, on="job", how="anti", nulls_equal=True)
+        .group_by("job", maintain_order=True)
+        .agg(
+            pl.exclude("job", "run_time", "status").first(),
+            pl.when(pl.col("run_time").null_count() == 0).then(pl.col("run_time").sum()),
+            pl.col("status").last().replace_strict(_OF_LAST_PART, default=None),
+        )
+        .select(records.columns)
+    )
+    tally.note(
+        "invented",
+        "summaries of jobs that have only partial executions: the run times added up",
+        count=alone.height,
+    )
+    return pl.concat([jobs, alone]).sort("line"), parts
+
+
+def _texts(numbers: pl.Series) -> pl.Series:
+    """Numbers as text; where they are small, each one is printed once."""
+    largest = numbers.max()
+    if isinstance(largest, int) and largest < numbers.len():
+        return pl.int_range(largest + 1, eager=True).cast(pl.String).gather(numbers)
+    return numbers.cast(pl.String)
+
+
+def _statuses(codes: pl.Series, meanings: Mapping[int, str]) -> pl.Series:
+    table = pl.Series([meanings.get(code) for code in range(max(meanings) + 1)], dtype=pl.String)
+    return table.gather(codes.set(codes >= table.len(), None))
+
+
+def _tasks(jobs: pl.DataFrame) -> pl.DataFrame:
+    return jobs.select(
+        id=jobs["job"].cast(pl.String),
+        name=_texts(jobs["executable"]),
+        user=_texts(jobs["user"]),
+        group=_texts(jobs["group"]),
+        queue=_texts(jobs["queue"]),
+        partition=_texts(jobs["partition"]),
+        submit="submit",
+        requested_cores="requested",
+        requested_memory=pl.col("requested_memory") * KB * ASKED,
+        requested_time="requested_time",
+        run_time="run_time",
+        cpu_time=pl.col("cpu_time") * USED,
+        memory_used=pl.col("memory") * KB * USED,
+        status=_statuses(jobs["status"], STATUS),
+        parents=pl.when(pl.col("preceding").is_not_null()).then(
+            pl.concat_list(pl.col("preceding").cast(pl.String))
+        ),
+        think_time="think_time",
+        line="line",
+    )
+
+
+def _placements(jobs: pl.DataFrame, tasks: pl.DataFrame, parts: pl.DataFrame) -> pl.DataFrame:
+    start = pl.col("submit") + pl.col("wait")
+    placements = jobs.select(
+        task=tasks["id"],
+        attempt=pl.lit(0, pl.Int64),
+        cores=pl.col("allocated"),
+        start=start,
+        end=start + pl.col("run_time"),
+        reason=tasks["status"],
+    )
+    recorded = pl.col("cores").is_not_null() | pl.col("start").is_not_null()
+    if not parts.height:
+        return placements.filter(recorded)
+    executions = _executions(parts)
+    whole = placements.filter(recorded).join(executions, on="task", how="anti")
+    return pl.concat([whole, executions])
+
+
+def _executions(parts: pl.DataFrame) -> pl.DataFrame:
+    """Partial executions: the first waits from its submission, each other from the one before."""
+    starts: list[float | None] = []
+    ends: list[float | None] = []
+    last: dict[int | None, float | None] = {}
+    for job, submit, wait, run_time in parts.select("job", "submit", "wait", "run_time").rows():
+        since = last.get(job, submit)
+        start = None if since is None or wait is None else since + wait
+        last[job] = None if start is None or run_time is None else start + run_time
+        starts.append(start)
+        ends.append(last[job])
+    return parts.select(
+        task=pl.col("job").cast(pl.String),
+        attempt=pl.int_range(pl.len()).over("job"),
+        cores=pl.col("allocated"),
+        start=pl.Series(starts, dtype=pl.Float64),
+        end=pl.Series(ends, dtype=pl.Float64),
+        reason=_statuses(parts["status"], PART_REASON),
+    )

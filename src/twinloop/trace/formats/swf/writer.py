@@ -1,0 +1,244 @@
+"""From the tables of a Trace to the records of an SWF log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from twinloop.description.files import writing
+from twinloop.trace.formats.cleaning_counts import Tally
+from twinloop.trace.formats.format_limits import note_unheld, tasks_by_id
+from twinloop.trace.formats.swf.header import header_of
+from twinloop.trace.formats.swf.numbers import printed, shortest
+from twinloop.trace.formats.swf.reader import ASKED, COMPLETES, CONTINUES, FAILS, KB, USED
+from twinloop.trace.manifest import Cleaning
+from twinloop.trace.trace import Trace
+
+_CODES: Final = {"completed": 1, "failed": 0, "cancelled": 5, "killed": 0, "lost": 0, "rejected": 5}
+_ROWS: Final = 1 << 16
+_LARGEST: Final = 2.0**53  # what the reader takes
+
+_RECORD: Final = (
+    *("job", "submit", "wait", "run_time", "allocated", "cpu", "memory", "requested"),
+    *("requested_time", "requested_memory", "code", "user", "group", "executable", "queue"),
+    *("partition", "preceding", "think_time"),
+)
+_NAMES: Final = {
+    "user": "user",
+    "group": "group",
+    "name": "executable",
+    "queue": "queue",
+    "partition": "partition",
+}
+_HELD: Final = {
+    "tasks": (
+        *("id", "name", "user", "group", "queue", "partition", "submit", "requested_cores"),
+        *("requested_memory", "requested_time", "run_time", "cpu_time", "memory_used"),
+        *("status", "parents", "think_time", "line"),
+    ),
+    "placements": ("task", "attempt", "cores", "start", "end", "reason"),
+}
+
+
+def write(trace: Trace, path: Path) -> Iterable[Cleaning]:
+    """Write a log in the Standard Workload Format, compressed if the name ends in .gz or .zst.
+
+    Names that are no numbers are numbered in order of appearance; the header says which is which.
+    Numbers are as short as they can be and read back to the same values, except for the last bit
+    of a total that is no multiple of its processors.
+
+    >>> import tempfile
+    >>> trace = Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.5], "user": ["ann"]}))
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     notes = write(trace, Path(there, "log.swf"))
+    ...     print(Path(there, "log.swf").read_text().splitlines()[-1])
+    1 0.5 -1 -1 -1 -1 -1 -1 -1 -1 -1 1 -1 -1 -1 -1 -1 -1
+    >>> print(*notes, sep="\\n")
+    assumed 1: jobs numbered in order of appearance
+    assumed 1: users numbered in order of appearance
+    """
+    tally = Tally()
+    note_unheld(trace, tally, **_HELD)
+    tasks, moved = _from_zero(tasks_by_id(trace), tally)
+    executions = _executions(trace, moved)
+    names: dict[str, list[str]] = {}
+    jobs = _measured(_numbered(tasks, executions, names, tally), tally)
+    records = _with_parts(jobs, executions)
+    epoch = _epoch_s(trace, moved, tally)
+    lines = pl.concat_str([printed(name) for name in _RECORD], separator=" ")
+    with writing(path) as stream:
+        for line in header_of(trace, epoch, records.height, names):
+            stream.write(f";{line}\n".encode())
+        for begin in range(0, records.height, _ROWS):
+            block: str = records.slice(begin, _ROWS).select(lines.str.join("\n")).item()
+            stream.write(block.encode() + b"\n")
+    return tally.cleanings()
+
+
+def _from_zero(tasks: pl.DataFrame, tally: Tally) -> tuple[pl.DataFrame, int]:
+    """Submissions moved by whole seconds so that none is before zero, where -1 means unknown."""
+    first = tasks["submit"].min()
+    if not isinstance(first, float) or first >= 0.0:
+        return tasks, 0
+    moved = int(-(first // 1))
+    what = f"submissions moved {moved} s later, so that none is before 0"
+    tally.note("repaired", what, count=tasks.height)
+    return tasks.with_columns(pl.col("submit") + moved), moved
+
+
+def _executions(trace: Trace, moved: int) -> pl.DataFrame:
+    """What a task was given in each attempt, over all its machines."""
+    return (
+        trace.placements.group_by("task", "attempt", maintain_order=True)
+        .agg(
+            pl.when(pl.col("cores").null_count() < pl.len()).then(pl.col("cores").sum()),
+            pl.col("start").min() + moved,
+            pl.col("end").max() + moved,
+            pl.col("reason").last(),
+        )
+        .sort("task", "attempt")
+    )
+
+
+def _epoch_s(trace: Trace, moved: int, tally: Tally) -> int | None:
+    epoch = trace.manifest.epoch_ms
+    if epoch is None:
+        return None
+    if epoch % 1000:
+        tally.note("ignored", "milliseconds of the epoch")
+    return epoch // 1000 - moved
+
+
+def _numbered(
+    tasks: pl.DataFrame, executions: pl.DataFrame, names: dict[str, list[str]], tally: Tally
+) -> pl.DataFrame:
+    """Every name as a number, and the cores of the first execution beside."""
+    first = executions.group_by("task", maintain_order=True).first()
+    jobs = tasks.join(first, left_on="id", right_on="task", how="left", maintain_order="left")
+    several = jobs["parents"].list.len().fill_null(0) > 1
+    tally.note("ignored", "parents beyond the first", count=int(several.sum()))
+    jobs = jobs.with_columns(preceding=pl.col("parents").list.first())
+    numbers = _numbers(jobs["id"], "job", names, tally)
+    jobs = jobs.with_columns(job=numbers)
+    if "job" in names:
+        known = pl.DataFrame({"preceding": jobs["id"], "number": numbers})
+        found = jobs.select("preceding").join(
+            known, on="preceding", how="left", maintain_order="left"
+        )
+        lost = found.filter(pl.col("number").is_null() & pl.col("preceding").is_not_null())
+        tally.note("ignored", "parents that are no task of the trace", count=lost.height)
+        jobs = jobs.with_columns(preceding=found["number"])
+    else:
+        jobs = jobs.with_columns(preceding=_numbers(jobs["preceding"], "parent", names, tally))
+    return jobs.with_columns(
+        **{field: _numbers(jobs[column], field, names, tally) for column, field in _NAMES.items()}
+    )
+
+
+def _numbers(column: pl.Series, what: str, names: dict[str, list[str]], tally: Tally) -> pl.Series:
+    """The names as numbers: their own where all of them are, else in order of appearance."""
+    # At most 18 digits fit; a leading zero would not come back.
+    if column.drop_nulls().str.contains(r"^(0|[1-9]\d{0,17})$").all():
+        return column.cast(pl.Int64)
+    distinct = column.drop_nulls().unique(maintain_order=True)
+    names[what] = distinct.to_list()
+    tally.note("assumed", f"{what}s numbered in order of appearance", count=distinct.len())
+    table = pl.DataFrame(
+        {"name": distinct, "number": pl.int_range(1, distinct.len() + 1, eager=True)}
+    )
+    return (
+        pl.DataFrame({"name": column})
+        .join(table, on="name", how="left", maintain_order="left")
+        .get_column("number")
+    )
+
+
+def _measured(jobs: pl.DataFrame, tally: Tally) -> pl.DataFrame:
+    """The figures of each record, with values per processor in place of totals."""
+    jobs = jobs.with_columns(
+        allocated=_whole(jobs["cores"], "cores of placements", tally),
+        requested=_whole(jobs["requested_cores"], "requested cores", tally),
+        run_time=pl.coalesce("run_time", pl.col("end") - pl.col("start")),
+        code=pl.col("status").replace_strict(_CODES, default=None, return_dtype=pl.Int64),
+    )
+    tally.note(
+        "repaired",
+        "killed and lost tasks written as failed, rejected ones as cancelled",
+        count=jobs.filter(pl.col("status").is_in(["killed", "lost", "rejected"])).height,
+    )
+    used, asked = jobs.select(USED.alias("used"), ASKED.alias("asked")).get_columns()
+    figures = {
+        "submit": jobs["submit"],
+        "wait": _difference(jobs["submit"], jobs["start"]),
+        "run_time": jobs["run_time"],
+        "cpu": _share(jobs["cpu_time"], used, tally),
+        "memory": _share(jobs["memory_used"], KB * used, tally),
+        "requested_time": jobs["requested_time"],
+        "requested_memory": _share(jobs["requested_memory"], KB * asked, tally),
+        "think_time": jobs["think_time"],
+    }
+    return jobs.with_columns(
+        **{name: _holdable(values, name, tally) for name, values in figures.items()}
+    )
+
+
+def _whole(cores: pl.Series, what: str, tally: Tally) -> pl.Series:
+    up = cores.ceil()
+    tally.note("repaired", f"{what} rounded up to whole ones", count=int((up != cores).sum()))
+    return _holdable(up, what, tally)
+
+
+def _holdable(values: pl.Series, what: str, tally: Tally) -> pl.Series:
+    beyond = ~values.is_between(0.0, _LARGEST)
+    tally.note("ignored", f"{what} below zero or too large", count=int(beyond.sum()))
+    return values.set(beyond.fill_null(False), None)
+
+
+def _difference(begin: pl.Series, end: pl.Series) -> pl.Series:
+    since, until = (each.fill_null(0.0).to_numpy() for each in (begin, end))
+    return shortest(end - begin, lambda each: since + each == until)
+
+
+def _share(total: pl.Series, processors: pl.Series, tally: Tally) -> pl.Series:
+    """What each processor has of a total; the reader multiplies it again."""
+    lost = total.is_not_null() & processors.is_null()
+    tally.note("ignored", f"{total.name} where the processors are unknown", count=int(lost.sum()))
+    by, whole = processors.fill_null(1.0).to_numpy(), total.fill_null(0.0).to_numpy()
+    return shortest(total / processors, lambda each: each * by == whole)
+
+
+def _with_parts(jobs: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:
+    """The records; where a task was executed more than once, each execution after the whole job.
+
+    The first has the submission and waits from there, each other waits from the one before.
+    """
+    parts = executions.filter(pl.len().over("task") > 1)
+    if not parts.height:
+        return jobs
+    columns = ["id", "order", "job", "submit", "user", "group", "executable", "queue", "partition"]
+    first = pl.col("attempt") == pl.col("attempt").min().over("task")
+    last = pl.col("attempt") == pl.col("attempt").max().over("task")
+    before = pl.when(first).then("submit").otherwise(pl.col("end").shift(1))
+    parts = parts.join(
+        jobs.select(columns), left_on="task", right_on="id", maintain_order="left"
+    ).with_columns(
+        part=pl.int_range(1, pl.len() + 1).over("task"),
+        before=before,
+        submit=pl.when(first).then("submit"),
+        allocated=pl.col("cores").ceil(),
+        code=pl.when(~last)
+        .then(CONTINUES)
+        .otherwise(pl.when(pl.col("reason") == "completed").then(COMPLETES).otherwise(FAILS)),
+    )
+    parts = parts.with_columns(
+        wait=_difference(parts["before"], parts["start"]),
+        run_time=_difference(parts["start"], parts["end"]),
+    )
+    both = [jobs.with_columns(part=pl.lit(0, pl.Int64)), parts]
+    return pl.concat(
+        [frame.select("order", "part", pl.col("^.*$").exclude("order", "part")) for frame in both],
+        how="diagonal_relaxed",
+    ).sort("order", "part")

@@ -1,0 +1,148 @@
+"""Rules on amounts: what a node can give, and what can be run at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from twinloop.trace.quality.prepared_tables import Facts
+from twinloop.trace.quality.rule import Broken, named, rows_where, rule
+from twinloop.trace.recorded_commands import runs
+
+#: CPU time is counted in ticks of 10 ms and read a little before or after the clock.
+SLACK: Final = 1.05
+CPU_TICK: Final = 0.01
+
+
+@rule("cpu-possible", "error")
+def cpu_possible(facts: Facts) -> Iterator[Broken]:
+    """A sample has no more CPU time than its node could give."""
+    most = pl.col("limit") * pl.col("dt")
+    yield from _cpu(facts, pl.col("cpu") > most * SLACK + CPU_TICK)
+
+
+@rule("cpu-exact", "warning")
+def cpu_exact(facts: Facts) -> Iterator[Broken]:
+    """A sample has not even a few per cent more CPU time than its node."""
+    most = pl.col("limit") * pl.col("dt")
+    above = pl.col("cpu") > most * (1 + 1e-9) + 1e-9
+    yield from _cpu(facts, above & (pl.col("cpu") <= most * SLACK + CPU_TICK))
+
+
+@rule("memory-possible", "error")
+def memory_possible(facts: Facts) -> Iterator[Broken]:
+    """A sample has no more memory than its node."""
+    says = "task '{task}' has {rss} bytes at {t} s; its node has {limit}"
+    yield from _beyond(facts, "rss", "memory", pl.col("rss") > pl.col("limit"), says)
+
+
+@rule("overcommit", "warning")
+def overcommit(facts: Facts) -> Iterator[Broken]:
+    """A node never runs more cores at once than it has."""
+    nodes = facts.table("nodes").select(machine="node", limit="cores").drop_nulls()
+    running = (
+        facts.table("placements")
+        .select("row", "machine", "cores", "start", "end")
+        .drop_nulls(["machine", "cores", "start"])
+        .join(nodes.unique("machine"), on="machine")
+    )
+    if not running.height:
+        return
+    begins = running.select("row", "machine", "limit", t="start", change="cores")
+    ends = running.drop_nulls("end").select(
+        "row", "machine", "limit", t="end", change=-pl.col("cores")
+    )
+    # What ends at a moment makes room for what begins then.
+    changes = pl.concat([begins, ends]).sort("machine", "t", "change")
+    busy = changes.with_columns(busy=pl.col("change").cum_sum().over("machine"))
+    above = (pl.col("change") > 0) & (pl.col("busy") > pl.col("limit") * (1 + 1e-9))
+    rows = rows_where(busy, above).select("row", "busy", "limit")
+    says = "at {start} s node '{machine}' runs {busy} cores, but has {limit}"
+    yield Broken("placements", running.height, rows, says)
+
+
+@rule("fits-no-node", "warning")
+def fits_no_node(facts: Facts) -> Iterator[Broken]:
+    """A task asks for no more than some node has."""
+    nodes = facts.table("nodes")
+    executed = facts.placements.drop_nulls("start")
+    tasks = (
+        facts.table("tasks")
+        .join(executed, left_on="id", right_on="task", how="anti")
+        .with_columns(spread=pl.col("requested_nodes").clip(lower_bound=1).fill_null(1))
+    )
+    # A node of unknown size may be large enough for anything.
+    sizes = [name for name in ("cores", "memory") if nodes.height and not nodes[name].null_count()]
+    if not sizes:
+        return
+    asked = {name: pl.col(f"requested_{name}") / pl.col("spread") for name in sizes}
+    most = nodes.select(pl.col(sizes).max() * (1 + 1e-9)).row(0, named=True)
+    looked = tasks.filter(pl.any_horizontal(share.is_not_null() for share in asked.values()))
+    if looked.height:
+        above = {name: share > most[name] for name, share in asked.items()}
+        rows = rows_where(looked, pl.any_horizontal(above.values()))
+        says = "task '{id}' asks for more {what} than any node has"
+        rows = rows.select("row", what=named(above))
+        yield Broken("tasks", looked.height, rows, says)
+
+
+@rule("runnable", "warning")
+def runnable(facts: Facts) -> Iterator[Broken]:
+    """A task of a log has processors, and a run time."""
+    if facts.recorded or not facts.table("tasks").height:
+        return
+    tasks = runs(facts.trace).with_row_index("row")
+    # Usage stands for a run time; a log in which nobody says processors gives each task one core.
+    lacking: dict[str, pl.Expr] = {}
+    if tasks["processors"].count():
+        lacking["processors"] = pl.col("processors").is_null()
+    if tasks["run_time"].count() or not facts.table("usage").height:
+        lacking["run time"] = pl.col("run_time").is_null()
+    if lacking:
+        rows = rows_where(tasks, pl.any_horizontal(lacking.values()))
+        says = "task '{id}' cannot be run: it has no {lacking}"
+        yield Broken("tasks", tasks.height, rows.select("row", lacking=named(lacking)), says)
+
+
+@rule("within-requested-time", "warning")
+def within_requested_time(facts: Facts) -> Iterator[Broken]:
+    """A task runs no longer than its user asked for."""
+    both = facts.table("tasks").drop_nulls(["run_time", "requested_time"])
+    if both.height:
+        rows = rows_where(both, pl.col("run_time") > pl.col("requested_time")).select("row")
+        says = "task '{id}' ran for {run_time} s, but asked for {requested_time} s"
+        yield Broken("tasks", both.height, rows, says)
+
+
+@rule("zero-length", "warning")
+def zero_length(facts: Facts) -> Iterator[Broken]:
+    """A task runs for some time."""
+    known = facts.table("tasks").drop_nulls("run_time")
+    if known.height:
+        rows = rows_where(known, pl.col("run_time") == 0).select("row")
+        yield Broken("tasks", known.height, rows, "task '{id}' has a run time of 0 s")
+
+
+def _cpu(facts: Facts, condition: pl.Expr) -> Iterator[Broken]:
+    says = "task '{task}' used {cpu} CPU s in {dt} s; its node has {limit} cores"
+    yield from _beyond(facts, "cpu", "cores", condition & (pl.col("dt") > 0), says)
+
+
+def _beyond(
+    facts: Facts, used: str, amount: str, condition: pl.Expr, says: str
+) -> Iterator[Broken]:
+    """The samples that use more of something than their node has, `limit`.
+
+    Where the node is not said, it is what all nodes have together.
+    """
+    nodes = facts.table("nodes").select("mhz", limit=amount)
+    reference = facts.manifest.reference_mhz
+    if amount == "cores" and reference is not None:
+        nodes = nodes.with_columns(pl.col("limit") * pl.col("mhz").fill_null(reference) / reference)
+    known = facts.samples[used].count()
+    if known and nodes.height and not nodes["limit"].null_count():
+        limit = nodes["limit"].gather(facts.samples["node_row"]).fill_null(nodes["limit"].sum())
+        rows = rows_where(facts.samples.with_columns(limit=limit), condition)
+        yield Broken("usage", known, rows.select("row", "limit"), says)

@@ -1,0 +1,85 @@
+"""Workloads that nobody recorded: seeded generators, so that everything can be tried without a log.
+
+>>> from twinloop.workload.generators import generator, generators
+>>> list(generators())
+['poisson', 'bursts', 'parallel-tasks', 'lublin', 'sessions', 'arrays', 'ffmpeg', 'burn']
+>>> generator("lublin", tasks=500).generate(seed=1)
+<Trace of 500 tasks>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from twinloop.description.address import nearest
+from twinloop.trace import InputError, Trace
+from twinloop.workload.generators.arrays import Arrays
+from twinloop.workload.generators.burn import Burn
+from twinloop.workload.generators.bursts import BurstKind, Bursts
+from twinloop.workload.generators.description import Generator, Parameter
+from twinloop.workload.generators.ffmpeg import FFmpeg
+from twinloop.workload.generators.lublin import Lublin
+from twinloop.workload.generators.parallel import ParallelTasks
+from twinloop.workload.generators.poisson import PoissonTasks
+from twinloop.workload.generators.sessions import Sessions
+
+__all__ = [
+    "Arrays",
+    "Burn",
+    "BurstKind",
+    "Bursts",
+    "FFmpeg",
+    "Generator",
+    "Lublin",
+    "ParallelTasks",
+    "Parameter",
+    "PoissonTasks",
+    "Sessions",
+    "generate",
+    "generator",
+    "generators",
+]
+
+_GENERATORS: Mapping[str, type[Generator]] = MappingProxyType(
+    {
+        kind.name: kind
+        for kind in (PoissonTasks, Bursts, ParallelTasks, Lublin, Sessions, Arrays, FFmpeg, Burn)
+    }
+)
+
+
+def generators() -> Mapping[str, type[Generator]]:
+    """All generators by name.
+
+    >>> generators()["lublin"].title
+    "Lublin and Feitelson's rigid jobs of supercomputers, with a daily cycle"
+    """
+    return _GENERATORS
+
+
+def generator(name: str, **parameters: Any) -> Generator:
+    """The generator of this name, with these parameters in place of its defaults.
+
+    >>> generator("poisson", tasks=10).generate(seed=3)
+    <Trace of 10 tasks>
+    >>> generator("lubin")
+    Traceback (most recent call last):
+    twinloop.description.errors.InputError: generator: there is no 'lubin' (did you mean 'lublin'?)
+    """
+    kind = _GENERATORS.get(name)
+    if kind is None:
+        raise InputError(
+            f"there is no {name!r}", field="generator", remedy=nearest(name, list(_GENERATORS))
+        )
+    return kind(**parameters)
+
+
+def generate(name: str, *, seed: int = 0, **parameters: Any) -> Trace:
+    """A log made up by the generator of this name.
+
+    >>> generate("lublin", seed=1, tasks=500)
+    <Trace of 500 tasks>
+    """
+    return generator(name, **parameters).generate(seed)

@@ -1,0 +1,102 @@
+"""Job arrays: many identical tasks, submitted at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import polars as pl
+from pydantic import model_validator
+
+from twinloop.workload.generators import arrivals, mix
+from twinloop.workload.generators.description import parameter
+from twinloop.workload.generators.draws import Integers
+from twinloop.workload.generators.elementary import Floats, exp, log
+
+
+class Arrays(arrivals.Poisson):
+    """Arrays of identical tasks; the arrays arrive independently of each other.
+
+    The tasks of an array have the same user, cores, length and requested time, and the ids 1_1,
+    1_2... The last array is cut where the number of tasks is reached.
+
+    >>> trace = Arrays(tasks=50, mean_size=8).generate(seed=1)
+    >>> trace.tasks["id"][0], trace.tasks["array"][0], trace.tasks.height
+    ('1_1', '1', 50)
+    """
+
+    name: ClassVar[str] = "arrays"
+    title: ClassVar[str] = "job arrays of identical tasks"
+
+    sizes: Literal["geometric", "zipf"] = parameter(
+        "geometric", "distribution of the size of an array: geometric or zipf"
+    )
+    mean_size: float = parameter(
+        20.0, "mean size, if geometric and without a largest size", unit="tasks", ge=1.0, le=1e6
+    )
+    exponent: float = parameter(
+        1.5, "size n has a weight of n to the power of minus this, if zipf", ge=0.0, le=20.0
+    )
+    largest: int = parameter(1000, "size of the largest array", unit="tasks", ge=1, le=1_000_000)
+    rate: float | None = parameter(
+        None, "arrays per second; none: what the load asks for", unit="1/s", ge=1e-9, le=1e9
+    )
+
+    @model_validator(mode="after")
+    def _one_rate(self) -> Self:
+        self._rate_for(self.rate, self.expected_size)
+        return self
+
+    @property
+    def expected_size(self) -> float:
+        """The mean size of an array, with the largest size taken into account.
+
+        >>> Arrays(sizes="zipf", exponent=0, largest=9).expected_size
+        5.0
+        """
+        weights = self._weights()
+        sizes = np.arange(1.0, weights.size + 1.0)
+        return float(np.cumsum(weights * sizes)[-1] / np.cumsum(weights)[-1])
+
+    def _weights(self) -> Floats:
+        if self.sizes == "zipf":
+            return exp(-self.exponent * log(np.arange(1.0, self.largest + 1.0)))
+        left = np.full(self.largest, 1.0 - 1.0 / self.mean_size)
+        left[0] = 1.0
+        return np.cumprod(left)
+
+    def _tasks(self, seed: int) -> Mapping[str, Any]:
+        submit, size = self._arrays(seed)
+        count = size.size
+        drawn = self._draws(seed, "lengths").lognormal(count, self.mean_length, self.cv)
+        cores = mix.draw(self.cores, self._draws(seed, "cores"), count)
+        users = self._draws(seed, "users").integers(1, self.users, count)
+        of_array = np.repeat(np.arange(count), size)
+        first = np.cumsum(size) - size
+        index = pl.Series(np.arange(of_array.size) - first[of_array] + 1)
+        array = pl.Series(of_array + 1).cast(pl.String)
+        asked = self._requests(seed, self._lengths(drawn), cores)
+        return {
+            "id": array + "_" + index.cast(pl.String),
+            "array": array,
+            "user": "user" + pl.Series(users[of_array]).cast(pl.String),
+            "submit": submit[of_array],
+            **{name: None if of is None else of[of_array] for name, of in asked.items()},
+        }
+
+    def _arrays(self, seed: int) -> tuple[Floats, Integers]:
+        """When the arrays arrive, and how many tasks each has."""
+        most, mean = self._most, self.expected_size
+        if most is None and self.horizon is not None:
+            arrivals.refuse_too_many(self._rate_for(self.rate, mean) * self.horizon * mean)
+        # Every array has a task, so there are at most as many arrays as tasks.
+        submit = arrivals.times(
+            self._draws(seed, "arrivals"), self._rate_for(self.rate, mean), most, self.horizon
+        )
+        size = self._draws(seed, "sizes").pick(self._weights(), submit.size) + 1
+        if most is not None:
+            through = np.cumsum(size)
+            size = size - np.clip(through - most, 0, size)
+            submit, size = submit[size > 0], size[size > 0]
+        return self._floored(submit), size

@@ -1,0 +1,147 @@
+"""What every generator is: a description with parameters that makes a Trace from a seed."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+import polars as pl
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from twinloop.description.address import nearest
+from twinloop.trace import InputError, Manifest, Trace
+from twinloop.workload.generators.draws import Draws
+from twinloop.workload.generators.elementary import Floats
+
+#: More tasks than this are refused: they would not fit in memory.
+MOST_TASKS: Final = 100_000_000
+
+_TICKS: Final = {"s": 1.0, "ms": 1000.0}
+
+
+def parameter(default: Any, meaning: str, *, unit: str = "", **bounds: Any) -> Any:
+    """A field of a description: its default, its meaning, its unit and its bounds."""
+    return Field(default, description=meaning, json_schema_extra={"unit": unit}, **bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a generator, as `--help` and the documentation show it."""
+
+    name: str
+    default: Any
+    unit: str
+    meaning: str
+
+
+class Generator(BaseModel, ABC):
+    """A description of a workload that does not exist, and the way to make it.
+
+    The same parameters and seed give the same tables, to the bit, on every machine and with every
+    version of NumPy: `Draws` says how.
+
+    >>> from twinloop.workload.generators import generator
+    >>> generator("poisson", tasks=3).generate(seed=1)
+    <Trace of 3 tasks>
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    #: What it is called in `generators()` and on the command line.
+    name: ClassVar[str]
+    #: What it makes, in one line.
+    title: ClassVar[str]
+
+    resolution: Literal["s", "ms", "exact"] = parameter(
+        "s", "times are whole seconds (s), whole milliseconds (ms) or as drawn (exact)"
+    )
+
+    def __init__(self, **parameters: Any) -> None:
+        try:
+            super().__init__(**parameters)
+        except ValidationError as error:
+            raise self._refusal(error) from None
+
+    @classmethod
+    def parameters(cls) -> tuple[Parameter, ...]:
+        """Its parameters: its own ones first, then those that it shares with others.
+
+        >>> from twinloop.workload.generators import generators
+        >>> print(generators()["bursts"].parameters()[0])
+        Parameter(name='bursts', default=10, unit='', meaning='number of bursts')
+        """
+        found: dict[str, Parameter] = {}
+        for kind in cls.__mro__:
+            for name in getattr(kind, "__annotations__", {}):
+                field = cls.model_fields.get(name)
+                # One that it shares, with a default of its own, is listed among its own.
+                if name not in found and field and isinstance(field.json_schema_extra, dict):
+                    unit = str(field.json_schema_extra["unit"])
+                    found[name] = Parameter(name, field.default, unit, field.description or "")
+        return tuple(found.values())
+
+    def generate(self, seed: int) -> Trace:
+        """The workload that this seed gives.
+
+        >>> from twinloop.workload.generators import generator
+        >>> trace = generator("bursts", bursts=1, size=2).generate(seed=5)
+        >>> trace.manifest.seed, trace.manifest.facts["generator"]["name"]
+        (5, 'bursts')
+        """
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise InputError(
+                f"{seed!r} is no seed", field="seed", remedy="give a whole number from 0 up"
+            )
+        tasks = pl.DataFrame(self._tasks(seed))
+        if "id" not in tasks.columns:
+            tasks = tasks.with_columns(pl.int_range(1, pl.len() + 1).cast(pl.String).alias("id"))
+        submit = self._nearest(tasks["submit"].to_numpy())
+        tasks = tasks.with_columns(pl.Series("submit", submit))
+        facts = {"generator": {"name": self.name, "parameters": self.model_dump(mode="json")}}
+        manifest = Manifest(kind="generated", seed=seed, facts=facts)
+        if "parents" not in tasks.columns:
+            none = pl.Series("parents", [[]], dtype=pl.List(pl.String))
+            tasks = tasks.with_columns(none.new_from_index(0, tasks.height))
+        return Trace(tasks=tasks, manifest=manifest)
+
+    @abstractmethod
+    def _tasks(self, seed: int) -> Mapping[str, Any]:
+        """The columns of the tasks, in the order of their submission; without ids, 1, 2, 3..."""
+
+    def _draws(self, seed: int, stream: str) -> Draws:
+        return Draws(seed, f"{self.name}/{stream}")
+
+    def _nearest(self, times: Floats) -> Floats:
+        """Times to the nearest figure of this resolution."""
+        ticks = _TICKS.get(self.resolution)
+        return times if ticks is None else np.rint(times * ticks) / ticks
+
+    def _floored(self, times: Floats) -> Floats:
+        """Points in time as a clock of this resolution shows them."""
+        ticks = _TICKS.get(self.resolution)
+        return times if ticks is None else np.floor(times * ticks) / ticks
+
+    def _raised(self, times: Floats) -> Floats:
+        """The next points in time that a clock of this resolution can show."""
+        return -self._floored(-times)
+
+    def _lengths(self, times: Floats) -> Floats:
+        """Lengths to the nearest figure of this resolution, but never nothing."""
+        ticks = _TICKS.get(self.resolution)
+        return times if ticks is None else np.maximum(self._nearest(times), 1.0 / ticks)
+
+    @classmethod
+    def _refusal(cls, error: ValidationError) -> InputError:
+        first = error.errors(include_url=False)[0]
+        place = [str(part) for part in first["loc"]]
+        field = ".".join([cls.name, *place])
+        if first["type"] == "extra_forbidden":
+            remedy = nearest(place[0], [found.name for found in cls.parameters()])
+            return InputError(f"'{cls.name}' has no such parameter", field=field, remedy=remedy)
+        problem = first["msg"].removeprefix("Value error, ")
+        if place and not isinstance(first["input"], dict):
+            problem = f"{first['input']!r}: {problem[:1].lower()}{problem[1:]}"
+        return InputError(problem, field=field)

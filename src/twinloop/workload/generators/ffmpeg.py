@@ -1,0 +1,233 @@
+"""A batch of video transcodings to be run for real, with FFmpeg."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
+
+import numpy as np
+import polars as pl
+from pydantic import BeforeValidator, Field, model_validator
+
+from twinloop.trace import Cleaning, Trace
+from twinloop.workload.generators.description import parameter
+from twinloop.workload.generators.draws import Integers
+from twinloop.workload.generators.elementary import Floats
+from twinloop.workload.generators.requests import Requests
+from twinloop.workload.generators.shares import apportion
+
+#: What the videos show, and how long they are in seconds.
+PATTERNS: Final = ("gradient", "noise", "moving", "mandelbrot", "plasma")
+LENGTHS: Final = (30.0, 60.0, 120.0, 180.0)
+#: Lines of a source video, and of the smaller of the two that are made from it.
+SOURCE_HEIGHT: Final = 1080
+_SMALL: Final = 480
+#: Pictures per second.
+RATE: Final = 30
+#: More tasks than this nobody runs for real.
+_MOST: Final = 1_000_000
+#: CPU seconds that a transcoding takes before its first frame.
+_START: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Transcoding:
+    """A type of task: what it makes of a video, and what it costs.
+
+    >>> TRANSCODINGS["hevc1080p"].cores
+    4
+    """
+
+    share: int
+    cores: int
+    height: int
+    codec: Literal["libx264", "libx265"]
+    preset: str
+    #: CPU seconds for a second of a video of 1080 lines, by what it shows, as in `PATTERNS`.
+    paces: tuple[float, ...]
+
+
+#: The types of tasks by name. The paces are those of one machine, measured once: rough figures.
+TRANSCODINGS: Final[Mapping[str, Transcoding]] = {
+    "light1c": Transcoding(3, 1, _SMALL, "libx264", "veryfast", (0.4, 0.6, 0.5, 0.5, 0.6)),
+    "medium480p": Transcoding(3, 2, _SMALL, "libx264", "medium", (0.5, 1.3, 0.6, 0.9, 0.8)),
+    "fast1080p": Transcoding(2, 2, SOURCE_HEIGHT, "libx264", "fast", (1.9, 3.7, 1.9, 3.3, 3.4)),
+    "hevc1080p": Transcoding(2, 4, SOURCE_HEIGHT, "libx265", "medium", (3.0, 18.0, 4.0, 4.5, 8.0)),
+}
+
+
+def video_name(pattern: str, seconds: float) -> str:
+    """What the video of a pattern and a length is called.
+
+    >>> video_name("noise", 30.0), video_name("plasma", 1.5)
+    ('noise-30s.mp4', 'plasma-1.5s.mp4')
+    """
+    return f"{pattern}-{np.format_float_positional(round(seconds, 3), trim='-')}s.mp4"
+
+
+def even(lines: float) -> int:
+    """The nearest even number of lines, of which there are at least two: codecs want that.
+
+    >>> even(1080 / 8), even(480 / 4), even(0.1)
+    (136, 120, 2)
+    """
+    return max(2, 2 * round(lines / 2))
+
+
+def lengths_of(value: Any) -> Any:
+    """Lengths as a command line has them, parted by commas."""
+    return value.split(",") if isinstance(value, str) else value
+
+
+class FFmpeg(Requests):
+    """Video transcodings in bursts, with the commands that do them.
+
+    The defaults are the batch of a thesis on the fidelity of a simulator: a hundred tasks of four
+    types in the ratio 3:3:2:2, ten bursts of ten tasks a second apart, every 300 s, on twenty
+    videos of 1080 lines: five patterns in four lengths. The thesis has the seed 20250901 and
+    leaves open which task has which video; here, every twenty tasks have each video once.
+
+    `python -m twinloop.execution.videos` makes the videos. A task keeps nothing of what it makes.
+
+    >>> tasks = FFmpeg(scale=0.05, height=540).generate(seed=20250901).tasks
+    >>> tasks["submit"].to_list()[8:12]
+    [0.4, 0.45, 15.0, 15.05]
+    >>> tasks["command"][0].to_list()[6:12]
+    ['-i', 'videos/plasma-9s.mp4', '-an', '-vf', 'scale=-2:540', '-filter_threads']
+    """
+
+    name: ClassVar[str] = "ffmpeg"
+    title: ClassVar[str] = "bursts of video transcodings to be run for real, with FFmpeg"
+
+    bursts: int = parameter(10, "number of bursts", ge=1, le=_MOST)
+    size: int = parameter(10, "tasks in a burst", ge=1, le=_MOST)
+    period: float = parameter(300.0, "time between two bursts", unit="s", gt=0.0, le=1e9)
+    interval: float = parameter(1.0, "time between two tasks of a burst", unit="s", ge=0.0, le=1e9)
+    lengths: Annotated[
+        tuple[Annotated[float, Field(gt=0.0, le=1e6)], ...],
+        BeforeValidator(lengths_of),
+        Field(min_length=1),
+    ] = parameter(LENGTHS, "lengths of the videos", unit="s")
+    scale: float = parameter(
+        1.0, "times period, interval and the lengths of the videos", gt=0.0, le=1000.0
+    )
+    height: int = parameter(
+        SOURCE_HEIGHT,
+        "lines of the videos; what is made of them shrinks with them",
+        unit="lines",
+        ge=16,
+        le=16_384,
+    )
+    most_cores: int = parameter(
+        4, "cores of a task at most, where nodes have fewer than four", unit="cores", ge=1, le=1024
+    )
+    pace: float = parameter(
+        1.0, "times the expected run times: 2 for a machine of half the speed", gt=0.0, le=1e6
+    )
+    videos: str = parameter("videos", "folder of the videos, as tasks see it", min_length=1)
+    resolution: Literal["s", "ms", "exact"] = parameter(
+        "ms", "times are whole seconds (s), whole milliseconds (ms) or as drawn (exact)"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.bursts * self.size > _MOST:
+            raise ValueError(f"bursts x size is more than {_MOST:,} tasks")
+        if min(self.scaled_lengths) * RATE < 1.0:
+            raise ValueError(f"a video is shorter than a picture, of which {RATE} make a second")
+        names = {video_name("", length) for length in self.scaled_lengths}
+        if len(names) < len(self.lengths):
+            raise ValueError("two lengths of videos are the same to a millisecond")
+        if {"{", "}", "\0"} & set(self.videos):
+            raise ValueError("the folder of the videos has a brace or a zero byte in its name")
+        return self
+
+    @property
+    def scaled_lengths(self) -> tuple[float, ...]:
+        """How long the videos are, in seconds.
+
+        >>> FFmpeg(scale=0.05).scaled_lengths
+        (1.5, 3.0, 6.0, 9.0)
+        """
+        return tuple(round(length * self.scale, 3) for length in self.lengths)
+
+    def generate(self, seed: int) -> Trace:
+        """The batch that this seed gives; tasks with fewer cores than their type are counted.
+
+        >>> FFmpeg(most_cores=1).generate(seed=1).manifest.cleaned[0].count
+        70
+        """
+        trace = super().generate(seed)
+        wanted = {name: of_type.cores for name, of_type in TRANSCODINGS.items()}
+        asked = trace.tasks["kind"].replace_strict(wanted, return_dtype=pl.Float64)
+        capped = trace.tasks.filter(trace.tasks["requested_cores"] < asked)["id"]
+        if not len(capped):
+            return trace
+        note = Cleaning(
+            kind="noticed",
+            what=f"tasks with fewer cores than their type has: at most {self.most_cores}",
+            count=len(capped),
+            examples=tuple(capped[:3]),
+        )
+        return trace.replace(manifest=trace.manifest.model_copy(update={"cleaned": (note,)}))
+
+    def _tasks(self, seed: int) -> Mapping[str, Any]:
+        count = self.bursts * self.size
+        slots = np.arange(count)
+        planned = (slots // self.size) * self.period + (slots % self.size) * self.interval
+        types = list(TRANSCODINGS.values())
+        of_type = np.repeat(
+            np.arange(len(types)), apportion(count, np.array([kind.share for kind in types]) * 1.0)
+        )[self._draws(seed, "kinds").order(count)]
+        pattern, length = self._videos(seed, count)
+        cores = np.array([min(kind.cores, self.most_cores) for kind in types])[of_type] * 1.0
+        names = pl.Series(list(TRANSCODINGS)).gather(of_type)
+        choice = (of_type * len(PATTERNS) + pattern) * len(self.lengths) + length
+        return {
+            "name": names,
+            "kind": names,
+            "submit": planned * self.scale,
+            **self._requests(
+                seed, self._lengths(self._work(of_type, pattern, length) / cores), cores
+            ),
+            "command": pl.Series(self._commands(), dtype=pl.List(pl.String)).gather(choice),
+        }
+
+    def _videos(self, seed: int, count: int) -> tuple[Integers, Integers]:
+        """The pattern and the length of the video of each task."""
+        pool = len(PATTERNS) * len(self.lengths)
+        rounds = -(-count // pool)
+        drawn = self._draws(seed, "videos").uniform(rounds * pool).reshape(rounds, pool)
+        video = np.argsort(drawn, axis=1, kind="stable").ravel()[:count]
+        return video // len(self.lengths), video % len(self.lengths)
+
+    def _work(self, of_type: Integers, pattern: Integers, length: Integers) -> Floats:
+        """The CPU seconds that each task is expected to take."""
+        paces = np.array([kind.paces for kind in TRANSCODINGS.values()])
+        area = (self.height / SOURCE_HEIGHT) ** 2
+        seconds = np.array(self.scaled_lengths)[length]
+        work: Floats = self.pace * (_START + area * paces[of_type, pattern] * seconds)
+        return work
+
+    def _commands(self) -> list[list[str]]:
+        """The command for each type, pattern and length, in this order."""
+        return [
+            self._command(kind, f"{self.videos}/{video_name(pattern, length)}")
+            for kind in TRANSCODINGS.values()
+            for pattern in PATTERNS
+            for length in self.scaled_lengths
+        ]
+
+    def _command(self, kind: Transcoding, video: str) -> list[str]:
+        threads = str(min(kind.cores, self.most_cores))
+        lines = even(kind.height * self.height / SOURCE_HEIGHT)
+        # x265 has threads of its own, and says much about itself.
+        own = ["-x265-params", f"pools={threads}:log-level=error"]
+        return [
+            *("ffmpeg", "-nostdin", "-loglevel", "error", "-threads", threads, "-i", video),
+            *("-an", "-vf", f"scale=-2:{lines}", "-filter_threads", threads),
+            *("-c:v", kind.codec, "-preset", kind.preset, "-threads", threads),
+            *(own if kind.codec == "libx265" else []),
+            *("-f", "null", "-"),
+        ]  # fmt: skip

@@ -1,0 +1,67 @@
+"""How many cores tasks ask for: a choice with weights, written `1:5,2:2,4:1`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+import numpy as np
+from pydantic import BeforeValidator
+
+from twinloop.workload.generators.draws import Draws
+from twinloop.workload.generators.elementary import Floats
+
+_MOST_CORES: Final = 1_000_000_000
+
+
+def _mix(value: Any) -> tuple[tuple[int, float], ...]:
+    if isinstance(value, int):
+        value = {value: 1.0}
+    if isinstance(value, str):
+        value = [part.split(":") if ":" in part else (part, 1.0) for part in value.split(",")]
+    pairs = value.items() if isinstance(value, Mapping) else value
+    try:
+        found = tuple((_whole(cores), float(weight)) for cores, weight in pairs)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError("is no mix of cores; write it as cores:weight,cores:weight") from None
+    if not found or not all(1 <= cores <= _MOST_CORES for cores, _ in found):
+        raise ValueError("a mix names at least one number of cores, each at least 1")
+    if len({cores for cores, _ in found}) < len(found):
+        raise ValueError("a mix names each number of cores once")
+    if not all(0.0 < weight <= 1e9 for _, weight in found):
+        raise ValueError("the weights of a mix are positive")
+    return found
+
+
+def _whole(figure: Any) -> int:
+    if float(figure) != int(figure):
+        raise ValueError
+    return int(figure)
+
+
+#: Pairs of a number of cores and its weight; also given as a dict, one number or text.
+Mix = Annotated[tuple[tuple[int, float], ...], BeforeValidator(_mix)]
+
+
+def draw(mix: tuple[tuple[int, float], ...], draws: Draws, count: int) -> Floats:
+    """Numbers of cores, drawn from a mix.
+
+    >>> draw(((4, 1.0),), Draws(1, "cores"), 2).tolist()
+    [4.0, 4.0]
+    """
+    cores = np.array([cores for cores, _ in mix], dtype=np.float64)
+    return cores[draws.pick([weight for _, weight in mix], count)]
+
+
+def mean(mix: tuple[tuple[int, float], ...]) -> float:
+    """The mean number of cores of a mix.
+
+    >>> mean(((1, 3.0), (5, 1.0)))
+    2.0
+    """
+    whole = 0.0
+    weights = 0.0
+    for cores, weight in mix:
+        whole += cores * weight
+        weights += weight
+    return whole / weights

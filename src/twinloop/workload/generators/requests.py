@@ -1,0 +1,61 @@
+"""What users ask for: run times that they overestimate, and memory."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from twinloop.workload.generators.description import Generator, parameter
+from twinloop.workload.generators.elementary import Floats
+
+_MINUTE: Final = 60.0
+_HOUR: Final = 3600.0
+_DAY: Final = 86400.0
+
+#: The run times that people ask for; above them, whole days.
+USUAL_TIMES: Final = (
+    *(minutes * _MINUTE for minutes in (1, 2, 5, 10, 15, 20, 30, 45)),
+    *(hours * _HOUR for hours in (1, 2, 3, 4, 6, 8, 10, 12, 15, 18, 24, 36, 48, 72)),
+)
+
+
+def usual(times: Floats) -> Floats:
+    """Each time, raised to the next one that people ask for.
+
+    >>> usual(np.array([59.0, 60.0, 61.0, 300000.0])).tolist()  # the last: four days
+    [60.0, 60.0, 120.0, 345600.0]
+    """
+    ladder = np.array(USUAL_TIMES)
+    place = np.searchsorted(ladder, times, side="left")
+    days = np.ceil(times / _DAY) * _DAY
+    return np.where(place < ladder.size, ladder[np.minimum(place, ladder.size - 1)], days)
+
+
+class Requests(Generator):
+    """A generator whose tasks ask for a run time and, if wanted, for memory."""
+
+    overestimate: float = parameter(
+        2.0,
+        "requested time is drawn between the run time and 1 + this times it (the f-model)",
+        ge=0.0,
+        le=1e6,
+    )
+    usual_times: bool = parameter(
+        True, "requested times are raised to usual ones: 1, 2, 5, 10 min ... 1, 2, 3 h ... 1 d"
+    )
+    memory_per_core: float | None = parameter(
+        None, "memory asked for per core; none: not said", unit="bytes", gt=0.0, le=1e18
+    )
+
+    def _requests(self, seed: int, run_time: Floats, cores: Floats) -> dict[str, Any]:
+        """The columns of what the tasks ask for, besides cores."""
+        factor = 1.0 + self.overestimate * self._draws(seed, "requests").uniform(run_time.size)
+        requested = self._raised(run_time * factor)
+        memory = None if self.memory_per_core is None else self.memory_per_core * cores
+        return {
+            "requested_cores": cores,
+            "requested_time": usual(requested) if self.usual_times else requested,
+            "requested_memory": memory,
+            "run_time": run_time,
+        }

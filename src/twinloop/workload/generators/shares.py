@@ -1,0 +1,24 @@
+"""A whole divided in whole parts, as near to given shares as can be."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twinloop.workload.generators.draws import Integers
+from twinloop.workload.generators.elementary import Floats
+
+
+def apportion(whole: int, shares: Floats) -> Integers:
+    """Whole parts in the ratio of the shares, by largest remainders; the first wins a tie.
+
+    >>> apportion(10, np.array([3.0, 3.0, 2.0, 2.0])).tolist()
+    [3, 3, 2, 2]
+    >>> apportion(10, np.array([1.0, 1.0, 1.0])).tolist()
+    [4, 3, 3]
+    """
+    ideal = whole * shares / np.cumsum(shares)[-1]
+    parts: Integers = np.floor(ideal).astype(np.int64)
+    left = whole - int(parts.sum())
+    order = np.argsort(parts - ideal, kind="stable")
+    parts[order[:left]] += 1
+    return parts

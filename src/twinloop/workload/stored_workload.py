@@ -1,0 +1,84 @@
+"""A Workload as plain tables, to be kept with the trace of a run, and back."""
+
+from __future__ import annotations
+
+import pydantic
+
+from twinloop.description.errors import InputError
+from twinloop.trace.content_hash import hash_tables
+from twinloop.trace.manifest import Cleaning
+from twinloop.trace.stored_workload import KeptWorkload
+from twinloop.workload.workload import Workload
+
+
+class _Facts(pydantic.BaseModel):
+    """All of a Workload that is no table."""
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+    reference_mhz: float | None = None
+    epoch_ms: int | None = None
+    cleaned: tuple[Cleaning, ...] = ()
+    injected: tuple[str, ...] = ()
+
+
+def to_kept(workload: Workload) -> KeptWorkload:
+    """See `Workload.to_kept`."""
+    tables = {
+        "tasks": workload.tasks,
+        "fragments": workload.fragments,
+        "files": workload.files,
+        "task_files": workload.task_files,
+    }
+    facts = _Facts(
+        reference_mhz=workload.reference_mhz,
+        epoch_ms=workload.epoch_ms,
+        cleaned=workload.cleaned,
+        injected=workload.injected,
+    )
+    return KeptWorkload("Workload", facts.model_dump(mode="json"), tables)
+
+
+def from_kept(kept: KeptWorkload) -> Workload:
+    """The Workload that was kept; an error if it is none.
+
+    >>> import polars as pl
+    >>> workload = Workload(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]}))
+    >>> from_kept(to_kept(workload)) == workload
+    True
+    """
+    try:
+        facts = _Facts.model_validate(kept.facts)
+    except pydantic.ValidationError as error:
+        raise InputError(f"is no kept workload: {error.errors()[0]['msg']}") from None
+    unknown = set(kept.tables) - {"tasks", "fragments", "files", "task_files"}
+    if unknown or "tasks" not in kept.tables:
+        raise InputError("is no kept workload: it has other tables")
+    tables = kept.tables
+    return Workload(
+        tasks=tables["tasks"],
+        fragments=tables.get("fragments"),
+        files=tables.get("files"),
+        task_files=tables.get("task_files"),
+        reference_mhz=facts.reference_mhz,
+        epoch_ms=facts.epoch_ms,
+        cleaned=facts.cleaned,
+        injected=facts.injected,
+    )
+
+
+def content_hash(workload: Workload) -> str:
+    """See `Workload.content_hash`."""
+    tables = {
+        "tasks": workload.tasks,
+        "files": workload.files,
+        "task_files": workload.task_files,
+    }
+    varying = workload.varying
+    arrays = {name: getattr(varying, name) for name in ("tasks", "offsets", "durations", "rates")}
+    facts = {
+        "reference_mhz": workload.reference_mhz,
+        "epoch_ms": workload.epoch_ms,
+        "injected": list(workload.injected),
+    }
+    return hash_tables(tables, facts, arrays)

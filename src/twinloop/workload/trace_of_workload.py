@@ -1,0 +1,86 @@
+"""A described Workload as a Trace, to be kept, edited and exported like one."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from twinloop.trace.manifest import Manifest
+from twinloop.trace.tables import STARTED
+from twinloop.trace.trace import Trace
+from twinloop.workload.cleaning_notes import note
+from twinloop.workload.fragments import Floats
+from twinloop.workload.workload import Workload
+
+_SAME_NAME = (
+    *("id", "name", "user", "group", "queue", "partition", "array", "submit", "requested_time"),
+    *("requested_mhz", "resources", "kind", "deadline", "parents", "think_time"),
+    *STARTED,
+)
+
+
+def as_trace(workload: Workload) -> Trace:
+    """See `Workload.to_trace`."""
+    tasks = workload.tasks
+    durations = workload.durations()
+    known = pl.Series(durations).fill_nan(None)
+    # With usage in the trace, a task without any would be taken for one that nobody sampled.
+    sampled = not _follows(workload, durations)
+    speeds = tasks["id"].filter(tasks["speed"].fill_null(1.0) != 1.0)
+    ends = tasks["id"].filter(tasks["end_recorded"].is_not_null())
+    # A run time without a sample would be taken for work that nobody sampled.
+    idle = (known == 0).fill_null(value=False)
+    unused = tasks["id"].filter(idle & (tasks["run_time"] > 0))
+    lost = (
+        note("ignored", "speeds of the cores that the figures of a task hold for", speeds),
+        note("ignored", "ends in the record that the workload was made from", ends),
+        note("ignored", "run times of tasks that have no work", unused),
+    )
+    return Trace(
+        manifest=Manifest(
+            kind="generated",
+            epoch_ms=workload.epoch_ms,
+            reference_mhz=workload.reference_mhz,
+            cleaned=(*workload.cleaned, *(cleaning for cleaning in lost if cleaning.count)),
+        ),
+        tasks=tasks.select(
+            *_SAME_NAME,
+            pl.col("cores").alias("requested_cores"),
+            pl.col("nodes").alias("requested_nodes"),
+            pl.col("memory").alias("requested_memory"),
+            pl.when(idle).then(0.0).otherwise(pl.coalesce("run_time", known)).alias("run_time"),
+        ),
+        files=workload.files,
+        task_files=workload.task_files,
+        **({"usage": _usage(workload, durations)} if sampled else {}),
+    )
+
+
+def _follows(workload: Workload, durations: Floats) -> bool:
+    """Whether all demand is what a log without usage stands for: all the cores, all the time."""
+    tasks = workload.tasks
+    cores = tasks["cores"].fill_null(np.nan).to_numpy()
+    limit = tasks["limit"].fill_null(np.nan).to_numpy()
+    run_time = tasks["run_time"].fill_null(pl.Series(durations)).to_numpy()
+    same = (limit == cores) & (cores > 0) & np.isclose(run_time, durations, rtol=1e-9, atol=0.0)
+    return not len(workload.varying.tasks) and bool(same.all())
+
+
+def _usage(workload: Workload, durations: Floats) -> pl.DataFrame:
+    """All demand as samples, laid end to end from the submission."""
+    tasks = workload.tasks
+    constant = np.ones(tasks.height, dtype=bool)
+    constant[workload.varying.tasks] = False
+    constant &= durations > 0
+    rate = tasks["limit"].fill_null(0.0).to_numpy()
+    single = pl.DataFrame({"task": tasks["id"], "duration": durations, "rate": rate}).filter(
+        pl.Series(constant)
+    )
+    pieces = pl.concat([workload.fragments, single])
+    begin = pl.DataFrame({"task": tasks["id"], "submit": tasks["submit"]})
+    return pieces.join(begin, on="task", how="left", maintain_order="left").select(
+        "task",
+        (pl.col("submit") + pl.col("duration").cum_sum().over("task")).alias("t"),
+        pl.col("duration").alias("dt"),
+        (pl.col("duration") * pl.col("rate")).alias("cpu"),
+    )

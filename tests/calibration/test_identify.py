@@ -1,0 +1,422 @@
+"""Identifiability of models for which it can be worked out by hand."""
+
+import re
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.calibration.models import (
+    MANY_RATIOS,
+    ONE_RATIO,
+    Compared,
+    Gravity,
+    LossOnly,
+    Planted,
+    Transportation,
+)
+from twinloop.calibration.identifiability import Hint, Identifiability, identify
+from twinloop.calibration.parameters.parameters import Categorical, Exponential, Linear
+from twinloop.calibration.parameters.space import Space
+from twinloop.description.errors import InputError
+
+BOTH = pytest.mark.parametrize("seen", ["outputs", "loss"])
+
+
+def told(objective, seen, **options):
+    """By the outputs with a noise of 1 %, or by the loss alone with 1 % as its bound."""
+    if seen == "loss":
+        return identify(LossOnly(objective), objective.best, loss_bound=0.01, **options)
+    return identify(objective, objective.best, noise=0.01, **options)
+
+
+@BOTH
+def test_one_ratio_of_cargo_to_distance_tells_nothing_apart(seen):
+    found = told(Transportation(*ONE_RATIO), seen)
+    assert found.flagged == ("loading", "driving", "unloading")
+    assert found.groups == (("loading", "driving", "unloading"),)
+
+
+@BOTH
+def test_many_ratios_tell_driving_but_not_loading_from_unloading(seen):
+    example = Transportation(*MANY_RATIOS)
+    found = told(example, seen)
+    assert found.groups == (("loading", "unloading"),)
+    assert found.flagged == ("loading", "unloading")
+    values = example.space.decode_one(example.best)
+    kept = 1 / values["loading"] + 1 / values["unloading"]
+    assert found.sentences == (
+        "loading and unloading compensate each other in this data: "
+        f"the sum of their reciprocals stays near {kept:.3g}.",
+    )
+    # The one that takes all of the time is as slow as both together.
+    low = found.table["low"].to_list()
+    assert low[0] == pytest.approx(1 / kept, rel=0.12)
+    assert low[2] == pytest.approx(1 / kept, rel=0.12)
+
+
+@pytest.mark.parametrize("data", [ONE_RATIO, MANY_RATIOS])
+def test_a_loss_of_each_stage_tells_all(data):
+    found = told(Transportation(*data, stages=True), "outputs")
+    assert found.flagged == ()
+    assert str(found) == "The data tells every parameter."
+
+
+@BOTH
+def test_a_tied_ratio_tells_all_if_the_data_is_diverse(seen):
+    assert told(Transportation(*MANY_RATIOS, tied=True), seen).flagged == ()
+    assert told(Transportation(*ONE_RATIO, tied=True), seen).groups == (("handling", "driving"),)
+
+
+@BOTH
+def test_the_time_of_impact_does_not_tell_the_common_scale(seen):
+    found = told(Gravity("impact"), seen)
+    assert found.groups == (("A", "B", "C"),)
+    assert found.flagged == ("A", "B", "C")
+    assert "only their ratios are told, not their common scale" in str(found)
+
+
+def test_the_trajectory_does():
+    found = told(Gravity("trajectory"), "outputs")
+    assert found.flagged == ()
+    assert found.groups == ()
+
+
+def test_random_models_with_a_known_null_space():
+    right = wrong = missed = 0
+    for seed in range(12):
+        model = Planted(seed)
+        found = identify(model, model.best, noise=model.noise)
+        flagged = set(found.flagged)
+        right += len(flagged & model.loose)
+        wrong += len(flagged - model.loose)
+        missed += len(model.loose - flagged)
+    assert right / (right + wrong) >= 0.9
+    assert right / (right + missed) >= 0.9
+
+
+class Links(Compared):
+    """Two links one after the other: the slower decides, and their latencies add up."""
+
+    def __init__(self):
+        self.space = Space(
+            [
+                Exponential("first.bandwidth", 1, 1000),
+                Exponential("second.bandwidth", 1, 1000),
+                Linear("first.latency", 0, 1),
+                Linear("second.latency", 0, 1),
+            ]
+        )
+        self.best = self.space.encode(
+            {
+                "first.bandwidth": 10.0,
+                "second.bandwidth": 200.0,
+                "first.latency": 0.4,
+                "second.latency": 0.3,
+            }
+        )
+        self.truth = self.seen(self.best[np.newaxis])
+
+    def seen(self, points):
+        first, second, one, two = (v[:, np.newaxis] for v in self.space.decode(points).values())
+        return np.array([1.0, 3.0, 10.0, 30.0]) / np.minimum(first, second) + one + two
+
+
+def test_of_two_links_only_the_slower_and_the_sum_of_latencies_is_told():
+    found = told(Links(), "outputs")
+    assert not found.table["identifiable"].any()
+    rows = {row["parameter"]: row for row in found.table.rows(named=True)}
+    # Either may be the slower one, so each of them is known from below only.
+    for name in ("first.bandwidth", "second.bandwidth"):
+        assert rows[name]["low"] == pytest.approx(10.0, rel=0.1)
+        assert rows[name]["high"] == 1000.0
+    assert ("first.latency", "second.latency") in found.groups
+    bandwidths, latencies = found.sentences
+    assert re.search(r"the smaller of them stays near (9\.9\d|10)\.$", bandwidths)
+    assert latencies == (
+        "first.latency and second.latency compensate each other in this data: "
+        "their sum stays near 0.7."
+    )
+
+
+class Disk(Compared):
+    """A disk of at most 10 that matters only to a CPU that is faster; some fan has no effect."""
+
+    def __init__(self):
+        self.space = Space(
+            [Linear("disk", 8, 10), Linear("cpu", 1, 20), Linear("contention.linear.slope", 0, 1)]
+        )
+        self.best = self.space.encode({"disk": 9.0, "cpu": 5.0, "contention.linear.slope": 0.5})
+        self.truth = self.seen(self.best[np.newaxis])
+
+    def seen(self, points):
+        disk, cpu, _ = self.space.decode(points).values()
+        return np.array([10.0, 20.0]) / np.minimum(disk, cpu)[:, np.newaxis]
+
+
+@BOTH
+def test_what_is_masked_says_by_what(seen):
+    found = told(Disk(), seen, facts={"shared_cores": False})
+    assert found.flagged == ("disk", "contention.linear.slope")
+    assert found.sentences[0].startswith(
+        "disk: not identifiable, it has no effect unless cpu is above about 8."
+    )
+    assert found.sentences[1] == (
+        "contention.linear.slope: not identifiable, no two tasks ever shared a core "
+        "(add runs with more than one task per core)."
+    )
+
+
+def test_without_that_fact_the_effect_is_just_missing():
+    found = told(Disk(), "outputs", hints=())
+    assert found.sentences[1] == (
+        "contention.linear.slope: not identifiable, it has no effect in this data."
+    )
+
+
+class Bag(Compared):
+    """Run times of tasks: a start-up and a service factor."""
+
+    def __init__(self, work):
+        self.work = np.array(work, float)
+        self.space = Space(
+            [Linear("startup_overhead", 0, 10), Exponential("service_factor", 0.2, 5)]
+        )
+        self.best = self.space.encode({"startup_overhead": 2.0, "service_factor": 1.0})
+        self.truth = self.seen(self.best[np.newaxis])
+
+    def seen(self, points):
+        startup, service = (v[:, np.newaxis] for v in self.space.decode(points).values())
+        return startup + service * self.work
+
+
+def test_tasks_of_one_length_advise_to_add_short_ones():
+    found = told(Bag([20, 20, 20]), "outputs")
+    assert found.groups == (("startup_overhead", "service_factor"),)
+    assert found.sentences[0].endswith("add runs with short tasks.")
+    assert "one goes down as the other goes up" in found.sentences[0]
+    assert told(Bag([1, 20, 40]), "outputs").flagged == ()
+
+
+def test_own_hints():
+    hints = [Hint(("service*", "*over*"), "look elsewhere")]
+    assert "look elsewhere" in str(told(Bag([20, 20]), "outputs", hints=hints))
+
+
+class Choices(Compared):
+    """A mode of which two do the same, whole numbers, and a speed."""
+
+    def __init__(self, factor=3.0):
+        self.space = Space(
+            [
+                Categorical("mode", ["slow", "fast", "turbo"]),
+                Linear("cores", 1, 6, integer=True),
+                Linear("speed", 1, 5),
+            ]
+        )
+        self.factor = factor
+        self.best = self.space.encode({"mode": "fast", "cores": 4, "speed": 2.0})
+        self.truth = self.seen(self.best[np.newaxis])
+
+    def seen(self, points):
+        values = self.space.decode(points)
+        rate = np.array([1.0 if mode == "slow" else self.factor for mode in values["mode"]])
+        waves = np.ceil(np.array([4.0, 9.0, 25.0]) / values["cores"][:, np.newaxis])
+        return waves * 10 / rate[:, np.newaxis] + np.array([10, 100, 1]) / values["speed"][:, None]
+
+
+@BOTH
+def test_discrete_parameters_are_tried_value_by_value(seen):
+    found = told(Choices(), seen)
+    assert found.flagged == ("mode",)
+    mode, cores, _ = found.table.rows(named=True)
+    assert mode["levels"] == ["fast", "turbo"]
+    assert mode["value"] is None
+    assert (cores["low"], cores["high"]) == (4.0, 4.0)
+    assert found.sentences == ("mode: not identifiable, fast and turbo do equally well.",)
+
+
+def test_a_value_at_the_end_of_its_range_is_reported():
+    class Beyond(Compared):
+        space = Space([Linear("speed", 1, 2)])
+        best = np.array([1.0])
+        truth = np.array([[10.0, 20.0]]) / 2.2
+
+        def seen(self, points):
+            return np.array([10.0, 20.0]) / self.space.decode(points)["speed"][:, np.newaxis]
+
+    found = identify(Beyond(), Beyond.best)
+    assert "speed lies at the upper end of its range, 2: better values may lie beyond it." in str(
+        found
+    )
+
+
+class Regression:
+    """Straight lines through noisy points: intervals by the textbook."""
+
+    space = Space([Linear("intercept", -5, 5), Linear("slope", -5, 5)])
+
+    def __init__(self, seed=1):
+        rng = np.random.default_rng(seed)
+        self.x = np.linspace(0, 1, 12)
+        self.y = 1 + 2 * self.x + 0.1 * rng.standard_normal(12)
+        design = np.column_stack([np.ones(12), self.x])
+        self.fit, squares, *_ = np.linalg.lstsq(design, self.y, rcond=None)
+        errors = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * squares[0] / 10)
+        self.half = 1.8124611 * errors  # Student's t of 10 degrees, 95 %
+        self.best = self.space.encode({"intercept": self.fit[0], "slope": self.fit[1]})
+
+    def outputs(self, points):
+        intercept, slope = (v[:, np.newaxis] for v in self.space.decode(points).values())
+        return intercept + slope * self.x - self.y
+
+    def __call__(self, points):
+        return (self.outputs(points) ** 2).mean(axis=1)
+
+
+def test_intervals_are_those_of_linear_regression():
+    line = Regression()
+    found = identify(line, line.best)
+    table = found.table
+    assert table["low"].to_numpy() == pytest.approx(
+        line.fit - line.half, abs=2e-2 * line.half.min()
+    )
+    assert table["high"].to_numpy() == pytest.approx(
+        line.fit + line.half, abs=2e-2 * line.half.min()
+    )
+    assert found.noise == pytest.approx(np.sqrt((line.outputs(line.best[None]) ** 2).sum() / 10))
+
+
+def test_a_calibration_that_is_not_the_best_is_said_so():
+    line = Regression()
+    found = identify(line, np.clip(line.best + 0.2, 0, 1))
+    assert "The calibration is not the best there is near it" in str(found)
+    assert "not the best" not in str(identify(line, line.best))
+
+
+def test_the_range_of_another_is_no_data():
+    class Product(Compared):
+        space = Space([Exponential("a", 0.1, 10), Exponential("b", 0.1, 10)])
+        best = np.array([0.99, 0.99])
+        truth = np.full((1, 2), 10**1.96)
+
+        def seen(self, points):
+            a, b = self.space.decode(points).values()
+            return np.tile((a * b)[:, np.newaxis], 2)
+
+    found = identify(Product(), Product.best, noise=1e-4)
+    # Where one has hardly room to go up, the other has none to go down. Both are free without.
+    assert found.table["share"].max() < 0.03
+    assert found.flagged == ("a", "b")
+
+
+def test_failures_and_unknown_outputs_are_survived():
+    class Fragile(Transportation):
+        def outputs(self, points):
+            found = super().outputs(points)
+            found[points[:, 1] > 0.65] = np.nan
+            return np.hstack([found, np.full((len(points), 1), np.nan)])
+
+    found = told(Fragile(*MANY_RATIOS), "outputs")
+    assert found.flagged == ("loading", "unloading")
+
+
+@pytest.mark.parametrize("seen", ["outputs", "loss"])
+@pytest.mark.parametrize("budget", [1, 30, 100, 200, 400])
+def test_the_budget_is_kept_and_what_it_lacks_is_said(seen, budget):
+    class Counting(Transportation):
+        count = 0
+
+        def outputs(self, points):
+            type(self).count += len(points)
+            return super().outputs(points)
+
+    example = Counting(*MANY_RATIOS)
+    Counting.count = 0
+    found = told(example, seen, budget=budget)
+    assert Counting.count == found.evaluations <= budget
+    if not found.complete:
+        assert "evaluations" in str(found)
+    if budget < 100:
+        assert not found.complete
+
+
+@pytest.mark.parametrize(
+    "example", [Transportation(*MANY_RATIOS), Choices()], ids=["truck", "words"]
+)
+def test_what_an_unfinished_analysis_says_is_what_the_finished_one_says(example):
+    """Of every budget: what it does not know yet is null, and the rest is final."""
+    whole = told(example, "outputs").table
+    unfinished = 0
+    for budget in range(20, 700, 20):
+        found = told(example, "outputs", budget=budget)
+        unfinished += not found.complete
+        for part, final in zip(found.table.to_dicts(), whole.to_dicts(), strict=True):
+            for column in ("low", "high", "share", "identifiable", "levels"):
+                assert part[column] in (None, final[column]), (budget, column, part, final)
+            if part["identifiable"] is None:
+                assert not found.complete
+                assert part["parameter"] in found.unknown
+                assert part["parameter"] not in found.flagged
+                assert "too few" in part["why"]
+                assert part["parameter"] in found.sentences[-1]
+            elif not part["identifiable"]:
+                assert part["parameter"] in found.flagged
+        assert found.complete or "data tells every" not in str(found)
+    assert unfinished > 5
+
+
+def test_intervals_around_what_is_no_minimum_are_unknown():
+    """Rosenbrock's valley: the fit stops halfway along it, and the profiles lead further down."""
+
+    class Valley:
+        space = Space([Linear("x", -2, 2), Linear("y", -2, 2)])
+
+        def outputs(self, points):
+            x, y = 4 * points.T - 2
+            return np.stack([30 * (y - x**2), 1 - x], axis=1)
+
+        def __call__(self, points):
+            return (self.outputs(points) ** 2).mean(axis=1)
+
+    found = identify(Valley(), np.array([0.3, 0.7]), noise=0.01)
+    assert found.unknown == ("x", "y")
+    assert found.flagged == ()
+    assert not found.complete
+    assert found.table["low"].null_count() == found.table["high"].null_count() == 2
+    assert "not at a minimum" in str(found)
+    at_it = identify(Valley(), np.array([0.75, 0.75]), noise=0.01)
+    assert at_it.complete
+    for row in at_it.table.to_dicts():
+        assert row["low"] <= 1.0 <= row["high"]
+
+
+def test_it_can_be_written_down_and_read_back():
+    found = told(Choices(), "outputs")
+    again = Identifiability.from_dict(found.to_dict())
+    assert again.table.equals(found.table)
+    assert again.profiles.equals(found.profiles)
+    assert (again.groups, again.sentences) == (found.groups, found.sentences)
+
+
+def test_profiles_hold_acceptable_calibrations():
+    example = Transportation(*MANY_RATIOS)
+    found = told(example, "outputs")
+    held = found.profiles.filter(pl.col("parameter") == "loading")
+    sums = 1 / held["value.loading"] + 1 / held["value.unloading"]
+    assert held["value.loading"].is_sorted()
+    assert sums.to_numpy() == pytest.approx(np.full(len(held), sums[0]), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"noise": 0.0}, "noise: must be positive"),
+        ({"tolerance": 2.0}, "between 0 and 1"),
+        ({"budget": 0}, "at least 1 evaluation"),
+    ],
+)
+def test_errors_say_what_is_wrong(options, said):
+    example = Transportation(*ONE_RATIO)
+    with pytest.raises(InputError, match=said):
+        identify(example, example.best, **options)

@@ -1,0 +1,259 @@
+"""Laws of parameters and spaces: cells, ends, round trips, and errors with their places."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.examples import examples
+from twinloop.calibration.parameters.parameters import (
+    Categorical,
+    Exponential,
+    Linear,
+    Ordered,
+    Ordinal,
+    Parameter,
+)
+from twinloop.calibration.parameters.space import Space
+from twinloop.description.errors import InputError
+from twinloop.platform import DescriptionError
+
+unit = st.floats(0.0, 1.0)
+numbers = st.floats(-1e6, 1e6)
+
+
+@st.composite
+def parameters(draw: st.DrawFn) -> Parameter:
+    kind = draw(st.sampled_from([Categorical, Ordered, Ordinal, Linear, Exponential]))
+    if kind in (Categorical, Ordered):
+        return kind("p", draw(st.lists(st.text(max_size=3), min_size=1, max_size=9, unique=True)))
+    if kind is Ordinal:
+        return Ordinal("p", draw(st.lists(numbers, min_size=1, max_size=9, unique=True)))
+    integer = draw(st.booleans())
+    low: float
+    if integer:
+        low = draw(st.integers(1 if kind is Exponential else -1000, 1000))
+        high: float = low + draw(st.integers(1, 10 ** draw(st.integers(1, 9))))
+    else:
+        low = draw(st.floats(1e-6, 1e3) if kind is Exponential else st.floats(-1e3, 1e3))
+        high = low + draw(st.floats(1e-3, 1e9))
+    return kind("p", low, high, integer=integer)
+
+
+@examples(60)
+@given(parameters(), unit)
+def test_what_is_encoded_decodes_to_itself(parameter: Parameter, position: float) -> None:
+    value = parameter.decode(position)
+    again = parameter.decode(parameter.encode(value))
+    if parameter.discrete or isinstance(value, str):
+        assert again == value
+        assert type(again) is type(value)
+    else:
+        assert again == pytest.approx(value, rel=1e-9, abs=1e-9)
+        assert isinstance(parameter, Linear | Exponential)
+        assert parameter.low <= value <= parameter.high
+
+
+@examples(40)
+@given(parameters(), st.lists(unit, min_size=1, max_size=5))
+def test_many_positions_decode_as_each_does(parameter: Parameter, positions: list[float]) -> None:
+    many = parameter.decode_many(np.array(positions))
+    assert list(many) == [parameter.decode(position) for position in positions]
+
+
+@examples(40)
+@given(parameters())
+def test_both_ends_of_the_unit_interval_are_the_ends(parameter: Parameter) -> None:
+    if isinstance(parameter, Linear | Exponential):
+        assert parameter.decode(0.0) == parameter.low
+        assert parameter.decode(1.0) == parameter.high
+    else:
+        assert isinstance(parameter, Categorical)
+        assert parameter.decode(0.0) == parameter.values[0]
+        assert parameter.decode(1.0) == parameter.values[-1]
+
+
+@examples(30)
+@given(st.integers(-50, 50), st.integers(1, 40))
+def test_whole_numbers_have_equal_cells(low: int, width: int) -> None:
+    # Exactly: cell k is [k/n, (k+1)/n), so its inner ends decode to k and the middle encodes to it.
+    parameter = Linear("n", low, low + width, integer=True)
+    count = width + 1
+    for k in range(count):
+        assert parameter.decode((k + 1e-9) / count) == low + k
+        assert parameter.decode((k + 1 - 1e-9) / count) == low + k
+        assert parameter.encode(low + k) == pytest.approx((k + 0.5) / count)
+
+
+def test_a_fine_grid_meets_every_whole_number_equally_often() -> None:
+    drawn = Linear("n", 3, 9, integer=True).decode_many((np.arange(7000) + 0.5) / 7000)
+    assert np.bincount(drawn)[3:].tolist() == [1000] * 7
+
+
+@pytest.mark.parametrize(("low", "high"), [(1, 2), (1, 9), (5, 1000)])
+def test_cells_of_exponential_whole_numbers_are_those_of_rounding(low: int, high: int) -> None:
+    parameter = Exponential("n", low, high, integer=True)
+    count = 200_000
+    drawn = parameter.decode_many((np.arange(count) + 0.5) / count)
+    whole = math.log((high + 0.5) / (low - 0.5))
+    for k in {low, low + 1, (low + high) // 2, high}:
+        share = math.log((k + 0.5) / (k - 0.5)) / whole
+        assert abs(float((drawn == k).sum()) - share * count) <= 2
+    assert (parameter.decode_many(parameter.middles()) == np.arange(low, high + 1)).all()
+    assert (parameter.cell_many(parameter.middles()) == np.arange(high - low + 1)).all()
+
+
+def test_an_exponential_parameter_spreads_its_logarithm() -> None:
+    # The example of Simcal: exponents 0 to 10, the middle is 2^5.
+    assert Exponential.of_exponents("x", 0, 10).decode(0.5) == 32.0
+    bandwidth = Exponential("b", 1e6, 1e10)
+    assert bandwidth.decode(0.25) == pytest.approx(1e7)
+    assert bandwidth.encode(1e9) == pytest.approx(0.75)
+
+
+def test_the_cells_of_ordered_values_are_thirds() -> None:
+    level = Ordered("level", ["Low", "Medium", "High"])
+    assert [level.decode(u) for u in (0.0, 0.33, 0.34, 0.66, 0.67, 1.0)] == [
+        "Low", "Low", "Medium", "Medium", "High", "High",
+    ]  # fmt: skip
+    assert level.ordered
+    assert not Categorical("c", ["a"]).ordered
+
+
+def test_formats_and_metadata_are_handed_on() -> None:
+    link = Linear("link", 1, 100, format="{:.0f}Mbps", metadata={"flag": "--bw"})
+    assert link.formatted(12.3) == "12Mbps"
+    assert link.metadata["flag"] == "--bw"
+    assert Linear("x", 0, 1, format=lambda value: [value]).formatted(0.5) == [0.5]
+    assert Categorical("c", [("a", 1)]).formatted(("a", 1)) == ("a", 1)
+    with pytest.raises(InputError, match="cannot write"):
+        Linear("x", 0, 1, format="{:d}").formatted(0.5)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Linear("x", 1, 1), "x: must have its lower end below"),
+        (lambda: Linear("x", 0, math.inf), "x: must be a finite number"),
+        (lambda: Linear("x", 0.5, 2, integer=True), "x: must have whole numbers as ends"),
+        (lambda: Linear("x", 0, 10**13, integer=True), "x: must have whole numbers as ends"),
+        (lambda: Linear("x", "1", 2), "x: must be a number"),  # type: ignore[arg-type]
+        (lambda: Exponential("x", 0, 1), "x: must have positive ends"),
+        (lambda: Exponential.of_exponents("x", 0, 5000), "x: has no powers of 2"),
+        (lambda: Categorical("x", []), "x: must have at least one value"),
+        (lambda: Categorical("x", ["a", "a"]), "x: has 'a' twice"),
+        (lambda: Categorical("x", "abc"), "x: must have a list of values"),
+        (lambda: Ordinal("x", [1, "a"]), "x: must be a number"),  # type: ignore[list-item]
+        (lambda: Linear(" ", 0, 1), "needs a name"),
+        (lambda: Linear("x", 0, 1).decode(1.5), "between 0 and 1"),
+        (lambda: Linear("x", 0, 1).decode(math.nan), "between 0 and 1"),
+        (lambda: Linear("x", 0, 1).encode(2), "x: must lie between 0 and 1, not 2"),
+        (lambda: Linear("x", 0, 3, integer=True).encode(1.5), "x: must be a whole number"),
+        (lambda: Linear("x", 0, 3).encode(math.nan), "x: must be a finite number"),
+        (lambda: Categorical("x", ["a"]).encode("b"), r"x: has no value 'b' \(values: 'a'\)"),
+        (lambda: Linear("x", 0, 1).middles(), "x: has no cells"),
+        (lambda: Space([]), "has no parameters"),
+        (lambda: Space([1]), "must have parameters"),  # type: ignore[list-item]
+        (lambda: Space([Linear("x", 0, 1), Linear("x", 0, 2)]), "x: another parameter has"),
+        (lambda: Space([Linear("x", 0, 1)])["y"], "no parameter is called 'y'"),
+        (lambda: Space([Linear("x", 0, 1)]).decode(np.zeros((1, 2))), "1 coordinates"),
+        (lambda: Space([Linear("x", 0, 1)]).decode(np.full((1, 1), 2.0)), "between 0 and 1"),
+        (lambda: Space([Linear("x", 0, 1)]).encode({}), "x: has no value"),
+    ],
+)
+def test_what_is_wrong_is_said(make: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        make()
+
+
+@examples(40)
+@given(st.lists(parameters(), min_size=1, max_size=4), st.randoms())
+def test_a_space_decodes_each_coordinate_and_reads_back_what_it_writes(
+    drawn: list[Parameter], random: Any
+) -> None:
+    space = Space([replace(parameter, name=f"p{at}") for at, parameter in enumerate(drawn)])
+    points = np.array([[random.random() for _ in space] for _ in range(3)])
+    many = space.decode(points)
+    for row, point in enumerate(points):
+        one = space.decode_one(point)
+        assert one == {name: many[name][row] for name in space.names}
+        assert space.encode(one).tolist() == [space[name].encode(one[name]) for name in one]
+    again = Space.from_dict(space.to_dict())
+    assert again == space
+    assert hash(again) == hash(space)
+
+
+TEXT = """\
+parameters:
+  speed_factor: {linear: [0.5, 2]}
+  dispatch_latency: {exponential: [1ms, 1s]}
+  memory: {linear: [1GiB, 4GiB]}
+  link: {exponential: [1e6, 1e10], format: "{:.0f}Bps", integer: true}
+  buffer: {exponents: [0, 10], metadata: {unit: KiB}}
+  mode: {categorical: [a, b]}
+  level: {ordered: [low, high]}
+  rate: {ordinal: [10, 100], format: "{}Mbps"}
+"""
+
+
+def test_a_file_names_parameters_with_units(tmp_path: Path) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_text(TEXT, encoding="utf-8")
+    space = Space.load(path)
+    assert list(space) == [
+        Linear("speed_factor", 0.5, 2),
+        Exponential("dispatch_latency", 1e-3, 1),
+        Linear("memory", 2**30, 2**32),
+        Exponential("link", 10**6, 10**10, integer=True, format="{:.0f}Bps"),
+        Exponential("buffer", 1, 1024, metadata={"unit": "KiB"}),
+        Categorical("mode", ["a", "b"]),
+        Ordered("level", ["low", "high"]),
+        Ordinal("rate", [10, 100], format="{}Mbps"),
+    ]
+    assert Space.from_dict(space.to_dict()) == space
+    assert len(space) == 8
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("x: {linear: [2, 1]}", "p.yaml:2: parameters.x.linear: must have its lower end below"),
+        ("x: {linear: [1]}", "p.yaml:2: parameters.x.linear: must be a list of two ends"),
+        ("x: {linear: [1, a]}", "p.yaml:2: parameters.x.linear[1]: must be a number, not 'a'"),
+        ("x: {linear: [1s, 1GiB]}", "p.yaml:2: parameters.x.linear: mixes duration and amount"),
+        ("x: {linear: [1s, 2parsec]}", "p.yaml:2: parameters.x.linear[1]: 'parsec' is no unit"),
+        ("x: {exponential: [0, 1]}", "p.yaml:2: parameters.x.exponential: must have positive"),
+        ("x: {exponents: [1s, 2]}", "p.yaml:2: parameters.x.exponents[0]: must be a number"),
+        ("x: {lineal: [1, 2]}", "p.yaml:2: parameters.x: must say one kind of parameter"),
+        ("x: 3", "p.yaml:2: parameters.x: must say one kind of parameter"),
+        ("x: {linear: [1, 2], formt: a}", "p.yaml:2: parameters.x.formt: is no option of linear"),
+        ("x: {linear: [1, 2], format: a}", "p.yaml:2: parameters.x.format: is no format"),
+        ("x: {linear: [1, 2], format: '{:'}", "p.yaml:2: parameters.x.format: is no format"),
+        ("x: {linear: [1, 2], integer: 1}", "p.yaml:2: parameters.x.integer: must be true"),
+        ("x: {linear: [1, 2], metadata: 1}", "p.yaml:2: parameters.x.metadata: must be a mapping"),
+        ("x: {categorical: a}", "p.yaml:2: parameters.x.categorical: must be a list of values"),
+        ("x: {categorical: [a, a]}", "p.yaml:2: parameters.x.categorical: has 'a' twice"),
+        ("x: {ordinal: [a]}", "p.yaml:2: parameters.x.ordinal: must be a number"),
+    ],
+)
+def test_a_mistake_in_a_file_is_told_with_its_place(line: str, said: str) -> None:
+    with pytest.raises(DescriptionError) as caught:
+        Space.from_text(f"parameters:\n  {line}\n", file="p.yaml")
+    assert str(caught.value).startswith(said)
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    with pytest.raises(DescriptionError) as caught:
+        Space.from_text("parameters:\n  a: {linear: [1]}\n  b: 2\nspeed: 3\n")
+    assert [problem.line for problem in caught.value.problems] == [2, 3, 4]
+
+
+@pytest.mark.parametrize("data", [None, [], {}, {"parameters": []}, {"parameters": {}}])
+def test_no_parameters_are_no_space(data: Any) -> None:
+    with pytest.raises(DescriptionError):
+        Space.from_dict(data)

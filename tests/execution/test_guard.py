@@ -1,0 +1,239 @@
+"""Laws of what is left: nothing, however a run ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.execution.children import PATIENCE
+from twinloop.execution import leftovers
+from twinloop.execution.local_machine import Machine
+from twinloop.execution.nodes import Guard, run_name, sweep
+
+pytestmark = pytest.mark.real
+
+# A run: nodes, a guard if wanted, and a task whose children do not die with their parent. It says
+# its name, and then who they are, when they are there.
+RUN = """
+import os, sys, time
+from twinloop import _core
+from twinloop.execution.nodes import Guard, LocalNodes, NodeSpec, run_name
+isolation, guarded, forks = sys.argv[1], sys.argv[2] == "guarded", sys.argv[3] == "forks"
+run = run_name()
+nodes = LocalNodes.lay([NodeSpec("a", 0.5, None)], run=run, isolation=isolation)
+guard = Guard.start(run, nodes.groups) if guarded else None
+if forks and os.fork() == 0:  # holds every file of the run open, and never looks at them
+    os.setsid()
+    os.write(1, f"{os.getpid()}\\n".encode())
+    time.sleep(300)
+part = nodes.part(0, "task", 0.5, None)
+script = "trap '' TERM HUP; sleep 300 & a=$!; setsid sleep 300 & echo $$ $a $!; wait"
+null = os.open(os.devnull, os.O_RDWR)
+_core.spawn("/bin/sh", ["sh", "-c", script], ["PATH=" + os.environ["PATH"], "TWINLOOP_RUN=" + run],
+            "/", stdin=null, stdout=1, stderr=2, join=list(part.join), cpus=list(part.cpus))
+os.write(1, f"{run} {guard.pid if guard else 0}\\n".encode())
+if sys.stdin.readline():
+    nodes.close()
+    if guard:
+        guard.dismiss()
+"""
+
+
+class Run:
+    def __init__(self, isolation: str, *, guarded: bool, forks: bool) -> None:
+        words = [isolation, "guarded" if guarded else "alone", "forks" if forks else "plain"]
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", RUN, *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.name, self.guard = "never begun", 0
+        self.bystander: list[int] = []
+        self.task: list[int] = []
+
+    def begin(self, forks: bool) -> None:
+        assert self.process.stdout
+        said = [self.process.stdout.readline().split() for _ in range(3 if forks else 2)]
+        named = next((line for line in said if leftovers.is_run(line[0])), None)
+        assert named, said
+        self.name, self.guard = named[0], int(named[1])
+        others = [list(map(int, line)) for line in said if line is not named]
+        self.bystander = [pid for line in others if len(line) == 1 for pid in line]
+        self.task = [pid for line in others if len(line) > 1 for pid in line]
+        assert len(set(self.task)) == 3
+
+    def kill(self, how: Callable[[int, int], None] = os.kill) -> None:
+        how(self.process.pid, signal.SIGKILL)
+        self.process.wait(60)
+
+    def traces(self) -> list[str]:
+        groups = [
+            path
+            for hierarchy in Machine.here().hierarchies
+            for path, _, _ in os.walk(hierarchy.mount)
+            if path.endswith(self.name)
+        ]
+        return groups + [f"process {pid}" for pid in self.task if not is_gone(pid)]
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait(60)
+        for stream in (self.process.stdin, self.process.stdout):
+            assert stream
+            stream.close()
+        for pid in self.bystander:
+            if not is_gone(pid):
+                os.kill(pid, signal.SIGKILL)
+        soon(lambda: sweep() == [] and is_gone(self.guard))
+
+
+def is_gone(pid: int) -> bool:
+    return pid == 0 or leftovers.start_ticks(pid) is None
+
+
+def soon(condition: Callable[[], bool]) -> bool:
+    until = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@pytest.fixture(params=["auto", "affinity"])
+def start(request: pytest.FixtureRequest) -> Iterator[Callable[..., Run]]:
+    runs: list[Run] = []
+
+    def begin(guarded: bool, forks: bool = False) -> Run:
+        runs.append(Run(request.param, guarded=guarded, forks=forks))
+        runs[-1].begin(forks)
+        return runs[-1]
+
+    yield begin
+    for run in runs:
+        run.close()
+        assert run.traces() == []
+
+
+@pytest.mark.parametrize("how", [os.kill, os.killpg])
+def test_the_guard_clears_up_after_a_run_that_was_killed(
+    start: Callable[..., Run], how: Callable[[int, int], None]
+) -> None:
+    run = start(guarded=True)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        os.kill(run.guard, number)
+    run.kill(how)
+    assert soon(lambda: run.traces() == [])
+    assert soon(lambda: is_gone(run.guard))
+
+
+def test_the_guard_sees_the_end_of_a_run_whose_files_somebody_holds_open(
+    start: Callable[..., Run],
+) -> None:
+    run = start(guarded=True, forks=True)
+    run.kill()
+    assert soon(lambda: run.traces() == [])
+    assert not is_gone(run.bystander[0])
+
+
+def test_a_run_that_ends_well_dismisses_its_guard(start: Callable[..., Run]) -> None:
+    run = start(guarded=True)
+    assert run.process.stdin
+    run.process.stdin.write("\n")
+    run.process.stdin.flush()
+    assert run.process.wait(60) == 0
+    assert is_gone(run.guard)
+    sweep()  # without a group nobody but the death of their parent and this ends the children
+    assert soon(lambda: run.traces() == [])
+
+
+def test_a_sweep_clears_up_after_a_run_that_was_killed_and_not_before(
+    start: Callable[..., Run],
+) -> None:
+    run = start(guarded=False)
+    assert not any(run.name in line for line in sweep())
+    assert len([pid for pid in run.task if not is_gone(pid)]) == 3
+    run.kill()
+    sweep()  # unless another run on this machine did so before
+    assert soon(lambda: run.traces() == [])
+    assert not any(run.name in line for line in sweep())
+
+
+def test_a_group_of_a_dead_process_is_not_swept_while_somebody_holds_it() -> None:
+    """As a run in a container does, whose number means nothing outside."""
+    machine = Machine.here()
+    places = [one.own for one in machine.hierarchies if os.access(one.own, os.W_OK)]
+    if not places:
+        pytest.skip("no group can be made here")
+    import fcntl
+
+    top = places[0] / f"{leftovers.GROUP}1-1-{os.urandom(2).hex()}"
+    while True:  # until it is held, another run on this machine may sweep it away
+        top.mkdir(exist_ok=True)
+        with suppress(FileNotFoundError):
+            file = os.open(top, os.O_RDONLY)
+            fcntl.flock(file, fcntl.LOCK_SH)
+            if top.is_dir():
+                break
+            os.close(file)
+    try:
+        assert not any(top.name in line for line in sweep())
+        assert top.is_dir()
+    finally:
+        os.close(file)
+    sweep()
+    assert soon(lambda: not top.is_dir())
+
+
+def test_the_number_of_a_process_alone_does_not_keep_a_run_alive() -> None:
+    pid = os.getpid()
+    ticks = leftovers.start_ticks(pid)
+    assert leftovers.is_executed(run_name())
+    assert ticks is not None
+    assert not leftovers.is_executed(f"{pid}-{ticks + 1}-0000")
+    assert not leftovers.is_executed("no run at all")
+    with subprocess.Popen(["/bin/true"]) as child:
+        # Dead, and not yet waited for: as good as gone.
+        assert soon(lambda: leftovers.start_ticks(child.pid) is None)
+    assert leftovers.start_ticks(child.pid) is None
+
+
+def test_nobody_strikes_himself_or_those_he_descends_from() -> None:
+    assert leftovers.strike(lambda: {os.getpid(), os.getppid()}, signal.SIGKILL) == set()
+
+
+def test_the_guard_is_light_and_needs_nothing_but_the_standard_library() -> None:
+    script = "import sys; sys.argv = ['guard', '1-1-0000']; import runpy; " + (
+        f"runpy.run_path({leftovers.__file__!r}); "
+        "print([name for name in sys.modules if name.partition('.')[0] in "
+        "{'twinloop', 'numpy', 'polars', 'pathlib', 'asyncio'}])"
+    )
+    command = [sys.executable, "-I", "-S", "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
+    # runpy takes pathlib itself, in some versions.
+    assert "twinloop" not in done.stdout
+    assert "numpy" not in done.stdout
+
+
+def test_a_dismissed_guard_touches_nothing() -> None:
+    run = run_name()
+    sleeper = subprocess.Popen(["/bin/sleep", "300"], env={"TWINLOOP_RUN": run})
+    try:
+        keeper = Guard.start(run, [Path("/nowhere")])
+        assert os.getsid(keeper.pid) == keeper.pid
+        keeper.dismiss()
+        keeper.dismiss()
+        assert is_gone(keeper.pid)
+        assert sleeper.poll() is None
+        assert soon(lambda: leftovers.of_run(run) == {sleeper.pid})
+    finally:
+        sleeper.kill()
+        sleeper.wait()

@@ -1,0 +1,51 @@
+"""In a real run, too, a view gives the submission of this run."""
+
+import pytest
+
+from tests.execution.runs import scenario, task
+from twinloop.engine import Compiled
+from twinloop.execution import execute
+from twinloop.execution.decision_replay import retell
+from twinloop.policy import Place, Policy
+
+pytestmark = pytest.mark.real
+
+
+class Noted(dict):
+    """What a policy saw; a run has a copy of its policy, but not of this."""
+
+    def __deepcopy__(self, _memo):
+        return self
+
+
+class Noting(Policy):
+    """Places what fits on node 0, and notes the submissions of the tasks that wait."""
+
+    def __init__(self) -> None:
+        self.seen = Noted()
+
+    def decide(self, view):
+        for number in view.waiting:
+            self.seen[view.id(number)] = (view.submit(number), view.submit_recorded(number))
+            if view.free(0) >= view.cores(number):
+                yield Place(number, 0)
+
+
+def test_the_view_of_a_real_run_has_its_submissions():
+    policy = Noting()
+    given = scenario(
+        task("first", "sleep", 0.05),
+        # Submitted with the first, but ready only when that has ended.
+        task("child", "true", parents=["first"]),
+        # A user who submits when the first has ended.
+        task("next", "true", submit=0.01, user="u"),
+        policy=policy,
+    )
+    trace = execute(given)
+    rows = trace.tasks.select("id", "submit", "submit_recorded", "ready").iter_rows()
+    found = {name: (submit, recorded, ready) for name, submit, recorded, ready in rows}
+    assert policy.seen == {name: times[:2] for name, times in found.items()}
+    submit, _, ready = found["child"]
+    assert ready > submit
+    assert retell(trace, Compiled(given)).same
+    assert policy.seen == {name: times[:2] for name, times in found.items()}

@@ -1,0 +1,180 @@
+"""Laws of designs: which combinations there are, and what each changes."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinloop import InputError, Scenario
+from twinloop.exploration import Design
+from twinloop.exploration.factors.factors import Factor, changed
+
+THESIS = """
+factors:
+  platform: [4x4, 2x8]
+  policy: [baseline-ic1, first-fit, pack-ic, spread-ic, spread-vcpu]
+  overcommit:
+    levels: [1, 1.25, 1.5, 2]
+    when: {policy: [pack-ic, spread-ic, spread-vcpu]}
+seeds: 3
+"""
+
+BASE = Scenario(platform="4x4", policy="fifo", workload="log.swf")
+
+
+def test_the_published_design_has_28_scenarios_of_84_runs() -> None:
+    """Table 5.2: two topologies, two plain policies, three at four ratios; three seeds."""
+    design = Design.from_text(THESIS)
+    found = list(design.configurations())
+    assert len(found) == 2 * (2 + 3 * 4) == 28
+    assert design.seeds == (0, 1, 2)
+    assert len({each.name for each in found}) == 28
+    scenarios = [changed(BASE, each.changes) for each in found]
+    plain = [each for each in scenarios if each.policy.name in ("baseline-ic1", "first-fit")]
+    assert len(plain) == 4
+    assert all("overcommit" not in each.policy.options for each in plain)
+    ratios = {
+        (each.platform.shorthand, each.policy.name, each.policy.options["overcommit"])
+        for each in scenarios
+        if each not in plain
+    }
+    policies = ("pack-ic", "spread-ic", "spread-vcpu")
+    assert ratios == set(product(("4x4", "2x8"), policies, (1, 1.25, 1.5, 2)))
+
+
+levels = st.lists(st.integers(1, 50), min_size=1, max_size=4, unique=True)
+
+
+@given(st.lists(levels, min_size=1, max_size=4))
+def test_a_factorial_is_the_product_of_its_levels(sizes: list[list[int]]) -> None:
+    design = Design(
+        factors={f"f{i}": {"field": "seed", "levels": each} for i, each in enumerate(sizes)}
+    )
+    found = [tuple(each.labels.values()) for each in design.configurations()]
+    assert found == [tuple(map(float, each)) for each in product(*sizes)]
+
+
+@given(st.lists(levels, min_size=1, max_size=4))
+def test_one_at_a_time_changes_one_factor_from_the_first_levels(sizes: list[list[int]]) -> None:
+    design = Design(
+        design="one-at-a-time",
+        factors={f"f{i}": {"field": "seed", "levels": each} for i, each in enumerate(sizes)},
+    )
+    found = [tuple(each.labels.values()) for each in design.configurations()]
+    usual = tuple(float(each[0]) for each in sizes)
+    assert found[0] == usual
+    assert len(found) == 1 + sum(len(each) - 1 for each in sizes) == len(set(found))
+    for each in found[1:]:
+        assert sum(mine != usually for mine, usually in zip(each, usual, strict=True)) == 1
+
+
+@given(st.integers(1, 40), st.integers(0, 5))
+def test_a_latin_hypercube_has_one_value_in_each_part_of_each_range(many: int, seed: int) -> None:
+    design = Design(
+        design="latin-hypercube",
+        samples=many,
+        seed=seed,
+        factors={
+            "model.speed_factor": {"range": [1, 3]},
+            "time_scale": {"range": [0.1, 10], "log": True},
+        },
+    )
+    found = list(design.configurations())
+    assert found == list(design.configurations())
+    speeds = np.array([each.changes["model.speed_factor"] for each in found])
+    scales = np.array([each.changes["time_scale"] for each in found])
+    for shares in ((speeds - 1) / 2, (np.log10(scales) + 1) / 2):
+        assert sorted(np.floor(shares * many).astype(int)) == list(range(many))
+
+
+def test_both_ends_of_a_whole_range_are_as_likely_as_the_rest() -> None:
+    factor = Factor(range=[1, 4], integer=True)
+    found = [factor.sampled(share) for share in np.linspace(0.0005, 0.9995, 1000)]
+    assert [found.count(each) for each in (1, 2, 3, 4)] == [250, 250, 250, 250]
+    wide = Factor(range=[1, 1000], integer=True, log=True)
+    assert (wide.sampled(0.0), wide.sampled(1.0)) == (1, 1000)
+    assert wide.sampled(0.5) == round(math.sqrt(1000))
+
+
+def test_a_list_has_its_points_and_no_others() -> None:
+    design = Design.from_text("""
+design: list
+factors:
+  policy: [fifo, pack-ic]
+  overcommit: {levels: [1, 2], when: {policy: pack-ic}}
+points:
+- {policy: fifo, overcommit: 2}
+- {policy: pack-ic, overcommit: 2}
+- {policy: fifo}
+""")
+    found = [each.changes for each in design.configurations()]
+    # The third is the first: overcommit says nothing there.
+    assert found == [{"policy": "fifo"}, {"policy": "pack-ic", "policy.options.overcommit": 2}]
+
+
+def test_a_level_may_change_several_fields_and_have_a_name() -> None:
+    design = Design.from_text("""
+factors:
+  site:
+    levels:
+      small: {platform: 2x4, policy: easy}
+      large: {platform: 16x4, policy: fcfs}
+""")
+    assert [each.name for each in design.configurations()] == ["small", "large"]
+    large = changed(BASE, list(design.configurations())[1].changes)
+    assert (large.platform.shorthand, large.policy.name) == ("16x4", "fcfs")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("factors:\n  polcy: [fifo]", "f.yaml:2: factors.polcy.field: nobody said .* 'policy'"),
+        ("factors:\n  policy: []", "f.yaml:2: factors.policy.levels: needs levels or a range"),
+        ("factors:\n  policy: [a, a]", "f.yaml:2: .*has 'a' twice"),
+        ("factors: {}", "nothing is changed"),
+        ("factors:\n  seed: [1, 2]", "is the name of a column .*seeds"),
+        ("factors:\n  policy: [fifo]\nsedes: 3", "f.yaml:3: sedes: is no field .*'seeds'"),
+        (
+            "factors:\n  policy: [fifo]\n  overcommit: {levels: [1], when: {policy: easy}}",
+            "f.yaml:3: factors.overcommit.when.policy: has no level 'easy' .known: fifo",
+        ),
+        (
+            "factors:\n  overcommit: {levels: [1], when: {policy: easy}}\n  policy: [easy]",
+            "is no factor above .name it before",
+        ),
+        ("factors:\n  time_scale: {range: [1, 2]}", "has a range, and factorial needs levels"),
+        ("design: list\npoints:\n- {policy: fifo}", "factors"),
+        ("factors:\n  policy: [fifo]\nseeds: 0", "seeds"),
+        ("design: list\nfactors:\n  policy: [fifo]", "points: are for the design `list`"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        Design.from_text(text, file="f.yaml")
+
+
+def test_levels_of_equal_value_and_other_names_are_two_configurations() -> None:
+    design = Design.from_text(
+        "factors: {site: {levels: {a: {platform: 4x4}, b: {platform: 4x4}}}, policy: [fifo, easy]}"
+    )
+    names = [each.name for each in design.configurations()]
+    assert names == ["a, fifo", "a, easy", "b, fifo", "b, easy"]
+
+
+def test_a_single_level_is_named_where_nothing_else_is() -> None:
+    (only,) = Design.from_dict({"policy": ["fifo"]}).configurations()
+    assert only.name == "fifo"
+
+
+def test_seeds_by_both_names_are_refused() -> None:
+    with pytest.raises(InputError, match="seeds and seed"):
+        Design.from_dict({"policy": ["fifo"], "seed": [1], "seeds": 2})
+
+
+@pytest.mark.parametrize("name", ["seed", "seeds"])
+def test_seeds_can_stand_among_factors_alone(name: str) -> None:
+    short = Design.from_dict({"policy": ["fifo", "easy"], name: [3, 4]})
+    assert short == Design(factors={"policy": ["fifo", "easy"]}, seeds=[3, 4])  # type: ignore[dict-item,arg-type]

@@ -1,0 +1,75 @@
+"""The Pareto front against its definition, row by row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinloop.description.errors import InputError
+from twinloop.exploration.ranking.pareto import front
+
+
+def by_definition(rows: list[list[float]], lower: list[bool]) -> list[bool]:
+    """Nobody is as good in all columns and better in one; what is not known is not on it."""
+    signs = [1.0 if way else -1.0 for way in lower]
+
+    def beats(one: list[float], other: list[float]) -> bool:
+        pairs = [(s * a, s * b) for s, a, b in zip(signs, one, other, strict=True)]
+        return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
+
+    whole = [not any(np.isnan(row)) for row in rows]
+    both = list(zip(rows, whole, strict=True))
+    return [
+        known and not any(fine and beats(other, row) for other, fine in both) for row, known in both
+    ]
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[list[list[float]], list[bool]]:
+    columns = draw(st.integers(1, 5))
+    few = st.sampled_from([0.0, -0.0, 1.0, 2.0, 3.0, float("inf"), float("-inf"), float("nan")])
+    any_value = st.one_of(few, st.floats(-1e9, 1e9))
+    value = draw(st.sampled_from([few, any_value]))
+    rows = draw(st.lists(st.lists(value, min_size=columns, max_size=columns), max_size=40))
+    return rows, draw(st.lists(st.booleans(), min_size=columns, max_size=columns))
+
+
+@given(tables())
+def test_the_front_is_what_its_definition_says(table: tuple[list[list[float]], list[bool]]) -> None:
+    rows, lower = table
+    found = front(np.array(rows, dtype=float).reshape(len(rows), len(lower)), lower)
+    assert found.tolist() == by_definition(rows, lower)
+
+
+@pytest.mark.parametrize("columns", [2, 3, 4])
+def test_more_rows_than_are_compared_at_once(columns: int) -> None:
+    rng = np.random.default_rng(columns)
+    rows = rng.integers(0, 30, (700, columns)).astype(float)
+    assert front(rows, [True] * columns).tolist() == by_definition(rows.tolist(), [True] * columns)
+
+
+@pytest.mark.parametrize("columns", [2, 3, 5])
+def test_ten_thousand_rows_none_of_which_beats_another(columns: int) -> None:
+    """On the plane of all shares that add up to one, less of one is more of another."""
+    whole = np.random.default_rng(0).integers(0, 2**20, (10_000, columns))
+    whole[:, -1] = -whole[:, :-1].sum(axis=1)
+    assert front(whole, [True] * columns).all()
+    # One that is better than all of them in everything is alone.
+    best = np.vstack([whole, np.full(columns, -(2**40))])
+    assert np.flatnonzero(front(best, [True] * columns)).tolist() == [10_000]
+
+
+def test_of_nothing_there_is_no_front() -> None:
+    assert front(np.empty((0, 2)), [True, True]).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("values", "lower"), [([[1.0, 2.0]], [True]), ([1.0, 2.0], [True]), ([[]], [])]
+)
+def test_a_table_that_does_not_fit_its_objectives_is_refused(
+    values: list[object], lower: list[bool]
+) -> None:
+    with pytest.raises(InputError, match="values: must have a row per configuration"):
+        front(values, lower)  # type: ignore[arg-type]

@@ -1,0 +1,161 @@
+"""Laws of ranks, tau and paired intervals; a published table; a simulated experiment."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from twinloop.exploration.ranking.comparison import Paired, judged, ranks, tau
+
+FEW = st.lists(st.integers(-5, 5).map(float), min_size=2, max_size=8)
+PAIRS = FEW.flatmap(
+    lambda one: st.tuples(
+        st.just(one),
+        st.lists(st.integers(-5, 5).map(float), min_size=len(one), max_size=len(one)),
+    )
+)
+
+
+@given(FEW)
+def test_ranks_are_those_of_scipy(values: list[float]) -> None:
+    assert ranks(values).tolist() == stats.rankdata(values).tolist()
+    turned = stats.rankdata([-each for each in values])
+    assert ranks(values, lower=False).tolist() == turned.tolist()
+
+
+@given(PAIRS)
+def test_tau_is_that_of_scipy(pair: tuple[list[float], list[float]]) -> None:
+    one, other = pair
+    found = tau(one, other)
+    if len(set(one)) == 1 or len(set(other)) == 1:
+        assert found is None
+    else:
+        assert found == pytest.approx(stats.kendalltau(one, other, variant="b").statistic)
+
+
+@given(PAIRS)
+def test_the_paired_interval_is_that_of_the_t_test(pair: tuple[list[float], list[float]]) -> None:
+    one, other = pair
+    found = Paired.of(one, other)
+    assert found is not None
+    if np.ptp(np.subtract(one, other)) == 0:
+        assert found.low == found.high == found.mean
+        return
+    interval = stats.ttest_rel(one, other).confidence_interval(0.9)
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+
+
+@given(PAIRS)
+def test_whoever_is_compared_the_other_way_round_is_judged_alike(
+    pair: tuple[list[float], list[float]],
+) -> None:
+    one, other = pair
+    for predicted in (-1.0, 1.0):
+        assert judged(predicted, Paired.of(one, other)) == judged(-predicted, Paired.of(other, one))
+
+
+@given(PAIRS, st.floats(-1e3, 1e3))
+def test_drift_that_a_block_shares_changes_nothing(
+    pair: tuple[list[float], list[float]], drift: float
+) -> None:
+    """Blocks are there for that: what all runs of a repetition share falls out."""
+    one, other = pair
+    moved = [drift * repetition for repetition in range(len(one))]
+    before, after = Paired.of(one, other), Paired.of(np.add(one, moved), np.add(other, moved))
+    assert before is not None
+    assert after is not None
+    assert (after.mean, after.low, after.high) == pytest.approx(
+        (before.mean, before.low, before.high), abs=1e-8
+    )
+
+
+def test_repetitions_that_one_lacks_are_left_out() -> None:
+    found = Paired.of([1.0, math.nan, 3.0], [0.0, 7.0, math.nan])
+    assert found == Paired(1.0, None, None, 1)
+    assert judged(1.0, found) == "not assessable"
+    assert Paired.of([math.nan], [1.0]) is None
+    assert ranks([math.nan, 2.0, 1.0]).tolist()[1:] == [2.0, 1.0]
+    assert tau([math.nan, 2.0, 1.0], [9.0, 2.0, 1.0]) == 1.0
+
+
+def test_the_published_table_comes_out() -> None:
+    """Xie, From Reality to Simulation, table 5.10: Pack-IC+, FirstFit, Spread-IC-."""
+    table = {
+        "makespan": ([4205.65, 4229.52, 4297.19], [4440.66, 4358.72, 4412.81]),
+        "energy per task": ([732.21, 732.72, 734.06], [298.78, 298.35, 298.68]),
+        "95 % wait": ([816.38, 1227.33, 490.79], [985.44, 1361.72, 694.29]),
+    }
+    published = {
+        "makespan": ([1, 2, 3], [3, 1, 2]),
+        "energy per task": ([1, 2, 3], [3, 1, 2]),
+        "95 % wait": ([2, 3, 1], [2, 3, 1]),
+    }
+    for metric, (predicted, real) in table.items():
+        assert (ranks(predicted).tolist(), ranks(real).tolist()) == published[metric]
+    # By hand: of three pairs of the makespan, one is in the right order and two are not.
+    assert tau(*table["makespan"]) == pytest.approx(-1 / 3)
+    assert tau(*table["energy per task"]) == pytest.approx(-1 / 3)
+    assert tau(*table["95 % wait"]) == 1.0
+
+
+def test_the_interval_holds_the_truth_nine_times_in_ten() -> None:
+    random = np.random.default_rng(7)
+    for repetitions in (2, 5):
+        drift = random.normal(0, 10, (2000, repetitions))
+        one = drift + 3.0 + random.normal(0, 1, drift.shape)
+        other = drift + random.normal(0, 1, drift.shape)
+        held = 0
+        for first, second in zip(one, other, strict=True):
+            found = Paired.of(first, second)
+            assert found is not None
+            assert found.low is not None
+            assert found.high is not None
+            held += found.low <= 3.0 <= found.high
+        # The standard error of a share of 0.9 in 2,000 is 0.0067.
+        assert 0.87 < held / 2000 < 0.93
+
+
+def test_a_difference_beyond_the_noise_is_found_and_none_is_not() -> None:
+    random = np.random.default_rng(3)
+    verdicts: dict[float, list[str]] = {0.0: [], 5.0: []}
+    for truth, found in verdicts.items():
+        for _ in range(500):
+            noise = random.normal(0, 1, (2, 5))
+            found.append(judged(1.0, Paired.of(noise[0] + truth, noise[1])))
+    assert verdicts[5.0].count("holds") > 495
+    assert verdicts[5.0].count("reversed") == 0
+    # Without a difference, each side is taken for the truth in 5 of 100 cases.
+    assert 0.85 < verdicts[0.0].count("tie") / 500 < 0.95
+
+
+def test_of_two_configurations_the_scatter_of_all_is_that_of_their_differences() -> None:
+    rng = np.random.default_rng(4)
+    for repetitions in (2, 3, 4):
+        one, other = rng.normal(10, 1, (2, repetitions)).tolist()
+        assert Paired.of(one, other, beside=[one, other]) == pytest.approx(Paired.of(one, other))
+
+
+@pytest.mark.parametrize(("configurations", "repetitions"), [(4, 2), (3, 3), (6, 2)])
+def test_the_interval_of_few_pairs_holds_nine_of_ten(configurations: int, repetitions: int) -> None:
+    """Blocks that drift, configurations that differ, one scatter: the truth is in it as often."""
+    rng = np.random.default_rng(2)
+    count, held = 2000, 0
+    means = np.arange(configurations, dtype=float)[:, None]
+    for _ in range(count):
+        drift = rng.normal(0, 5, repetitions)
+        runs = (means + drift + rng.normal(0, 0.7, (configurations, repetitions))).tolist()
+        found = Paired.of(runs[0], runs[-1], beside=runs)
+        assert found is not None
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= means[0, 0] - means[-1, 0] <= found.high
+    # Four standard deviations of a share of 90 % in so many.
+    assert abs(held / count - 0.9) < 4 * (0.09 / count) ** 0.5
+
+
+def test_five_pairs_speak_for_themselves() -> None:
+    one, other, wild = [1.0, 2, 3, 4, 5], [2.0, 3, 4, 5, 6.5], [0.0, 50, -50, 80, 9]
+    assert Paired.of(one, other, beside=[one, other, wild]) == Paired.of(one, other)
