@@ -11,7 +11,6 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Bottom first: each may import those before it, and twinloop._core.
 PYTHON_LAYERS = [
-    "_deferred",
     "description",
     "trace",
     "platform",
@@ -127,8 +126,9 @@ def test_core_folders_include_only_from_layers_above_them_and_only_bind_knows_py
         ("cli.py", "import twinloop.report.html", True),
         ("__init__.py", "from .report import view", True),
         ("trace/tables.py", "import numpy as np", True),
-        ("trace/__init__.py", "from twinloop._deferred import defer_imports", True),
-        ("_deferred.py", "from twinloop.trace import Trace", False),
+        ("trace/__init__.pyi", "from .trace import Trace", True),
+        ("trace/__init__.pyi", "from ..engine import simulate", False),
+        ("description/files.py", "from twinloop.trace import Trace", False),
         ("trace/tables.py", "from ..engine import Environment", False),
         ("trace/tables.py", "from twinloop.engine.clock import Clock", False),
         ("trace/tables.py", "import twinloop.report as report", False),

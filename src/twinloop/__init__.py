@@ -15,51 +15,8 @@
 The event-level kernel is in `twinloop.engine`.
 """
 
-from typing import TYPE_CHECKING
-
-from twinloop._deferred import defer_imports
+import lazy_loader
 
 __version__ = "0.1.0"
 
-if TYPE_CHECKING:
-    from twinloop.calibration import Fit, calibrate
-    from twinloop.engine import Simulation, simulate
-    from twinloop.execution import execute
-    from twinloop.exploration import Study, confirm, explore, loop
-    from twinloop.fidelity import assess
-    from twinloop.platform import Platform
-    from twinloop.scenario import Model, Scenario, load, replaying
-    from twinloop.trace import InputError, Trace, TwinloopError, check, read, repair, write
-    from twinloop.workload import SessionGraphs, Workload
-    from twinloop.workload.generators import generate
-
-__all__ = [
-    "Fit",
-    "InputError",
-    "Model",
-    "Platform",
-    "Scenario",
-    "SessionGraphs",
-    "Simulation",
-    "Study",
-    "Trace",
-    "TwinloopError",
-    "Workload",
-    "__version__",
-    "assess",
-    "calibrate",
-    "check",
-    "confirm",
-    "execute",
-    "explore",
-    "generate",
-    "load",
-    "loop",
-    "read",
-    "repair",
-    "replaying",
-    "simulate",
-    "write",
-]
-
-defer_imports(__name__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

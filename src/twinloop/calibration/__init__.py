@@ -12,55 +12,6 @@ The parts can be used on their own: parameters and `Space`, and in modules of th
 simulator.
 """
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
-from twinloop._deferred import defer_imports
-
-if TYPE_CHECKING:
-    from twinloop.calibration.black_box.calibration import (
-        Bench,
-        BlackBoxObjective,
-        Experiment,
-        calibrate_black_box,
-    )
-    from twinloop.calibration.cases import Case
-    from twinloop.calibration.fit import Fit
-    from twinloop.calibration.parameters.parameters import (
-        Categorical,
-        Exponential,
-        Linear,
-        Ordered,
-        Ordinal,
-    )
-    from twinloop.calibration.parameters.space import Space
-    from twinloop.calibration.run import calibrate
-    from twinloop.calibration.search.objective import TwinObjective
-    from twinloop.calibration.search.search import Budget, History
-    from twinloop.calibration.search.selection import chosen
-    from twinloop.calibration.search.synthetic import Ranking, distance
-    from twinloop.calibration.splits import hold_out
-
-__all__ = [
-    "Bench",
-    "BlackBoxObjective",
-    "Budget",
-    "Case",
-    "Categorical",
-    "Experiment",
-    "Exponential",
-    "Fit",
-    "History",
-    "Linear",
-    "Ordered",
-    "Ordinal",
-    "Ranking",
-    "Space",
-    "TwinObjective",
-    "calibrate",
-    "calibrate_black_box",
-    "chosen",
-    "distance",
-    "hold_out",
-]
-
-defer_imports(__name__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

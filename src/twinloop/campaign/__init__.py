@@ -6,32 +6,6 @@
 [3, 2, 1, 0]
 """
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
-from twinloop._deferred import defer_imports
-
-if TYPE_CHECKING:
-    from twinloop.campaign.coordinators import Coordinator, coordinator
-    from twinloop.campaign.external_simulator import (
-        BlackBox,
-        BlackBoxError,
-        Command,
-        Function,
-        black_box,
-    )
-    from twinloop.campaign.journal import Journal
-    from twinloop.campaign.outcome import Outcome
-
-__all__ = [
-    "BlackBox",
-    "BlackBoxError",
-    "Command",
-    "Coordinator",
-    "Function",
-    "Journal",
-    "Outcome",
-    "black_box",
-    "coordinator",
-]
-
-defer_imports(__name__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -8,27 +8,6 @@
 <Trace of 1 task, ...>
 """
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
-from twinloop._deferred import defer_imports
-
-if TYPE_CHECKING:
-    from twinloop.execution.attachment import attach
-    from twinloop.execution.decision_replay import Retold, retell
-    from twinloop.execution.local_machine import Machine
-    from twinloop.execution.run import Interrupted, execute
-    from twinloop.execution.run_progress import Moment
-    from twinloop.execution.usage_recorder import Recorder
-
-__all__ = [
-    "Interrupted",
-    "Machine",
-    "Moment",
-    "Recorder",
-    "Retold",
-    "attach",
-    "execute",
-    "retell",
-]
-
-defer_imports(__name__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

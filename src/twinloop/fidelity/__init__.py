@@ -11,28 +11,6 @@
 Both sides are Traces, and nothing here asks where they came from.
 """
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
-from twinloop._deferred import defer_imports
-
-if TYPE_CHECKING:
-    from twinloop.fidelity.alignment import Alignment, fit_alignment
-    from twinloop.fidelity.assessment import assess
-    from twinloop.fidelity.criteria import Criteria
-    from twinloop.fidelity.errors import Errors
-    from twinloop.fidelity.noise_floor import Floor
-    from twinloop.fidelity.verdict import Finding, Status, Verdict
-
-__all__ = [
-    "Alignment",
-    "Criteria",
-    "Errors",
-    "Finding",
-    "Floor",
-    "Status",
-    "Verdict",
-    "assess",
-    "fit_alignment",
-]
-
-defer_imports(__name__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

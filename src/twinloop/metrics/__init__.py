@@ -11,58 +11,6 @@
 All of them take any Trace, of a real run or a simulated one.
 """
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
-from twinloop._deferred import defer_imports
-
-if TYPE_CHECKING:
-    from twinloop.metrics.catalogue import FIGURES, Figure
-    from twinloop.metrics.confidence import BatchMeans, ConfidenceInterval, batch_means, interval
-    from twinloop.metrics.distribution import Distribution
-    from twinloop.metrics.energy_and_carbon import carbon, energy
-    from twinloop.metrics.lateness import Lateness, per_user
-    from twinloop.metrics.run_cost import Cost, cost
-    from twinloop.metrics.run_difference import Difference, difference
-    from twinloop.metrics.series import (
-        busy_cores,
-        busy_nodes,
-        completions,
-        cores_in_use,
-        queue_length,
-        submissions,
-        terminations,
-        throughput,
-    )
-    from twinloop.metrics.tasks import per_task
-    from twinloop.metrics.trace_figures import Figures, figures
-
-__all__ = [
-    "FIGURES",
-    "BatchMeans",
-    "ConfidenceInterval",
-    "Cost",
-    "Difference",
-    "Distribution",
-    "Figure",
-    "Figures",
-    "Lateness",
-    "batch_means",
-    "busy_cores",
-    "busy_nodes",
-    "carbon",
-    "completions",
-    "cores_in_use",
-    "cost",
-    "difference",
-    "energy",
-    "figures",
-    "interval",
-    "per_task",
-    "per_user",
-    "queue_length",
-    "submissions",
-    "terminations",
-    "throughput",
-]
-
-defer_imports(__name__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

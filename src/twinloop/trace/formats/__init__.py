@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from twinloop.description.cleaning import Cleaning
 from twinloop.trace.formats import (
     csv_map,
     cts,
@@ -30,7 +31,6 @@ from twinloop.trace.formats.registry import (
     register,
     write,
 )
-from twinloop.trace.manifest import Cleaning
 from twinloop.trace.trace import Trace
 
 __all__ = [

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from twinloop.trace.manifest import EXAMPLES, Cleaning, CleaningKind
+from twinloop.description.cleaning import EXAMPLES, Cleaning, CleaningKind
 
 
 class Tally:

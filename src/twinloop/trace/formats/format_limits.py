@@ -38,7 +38,7 @@ def tasks_by_id(trace: Trace) -> pl.DataFrame:
 
     >>> tasks_by_id(Trace(tasks=pl.DataFrame({"id": ["a", "a"]})))
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: tasks.id: 'a' stands there more than once (...)
+    twinloop.InputError: tasks.id: 'a' stands there more than once (...)
     """
     tasks = trace.tasks.with_row_index("order")
     bad = tasks.filter(pl.col("id").is_duplicated() | pl.col("id").is_null())

@@ -232,7 +232,7 @@ def _recognises(path: Path, start: bytes) -> bool:
     return False
 
 
-FORMAT = Format(
+FORMAT: Format = Format(
     name="gwf",
     title="Grid Workloads Format (.gwf)",
     recognises=_recognises,

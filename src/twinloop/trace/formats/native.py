@@ -9,11 +9,11 @@ from typing import Final
 import polars as pl
 
 from twinloop._core import JsonLinesParser, LineProblem, SwfParser
+from twinloop.description.cleaning import CleaningKind
 from twinloop.description.errors import InputError
 from twinloop.description.files import require_input, text_chunks
 from twinloop.description.input_limit import check_bound, input_bound
 from twinloop.trace.formats.cleaning_counts import Tally
-from twinloop.trace.manifest import CleaningKind
 
 # What is said of one line (with what stands there, and how many fields), and of all of them.
 _WORDS: Final[dict[str, tuple[str, str]]] = {

@@ -8,9 +8,9 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
+from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import FormatError, InputError
 from twinloop.description.files import PARQUET, binary_kind, chunks, first_bytes, require_input
-from twinloop.trace.manifest import Cleaning
 from twinloop.trace.trace import Trace
 
 

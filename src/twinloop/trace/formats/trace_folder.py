@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from twinloop.description.cleaning import Cleaning
 from twinloop.trace.folder import MANIFEST
 from twinloop.trace.formats.registry import Format
-from twinloop.trace.manifest import Cleaning
 from twinloop.trace.trace import Trace
 
 
@@ -22,7 +22,7 @@ def write(trace: Trace, path: Path) -> Iterable[Cleaning]:
     return ()
 
 
-FORMAT = Format(
+FORMAT: Format = Format(
     name="trace",
     title="Twinloop trace folder",
     recognises=lambda path, start: (path / MANIFEST).is_file(),

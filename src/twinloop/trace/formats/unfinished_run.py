@@ -17,7 +17,7 @@ def read(path: Path, *, strict: bool = False) -> Trace:
     return found
 
 
-FORMAT = Format(
+FORMAT: Format = Format(
     name="unfinished",
     title="folder of a real run that is not over, or was cut short",
     recognises=lambda path, start: (

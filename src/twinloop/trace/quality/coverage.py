@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from twinloop.trace.quality.prepared_tables import Facts
-from twinloop.trace.quality.rule import TICK, Broken, rows_where, rule
+from twinloop.trace.quality.rule import TICK, Broken, rows_where
 
 
 def _watched(facts: Facts) -> tuple[pl.DataFrame, float]:
@@ -32,8 +32,7 @@ def _watched(facts: Facts) -> tuple[pl.DataFrame, float]:
     return tasks, period + TICK
 
 
-@rule("sampled", "error")
-def sampled(facts: Facts) -> Iterator[Broken]:
+def check_sampled(facts: Facts) -> Iterator[Broken]:
     """A task that is longer than a sampling period has a sample."""
     tasks, limit = _watched(facts)
     length = pl.col("end") - pl.col("start")
@@ -43,8 +42,7 @@ def sampled(facts: Facts) -> Iterator[Broken]:
         yield Broken("tasks", tasks.height, rows.select("row", length=length), says)
 
 
-@rule("too-short-to-sample", "warning")
-def too_short_to_sample(facts: Facts) -> Iterator[Broken]:
+def check_too_short_to_sample(facts: Facts) -> Iterator[Broken]:
     """A task has a sample, however short it is."""
     tasks, limit = _watched(facts)
     length = pl.col("end") - pl.col("start")
@@ -54,8 +52,7 @@ def too_short_to_sample(facts: Facts) -> Iterator[Broken]:
         yield Broken("tasks", tasks.height, rows.select("row", length=length), says)
 
 
-@rule("samples-within", "error")
-def samples_within(facts: Facts) -> Iterator[Broken]:
+def check_samples_within(facts: Facts) -> Iterator[Broken]:
     """The window of a sample touches the execution of its task."""
     if not facts.spans.height or not facts.samples.height:
         return
@@ -66,14 +63,12 @@ def samples_within(facts: Facts) -> Iterator[Broken]:
     yield Broken("usage", samples.height, rows.select("row", "start", "end"), says)
 
 
-@rule("samples-reach-ends", "error")
-def samples_reach_ends(facts: Facts) -> Iterator[Broken]:
+def check_samples_reach_ends(facts: Facts) -> Iterator[Broken]:
     """Samples begin and end within one sampling period of the start and the end of their task."""
     yield from _ends(facts, far=True)
 
 
-@rule("samples-cover", "warning")
-def samples_cover(facts: Facts) -> Iterator[Broken]:
+def check_samples_cover(facts: Facts) -> Iterator[Broken]:
     """Samples cover their task from its start to its end."""
     yield from _ends(facts, far=False)
 
@@ -105,8 +100,7 @@ def _unwatched(facts: Facts) -> pl.DataFrame:
     )
 
 
-@rule("usage-of-every-task", "warning")
-def usage_of_every_task(facts: Facts) -> Iterator[Broken]:
+def check_usage_of_every_task(facts: Facts) -> Iterator[Broken]:
     """Where usage is all that is known, every task has some."""
     tasks = _unwatched(facts)
     if facts.placements.height:
@@ -119,8 +113,7 @@ def usage_of_every_task(facts: Facts) -> Iterator[Broken]:
         yield Broken("tasks", tasks.height, rows, "task '{id}' has no usage")
 
 
-@rule("run-time-matches-usage", "warning")
-def run_time_matches_usage(facts: Facts) -> Iterator[Broken]:
+def check_run_time_matches_usage(facts: Facts) -> Iterator[Broken]:
     """Where usage is all that is known, it lasts as long as the run time."""
     both = _unwatched(facts).filter(
         pl.col("run_time").is_not_null() & pl.col("total").is_not_null()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from twinloop.trace.manifest import EXAMPLES
+from twinloop.description.cleaning import EXAMPLES
 from twinloop.trace.quality.audit import Audit, Example, Finding
 from twinloop.trace.quality.prepared_tables import Facts
 from twinloop.trace.quality.rule import Broken, Rule

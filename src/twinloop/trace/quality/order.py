@@ -7,15 +7,10 @@ from collections.abc import Iterator
 import polars as pl
 
 from twinloop.trace.quality.prepared_tables import Facts, in_time
-from twinloop.trace.quality.rule import TICK, Broken, rows_where, rule
+from twinloop.trace.quality.rule import TICK, Broken, rows_where
 
 
-@rule(
-    "lifecycle-order",
-    "error",
-    fix="Up to one sampling period: the submission is moved to the start, the end to the start.",
-)
-def lifecycle_order(facts: Facts) -> Iterator[Broken]:
+def check_lifecycle_order(facts: Facts) -> Iterator[Broken]:
     """Nothing starts before it is submitted, or ends before it starts."""
     placements = facts.placements
     if placements.height:
@@ -35,12 +30,7 @@ def lifecycle_order(facts: Facts) -> Iterator[Broken]:
         yield Broken("node_states", states.height, rows, says)
 
 
-@rule(
-    "samples-in-order",
-    "error",
-    fix="Of samples of one time the last is kept; the others are sorted.",
-)
-def samples_in_order(facts: Facts) -> Iterator[Broken]:
+def check_samples_in_order(facts: Facts) -> Iterator[Broken]:
     """The samples of one process, and the power of one node, have strictly increasing times."""
     for table, frame, of in (
         ("usage", facts.samples, "task '{task}'"),
@@ -52,8 +42,7 @@ def samples_in_order(facts: Facts) -> Iterator[Broken]:
             yield Broken(table, frame.height, rows, says)
 
 
-@rule("windows-positive", "error")
-def windows_positive(facts: Facts) -> Iterator[Broken]:
+def check_windows_positive(facts: Facts) -> Iterator[Broken]:
     """A sampling window has a length."""
     for table in ("usage", "power"):
         frame = facts.table(table)
@@ -62,10 +51,7 @@ def windows_positive(facts: Facts) -> Iterator[Broken]:
             yield Broken(table, frame.height, rows, "the window that ends at {t} s is {dt} s long")
 
 
-@rule(
-    "windows-disjoint", "error", fix="The window is shortened to begin there; its CPU time is kept."
-)
-def windows_disjoint(facts: Facts) -> Iterator[Broken]:
+def check_windows_disjoint(facts: Facts) -> Iterator[Broken]:
     """A sampling window begins where the one before has ended, or later."""
     for table, frame in (("usage", facts.samples), ("power", facts.power)):
         if frame.height:
@@ -78,8 +64,7 @@ def windows_disjoint(facts: Facts) -> Iterator[Broken]:
             yield Broken(table, frame.height, rows, says)
 
 
-@rule("gaps-in-samples", "warning")
-def gaps_in_samples(facts: Facts) -> Iterator[Broken]:
+def check_gaps_in_samples(facts: Facts) -> Iterator[Broken]:
     """Between two samples of a process nothing is left out."""
     period = facts.period
     if not facts.samples.height or period is None:
@@ -90,8 +75,7 @@ def gaps_in_samples(facts: Facts) -> Iterator[Broken]:
     yield Broken("usage", facts.samples.height, rows, says)
 
 
-@rule("after-zero", "warning")
-def after_zero(facts: Facts) -> Iterator[Broken]:
+def check_after_zero(facts: Facts) -> Iterator[Broken]:
     """Nothing happens before t = 0."""
     for table, column in (("tasks", "submit"), ("placements", "start"), ("usage", "t")):
         known = facts.table(table).filter(pl.col(column).is_not_null())
@@ -100,8 +84,7 @@ def after_zero(facts: Facts) -> Iterator[Broken]:
             yield Broken(table, known.height, rows, f"{column} is {{{column}}} s")
 
 
-@rule("run-time-matches-execution", "warning")
-def run_time_matches_execution(facts: Facts) -> Iterator[Broken]:
+def check_run_time_matches_execution(facts: Facts) -> Iterator[Broken]:
     """A run time is the length of the executions."""
     # Attempts follow each other; the placements of one attempt run side by side.
     lengths = (

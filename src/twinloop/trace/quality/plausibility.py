@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from twinloop.trace.quality.prepared_tables import Facts
-from twinloop.trace.quality.rule import Broken, named, rows_where, rule
+from twinloop.trace.quality.rule import Broken, named, rows_where
 from twinloop.trace.recorded_commands import runs
 
 #: CPU time is counted in ticks of 10 ms and read a little before or after the clock.
@@ -16,30 +16,26 @@ SLACK: Final = 1.05
 CPU_TICK: Final = 0.01
 
 
-@rule("cpu-possible", "error")
-def cpu_possible(facts: Facts) -> Iterator[Broken]:
+def check_cpu_possible(facts: Facts) -> Iterator[Broken]:
     """A sample has no more CPU time than its node could give."""
     most = pl.col("limit") * pl.col("dt")
     yield from _cpu(facts, pl.col("cpu") > most * SLACK + CPU_TICK)
 
 
-@rule("cpu-exact", "warning")
-def cpu_exact(facts: Facts) -> Iterator[Broken]:
+def check_cpu_exact(facts: Facts) -> Iterator[Broken]:
     """A sample has not even a few per cent more CPU time than its node."""
     most = pl.col("limit") * pl.col("dt")
     above = pl.col("cpu") > most * (1 + 1e-9) + 1e-9
     yield from _cpu(facts, above & (pl.col("cpu") <= most * SLACK + CPU_TICK))
 
 
-@rule("memory-possible", "error")
-def memory_possible(facts: Facts) -> Iterator[Broken]:
+def check_memory_possible(facts: Facts) -> Iterator[Broken]:
     """A sample has no more memory than its node."""
     says = "task '{task}' has {rss} bytes at {t} s; its node has {limit}"
     yield from _beyond(facts, "rss", "memory", pl.col("rss") > pl.col("limit"), says)
 
 
-@rule("overcommit", "warning")
-def overcommit(facts: Facts) -> Iterator[Broken]:
+def check_overcommit(facts: Facts) -> Iterator[Broken]:
     """A node never runs more cores at once than it has."""
     nodes = facts.table("nodes").select(machine="node", limit="cores").drop_nulls()
     running = (
@@ -63,8 +59,7 @@ def overcommit(facts: Facts) -> Iterator[Broken]:
     yield Broken("placements", running.height, rows, says)
 
 
-@rule("fits-no-node", "warning")
-def fits_no_node(facts: Facts) -> Iterator[Broken]:
+def check_fits_no_node(facts: Facts) -> Iterator[Broken]:
     """A task asks for no more than some node has."""
     nodes = facts.table("nodes")
     executed = facts.placements.drop_nulls("start")
@@ -88,8 +83,7 @@ def fits_no_node(facts: Facts) -> Iterator[Broken]:
         yield Broken("tasks", looked.height, rows, says)
 
 
-@rule("runnable", "warning")
-def runnable(facts: Facts) -> Iterator[Broken]:
+def check_runnable(facts: Facts) -> Iterator[Broken]:
     """A task of a log has processors, and a run time."""
     if facts.recorded or not facts.table("tasks").height:
         return
@@ -106,8 +100,7 @@ def runnable(facts: Facts) -> Iterator[Broken]:
         yield Broken("tasks", tasks.height, rows.select("row", lacking=named(lacking)), says)
 
 
-@rule("within-requested-time", "warning")
-def within_requested_time(facts: Facts) -> Iterator[Broken]:
+def check_within_requested_time(facts: Facts) -> Iterator[Broken]:
     """A task runs no longer than its user asked for."""
     both = facts.table("tasks").drop_nulls(["run_time", "requested_time"])
     if both.height:
@@ -116,8 +109,7 @@ def within_requested_time(facts: Facts) -> Iterator[Broken]:
         yield Broken("tasks", both.height, rows, says)
 
 
-@rule("zero-length", "warning")
-def zero_length(facts: Facts) -> Iterator[Broken]:
+def check_zero_length(facts: Facts) -> Iterator[Broken]:
     """A task runs for some time."""
     known = facts.table("tasks").drop_nulls("run_time")
     if known.height:

@@ -9,11 +9,10 @@ import polars as pl
 
 from twinloop.trace.dependency_cycles import stuck
 from twinloop.trace.quality.prepared_tables import Facts
-from twinloop.trace.quality.rule import TICK, Broken, rows_where, rule
+from twinloop.trace.quality.rule import TICK, Broken, rows_where
 
 
-@rule("placements-of-tasks", "error")
-def placements_of_tasks(facts: Facts) -> Iterator[Broken]:
+def check_placements_of_tasks(facts: Facts) -> Iterator[Broken]:
     """Every execution is of a task that is there."""
     known = facts.placements.filter(pl.col("task").is_not_null())
     if known.height:
@@ -21,8 +20,7 @@ def placements_of_tasks(facts: Facts) -> Iterator[Broken]:
         yield Broken("placements", known.height, rows, "no task is called '{task}'")
 
 
-@rule("samples-of-tasks", "error", fix="A sample of no task is left out.")
-def samples_of_tasks(facts: Facts) -> Iterator[Broken]:
+def check_samples_of_tasks(facts: Facts) -> Iterator[Broken]:
     """Every sample is of a task that is there."""
     named = facts.table("usage").filter(pl.col("task").is_not_null() | pl.col("pid").is_not_null())
     if named.height:
@@ -31,8 +29,7 @@ def samples_of_tasks(facts: Facts) -> Iterator[Broken]:
         yield Broken("usage", named.height, rows, says)
 
 
-@rule("known-parents", "error")
-def known_parents(facts: Facts) -> Iterator[Broken]:
+def check_known_parents(facts: Facts) -> Iterator[Broken]:
     """Every parent is a task that is there."""
     edges = facts.edges
     if edges.height:
@@ -42,8 +39,7 @@ def known_parents(facts: Facts) -> Iterator[Broken]:
         yield Broken("tasks", looked_at, rows, "task '{id}' waits for {names}, which is no task")
 
 
-@rule("acyclic", "error")
-def acyclic(facts: Facts) -> Iterator[Broken]:
+def check_acyclic(facts: Facts) -> Iterator[Broken]:
     """No task waits for itself, directly or through others."""
     edges = facts.edges.drop_nulls("parent_row")
     if not edges.height:
@@ -58,8 +54,7 @@ def acyclic(facts: Facts) -> Iterator[Broken]:
     yield Broken("tasks", looked_at, rows, "task '{id}' can never be ready: {cycle}")
 
 
-@rule("parents-first", "warning")
-def parents_first(facts: Facts) -> Iterator[Broken]:
+def check_parents_first(facts: Facts) -> Iterator[Broken]:
     """A task starts after its parents have ended."""
     spans = facts.spans
     known = (
@@ -79,8 +74,7 @@ def parents_first(facts: Facts) -> Iterator[Broken]:
         yield Broken("tasks", known["row"].n_unique(), rows, says)
 
 
-@rule("known-files", "error")
-def known_files(facts: Facts) -> Iterator[Broken]:
+def check_known_files(facts: Facts) -> Iterator[Broken]:
     """Every file that a task reads or writes, and that task, are there."""
     uses = facts.table("task_files").drop_nulls(["task", "file"])
     if uses.height:
@@ -90,8 +84,7 @@ def known_files(facts: Facts) -> Iterator[Broken]:
         yield Broken("task_files", uses.height, rows, "task '{task}' or file '{file}' is not there")
 
 
-@rule("known-nodes", "error")
-def known_nodes(facts: Facts) -> Iterator[Broken]:
+def check_known_nodes(facts: Facts) -> Iterator[Broken]:
     """Every node that is named is in the table of nodes."""
     nodes = facts.trace.nodes.select("node").drop_nulls()
     if not nodes.height:
@@ -108,8 +101,7 @@ def known_nodes(facts: Facts) -> Iterator[Broken]:
             yield Broken(table, naming.height, rows, f"no node is called '{{{column}}}'")
 
 
-@rule("pids-apart", "error")
-def pids_apart(facts: Facts) -> Iterator[Broken]:
+def check_pids_apart(facts: Facts) -> Iterator[Broken]:
     """Two tasks never have one process id on one node at one time."""
     pids = facts.table("tasks").select(task_row="row", pid="pid").drop_nulls()
     held = (

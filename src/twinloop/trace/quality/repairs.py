@@ -6,8 +6,9 @@ import math
 
 import polars as pl
 
+from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import InputError
-from twinloop.trace.manifest import Cleaning, Edit
+from twinloop.trace.manifest import Edit
 from twinloop.trace.quality.prepared_tables import Facts, in_time
 from twinloop.trace.quality.rule import TICK, rows_where
 from twinloop.trace.quality.source_positions import note

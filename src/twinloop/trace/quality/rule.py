@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import polars as pl
 
-from twinloop.trace.manifest import Cleaning
+from twinloop.description.cleaning import Cleaning
 from twinloop.trace.quality.prepared_tables import Facts
 
 Severity = Literal["error", "warning"]
@@ -50,15 +50,14 @@ class Rule:
 
     name: str
     severity: Severity
-    law: str
     check: Check
     #: What `repair` does about it; empty: nothing.
     fix: str = ""
 
-
-def rule(name: str, severity: Severity, *, fix: str = "") -> Callable[[Check], Rule]:
-    """Make a rule of the check that stands below; what that says of itself is the law."""
-    return lambda check: Rule(name, severity, check.__doc__ or name, check, fix)
+    @property
+    def law(self) -> str:
+        """The law in one sentence, which is the documentation of its check."""
+        return self.check.__doc__ or self.name
 
 
 def rows_where(frame: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from twinloop.trace.manifest import EXAMPLES, Cleaning, CleaningKind
+from twinloop.description.cleaning import EXAMPLES, Cleaning, CleaningKind
 from twinloop.trace.trace import Trace
 
 #: How the file of a table is called, where a source has several.

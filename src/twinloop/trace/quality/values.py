@@ -9,7 +9,7 @@ from operator import or_
 import polars as pl
 
 from twinloop.trace.quality.prepared_tables import Facts
-from twinloop.trace.quality.rule import Broken, named, rows_where, rule
+from twinloop.trace.quality.rule import Broken, named, rows_where
 from twinloop.trace.tables import STATUSES, TABLES
 
 REASONS = (*STATUSES, "preempted", "migrated")
@@ -51,16 +51,14 @@ _MAY_BE_NEGATIVE = {
 }
 
 
-@rule("has-tasks", "error")
-def has_tasks(facts: Facts) -> Iterator[Broken]:
+def check_has_tasks(facts: Facts) -> Iterator[Broken]:
     """A trace has at least one task."""
     count = facts.trace.tasks.height
     rows = pl.DataFrame({"row": [] if count else [0]}, schema={"row": pl.UInt32})
     yield Broken("tasks", count, rows, "there is no task")
 
 
-@rule("readable", "error")
-def readable(facts: Facts) -> Iterator[Broken]:
+def check_readable(facts: Facts) -> Iterator[Broken]:
     """Every row of the source could be read."""
     source = facts.manifest.source
     if source is not None:
@@ -71,8 +69,7 @@ def readable(facts: Facts) -> Iterator[Broken]:
         yield Broken("tasks", count, none, "", noted=skipped)
 
 
-@rule("complete", "error")
-def complete(facts: Facts) -> Iterator[Broken]:
+def check_complete(facts: Facts) -> Iterator[Broken]:
     """What every row must say is there."""
     for table, columns in _REQUIRED.items():
         frame = facts.raw(table)
@@ -86,8 +83,7 @@ def complete(facts: Facts) -> Iterator[Broken]:
         yield from _bad_fields(table, frame, missing, "has no {fields}")
 
 
-@rule("times-known", "warning")
-def times_known(facts: Facts) -> Iterator[Broken]:
+def check_times_known(facts: Facts) -> Iterator[Broken]:
     """A log says when each execution started and ended."""
     if not facts.recorded:
         missing = {name: pl.col(name).is_null() for name in ("start", "end")}
@@ -95,8 +91,7 @@ def times_known(facts: Facts) -> Iterator[Broken]:
         yield from _bad_fields("placements", facts.table("placements"), missing, says)
 
 
-@rule("placed", "error")
-def placed(facts: Facts) -> Iterator[Broken]:
+def check_placed(facts: Facts) -> Iterator[Broken]:
     """A task that completed or has an exit code has been executed."""
     if not facts.table("placements").height:
         return
@@ -111,8 +106,7 @@ def placed(facts: Facts) -> Iterator[Broken]:
     yield Broken("tasks", tasks.height, rows.select("row"), "task '{id}' has no execution")
 
 
-@rule("finite", "error")
-def finite(facts: Facts) -> Iterator[Broken]:
+def check_finite(facts: Facts) -> Iterator[Broken]:
     """A number is a number: not NaN, not infinite."""
     for table, columns in TABLES.items():
         frame = facts.raw(table)
@@ -128,8 +122,7 @@ def finite(facts: Facts) -> Iterator[Broken]:
             yield from _bad_fields(table, frame, bad, "{fields}: not a finite number")
 
 
-@rule("not-negative", "error")
-def not_negative(facts: Facts) -> Iterator[Broken]:
+def check_not_negative(facts: Facts) -> Iterator[Broken]:
     """Lengths, amounts and sizes are not negative."""
     for table, columns in TABLES.items():
         frame = facts.table(table)
@@ -145,8 +138,7 @@ def not_negative(facts: Facts) -> Iterator[Broken]:
             yield from _bad_fields(table, frame, bad, "{fields}: negative")
 
 
-@rule("requested-cores-positive", "warning")
-def requested_cores_positive(facts: Facts) -> Iterator[Broken]:
+def check_requested_cores_positive(facts: Facts) -> Iterator[Broken]:
     """A task asks for more than no cores and no nodes."""
     none = {name: pl.col(name) == 0 for name in ("requested_cores", "requested_nodes")}
     tasks = facts.table("tasks")
@@ -154,8 +146,7 @@ def requested_cores_positive(facts: Facts) -> Iterator[Broken]:
     yield from _bad_fields("tasks", known, none, "task '{id}' has {fields} of 0")
 
 
-@rule("known-words", "error")
-def known_words(facts: Facts) -> Iterator[Broken]:
+def check_known_words(facts: Facts) -> Iterator[Broken]:
     """A status, a reason or an access is one of the words that are defined."""
     for table, column, words in (
         ("tasks", "status", STATUSES),
@@ -169,12 +160,7 @@ def known_words(facts: Facts) -> Iterator[Broken]:
             yield Broken(table, known.height, rows.select("row"), says)
 
 
-@rule(
-    "unique-names",
-    "error",
-    fix="Of tasks that are the same in everything, executions too, one is kept.",
-)
-def unique_names(facts: Facts) -> Iterator[Broken]:
+def check_unique_names(facts: Facts) -> Iterator[Broken]:
     """No two tasks, nodes or files have the same name."""
     for table, column in (("tasks", "id"), ("nodes", "node"), ("files", "file")):
         frame = facts.table(table).filter(pl.col(column).is_not_null())

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from twinloop.description import InputError
 from twinloop.description.address import nearest
-from twinloop.trace import InputError, Trace
+from twinloop.trace import Trace
 from twinloop.workload.generators.arrays import Arrays
 from twinloop.workload.generators.burn import Burn
 from twinloop.workload.generators.bursts import BurstKind, Bursts
@@ -66,7 +67,7 @@ def generator(name: str, **parameters: Any) -> Generator:
     <Trace of 10 tasks>
     >>> generator("lubin")
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: generator: there is no 'lubin' (did you mean 'lublin'?)
+    twinloop.InputError: generator: there is no 'lubin' (did you mean 'lublin'?)
     """
     kind = _GENERATORS.get(name)
     if kind is None:

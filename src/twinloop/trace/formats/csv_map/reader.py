@@ -257,7 +257,7 @@ def _recognises(path: Path, start: bytes) -> bool:
     return any({"id", "submit"} <= names for names in cells)
 
 
-FORMAT = Format(
+FORMAT: Format = Format(
     name="csv",
     title="a table in text (CSV, TSV), with a map of its columns",
     recognises=_recognises,

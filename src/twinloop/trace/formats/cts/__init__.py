@@ -23,7 +23,7 @@ def _recognises(path: Path, start: bytes) -> bool:
     return path.is_dir() and bool(found(path, INVOCATIONS_FILE))
 
 
-FORMAT = Format(
+FORMAT: Format = Format(
     name="cts",
     title="Core Trace Schema",
     recognises=_recognises,

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import InputError
 from twinloop.description.files import appearing, writing
 from twinloop.description.replacement import list_files, listed_files
@@ -17,7 +18,6 @@ from twinloop.trace.formats.cts.nodes import NODES_FILE
 from twinloop.trace.formats.cts.reader import COMPRESSIONS, INVOCATIONS_FILE, SAMPLES_FILE
 from twinloop.trace.formats.cts.units import KB, MB, milliseconds, whole_units
 from twinloop.trace.formats.format_limits import note_unheld, tasks_by_id
-from twinloop.trace.manifest import Cleaning
 from twinloop.trace.trace import Trace
 
 _ROWS: Final = 1 << 16

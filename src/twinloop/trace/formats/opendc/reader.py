@@ -331,7 +331,7 @@ def _beside(path: Path) -> list[Path]:
     return [path.with_name(name) for name in other if path.with_name(name).is_file()]
 
 
-FORMAT = Format(
+FORMAT: Format = Format(
     name="opendc",
     title="OpenDC workload (tasks.parquet and fragments.parquet)",
     recognises=_recognises,

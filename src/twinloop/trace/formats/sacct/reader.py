@@ -372,7 +372,7 @@ def _recognises(path: Path, start: bytes) -> bool:
     return ("JobID" in cells or "JobIDRaw" in cells) and sum(map(bool, cells)) > 1
 
 
-FORMAT = Format(
+FORMAT: Format = Format(
     name="sacct",
     title="SLURM accounting (sacct --parsable2)",
     recognises=_recognises,

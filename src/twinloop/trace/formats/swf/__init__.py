@@ -33,7 +33,7 @@ def _recognises(path: Path, start: bytes) -> bool:
     return any(_RECORD.fullmatch(line) for line in records[:20])
 
 
-FORMAT = Format(
+FORMAT: Format = Format(
     name="swf",
     title="Standard Workload Format",
     recognises=_recognises,

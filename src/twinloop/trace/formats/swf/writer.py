@@ -8,13 +8,13 @@ from typing import Final
 
 import polars as pl
 
+from twinloop.description.cleaning import Cleaning
 from twinloop.description.files import writing
 from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.formats.format_limits import note_unheld, tasks_by_id
 from twinloop.trace.formats.swf.header import header_of
 from twinloop.trace.formats.swf.numbers import printed, shortest
 from twinloop.trace.formats.swf.reader import ASKED, COMPLETES, CONTINUES, FAILS, KB, USED
-from twinloop.trace.manifest import Cleaning
 from twinloop.trace.trace import Trace
 
 _CODES: Final = {"completed": 1, "failed": 0, "cancelled": 5, "killed": 0, "lost": 0, "rejected": 5}

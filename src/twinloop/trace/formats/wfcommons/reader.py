@@ -400,7 +400,7 @@ def _recognises(path: Path, start: bytes) -> bool:
     return '"workflow"' in text or ('"schemaVersion"' in text and '"wms"' in text)
 
 
-FORMAT = Format(
+FORMAT: Format = Format(
     name="wfcommons",
     title="WfCommons workflow instance (JSON)",
     recognises=_recognises,

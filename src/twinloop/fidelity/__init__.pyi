@@ -1,0 +1,18 @@
+from .alignment import Alignment, fit_alignment
+from .assessment import assess
+from .criteria import Criteria
+from .errors import Errors
+from .noise_floor import Floor
+from .verdict import Finding, Status, Verdict
+
+__all__ = [
+    "Alignment",
+    "Criteria",
+    "Errors",
+    "Finding",
+    "Floor",
+    "Status",
+    "Verdict",
+    "assess",
+    "fit_alignment",
+]

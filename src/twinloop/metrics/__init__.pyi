@@ -1,0 +1,48 @@
+from .catalogue import FIGURES, Figure
+from .confidence import BatchMeans, ConfidenceInterval, batch_means, interval
+from .distribution import Distribution
+from .energy_and_carbon import carbon, energy
+from .lateness import Lateness, per_user
+from .run_cost import Cost, cost
+from .run_difference import Difference, difference
+from .series import (
+    busy_cores,
+    busy_nodes,
+    completions,
+    cores_in_use,
+    queue_length,
+    submissions,
+    terminations,
+    throughput,
+)
+from .tasks import per_task
+from .trace_figures import Figures, figures
+
+__all__ = [
+    "FIGURES",
+    "BatchMeans",
+    "ConfidenceInterval",
+    "Cost",
+    "Difference",
+    "Distribution",
+    "Figure",
+    "Figures",
+    "Lateness",
+    "batch_means",
+    "busy_cores",
+    "busy_nodes",
+    "carbon",
+    "completions",
+    "cores_in_use",
+    "cost",
+    "difference",
+    "energy",
+    "figures",
+    "interval",
+    "per_task",
+    "per_user",
+    "queue_length",
+    "submissions",
+    "terminations",
+    "throughput",
+]
