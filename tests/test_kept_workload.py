@@ -14,10 +14,10 @@ from twinloop import InputError, Scenario, Trace, Workload
 from twinloop.calibration import Fit
 from twinloop.calibration.cases import cases_of
 from twinloop.cli import app
+from twinloop.description import DamagedTraceError
 from twinloop.exploration import Candidate, Confirmation
 from twinloop.exploration.confirmation.plan import fingerprint
 from twinloop.scenario import replaying
-from twinloop.trace import DamagedTraceError
 from twinloop.trace.folder import MANIFEST, owned
 
 

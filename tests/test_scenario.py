@@ -16,13 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import twinloop as tl
+from twinloop.description import DescriptionError, InputError
 from twinloop.exploration.confirmation.plan import Plan
 from twinloop.exploration.ranking.candidate import Candidate
-from twinloop.platform import DescriptionError, Platform
+from twinloop.platform import Platform
 from twinloop.policy import POLICIES, Policy, View, policy
 from twinloop.scenario import MODEL_VALUES, Contention, Model, Scenario
 from twinloop.scenario.schema import FOLDER, schemas
-from twinloop.trace import InputError, Manifest, Trace
+from twinloop.trace import Manifest, Trace
 from twinloop.workload import Sessions, Workload
 from twinloop.workload.generators import generate
 

@@ -20,8 +20,8 @@ from twinloop.calibration.parameters.parameters import (
     Parameter,
 )
 from twinloop.calibration.parameters.space import Space
+from twinloop.description import DescriptionError
 from twinloop.description.errors import InputError
-from twinloop.platform import DescriptionError
 
 unit = st.floats(0.0, 1.0)
 numbers = st.floats(-1e6, 1e6)

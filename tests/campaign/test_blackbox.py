@@ -31,9 +31,9 @@ from twinloop.campaign import (
 from twinloop.campaign.scratch_folders import scratch as scratch_folder
 from twinloop.campaign.scratch_folders import sweep
 from twinloop.campaign.templates import filled, names_in
+from twinloop.description import DescriptionError
 from twinloop.description.errors import InputError
 from twinloop.execution.nodes import Guard
-from twinloop.platform import DescriptionError
 
 pytestmark = pytest.mark.real
 

@@ -28,11 +28,12 @@ from twinloop.cli import app
 from twinloop.cli.commands import SUMMARIES
 from twinloop.cli.output import SafeConsole, err, escape, out
 from twinloop.cli.run_display import picture
+from twinloop.description import Cleaning, InputError
 from twinloop.execution.run_progress import Moment
 from twinloop.exploration import Study
 from twinloop.fidelity import assess
 from twinloop.metrics import difference, figures
-from twinloop.trace import Cleaning, InputError, Manifest, QualityError, Trace, check
+from twinloop.trace import Manifest, QualityError, Trace, check
 
 #: A name that sets the title of the window, hides text, turns the direction of writing, is markup
 #: that ends nothing, and then begins a line of its own.

@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.execution.children import PATIENCE, until
+from twinloop.description import InputError
 from twinloop.execution import burn_program
 from twinloop.execution.burn_program import RATES, environment_for, program, rates
-from twinloop.trace import InputError
 
 pytestmark = [
     pytest.mark.real,

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.execution.children import PATIENCE
+from twinloop.description import InputError
 from twinloop.execution import execute
 from twinloop.execution.videos import main, make_videos
 from twinloop.scenario import Scenario
-from twinloop.trace import InputError
 from twinloop.workload.generators import FFmpeg
 
 SEED = 20250901

@@ -21,6 +21,7 @@ from scipy.sparse.csgraph import maximum_flow
 
 from tests.execution.children import PATIENCE
 from twinloop import _core
+from twinloop.description import InputError
 from twinloop.execution import leftovers, task_starter
 from twinloop.execution.local_machine import Hierarchy, Machine
 from twinloop.execution.nodes import LocalNodes, NodeSpec, Part, cgroup2, run_name, sweep
@@ -29,7 +30,6 @@ from twinloop.execution.nodes.cgroup2 import Base, Tree2, find_base
 from twinloop.execution.nodes.cgroup_tree import Limits, Refused, bandwidth
 from twinloop.execution.nodes.cpu_layout import cpus_of_nodes
 from twinloop.execution.nodes.missing_resources import shortfalls
-from twinloop.trace import InputError
 
 pytestmark = pytest.mark.real
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.fidelity.runs import run
+from twinloop.description import InputError
 from twinloop.fidelity import Alignment, Criteria, Floor, Verdict, assess, fit_alignment
-from twinloop.trace import InputError, Trace
+from twinloop.trace import Trace
 
 CORES = [1.0, 2.0, 1.0, 2.0, 4.0] * 4
 FAST = Criteria(power={"segment": 10, "lag": 10, "surrogates": 2})

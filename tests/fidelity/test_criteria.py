@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.fidelity.runs import run
+from twinloop.description import InputError, TwinloopError
 from twinloop.fidelity import Criteria, assess
-from twinloop.trace import InputError, TwinloopError
 
 
 def test_the_defaults_are_those_of_the_thesis() -> None:

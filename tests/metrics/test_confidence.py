@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.metrics.traces import few, hand_made, runs
+from twinloop.description import InputError
 from twinloop.metrics import batch_means, figures, interval, per_task
-from twinloop.trace import InputError, Trace
+from twinloop.trace import Trace
 
 
 @pytest.mark.parametrize(

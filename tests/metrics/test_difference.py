@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 
 from tests.metrics.traces import few, fewer, hand_made, runs
+from twinloop.description import InputError
 from twinloop.metrics import difference
 from twinloop.report.difference import difference_words
-from twinloop.trace import InputError, Manifest, Trace
+from twinloop.trace import Manifest, Trace
 
 
 def moved() -> Trace:

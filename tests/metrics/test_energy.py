@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.metrics.traces import hand_made
+from twinloop.description import InputError
 from twinloop.metrics import carbon, cost, energy, figures
 from twinloop.scenario import Prices
-from twinloop.trace import InputError, Manifest, Trace
+from twinloop.trace import Manifest, Trace
 
 WATTS = st.lists(st.integers(0, 500).map(float), min_size=1, max_size=20)
 GRAMS = st.lists(st.integers(0, 800).map(float), min_size=1, max_size=20)

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 import twinloop as tl
 from tests.metrics.traces import few, hand_made, runs
+from twinloop.description import InputError, TwinloopError
 from twinloop.metrics import FIGURES, Distribution, cores_in_use, figures, per_task
 from twinloop.scenario import Prices
-from twinloop.trace import InputError, Manifest, Trace, TwinloopError
+from twinloop.trace import Manifest, Trace
 
 
 def test_figures_worked_out_by_hand() -> None:

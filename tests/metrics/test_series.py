@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.metrics.traces import few, hand_made, runs
+from twinloop.description import InputError
 from twinloop.metrics import (
     busy_cores,
     busy_nodes,
@@ -18,7 +19,7 @@ from twinloop.metrics import (
     terminations,
     throughput,
 )
-from twinloop.trace import InputError, Trace
+from twinloop.trace import Trace
 
 
 def area(curve: pl.DataFrame, name: str) -> float:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twinloop.description import InputError
 from twinloop.description.address import read, written
 from twinloop.description.text import load, parse
 from twinloop.description.yaml_text import dump
-from twinloop.trace import InputError
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=12)
 SCALARS = (

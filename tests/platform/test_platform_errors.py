@@ -13,8 +13,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinloop.platform import DescriptionError, Host, Platform
-from twinloop.trace import InputError
+from twinloop.description import DescriptionError, InputError
+from twinloop.platform import Host, Platform
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "platform.yaml"
 VALID: dict[str, Any] = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))

@@ -11,16 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twinloop.description import DescriptionError, InputError
 from twinloop.description.errors import TwinloopWarning
-from twinloop.platform import (
-    DescriptionError,
-    Mse,
-    Platform,
-    read_topology,
-    to_opendc_topology,
-    write_topology,
-)
-from twinloop.trace import InputError
+from twinloop.platform import Mse, Platform, read_topology, to_opendc_topology, write_topology
 
 TOPOLOGY: dict[str, Any] = {
     "clusters": [

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twinloop.description import DescriptionError, InputError
 from twinloop.platform import (
     Asymptotic,
     Constant,
     Cubic,
-    DescriptionError,
     Linear,
     Mse,
     PowerModel,
@@ -22,7 +22,6 @@ from twinloop.platform import (
     Square,
     Table,
 )
-from twinloop.trace import InputError
 
 WATTS = st.floats(0, 1e6)
 ENDS = st.tuples(WATTS, WATTS).map(lambda pair: {"idle": min(pair), "max": max(pair)})

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twinloop.description import InputError
 from twinloop.description.quantities import (
     DURATION,
     FREQUENCY,
@@ -15,7 +16,6 @@ from twinloop.description.quantities import (
     memory_text,
     plain,
 )
-from twinloop.trace import InputError
 
 HAND_COMPUTED = [
     (FREQUENCY, "2400MHz", 2400.0),

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinloop.platform import DescriptionError, Host, Platform
-from twinloop.trace import InputError, Manifest, Trace
+from twinloop.description import DescriptionError, InputError
+from twinloop.platform import Host, Platform
+from twinloop.trace import Manifest, Trace
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "platform.yaml"
 AMOUNTS = st.floats(min_value=1e-3, max_value=1e12) | st.integers(1, 10**6).map(float)

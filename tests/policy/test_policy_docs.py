@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from twinloop.description import Description
 from twinloop.description.quantities import plain
-from twinloop.platform import Description
 from twinloop.policy import Place, Policy, Wake, policies
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "policies.md"

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twinloop.description import InputError
 from twinloop.scenario import Failures, failure_intervals
-from twinloop.trace import InputError
 
 NODES = [f"n{i}" for i in range(6)]
 DAY = 86400.0

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from twinloop.platform import DescriptionError
+from twinloop.description import DescriptionError, InputError
 from twinloop.policy import POLICIES, Easy, Policy, policies, policy, resolve
 from twinloop.policy.registry import GROUP
 from twinloop.scenario import Scenario
-from twinloop.trace import InputError
 
 CODE = """
 from twinloop.policy import Easy, Policy

@@ -8,9 +8,10 @@ import polars as pl
 import pytest
 
 from tests.report.runs import drawn_tasks, fcfs, seconds
+from twinloop.description import InputError
 from twinloop.fidelity import Verdict, assess
 from twinloop.report import VerdictPlots, assessment_figures
-from twinloop.trace import InputError, Trace
+from twinloop.trace import Trace
 
 NOTHING = assess(Trace(), Trace())
 

@@ -12,9 +12,10 @@ import pytest
 
 from tests.report.pages import EVIL, Reader, loads_nothing, pictures
 from tests.report.runs import drawn_tasks, fcfs
+from twinloop.description import InputError
 from twinloop.fidelity import Alignment, Criteria, Verdict, assess
 from twinloop.report import assessment_figures, assessment_page
-from twinloop.trace import InputError, Manifest, Trace
+from twinloop.trace import Manifest, Trace
 
 TASKS = drawn_tasks(60)
 

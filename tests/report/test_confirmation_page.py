@@ -7,12 +7,12 @@ import pytest
 
 from tests.report.pages import EVIL, Reader, loads_nothing, pictures
 from tests.report.studies import PREDICTED, TOOK, confirmation, scenario
+from twinloop.description import InputError
 from twinloop.exploration.confirmation.result import Confirmation
 from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.report import confirmation_page
 from twinloop.report.confirmation import sentences
 from twinloop.report.confirmation_figures import course, differences, ranks
-from twinloop.trace import InputError
 
 #: What two take, in s, as predicted.
 WORSE = {"slow": 12.0, "base": 10.0}

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 
 from tests.report.runs import FEWER, core_seconds, drawn_tasks, fcfs, seconds, tasks_to_run
+from twinloop.description import InputError
 from twinloop.report import gantt, power, queue, utilisation, waits
-from twinloop.trace import InputError, Trace
+from twinloop.trace import Trace
 
 Tasks = list[tuple[float, float, int]]
 

@@ -16,8 +16,9 @@ from tests.report.runs import (
     tasks_to_run,
     without_machines,
 )
+from twinloop.description import InputError
 from twinloop.report import gantt
-from twinloop.trace import InputError, Manifest, Trace
+from twinloop.trace import Manifest, Trace
 
 Tasks = list[tuple[float, float, int]]
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.report.pages import Reader, pictures
 from tests.report.runs import core_seconds, drawn_tasks, fcfs, seconds, without_machines
+from twinloop.description import Cleaning, InputError
 from twinloop.metrics import carbon as grams
 from twinloop.report import run_page
 from twinloop.report.carbon import carbon
@@ -15,7 +16,7 @@ from twinloop.report.heat import heat
 from twinloop.report.lateness import lateness
 from twinloop.report.quality import unrecorded
 from twinloop.report.sessions import sessions
-from twinloop.trace import Cleaning, InputError, Manifest, Trace
+from twinloop.trace import Manifest, Trace
 
 
 def test_the_map_of_machines_has_all_core_seconds() -> None:

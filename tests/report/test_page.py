@@ -10,9 +10,10 @@ import pytest
 
 from tests.report.pages import EVIL, Reader, loads_nothing, pictures, unpacked
 from tests.report.runs import core_seconds, drawn_tasks, fcfs
+from twinloop.description import Cleaning, InputError, SourceFile
 from twinloop.platform import Platform
 from twinloop.report import run_page
-from twinloop.trace import Cleaning, InputError, Manifest, Source, SourceFile, Trace
+from twinloop.trace import Manifest, Source, Trace
 
 
 def written(trace: Trace, folder: Path, **options: str) -> tuple[str, Reader]:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report.runs import core_seconds, drawn_tasks, fcfs, tasks_to_run, without_machines
+from twinloop.description import InputError
 from twinloop.report import Plots, run_chart, run_svg
-from twinloop.trace import InputError
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.report.pages import EVIL, Reader, loads_nothing, pictures
 from tests.report.studies import scenario, study
+from twinloop.description import InputError
 from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.exploration.ranking.ranking import ranked
 from twinloop.exploration.study.study import Study
@@ -18,7 +19,6 @@ from twinloop.report.folds import folded_name, folds, sure_of_next
 from twinloop.report.study import recommended
 from twinloop.report.study_figures import effects, interactions
 from twinloop.report.tradeoff import pareto
-from twinloop.trace import InputError
 
 
 def written(of: Study, folder: Path) -> tuple[str, Reader]:

@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 
 from tests.report.pages import EVIL, Reader, pictures
 from tests.report.runs import drawn_tasks, fcfs
+from twinloop.description import InputError
 from twinloop.metrics.trace_figures import figures
 from twinloop.report.view.index import Index
 from twinloop.report.view.server import Server
-from twinloop.trace import InputError, Manifest, Trace
+from twinloop.trace import Manifest, Trace
 
 #: Long enough for a busy machine; a test that needs it all has failed.
 PATIENCE = 240.0

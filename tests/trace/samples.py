@@ -4,7 +4,8 @@ from typing import Any
 
 import polars as pl
 
-from twinloop.trace import Manifest, Source, SourceFile, Trace
+from twinloop.description import SourceFile
+from twinloop.trace import Manifest, Source, Trace
 
 
 def source(form: str, *names: str) -> Source:

@@ -28,7 +28,8 @@ from tests.trace.broken import (
     spoiled,
     spoiled_tables,
 )
-from twinloop.trace import InputError, Trace, recognise
+from twinloop.description import InputError
+from twinloop.trace import Trace, recognise
 
 EVERY = pytest.mark.parametrize("name", FORMATS)
 
@@ -222,7 +223,7 @@ CHILD = """
 import json, resource, sys
 from pathlib import Path
 from tests.trace.broken import FORMATS
-from twinloop.trace import InputError
+from twinloop.description import InputError
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), used + (1 << 30)))
 for name, path in json.loads(sys.argv[1]):

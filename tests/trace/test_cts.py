@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinloop._core import JsonLinesParser
-from twinloop.trace import FormatError, InputError, Manifest, Trace
+from twinloop.description import FormatError, InputError
+from twinloop.trace import Manifest, Trace
 from twinloop.trace.formats import cts
 from twinloop.trace.formats.cts.attribution import attribute
 from twinloop.trace.tables import TABLES

@@ -11,7 +11,8 @@ from polars.testing import assert_frame_equal
 
 from tests.examples import examples
 from tests.trace.samples import add, change, fragments, log, recorded, source
-from twinloop.trace import InputError, Manifest, Trace, edit
+from twinloop.description import InputError
+from twinloop.trace import Manifest, Trace, edit
 from twinloop.trace.quality import check
 
 # An example makes several traces, which costs more than the law.

@@ -17,8 +17,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinloop.description import files, input_limit
-from twinloop.trace import InputError, Trace
+from twinloop.description import InputError, files, input_limit
+from twinloop.trace import Trace
 
 # Text that shrinks, but not to nothing: several blocks of every compression.
 CONTENT = "".join(f"{i} {random.Random(i).random()}\n" for i in range(20_000)).encode()

@@ -11,17 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trace.broken import sign
+from twinloop.description import Cleaning, DamagedTraceError, InputError, TwinloopError
 from twinloop.description.files import appearing
-from twinloop.trace import (
-    Cleaning,
-    DamagedTraceError,
-    InputError,
-    Manifest,
-    Trace,
-    TwinloopError,
-    read,
-    write,
-)
+from twinloop.trace import Manifest, Trace, read, write
 from twinloop.trace.folder import owner_of
 
 TIMES = st.floats(-1e15, 1e15) | st.none()

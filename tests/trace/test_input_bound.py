@@ -7,8 +7,9 @@ import polars as pl
 import pytest
 
 from tests.trace.broken import FORMATS, sample, sign, small_trace
+from twinloop.description import InputError
 from twinloop.description.input_limit import SETTING, input_bound
-from twinloop.trace import InputError, Trace, read
+from twinloop.trace import Trace, read
 
 
 @pytest.mark.parametrize("name", FORMATS)

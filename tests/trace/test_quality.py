@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.trace.samples import add, change, drop, fragments, log, put, recorded
-from twinloop.trace import Cleaning, InputError, Trace, read
+from twinloop.description import Cleaning, InputError
+from twinloop.trace import Trace, read
 from twinloop.trace.quality import RULES, QualityError, check
 from twinloop.trace.quality.prepared_tables import Facts
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.trace.samples import add, change, fragments, log, put, recorded
-from twinloop.trace import InputError, Trace
+from twinloop.description import InputError
+from twinloop.trace import Trace
 from twinloop.trace.quality import RULES, check, repair
 
 # These can be repaired however they are broken; the other two within limits.

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinloop._core import SwfParser
-from twinloop.trace import Cleaning, Edit, FormatError, InputError, Manifest, Trace
+from twinloop.description import Cleaning, FormatError, InputError
+from twinloop.trace import Edit, Manifest, Trace
 from twinloop.trace.formats import swf
 from twinloop.trace.formats.swf.header import facts
 from twinloop.trace.recorded_commands import runs

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinloop.trace import InputError, Trace
+from twinloop.description import InputError
+from twinloop.trace import Trace
 from twinloop.workload.generators import Generator, generator, generators
 from twinloop.workload.generators.requests import USUAL_TIMES, usual
 

@@ -314,7 +314,7 @@ def same_scenario(one: Run | Runs, other: Run | Runs) -> None:
 
     >>> same_scenario(Run.of(Trace(), ["a"], []), Run.of(Trace(), ["b"], []))
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: the runs are not of the same tasks
+    twinloop.InputError: the runs are not of the same tasks
         (make them with the tasks and machines of one scenario)
     """
     for what in ("tasks", "machines"):

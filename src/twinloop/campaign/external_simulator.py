@@ -17,13 +17,13 @@ from pydantic import Field, model_validator
 from twinloop.campaign.process_groups import Box, why_not
 from twinloop.campaign.scratch_folders import PREFIX, scratch
 from twinloop.campaign.templates import filled, names_in
+from twinloop.description import Description, FilePath
 from twinloop.description.errors import InputError, TwinloopError
 from twinloop.description.file_names import below, check_name
 from twinloop.description.files import is_file, sha256
 from twinloop.description.problems import Findings
 from twinloop.description.quantities import Name, Seconds, plain
 from twinloop.execution.task_commands import Distinct, Survey
-from twinloop.platform import Description, FilePath
 from twinloop.scenario.commands import Command as Arguments
 from twinloop.scenario.commands import Environment
 

@@ -51,7 +51,7 @@ class Journal:
     [{'point': [0.1, 0.2], 'loss': inf}]
     >>> Journal.open(path, {"seed": 8})
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: ...journal: seed: was 7 when this was begun, and is 8 now ...
+    twinloop.InputError: ...journal: seed: was 7 when this was begun, and is 8 now ...
     >>> folder.cleanup()
     """
 

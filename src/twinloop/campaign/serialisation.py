@@ -68,7 +68,7 @@ def shipped(function: Callable[[Any], Any], *, everywhere: bool = False) -> byte
     >>> import threading
     >>> shipped(threading.Lock().acquire)
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: acquire cannot be sent to a worker: ...
+    twinloop.InputError: acquire cannot be sent to a worker: ...
     """
     try:
         return by_value(function, everywhere=everywhere)

@@ -22,7 +22,7 @@ def names_in(template: str) -> set[str]:
     ['case.input', 'speed']
     >>> names_in("{speed")
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: '{speed' has a brace that stands alone (write {{ for a brace)
+    twinloop.InputError: '{speed' has a brace that stands alone (write {{ for a brace)
     """
     names = set()
     for match in _BRACES.finditer(template):

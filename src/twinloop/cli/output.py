@@ -22,7 +22,8 @@ from twinloop.description.replacement import check_file, refuse_input
 from twinloop.description.safe_text import escape_controls, escape_json, escape_name
 
 if TYPE_CHECKING:
-    from twinloop.trace import Audit, Cleaning
+    from twinloop.description import Cleaning
+    from twinloop.trace import Audit
 
 #: What a command ends with when what it was given cannot be used.
 BAD_INPUT = 2

@@ -68,7 +68,7 @@ def duration(text: str, option: str) -> float:
     90.0
     >>> duration("soon", "--interval")
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: --interval must be a duration, not 'soon' ...
+    twinloop.InputError: --interval must be a duration, not 'soon' ...
     """
     from twinloop.description.quantities import DURATION
 

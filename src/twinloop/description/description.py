@@ -28,12 +28,12 @@ from pydantic_core import CoreSchema
 
 from twinloop.description import address
 from twinloop.description import text as text_of
+from twinloop.description.cleaning import Cleaning
 from twinloop.description.document import Document
 from twinloop.description.errors import InputError
 from twinloop.description.files import writing
 from twinloop.description.problems import DescriptionError, problems_of
 from twinloop.description.yaml_text import dump
-from twinloop.trace.manifest import Cleaning
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass as _ModelMetaclass

@@ -9,7 +9,10 @@ from twinloop.description.safe_text import escape_name
 
 
 class TwinloopError(Exception):
-    """The root of every error that Twinloop raises about what it was given."""
+    """The root of every error that Twinloop raises about its input."""
+
+    #: Where users import it from, and what a traceback shows.
+    __module__ = "twinloop"
 
 
 class InUseError(TwinloopError, RuntimeError):
@@ -31,6 +34,8 @@ class InputError(TwinloopError, ValueError):
     >>> print(error)
     log.swf:17: run time: 'abc' is no number (write -1 where it is unknown)
     """
+
+    __module__ = "twinloop"
 
     def __init__(
         self,
@@ -59,6 +64,8 @@ class InputError(TwinloopError, ValueError):
 class FormatError(InputError):
     """A file is in no format that is known, or not in the one that was named."""
 
+    __module__ = "twinloop.description"
+
 
 class UnwritableError(InputError):
     """A file or a folder cannot be written: no rights, a disk that is full or read-only."""
@@ -66,6 +73,8 @@ class UnwritableError(InputError):
 
 class DamagedTraceError(InputError):
     """A trace folder is unfinished, or not what its manifest says."""
+
+    __module__ = "twinloop.description"
 
 
 def refused(error: OSError | ValueError, file: str | Path | None = None) -> InputError:

@@ -34,7 +34,7 @@ def below(
     PosixPath('confirmed/runs/01-easy-1')
     >>> below(Path("study"), "../../important", field="fit")
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: fit: '../../important' is no name of a part of this folder ...
+    twinloop.InputError: fit: '../../important' is no name of a part of this folder ...
     """
     check_name(name, deep=deep, file=file, field=field)
     path = folder / str(name)
@@ -53,7 +53,7 @@ def check_name(name: Any, *, deep: bool = False, file: Path | None = None, field
     >>> check_name("two per core")
     >>> check_name("a/b")
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: 'a/b' is no name of a part of this folder ...
+    twinloop.InputError: 'a/b' is no name of a part of this folder ...
     """
     parts = name.split("/") if isinstance(name, str) and deep else [name]
     if not all(_is_plain(part) for part in parts):

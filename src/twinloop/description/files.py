@@ -23,13 +23,13 @@ from typing import IO, Final, cast
 
 import polars as pl
 import zstandard
+from pydantic import BaseModel, ConfigDict
 
 from twinloop.description.errors import FormatError, InputError, UnwritableError, refused
 from twinloop.description.file_owner import is_own
 from twinloop.description.input_limit import check_bound, input_bound
 from twinloop.description.locks import LOCK, locked
 from twinloop.description.replacement import Owner, check_file, check_replaceable
-from twinloop.trace.manifest import SourceFile
 
 CHUNK = 1 << 20
 
@@ -67,6 +67,16 @@ _SPECIAL: Final = (
     (stat.S_ISBLK, "a device"),
     (stat.S_ISSOCK, "a socket"),
 )
+
+
+class SourceFile(BaseModel):
+    """A file that something was read from: its name, size and hash."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    size: int
+    sha256: str
 
 
 def is_file(path: Path) -> bool:

@@ -47,7 +47,7 @@ def check_bound(path: Path, estimate: float, what: str, bound: float | None = No
 
     >>> check_bound(Path("log.swf"), 3e9, "has 9 rows", bound=1e9)
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: log.swf: has 9 rows, for which about 2.8 GiB of memory are
+    twinloop.InputError: log.swf: has 9 rows, for which about 2.8 GiB of memory are
     needed; the bound for this file is 0.93 GiB (TWINLOOP_MAX_INPUT=3GiB in the environment lifts
     it, if you trust the file)
     """

@@ -29,6 +29,8 @@ class DescriptionError(InputError):
     p.yaml:4: clusters[0].hosts[0].core: is no field of the host (did you mean 'cores'?)
     """
 
+    __module__ = "twinloop.description"
+
     def __init__(self, problems: Iterable[InputError]) -> None:
         self.problems = tuple(problems)
         first = self.problems[0]

@@ -11,17 +11,21 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
 from twinloop.description.address import nearest
 from twinloop.description.errors import InputError
-from twinloop.trace.tables import LARGEST_POWER, LATEST_TIME
 
 _NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _PART = re.compile(rf"\s*({_NUMBER})\s*([A-Za-zµ]*)\s*")
 _LONGEST = 80
+
+#: Times (s) and powers (W) beyond these are refused: beside them the other numbers of a run would
+#: lose their digits.
+LATEST_TIME: Final = 1e15
+LARGEST_POWER: Final = 1e15
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,7 @@ def refuse_input(path: Path, inputs: Iterable[Path]) -> None:
 
     >>> refuse_input(Path("runs/real"), [Path("runs/real/manifest.json")])
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: runs/real: holds the input runs/real/manifest.json ...
+    twinloop.InputError: runs/real: holds the input runs/real/manifest.json ...
     """
     place = path.resolve()
     for given in inputs:
@@ -169,7 +169,7 @@ def check_file(path: Path) -> None:
 
     >>> check_file(Path("/dev/null"))
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: /dev/null: is no regular file, so it is not replaced ...
+    twinloop.InputError: /dev/null: is no regular file, so it is not replaced ...
     """
     try:
         mode = path.lstat().st_mode

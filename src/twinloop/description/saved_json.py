@@ -34,7 +34,7 @@ def read_kept(path: Path, shape: type[Shape], remedy: str | None = None) -> Shap
     ...     _ = file.write_text('{"cores": "many"}')
     ...     read_kept(file, Size)
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: ...size.json: cores: cannot be read: input should be a valid
+    twinloop.InputError: ...size.json: cores: cannot be read: input should be a valid
     integer; it is damaged, or of another version
     """
     try:

@@ -23,6 +23,7 @@ from twinloop._core import (
     Source,
     run_many,
 )
+from twinloop.description import Cleaning
 from twinloop.description.errors import InputError
 from twinloop.engine import workload_columns
 from twinloop.engine.admission import Admission
@@ -35,7 +36,7 @@ from twinloop.policy import AnyPolicy, BuiltIn
 from twinloop.scenario import Scenario
 from twinloop.scenario.failures import failure_intervals
 from twinloop.scenario.model import MODEL_VALUES
-from twinloop.trace import Cleaning, Trace
+from twinloop.trace import Trace
 from twinloop.trace.trace import counted
 from twinloop.workload import Workload
 from twinloop.workload.cleaning_notes import note

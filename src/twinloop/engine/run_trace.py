@@ -8,10 +8,11 @@ import numpy as np
 import polars as pl
 
 from twinloop._core import ClusterRun
+from twinloop.description import Cleaning
 from twinloop.engine.compiled import Compiled
 from twinloop.engine.table_size import MOST_ROWS, check_rows
 from twinloop.engine.usage_table import usage
-from twinloop.trace import Cleaning, Manifest, Trace
+from twinloop.trace import Manifest, Trace
 from twinloop.trace.tables import COUNTED
 from twinloop.workload.cleaning_notes import note
 from twinloop.workload.fragments import rows_of

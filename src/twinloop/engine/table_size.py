@@ -49,7 +49,7 @@ def check_rows(table: str, rows: float, most: float) -> None:
 
     >>> check_rows("usage", 2e9, 1e7)
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: the usage table would have at least 2,000,000,000 rows, more
+    twinloop.InputError: the usage table would have at least 2,000,000,000 rows, more
         than 10,000,000 (choose a longer usage_step (--usage), or allow more rows with most_rows
         (--most-rows))
     """

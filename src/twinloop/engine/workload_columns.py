@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinloop.description.errors import InputError
+from twinloop.description.quantities import LATEST_TIME
 from twinloop.platform import Platform
 from twinloop.platform.parts import Queue
-from twinloop.trace.tables import LATEST_TIME
 from twinloop.workload import SessionGraphs
 from twinloop.workload.arrays import WorkloadArrays
 from twinloop.workload.workload import Workload

@@ -12,6 +12,8 @@ from typing import Final, Literal
 
 import polars as pl
 
+from twinloop.description import Cleaning
+from twinloop.description.cleaning import EXAMPLES
 from twinloop.description.errors import InputError
 from twinloop.execution.clock import RunClock
 from twinloop.execution.interrupts import Interrupts
@@ -23,8 +25,7 @@ from twinloop.execution.run_folder import RunFolder, check, unwritable
 from twinloop.execution.run_journal import Journal
 from twinloop.execution.run_trace import unfinished
 from twinloop.execution.usage_recorder import Execution, Recorder, checked_period
-from twinloop.trace import Cleaning, Manifest, Trace
-from twinloop.trace.manifest import EXAMPLES
+from twinloop.trace import Manifest, Trace
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 

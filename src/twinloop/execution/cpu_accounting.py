@@ -6,8 +6,9 @@ from typing import Final
 
 import polars as pl
 
+from twinloop.description import Cleaning
 from twinloop.execution.run_journal import PART
-from twinloop.trace import Cleaning, Trace
+from twinloop.trace import Trace
 from twinloop.workload.cleaning_notes import note
 
 #: In which the kernel counts CPU time of processes (s).

@@ -6,7 +6,8 @@ from typing import Final
 
 import polars as pl
 
-from twinloop.trace import Cleaning, Trace
+from twinloop.description import Cleaning
+from twinloop.trace import Trace
 from twinloop.workload import Workload
 from twinloop.workload.cleaning_notes import note
 

@@ -9,8 +9,9 @@ from typing import Final
 
 import polars as pl
 
+from twinloop.description import Cleaning
 from twinloop.execution.run_journal import Entries
-from twinloop.trace import Cleaning, Trace
+from twinloop.trace import Trace
 from twinloop.workload.cleaning_notes import note
 
 #: What the journal says of why a task did not complete.

@@ -99,7 +99,7 @@ class WatchedGroup:
 
     >>> WatchedGroup("no such group")
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: cgroup: there is no control group 'no such group' ...
+    twinloop.InputError: cgroup: there is no control group 'no such group' ...
     """
 
     accounts = True

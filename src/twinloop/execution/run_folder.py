@@ -123,7 +123,7 @@ def check(path: Path, *, overwrite: bool, inputs: Iterable[Path] = ()) -> None:
 
     >>> check(Path("/proc"), overwrite=True)
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: /proc: is there and is no run, so it is not replaced
+    twinloop.InputError: /proc: is there and is no run, so it is not replaced
     (choose another name, or remove it yourself)
     """
     _check(path, overwrite=overwrite, inputs=inputs, ours=())

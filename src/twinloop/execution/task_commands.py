@@ -193,7 +193,7 @@ def filled(template: str, values: Mapping[str, Any], where: str) -> str:
     '-n 2 {}'
     >>> filled("{core}", {"cores": 2.0}, "command")
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: command: 'core' is nothing that a command can name
+    twinloop.InputError: command: 'core' is nothing that a command can name
     (did you mean 'cores'?)
     """
 

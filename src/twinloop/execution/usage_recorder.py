@@ -289,7 +289,7 @@ def checked_period(period: float) -> float:
     0.5
     >>> checked_period(0.01)
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: period: 0.01 s is too short (at least 0.05 s)
+    twinloop.InputError: period: 0.01 s is too short (at least 0.05 s)
     """
     if not math.isfinite(period) or period < SHORTEST:
         problem = "is too short" if period < SHORTEST else "is no length"

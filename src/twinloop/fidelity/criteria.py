@@ -9,9 +9,9 @@ from typing import Any, Self
 
 from pydantic import Field, PrivateAttr
 
+from twinloop.description import Description
 from twinloop.description.quantities import Count, NotNegative, Number, Seconds, Share, Whole
 from twinloop.description.quantities import plain as plain_number
-from twinloop.platform import Description
 
 
 class WaitCriteria(Description):
@@ -117,7 +117,7 @@ class Criteria(Description):
     {'waits.p50': (0.02, 0.05)}
     >>> Criteria.from_text("waits: {p51: 0.1}")
     Traceback (most recent call last):
-    twinloop.description.problems.DescriptionError: ...p51...
+    twinloop.description.DescriptionError: ...p51...
     """
 
     waits: WaitCriteria = Field(default_factory=WaitCriteria, description="waits of the tasks")

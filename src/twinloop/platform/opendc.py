@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from twinloop.description.address import written
+from twinloop.description.cleaning import Cleaning, CleaningKind
 from twinloop.description.document import Address, Document
 from twinloop.description.errors import TwinloopWarning
 from twinloop.description.files import is_file, writing
@@ -20,7 +21,6 @@ from twinloop.description.text import load
 from twinloop.platform.platform import Platform
 from twinloop.platform.topology import Cluster, Host, Part, Topology
 from twinloop.platform.topology_export import exported
-from twinloop.trace.manifest import Cleaning, CleaningKind
 
 # What OpenDC takes for a host that does not say.
 _DEFAULT_POWER = {"model": "linear", "idle": 200.0, "max": 400.0}

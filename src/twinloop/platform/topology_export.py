@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from twinloop.description.address import written
+from twinloop.description.cleaning import Cleaning
 from twinloop.description.description import relative
 from twinloop.description.document import Address
 from twinloop.description.errors import InputError
@@ -14,7 +15,6 @@ from twinloop.description.quantities import plain
 from twinloop.platform.parts import Cluster, Host
 from twinloop.platform.platform import Platform
 from twinloop.platform.power import Asymptotic, Constant, Mse, PowerModel, Table
-from twinloop.trace.manifest import Cleaning
 
 
 def exported(platform: Platform, folder: Path) -> tuple[dict[str, Any], tuple[Cleaning, ...]]:

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from twinloop.description import Description
 from twinloop.description.problems import Findings
 from twinloop.description.quantities import Count, Flag, Number, Positive
-from twinloop.platform import Description
 from twinloop.policy.native import BuiltIn
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import ClassVar, Final
 
-from twinloop.platform import Description
+from twinloop.description import Description
 
 #: What the core is told where a policy does not say otherwise.
 NEUTRAL: Final = MappingProxyType(

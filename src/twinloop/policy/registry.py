@@ -11,9 +11,9 @@ from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
+from twinloop.description import DescriptionError
 from twinloop.description.address import nearest, written
 from twinloop.description.errors import InputError
-from twinloop.platform import DescriptionError
 from twinloop.policy import batch, filter_scheduler
 from twinloop.policy.interface import Policy
 from twinloop.policy.native import BuiltIn
@@ -27,10 +27,11 @@ _BUILT_IN: Final[Mapping[str, type[BuiltIn]]] = MappingProxyType(
     {
         kind.name: kind
         for kind in (
-            filter_scheduler.Fifo, batch.Fcfs, batch.Easy, batch.EasyTime, batch.Conservative, batch.Sjf,
-            batch.Ljf, batch.Priority, batch.FairShare, filter_scheduler.FirstFit, filter_scheduler.BestFit,
-            filter_scheduler.WorstFit, filter_scheduler.PackIc, filter_scheduler.SpreadIc, filter_scheduler.SpreadVcpu,
-            filter_scheduler.BaselineIc1, filter_scheduler.Filter, filter_scheduler.Random, filter_scheduler.RoundRobin,
+            filter_scheduler.Fifo, batch.Fcfs, batch.Easy, batch.EasyTime, batch.Conservative,
+            batch.Sjf, batch.Ljf, batch.Priority, batch.FairShare, filter_scheduler.FirstFit,
+            filter_scheduler.BestFit, filter_scheduler.WorstFit, filter_scheduler.PackIc,
+            filter_scheduler.SpreadIc, filter_scheduler.SpreadVcpu, filter_scheduler.BaselineIc1,
+            filter_scheduler.Filter, filter_scheduler.Random, filter_scheduler.RoundRobin,
         )
     }
 )  # fmt: skip
@@ -62,10 +63,10 @@ def policy(name: str, /, **options: Any) -> AnyPolicy:
     Conservative(depth=0, compress=False)
     >>> policy("esay")
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: no policy is called 'esay' (did you mean 'easy'?)
+    twinloop.InputError: no policy is called 'esay' (did you mean 'easy'?)
     >>> policy("easy", dept=3)
     Traceback (most recent call last):
-    twinloop.description.problems.DescriptionError: dept: is no option of 'easy'
+    twinloop.description.DescriptionError: dept: is no option of 'easy'
         (did you mean 'depth'? options: depth)
     """
     return resolve(name, options)

@@ -157,7 +157,7 @@ def check_page(path: Path) -> None:
     ...     _ = notes.write_text("<h1>my own notes</h1>")
     ...     check_page(notes)
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: ...week.html: is there, and is no page of Twinloop, so ...
+    twinloop.InputError: ...week.html: is there, and is no page of Twinloop, so ...
     """
     if is_file(path) and _MARK.encode() not in first_bytes(path):
         raise InputError(

@@ -8,12 +8,13 @@ from contextlib import suppress
 import numpy as np
 import polars as pl
 
+from twinloop.description import InputError
 from twinloop.report import words
 from twinloop.report.curves import in_use, waiting
 from twinloop.report.executions import capacity, executions
 from twinloop.report.steps import Steps
 from twinloop.report.usage import lanes
-from twinloop.trace import InputError, Trace
+from twinloop.trace import Trace
 from twinloop.trace.trace import required
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"

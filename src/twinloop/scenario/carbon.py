@@ -17,7 +17,7 @@ def check_carbon(scenario: Scenario) -> None:
     >>> check_carbon(Scenario(platform={"clusters": [{"hosts": hosts, "carbon": "no.parquet"}]},
     ...                       policy="easy", workload="log.swf"))
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: no.parquet: platform.clusters[0].carbon: ...
+    twinloop.InputError: no.parquet: platform.clusters[0].carbon: ...
     """
     for number, cluster in enumerate(scenario.effective_platform().clusters):
         if isinstance(cluster.carbon, str):

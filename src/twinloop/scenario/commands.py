@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import polars as pl
 from pydantic import BeforeValidator, Field
 
+from twinloop.description import Description, FilePath
 from twinloop.description.errors import InputError
 from twinloop.description.quantities import Bytes, Name, Positive, Seconds, Whole, shown
-from twinloop.platform import Description, FilePath
 from twinloop.trace import Trace
 from twinloop.trace.tables import STARTED
 from twinloop.workload import Workload

@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 from pydantic import Field, WithJsonSchema, model_validator
 
+from twinloop.description import Description, FilePath
 from twinloop.description.errors import InputError
 from twinloop.description.problems import Findings
 from twinloop.description.quantities import DURATION, Positive, Seconds, plain
-from twinloop.platform import Description, FilePath
 from twinloop.scenario.failure_log import framed, recorded
 from twinloop.workload.generators.draws import Draws
 from twinloop.workload.generators.elementary import Floats, exp, log, log_gamma

@@ -12,10 +12,10 @@ from pydantic import (
     model_validator,
 )
 
+from twinloop.description import Description
 from twinloop.description.description import OrText, Writing
 from twinloop.description.problems import Findings
 from twinloop.description.quantities import Flag, Name, NotNegative, Positive, Seconds
-from twinloop.platform import Description
 
 #: The numbers of a Model that calibration moves, in the order in which `Model.values` gives them.
 MODEL_VALUES: Final = (

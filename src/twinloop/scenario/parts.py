@@ -24,12 +24,11 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue, SkipJsonSchema
 from pydantic_core import CoreSchema
 
-from twinloop.description import address
+from twinloop.description import Description, DescriptionError, FilePath, address
 from twinloop.description.description import Writing, reading_folder, relative
 from twinloop.description.errors import InputError
 from twinloop.description.problems import Findings
 from twinloop.description.quantities import Name, shown
-from twinloop.platform import Description, DescriptionError, FilePath
 from twinloop.policy import POLICIES, AnyPolicy, BuiltIn, Policy, policies, resolve
 from twinloop.policy.registry import CODE, check_name
 from twinloop.scenario.commands import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from twinloop.description import Description
 from twinloop.description.quantities import Name, NotNegative
-from twinloop.platform import Description
 
 
 class Prices(Description):

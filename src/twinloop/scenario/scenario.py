@@ -8,6 +8,7 @@ from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
+from twinloop.description import Description, DescriptionError
 from twinloop.description.address import read
 from twinloop.description.description import OrText, reading_folder
 from twinloop.description.errors import InputError
@@ -15,7 +16,7 @@ from twinloop.description.files import files_in, is_file, sha256
 from twinloop.description.problems import Findings
 from twinloop.description.quantities import Positive, Whole
 from twinloop.description.safe_text import escape_name
-from twinloop.platform import Description, DescriptionError, Platform
+from twinloop.platform import Platform
 from twinloop.platform.shorthand import is_shorthand
 from twinloop.scenario.failures import Failures
 from twinloop.scenario.model import Model

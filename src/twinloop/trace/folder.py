@@ -20,12 +20,13 @@ import pydantic
 from twinloop.description.errors import DamagedTraceError, InputError, TwinloopError
 from twinloop.description.files import appearing, sha256
 from twinloop.description.locks import LOCK
+from twinloop.description.quantities import LARGEST_POWER, LATEST_TIME
 from twinloop.description.replacement import Owned, Owner
 from twinloop.trace.manifest import Manifest
 from twinloop.trace.parquet import exact, read_parquet
 from twinloop.trace.stored_workload import FILES as WORKLOAD_FILES
 from twinloop.trace.stored_workload import Keepable, KeptWorkload, read_workload, write_workload
-from twinloop.trace.tables import LARGEST_POWER, LATEST_TIME, SCHEMA_VERSION, TABLES, conform
+from twinloop.trace.tables import SCHEMA_VERSION, TABLES, conform
 
 MANIFEST = "manifest.json"
 #: Measured times, which differ between runs of the same scenario: no hash covers this file.

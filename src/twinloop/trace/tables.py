@@ -20,11 +20,6 @@ from twinloop.description.errors import TwinloopError
 #: Raised by one when a table changes in a way that older readers would misunderstand.
 SCHEMA_VERSION: Final = 1
 
-#: Times (s) and powers (W) beyond these are refused: a slip of the pen, beside which the other
-#: numbers of a run would lose their digits.
-LATEST_TIME: Final = 1e15
-LARGEST_POWER: Final = 1e15
-
 RESOURCES: Final = pl.List(pl.Struct({"name": pl.String, "amount": pl.Float64}))
 ENVIRONMENT: Final = pl.List(pl.Struct({"name": pl.String, "value": pl.String}))
 

@@ -10,10 +10,11 @@ from typing import Any, Final
 
 import polars as pl
 
+from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import TwinloopError
 from twinloop.trace import folder
 from twinloop.trace.content_hash import hash_tables
-from twinloop.trace.manifest import Cleaning, Edit, Manifest
+from twinloop.trace.manifest import Edit, Manifest
 from twinloop.trace.stored_workload import Keepable, KeptWorkload
 from twinloop.trace.tables import TABLES, conform, empty
 
@@ -237,7 +238,7 @@ def required(value: object) -> Trace:
 
     >>> required("log.swf")
     Traceback (most recent call last):
-    twinloop.description.errors.TwinloopError: this wants a Trace, not a str: twinloop.read(...) makes one
+    twinloop.TwinloopError: this wants a Trace, not a str: twinloop.read(...) makes one
     """
     if not isinstance(value, Trace):
         kind = type(value).__name__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from twinloop.trace.manifest import EXAMPLES, Cleaning, CleaningKind
+from twinloop.description.cleaning import EXAMPLES, Cleaning, CleaningKind
 
 
 def note(

@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
+from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import InputError
-from twinloop.trace.manifest import Cleaning
 from twinloop.trace.trace import NODE_SPEEDS, Trace
 from twinloop.workload.cleaning_notes import note
 

@@ -8,16 +8,8 @@ from typing import Final
 import polars as pl
 
 from twinloop.description.errors import InputError
-from twinloop.trace.tables import (
-    LATEST_TIME,
-    RESOURCES,
-    STARTED,
-    TABLES,
-    Column,
-    seconds,
-    shaped,
-    text,
-)
+from twinloop.description.quantities import LATEST_TIME
+from twinloop.trace.tables import RESOURCES, STARTED, TABLES, Column, seconds, shaped, text
 
 COLUMNS: Final[Mapping[str, Mapping[str, Column]]] = {
     "tasks": {

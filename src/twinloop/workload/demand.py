@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from twinloop.trace.manifest import Cleaning, CleaningKind
+from twinloop.description.cleaning import Cleaning, CleaningKind
 from twinloop.workload.fragments import Fragments
 
 #: Seconds below which two times are the same.

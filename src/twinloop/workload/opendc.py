@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import InputError
 from twinloop.description.files import appearing
 from twinloop.description.replacement import list_files, listed_files
@@ -23,7 +24,6 @@ from twinloop.platform.topology_export import exported
 from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.formats.format_limits import note_unheld
 from twinloop.trace.formats.opendc import KB
-from twinloop.trace.manifest import Cleaning
 from twinloop.trace.parquet import exact
 from twinloop.trace.trace import Trace
 from twinloop.workload.cleaning_notes import note

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twinloop.trace.manifest import Cleaning
+from twinloop.description.cleaning import Cleaning
 from twinloop.trace.trace import Trace
 from twinloop.workload.cleaning_notes import note
 from twinloop.workload.fragments import Floats, Fragments, Rows, rows_of

@@ -7,9 +7,9 @@ from typing import get_args
 import numpy as np
 import polars as pl
 
+from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import InputError
 from twinloop.trace.formats.format_limits import tasks_by_id
-from twinloop.trace.manifest import Cleaning
 from twinloop.trace.recorded_commands import runs
 from twinloop.trace.tables import STARTED
 from twinloop.trace.trace import Trace, required

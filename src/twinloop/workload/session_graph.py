@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import InputError
-from twinloop.trace.manifest import Cleaning
 from twinloop.trace.trace import Trace, counted
 from twinloop.workload import session_export
 from twinloop.workload.fragments import Floats, Rows

@@ -17,8 +17,8 @@ from typing import Literal, get_args
 import numpy as np
 import polars as pl
 
+from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import InputError
-from twinloop.trace.manifest import Cleaning
 from twinloop.trace.trace import Trace
 from twinloop.workload.cleaning_notes import note
 from twinloop.workload.fragments import Floats, Rows

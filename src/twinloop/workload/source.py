@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from pydantic import Field, SerializationInfo, SerializerFunctionWrapHandler, model_serializer
 
+from twinloop.description import Description
 from twinloop.description.description import Writing
 from twinloop.description.errors import InputError
 from twinloop.description.quantities import Seconds
-from twinloop.platform import Description
 from twinloop.trace.trace import Trace
 from twinloop.workload.session_graph import SessionGraphs
 from twinloop.workload.sessions import Delimitation

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pydantic
 
+from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import InputError
 from twinloop.trace.content_hash import hash_tables
-from twinloop.trace.manifest import Cleaning
 from twinloop.trace.stored_workload import KeptWorkload
 from twinloop.workload.workload import Workload
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import polars as pl
 
+from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import InputError
-from twinloop.trace.manifest import Cleaning
 from twinloop.trace.tables import empty
 from twinloop.trace.trace import Trace
 from twinloop.workload import columns

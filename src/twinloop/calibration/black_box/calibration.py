@@ -19,9 +19,9 @@ from twinloop.calibration.search.objective import Failures
 from twinloop.calibration.search.search import Budget
 from twinloop.calibration.search.stage import Effort, Told, identify_code, staged
 from twinloop.campaign import BlackBox, Command, Coordinator, Outcome, black_box, coordinator
+from twinloop.description import Description
 from twinloop.description.errors import InputError
 from twinloop.description.quantities import Name
-from twinloop.platform import Description
 
 _Floats = NDArray[np.float64]
 _Figures = Mapping[str, Any]

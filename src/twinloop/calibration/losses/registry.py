@@ -96,10 +96,10 @@ def loss_named(name: str, *, allow_code: bool = False) -> Loss:
     'max'
     >>> loss_named("makspan")
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: loss: no loss is called 'makspan' (did you mean 'makespan'?)
+    twinloop.InputError: loss: no loss is called 'makspan' (did you mean 'makespan'?)
     >>> loss_named("mine:slower")
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: loss: 'mine:slower' is Python code, which runs only with leave
+    twinloop.InputError: loss: 'mine:slower' is Python code, which runs only with leave
         (--allow-code on the command line, allow_code=True in Python)
     """
     if name in LOSSES:
@@ -131,7 +131,7 @@ def as_loss(found: Any, name: str) -> Loss:
 
     >>> as_loss(3, "three")
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: loss: 'three' is no loss
+    twinloop.InputError: loss: 'three' is no loss
         (a function of two runs, or an object with name, needs and residuals)
     """
     if isinstance(found, type):

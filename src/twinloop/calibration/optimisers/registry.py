@@ -78,7 +78,7 @@ def make(
     (3, 1)
     >>> make("cmaes", Space([Linear("speed", 0.5, 2)]))
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: no optimiser is called 'cmaes' (did you mean 'cma'?)
+    twinloop.InputError: no optimiser is called 'cmaes' (did you mean 'cma'?)
     """
     if batch < 1:
         raise InputError(f"must be at least 1, not {batch}", field="batch")

@@ -37,7 +37,7 @@ def refuse_unmovable(space: Space, cases: Sequence[Case], given: Any = None) -> 
     >>> case = Case.of([simulate(scenario)])
     >>> refuse_unmovable(Space([Linear("startup_overhed", 0, 1)]), [case])
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: parameters.startup_overhed: is no value of a model and no path
+    twinloop.InputError: parameters.startup_overhed: is no value of a model and no path
         in a scenario (did you mean 'startup_overhead'?)
     """
     for parameter in space:

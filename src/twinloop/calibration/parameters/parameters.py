@@ -339,7 +339,7 @@ def within(positions: Floats) -> Floats:
 
     >>> within(np.array([0.5, 1.5]))
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: a position must lie between 0 and 1, not 1.5
+    twinloop.InputError: a position must lie between 0 and 1, not 1.5
     """
     inside = (positions >= 0.0) & (positions <= 1.0)
     if not inside.all():

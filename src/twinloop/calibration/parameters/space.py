@@ -107,7 +107,7 @@ class Space:
         >>> from twinloop.calibration.parameters.parameters import Linear
         >>> Space([Linear("speed", 0, 2)]).encode({"sped": 1})
         Traceback (most recent call last):
-        twinloop.description.errors.InputError: no parameter is called 'sped' (did you mean 'speed'?)
+        twinloop.InputError: no parameter is called 'sped' (did you mean 'speed'?)
         """
         for name in values:
             self[name]
@@ -158,7 +158,7 @@ class Space:
 
         >>> Space.from_dict({"parameters": {"speed": {"linear": [2, 0.5]}}})
         Traceback (most recent call last):
-        twinloop.description.problems.DescriptionError: parameters.speed.linear: must have its lower
+        twinloop.description.DescriptionError: parameters.speed.linear: must have its lower
             end below its upper one, not 2 and 0.5
         """
         return cls._read(Document(data))

@@ -13,11 +13,11 @@ from twinloop.calibration.parameters.parameters import (
     Ordinal,
     Parameter,
 )
+from twinloop.description import DescriptionError
 from twinloop.description.address import nearest, written
 from twinloop.description.document import Document
 from twinloop.description.errors import InputError
 from twinloop.description.quantities import DURATION, FREQUENCY, MEMORY, POWER, Unit, shown
-from twinloop.platform import DescriptionError
 
 _LISTS: Final[Mapping[str, type[Categorical]]] = {
     "categorical": Categorical,

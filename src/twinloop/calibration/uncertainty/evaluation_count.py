@@ -103,7 +103,7 @@ def checked_point(best: Floats, dimensions: int) -> Floats:
 
     >>> checked_point([0.5, 2.0], 2)
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: best: must be 2 numbers between 0 and 1, not [0.5, 2.0]
+    twinloop.InputError: best: must be 2 numbers between 0 and 1, not [0.5, 2.0]
     """
     point = np.asarray(best, dtype=np.float64)
     if point.shape != (dimensions,) or not ((point >= 0) & (point <= 1)).all():

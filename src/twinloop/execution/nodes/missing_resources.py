@@ -34,7 +34,7 @@ def check_fits(specs: Sequence[NodeSpec], machine: Machine) -> None:
     >>> small = Machine((0, 1), 2.0, 2**30, None, None, ())
     >>> check_fits([NodeSpec("a", 3.0, None)], small)
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: platform: 1 node asks for 3 cores, and this machine has 2
+    twinloop.InputError: platform: 1 node asks for 3 cores, and this machine has 2
     (such as 2x1, 4x0.5 or 1x2 would fit)
     """
     for spec in specs:

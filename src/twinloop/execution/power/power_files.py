@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
+from twinloop.description.cleaning import EXAMPLES
 from twinloop.description.errors import InputError
 from twinloop.description.files import require_input
 from twinloop.execution.power.power_table import rebuilt
@@ -16,7 +17,7 @@ from twinloop.execution.power.sensors import read_sensors
 from twinloop.execution.power.text_table import UNITS, header, read_table
 from twinloop.trace.edit.time import TIMES
 from twinloop.trace.formats.cleaning_counts import Tally
-from twinloop.trace.manifest import EXAMPLES, Edit
+from twinloop.trace.manifest import Edit
 from twinloop.trace.trace import Trace, required
 
 

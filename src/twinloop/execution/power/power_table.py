@@ -17,10 +17,10 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
+from twinloop.description.cleaning import Cleaning
 from twinloop.execution.power.energy_series import Energy, known_length
 from twinloop.execution.power.readings import Readings
 from twinloop.trace.formats.cleaning_counts import Tally
-from twinloop.trace.manifest import Cleaning
 from twinloop.trace.tables import TABLES
 
 

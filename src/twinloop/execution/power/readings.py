@@ -9,8 +9,9 @@ from typing import Any, Final
 
 import polars as pl
 
+from twinloop.description.cleaning import Cleaning
+from twinloop.description.files import SourceFile
 from twinloop.trace.formats.cleaning_counts import Tally
-from twinloop.trace.manifest import Cleaning, SourceFile
 
 #: The columns of a table of readings.
 SCHEMA: Final = {

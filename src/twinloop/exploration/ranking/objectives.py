@@ -30,7 +30,7 @@ class Objective:
     False
     >>> Objective.of("makespam_s")
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: objective: 'makespam_s' is no KPI (did you mean 'makespan_s'?)
+    twinloop.InputError: objective: 'makespam_s' is no KPI (did you mean 'makespan_s'?)
     """
 
     kpi: str

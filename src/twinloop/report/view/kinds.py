@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from twinloop.calibration.fit import MANIFEST as FIT
-from twinloop.trace import FormatError, InputError, Trace, read, recognise
+from twinloop.description import FormatError, InputError
+from twinloop.trace import Trace, read, recognise
 from twinloop.trace.folder import MANIFEST as TRACE
 
 #: The page of a folder that keeps its own.
@@ -82,7 +83,7 @@ def kind_of(path: Path) -> Kind:
     'run'
     >>> kind_of(Path("nowhere"))
     Traceback (most recent call last):
-    twinloop.description.errors.InputError: nowhere: does not exist
+    twinloop.InputError: nowhere: does not exist
     """
     if not path.exists():
         raise InputError("does not exist", file=path)

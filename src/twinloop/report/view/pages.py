@@ -10,10 +10,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
+from twinloop.description import InputError
 from twinloop.description.file_names import below
 from twinloop.report.view.compare import MOST, comparison_page
 from twinloop.report.view.kinds import PAGE, kind_of, run_at
-from twinloop.trace import InputError
 
 #: How many pages are kept.
 _KEPT: Final = 16

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from twinloop.description import InputError, TwinloopError
 from twinloop.description.safe_text import escape_controls
 from twinloop.report.view.index import Index
 from twinloop.report.view.listing import listing
 from twinloop.report.view.pages import Pages
-from twinloop.trace import InputError, TwinloopError
 
 LOOPBACK: Final = "127.0.0.1"
 #: What a browser on this machine may call this server: not a name that a foreign DNS server lets

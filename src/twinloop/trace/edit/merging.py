@@ -8,9 +8,10 @@ from typing import Final
 
 import polars as pl
 
+from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import InputError
 from twinloop.trace.edit.time import shifted
-from twinloop.trace.manifest import Cleaning, Edit, Manifest, Source
+from twinloop.trace.manifest import Edit, Manifest, Source
 from twinloop.trace.tables import TABLES
 from twinloop.trace.trace import Trace
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from twinloop.trace.manifest import Cleaning
+from twinloop.description.cleaning import Cleaning
 from twinloop.trace.quality.source_positions import note
 from twinloop.trace.trace import Trace
 

@@ -7,7 +7,7 @@ from typing import Final, Self
 import numpy as np
 from pydantic import model_validator
 
-from twinloop.trace import InputError
+from twinloop.description import InputError
 from twinloop.workload.generators import mix
 from twinloop.workload.generators.description import MOST_TASKS, parameter
 from twinloop.workload.generators.draws import Draws

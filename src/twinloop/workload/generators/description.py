@@ -11,8 +11,9 @@ import numpy as np
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from twinloop.description import InputError
 from twinloop.description.address import nearest
-from twinloop.trace import InputError, Manifest, Trace
+from twinloop.trace import Manifest, Trace
 from twinloop.workload.generators.draws import Draws
 from twinloop.workload.generators.elementary import Floats
 

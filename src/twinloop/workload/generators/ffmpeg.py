@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 from pydantic import BeforeValidator, Field, model_validator
 
-from twinloop.trace import Cleaning, Trace
+from twinloop.description import Cleaning
+from twinloop.trace import Trace
 from twinloop.workload.generators.description import parameter
 from twinloop.workload.generators.draws import Integers
 from twinloop.workload.generators.elementary import Floats
