@@ -18,7 +18,10 @@ import twinloop
 ROOT = Path(twinloop.__file__).parent
 STUBS = sorted(ROOT.rglob("__init__.pyi"))
 PACKAGES = [".".join(["twinloop", *stub.parent.relative_to(ROOT).parts]) for stub in STUBS]
-HEAVY = set("dask distributed jinja2 numpy plotly polars pydantic scipy sklearn yaml".split())
+HEAVY = {
+    *("dask", "distributed", "jinja2", "numpy", "plotly"),
+    *("polars", "pydantic", "scipy", "sklearn", "yaml"),
+}
 
 
 def loaded_after(code: str) -> set[str]:
