@@ -14,7 +14,7 @@ import twinloop as tl
 from twinloop import metrics
 from twinloop.cli import app
 from twinloop.report import run_svg
-from twinloop.report.words import duration
+from twinloop.report.quantity_text import format_duration
 
 HERE = Path(__file__).resolve().parent
 LOG = "--tasks 4000 --users 60 --mean-length 1500 --cores 1:3,4:3,16:3,32:2,128:1 --seed 7"
@@ -42,8 +42,8 @@ def compare(scenario: tl.Scenario) -> None:
         found = metrics.figures(run).to_dict()
         table.add_row(
             name,
-            duration(found["wait_mean_s"]),
-            duration(found["wait_p95_s"]),
+            format_duration(found["wait_mean_s"]),
+            format_duration(found["wait_p95_s"]),
             f"{found['bounded_slowdown_mean']:.3g}",
             f"{found['utilisation']:.0%}",
             f"{found['energy_j'] / 3.6e6:,.0f} kWh",

@@ -32,7 +32,7 @@ from twinloop.exploration.confirmation.run import confirm
 from twinloop.exploration.owned_files import owned_by_loop
 from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.exploration.study.study import Study
-from twinloop.report.view.pages import Pages
+from twinloop.report.view.page_cache import Pages
 from twinloop.trace import Trace
 
 #: A scenario says where its inputs are, and these may lie anywhere; nothing else in it is a path.

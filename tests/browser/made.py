@@ -14,9 +14,9 @@ from twinloop.calibration import Fit
 from twinloop.exploration.confirmation.result import Confirmation
 from twinloop.exploration.study.study import Study
 from twinloop.fidelity import Verdict
-from twinloop.report.confirmation import confirmation_page
-from twinloop.report.loop import loop_page
-from twinloop.report.study import study_page
+from twinloop.report.pages.confirmation import confirmation_page
+from twinloop.report.pages.loop import loop_page
+from twinloop.report.pages.study import study_page
 from twinloop.trace import Trace
 
 

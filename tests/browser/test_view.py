@@ -14,7 +14,7 @@ from tests.browser import made
 from tests.browser.conftest import SHOTS
 from tests.browser.looking import LOCAL, Look
 from twinloop.metrics.trace_figures import figures
-from twinloop.report import words
+from twinloop.report.quantity_text import format_duration
 from twinloop.report.view.server import Server
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def test_the_token_leaves_the_address_and_the_list_is_there(shown: Look, server:
     assert names(shown) == {"runs/real", "runs/twin", "runs/small", "study"}
     real = shown.page.locator("#list tr", has_text="runs/real").inner_text()
     assert "real run" in real
-    assert words.duration(figures(made.real()).makespan) in real
+    assert format_duration(figures(made.real()).makespan) in real
     shown.shot("view")
     shown.page.reload()
     assert "runs/real" in names(shown)
@@ -103,7 +103,7 @@ def test_two_ticked_runs_are_compared_and_assessed(shown: Look) -> None:
     assert "the makespan is" in shown.text
     row = shown.page.locator("tr", has=shown.page.get_by_text("makespan", exact=True)).first
     cells = row.locator("td").all_inner_texts()
-    both = [words.duration(figures(trace).makespan) for trace in (made.real(), made.run())]
+    both = [format_duration(figures(trace).makespan) for trace in (made.real(), made.run())]
     assert sorted(cells[1:3]) == sorted(both)
     shown.follow(shown.page.get_by_role("link", name="The whole assessment"))
     assert made.verdict().provenance in shown.text

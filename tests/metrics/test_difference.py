@@ -7,7 +7,7 @@ from hypothesis import given
 from tests.metrics.traces import few, fewer, hand_made, runs
 from twinloop.description import InputError
 from twinloop.metrics import difference
-from twinloop.report.difference import difference_words
+from twinloop.report.difference_text import difference_words
 from twinloop.trace import Manifest, Trace
 
 

@@ -11,8 +11,8 @@ from twinloop.description import InputError
 from twinloop.exploration.confirmation.result import Confirmation
 from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.report import confirmation_page
-from twinloop.report.confirmation import sentences
-from twinloop.report.confirmation_figures import course, differences, ranks
+from twinloop.report.figures.confirmation import course, differences, ranks
+from twinloop.report.pages.confirmation import sentences
 
 #: What two take, in s, as predicted.
 WORSE = {"slow": 12.0, "base": 10.0}

@@ -10,8 +10,8 @@ from tests.report.pages import Reader, loads_nothing, pictures
 from tests.report.studies import loop
 from twinloop.fidelity import assess
 from twinloop.report import loop_page
-from twinloop.report.loop import CHAPTERS
-from twinloop.report.recipe import recipe
+from twinloop.report.pages.loop import CHAPTERS
+from twinloop.report.pages.parameter_changes import recipe
 from twinloop.trace import Manifest, Trace
 
 #: What the page reads of a fit, but its verdicts.

@@ -11,11 +11,11 @@ from tests.report.runs import core_seconds, drawn_tasks, fcfs, seconds, without_
 from twinloop.description import Cleaning, InputError
 from twinloop.metrics import carbon as grams
 from twinloop.report import run_page
-from twinloop.report.carbon import carbon
-from twinloop.report.heat import heat
-from twinloop.report.lateness import lateness
-from twinloop.report.quality import unrecorded
-from twinloop.report.sessions import sessions
+from twinloop.report.figures.carbon import carbon
+from twinloop.report.figures.heat import heat
+from twinloop.report.figures.lateness import lateness
+from twinloop.report.figures.sessions import sessions
+from twinloop.report.pages.data_quality import unrecorded
 from twinloop.trace import Manifest, Trace
 
 

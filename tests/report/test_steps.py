@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinloop.metrics.steps import Boxes
-from twinloop.report.packing import packed
-from twinloop.report.steps import Steps, means_by_row
+from twinloop.report.figures.packing import packed
+from twinloop.report.figures.steps import Steps, means_by_row
 
 boxes = st.lists(
     st.tuples(st.integers(0, 100), st.integers(0, 40), st.integers(0, 8)), min_size=1, max_size=60

@@ -15,10 +15,10 @@ from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.exploration.ranking.ranking import ranked
 from twinloop.exploration.study.study import Study
 from twinloop.report import study_page
-from twinloop.report.folds import folded_name, folds, sure_of_next
-from twinloop.report.study import recommended
-from twinloop.report.study_figures import effects, interactions
-from twinloop.report.tradeoff import pareto
+from twinloop.report.figures.pareto import pareto
+from twinloop.report.figures.study import effects, interactions
+from twinloop.report.pages.ranking_groups import folded_name, folds, sure_of_next
+from twinloop.report.pages.study import recommended
 
 
 def written(of: Study, folder: Path) -> tuple[str, Reader]:
@@ -129,8 +129,8 @@ def test_no_name_becomes_markup(tmp_path: Path) -> None:
 def test_the_page_of_very_many_lists_the_best_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("twinloop.report.study.LISTED", 2)
-    monkeypatch.setattr("twinloop.report.tradeoff.POINTS", 3)
+    monkeypatch.setattr("twinloop.report.pages.study.LISTED", 2)
+    monkeypatch.setattr("twinloop.report.figures.pareto.POINTS", 3)
     text, page = written(study(), tmp_path)
     total = study().configurations.height
     assert f"the best 2 of {total} by makespan" in page.text

@@ -17,7 +17,7 @@ from tests.report.runs import FEWER, drawn_tasks, fcfs, seconds
 from tests.report.test_page import EVIL, pictures, written
 from twinloop.description import InputError
 from twinloop.report import gantt, run_chart, run_svg, usage
-from twinloop.report.usage import WINDOWS, lanes
+from twinloop.report.figures.usage import WINDOWS, lanes
 from twinloop.trace import Manifest, Trace
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -125,7 +125,7 @@ def assess(
 def _write(verdict: Verdict, path: Path) -> None:
     if path.suffix.lower() == ".html":
         # Pictures take a moment to load.
-        from twinloop.report.assessment import assessment_page
+        from twinloop.report.pages.assessment import assessment_page
 
         assessment_page(verdict, path)
         return

@@ -146,7 +146,7 @@ def _bundled(ranking: Any, folder: Path, repetitions: int, seed: int, json: bool
     if json:
         print_json({"bundle": str(folder), "runs": runs})
     else:
-        said = f"{report.words.count(runs, 'run')} to make there: {folder}/README.md says how"
+        said = f"{report.format_count(runs, 'run')} to make there: {folder}/README.md says how"
         out.print(escape(said), soft_wrap=True)
 
 
@@ -185,7 +185,7 @@ def _progress() -> Iterator[Callable[[Any], None]]:
         task = bar.add_task("running", total=1.0, said="")
 
         def told(at: Any) -> None:
-            left = "" if at.left is None else f", about {report.words.duration(at.left)} left"
+            left = "" if at.left is None else f", about {report.format_duration(at.left)} left"
             inside = 0.0
             if at.moment is not None and at.moment.tasks:
                 inside = at.moment.over / at.moment.tasks

@@ -141,7 +141,7 @@ def convert(
                 }
             )
         else:
-            tasks = report.words.count(trace.tasks.height, "task")
+            tasks = report.format_count(trace.tasks.height, "task")
             out.print(escape(f"wrote {output} from {tasks}"), soft_wrap=True)
             print_cleanings([*trace.manifest.cleaned, *not_held])
 

@@ -50,7 +50,7 @@ def diff(
 
 
 def _show(a: Path, b: Path, found: Difference) -> None:
-    from twinloop.report.difference import difference_words, unlike
+    from twinloop.report.difference_text import difference_words, unlike
 
     out.print(f"[bold]A[/]  {escape(a)}", soft_wrap=True)
     out.print(f"[bold]B[/]  {escape(b)}", soft_wrap=True)
@@ -62,7 +62,7 @@ def _show(a: Path, b: Path, found: Difference) -> None:
 
 
 def _figures(rows: list[dict[str, Any]]) -> Table:
-    from twinloop.report.difference import amounts, relative
+    from twinloop.report.difference_text import amounts, relative
 
     table = Table("", "A", "B", "change", "", box=None, pad_edge=False)
     table.columns[0].no_wrap = True

@@ -204,7 +204,7 @@ def _show_measured(trace: Trace) -> None:
     share = facts["recording_share"]
     if isinstance(share, float):
         out.print(f"recording took {100 * share:.2f} % of one core", highlight=False)
-    counted = report.words.count(trace.usage.height, "sample")
+    counted = report.format_count(trace.usage.height, "sample")
     out.print(f"{counted}; power: {_power(trace)}", highlight=False)
 
 

@@ -107,7 +107,7 @@ def explore(
 
 def _say_failures(study: Any) -> None:
     """How many runs failed, and the first reasons."""
-    runs = report.words.count(study.planned, "run")
+    runs = report.format_count(study.planned, "run")
     err.print(f"{study.failed:,} of {runs} failed; --retry makes them again:")
     for reason in study.errors[:REASONS]:
         err.print(escape(f"  {reason}"), soft_wrap=True)

@@ -21,7 +21,7 @@ from twinloop.cli.output import (
     speaking,
     working,
 )
-from twinloop.report import words
+from twinloop.report.quantity_text import format_count
 from twinloop.trace import write
 from twinloop.workload.generators import Generator, Parameter, generator, generators
 
@@ -73,7 +73,7 @@ def _run(
                 }
             )
         else:
-            said = f"wrote {output}: {words.count(trace.tasks.height, 'task')}, seed {seed}"
+            said = f"wrote {output}: {format_count(trace.tasks.height, 'task')}, seed {seed}"
             out.print(escape(said))
             print_cleanings(not_held)
 

@@ -106,9 +106,9 @@ def _show(path: Path, trace: Trace, summary: Summary, audit: Audit) -> None:
     out.print(f"[bold]{escape(path)}[/]  {source}{summary.kind}")
     span = (summary.last_submit or 0.0) - (summary.first_submit or 0.0)
     begun = f"from {summary.epoch}, " if summary.epoch else ""
-    out.print(f"  {begun}submissions over {report.words.duration(span)}")
+    out.print(f"  {begun}submissions over {report.format_duration(span)}")
     who = [
-        report.words.count(number, one)
+        report.format_count(number, one)
         for number, one in (
             (summary.users, "user"),
             (summary.groups, "group"),
@@ -116,20 +116,20 @@ def _show(path: Path, trace: Trace, summary: Summary, audit: Audit) -> None:
         )
         if number
     ]
-    out.print(f"  {', '.join([report.words.count(summary.tasks, 'task'), *who])}")
+    out.print(f"  {', '.join([report.format_count(summary.tasks, 'task'), *who])}")
     if summary.statuses:
         parts = (f"{number:,} {escape(status)}" for status, number in summary.statuses.items())
         out.print(f"  status: {', '.join(parts)}")
     if summary.with_parents:
-        out.print(f"  {report.words.count(summary.with_parents, 'task')} with dependencies")
+        out.print(f"  {report.format_count(summary.with_parents, 'task')} with dependencies")
     if summary.data_bytes is not None:
-        out.print(f"  {report.words.size(summary.data_bytes)} of data")
+        out.print(f"  {report.format_size(summary.data_bytes)} of data")
     for name, rows in summary.rows.items():
         if name != "tasks":
-            out.print(f"  {report.words.count(rows, 'row')} of {name.replace('_', ' ')}")
+            out.print(f"  {report.format_count(rows, 'row')} of {name.replace('_', ' ')}")
     if summary.offered_load is not None and summary.capacity:
         share = f"{summary.offered_load:.0%}"
-        out.print(f"  work for {share} of {report.words.number(summary.capacity)} cores")
+        out.print(f"  work for {share} of {report.format_number(summary.capacity)} cores")
     out.print(_spreads(summary))
     load = load_over_time(trace, bins=min(100, max(20, out.width - 12)))
     if load.height > 1:
@@ -148,11 +148,11 @@ def _spreads(summary: Summary) -> Table:
     for column in table.columns[1:]:
         column.justify = "right"
     rows: tuple[tuple[str, Spread | None, Any], ...] = (
-        ("cores", summary.cores, report.words.number),
-        ("run time", summary.run_time, report.words.duration),
-        ("wait", summary.wait, report.words.duration),
-        ("requested time", summary.requested_time, report.words.duration),
-        ("memory", summary.memory, report.words.size),
+        ("cores", summary.cores, report.format_number),
+        ("run time", summary.run_time, report.format_duration),
+        ("wait", summary.wait, report.format_duration),
+        ("requested time", summary.requested_time, report.format_duration),
+        ("memory", summary.memory, report.format_size),
     )
     for name, spread, say in rows:
         if spread is None:

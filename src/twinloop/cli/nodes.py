@@ -82,13 +82,13 @@ def _show(document: dict[str, Any]) -> None:
     numbers = document["cpus"]
     clock = f", {document['mhz']:,.0f} MHz" if document["mhz"] else ""
     rows = [
-        ("CPUs", f"{report.words.count(len(numbers), 'CPU')}: {', '.join(map(str, numbers))}"),
+        ("CPUs", f"{report.format_count(len(numbers), 'CPU')}: {', '.join(map(str, numbers))}"),
         ("", f"{document['model'] or 'of an unknown model'}{clock}"),
-        ("memory", report.words.size(document["memory"])),
+        ("memory", report.format_size(document["memory"])),
         ("isolation", document["isolation"]),
     ]
     if document["cores"] < len(numbers):
-        rows.insert(2, ("", f"limited to {report.words.number(document['cores'])} cores"))
+        rows.insert(2, ("", f"limited to {report.format_number(document['cores'])} cores"))
     rows += [
         ("", f"{name}: {place['version']} in {place['group']}")
         for name, place in document["controllers"].items()

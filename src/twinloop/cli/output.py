@@ -182,7 +182,7 @@ def print_audit(audit: Audit) -> None:
     broken = (*audit.errors, *audit.warnings)
     held = sum(finding.applies for finding in audit.findings) - len(broken)
     apart = sum(not finding.applies for finding in audit.findings)
-    count = report.words.count
+    count = report.format_count
     out.print(
         f"the gate is {gate}: {count(len(audit.errors), 'error')}, "
         f"{count(len(audit.warnings), 'warning')}; {count(held, 'rule')} kept, "

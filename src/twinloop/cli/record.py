@@ -114,7 +114,7 @@ def record(
             what = (
                 f"control group {cgroup}"
                 if cgroup
-                else f"{report.words.count(len(pid or ()), 'tree')}"
+                else f"{report.format_count(len(pid or ()), 'tree')}"
             )
             err.print(escape(f"recording {what} of processes; Ctrl-C ends it, and saves it"))
             trace = attach(
@@ -223,7 +223,7 @@ def _show(trace: Trace, output: Path) -> None:
         err.print(escape(f"{row['id']}: {', '.join(said)}"), soft_wrap=True)
     cost = trace.manifest.facts["recording"]["share_of_core"]
     share = "" if cost is None else f"; recording took {cost:.2%} of a core"
-    err.print(f"{report.words.count(trace.usage.height, 'sample')}{share}")
+    err.print(f"{report.format_count(trace.usage.height, 'sample')}{share}")
     for note in trace.manifest.cleaned:
         err.print(escape(f"  {note}"), soft_wrap=True)
     err.print(escape(f"wrote {output}"), soft_wrap=True)

@@ -66,7 +66,7 @@ def report(
     `twinloop report study --open`.
     """
     # Pictures take a moment to load.
-    from twinloop.report.document import check_page
+    from twinloop.report.pages.page import check_page
     from twinloop.report.view.kinds import default_page, kind_of
 
     given = [what] if twin is None else [what, twin]
@@ -94,8 +94,8 @@ def report(
 def _assessed(real: Path, twin: Path, output: Path | None) -> Path:
     """Write the assessment of one run against another."""
     from twinloop.fidelity import assess
-    from twinloop.report.assessment import assessment_page
-    from twinloop.report.document import check_page
+    from twinloop.report.pages.assessment import assessment_page
+    from twinloop.report.pages.page import check_page
     from twinloop.report.view.kinds import beside, run_at
 
     page = output or beside(twin, "-assessment")

@@ -14,7 +14,7 @@ from rich.text import Text
 from twinloop.cli.output import err, escape
 from twinloop.description.safe_text import escape_name
 from twinloop.execution.run_progress import Moment, Watcher
-from twinloop.report import words
+from twinloop.report.quantity_text import format_count
 
 #: How often a line is printed where there is no terminal (s).
 _PACE: Final = 5.0
@@ -44,7 +44,7 @@ def said(moment: Moment) -> str:
     ended = ", ".join(f"{count:,} {status}" for status, count in sorted(moment.ended.items()))
     running = len({task for tasks in moment.running.values() for task in tasks})
     return (
-        f"{moment.t:,.1f} s: {moment.over:,} of {words.count(moment.tasks, 'task')} over"
+        f"{moment.t:,.1f} s: {moment.over:,} of {format_count(moment.tasks, 'task')} over"
         f"{f' ({ended})' if ended else ''}, {running:,} running, {moment.waiting:,} waiting"
     )
 

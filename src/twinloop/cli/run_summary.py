@@ -7,8 +7,9 @@ from typing import Any
 
 from twinloop.cli.output import escape, out, print_cleanings
 from twinloop.metrics import Figures, figures
-from twinloop.report import run_chart, words
+from twinloop.report import run_chart
 from twinloop.report.key_figures import key_figures
+from twinloop.report.quantity_text import format_count, format_number
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
 
@@ -53,7 +54,7 @@ def wall_time(trace: Trace) -> float:
 def show(trace: Trace, found: Figures) -> None:
     """Print what is worth knowing of a run."""
     run = trace.manifest.facts["run"]
-    machines, cores = words.count(run["machines"], "machine"), words.number(run["cores"])
+    machines, cores = format_count(run["machines"], "machine"), format_number(run["cores"])
     many = "core" if run["cores"] == 1 else "cores"
     out.print(f"[bold]{escape(run['policy'])}[/] on {machines} with {cores} {many}")
     for name, said in key_figures(found):
@@ -61,7 +62,7 @@ def show(trace: Trace, found: Figures) -> None:
             said = f"{found.tasks + run['skipped']:,}, {run['skipped']:,} of which cannot be run"
         out.print(f"  {name:22} {said}", highlight=False)
     if found.left_out:
-        out.print(f"  {'left out':22} {words.count(found.left_out, 'task')} of the warm-up")
+        out.print(f"  {'left out':22} {format_count(found.left_out, 'task')} of the warm-up")
     for note in found.notes:
         out.print(f"  {escape(f'note: {note}')}", soft_wrap=True)
     if trace.placements.height:

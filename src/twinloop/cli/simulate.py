@@ -197,7 +197,7 @@ def _fates(trace: Any) -> str:
     counts = trace.tasks["status"].value_counts(sort=True).rows()
     parts = [f"{count:,} {status or 'of unknown status'}" for status, count in counts]
     if skipped := trace.manifest.facts["run"]["skipped"]:
-        parts.append(f"{report.words.count(skipped, 'record')} that cannot be run")
+        parts.append(f"{report.format_count(skipped, 'record')} that cannot be run")
     return ", ".join(parts) or "there is none"
 
 
@@ -219,7 +219,7 @@ def _progress() -> Iterator[Any]:
         line = bar.add_task("simulating", total=None)
 
         def told(events: int, now: float) -> None:
-            said = f"simulating: {events:,} events, {report.words.duration(now)} of the run"
+            said = f"simulating: {events:,} events, {report.format_duration(now)} of the run"
             bar.update(line, description=said)
 
         yield told

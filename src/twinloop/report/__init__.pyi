@@ -1,31 +1,25 @@
-from .accessor import (
-    ConfirmationPlots,
-    FitPlots,
-    LoopPlots,
-    Plots,
-    StudyPlots,
-    VerdictPlots,
-)
-from .assessment import assessment_page
-from .assessment_figures import assessment_figures
-from .calibration import calibration_page
-from .calibration_figures import calibration_figures
-from .carbon import carbon
-from .confirmation import confirmation_page
-from .curves import power, queue, utilisation, waits
-from .gantt import gantt
-from .heat import heat
-from .lateness import lateness
-from .load import load_figure
-from .loop import loop_page
-from .page import run_page
-from .sessions import sessions
-from .study import study_page
-from .study_figures import study_figures
-from .svg import run_svg
-from .terminal import load_chart, run_chart
-from .tradeoff import pareto
-from .usage import usage
+from .figures.assessment import assessment_figures
+from .figures.calibration import calibration_figures
+from .figures.carbon import carbon
+from .figures.curves import power, queue, utilisation, waits
+from .figures.gantt import gantt
+from .figures.heat import heat
+from .figures.lateness import lateness
+from .figures.load import load_figure
+from .figures.pareto import pareto
+from .figures.sessions import sessions
+from .figures.study import study_figures
+from .figures.svg import run_svg
+from .figures.terminal_chart import load_chart, run_chart
+from .figures.usage import usage
+from .pages.assessment import assessment_page
+from .pages.calibration import calibration_page
+from .pages.confirmation import confirmation_page
+from .pages.loop import loop_page
+from .pages.run import run_page
+from .pages.study import study_page
+from .plots import ConfirmationPlots, FitPlots, LoopPlots, Plots, StudyPlots, VerdictPlots
+from .quantity_text import format_count, format_duration, format_number, format_size
 
 __all__ = [
     "ConfirmationPlots",
@@ -40,6 +34,10 @@ __all__ = [
     "calibration_page",
     "carbon",
     "confirmation_page",
+    "format_count",
+    "format_duration",
+    "format_number",
+    "format_size",
     "gantt",
     "heat",
     "lateness",

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from twinloop.policy.registry import policies
-from twinloop.report import words
+from twinloop.report.quantity_text import format_count
 
 _SHORTHAND: Final = re.compile(r"(\d+)x(\d+)")
 _TWIN: Final = "The simulation that is to behave like the real machines."
@@ -36,7 +36,7 @@ def glossary(levels: Iterable[str], probed: bool = True) -> list[tuple[str, str]
         if shape := _SHORTHAND.fullmatch(level):
             nodes, cores = (int(part) for part in shape.groups())
             each = " each" if nodes > 1 else ""
-            meant[level] = f"{words.count(nodes, 'node')} of {words.count(cores, 'core')}{each}."
+            meant[level] = f"{format_count(nodes, 'node')} of {format_count(cores, 'core')}{each}."
         elif level in known:
             told = inspect.getdoc(known[level]) or ""
             meant[f"{level} (policy)"] = (

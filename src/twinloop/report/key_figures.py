@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from twinloop.metrics.trace_figures import Figures
-from twinloop.report import words
-from twinloop.report.lateness import LEAST
+from twinloop.report.figures.lateness import LEAST
+from twinloop.report.quantity_text import format_duration, format_number
 
 _STATUSES: Final = ("completed", "failed", "killed", "cancelled", "lost", "rejected", "unknown")
 
@@ -30,25 +30,25 @@ def key_figures(figures: Figures) -> Iterator[tuple[str, str]]:
         if count := figures.statuses.get(status):
             yield status if status != "unknown" else "status unknown", f"{count:,}"
     if figures.makespan is not None:
-        yield "makespan", words.duration(figures.makespan)
+        yield "makespan", format_duration(figures.makespan)
     if figures.utilisation is not None:
         yield "utilisation", f"{100 * figures.utilisation:.3g} %"
     if wait := figures.wait:
-        yield "wait, mean", words.duration(wait.mean)
-        yield "wait, median", words.duration(wait.p50)
-        yield "wait, 95 %", words.duration(wait.p95)
-        yield "wait, longest", words.duration(wait.max)
+        yield "wait, mean", format_duration(wait.mean)
+        yield "wait, median", format_duration(wait.p50)
+        yield "wait, 95 %", format_duration(wait.p95)
+        yield "wait, longest", format_duration(wait.max)
     if figures.turnaround:
-        yield "turnaround, mean", words.duration(figures.turnaround.mean)
+        yield "turnaround, mean", format_duration(figures.turnaround.mean)
     if figures.bounded_slowdown:
-        yield "bounded slowdown, mean", words.number(figures.bounded_slowdown.mean)
+        yield "bounded slowdown, mean", format_number(figures.bounded_slowdown.mean)
     if figures.energy is not None:
-        yield "energy", f"{words.number(figures.energy / 3.6e6)} kWh"
+        yield "energy", f"{format_number(figures.energy / 3.6e6)} kWh"
     if figures.carbon is not None:
-        yield "carbon", f"{words.number(figures.carbon / 1000)} kg"
+        yield "carbon", f"{format_number(figures.carbon / 1000)} kg"
     if figures.cost and figures.cost.total is not None:
-        yield "cost", f"{words.number(figures.cost.total)} {figures.cost.currency}"
+        yield "cost", f"{format_number(figures.cost.total)} {figures.cost.currency}"
     if figures.lateness and abs(figures.lateness.mean or 0.0) >= LEAST:
-        yield "lateness, mean", words.duration(figures.lateness.mean)
+        yield "lateness, mean", format_duration(figures.lateness.mean)
     if figures.deadlines:
         yield "deadlines missed", f"{figures.deadline_misses:,} of {figures.deadlines:,}"

@@ -14,7 +14,7 @@ import polars as pl
 
 from twinloop.description.errors import InputError
 from twinloop.exploration.study.study import JOURNAL
-from twinloop.report import words
+from twinloop.report.quantity_text import format_count
 from twinloop.report.view.kinds import KINDS, Kind
 from twinloop.trace.parquet import scan_parquet
 
@@ -201,9 +201,9 @@ def _study(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
     keys = kept.get("keys")
     planned = set(map(str, keys)) if isinstance(keys, list) else set()
     done = len(planned & _done(folder / JOURNAL))
-    said = f"{words.count(len(keys or ()), 'run')}"
+    said = f"{format_count(len(keys or ()), 'run')}"
     if done < len(planned):
-        said = f"{done:,} of {words.count(len(planned), 'run')} done"
+        said = f"{done:,} of {format_count(len(planned), 'run')} done"
     title = ", ".join(part(part(kept, "design"), "factors"))
     return replace(entry, title=title, verdict=said)
 

@@ -32,34 +32,34 @@ class Kind:
 
 def _loop(folder: Path, page: Path) -> Path:
     from twinloop.exploration.closed_loop.result import Loop
-    from twinloop.report.loop import loop_page
+    from twinloop.report.pages.loop import loop_page
 
     return loop_page(Loop.load(folder), page)
 
 
 def _confirmation(folder: Path, page: Path) -> Path:
     from twinloop.exploration.confirmation.result import Confirmation
-    from twinloop.report.confirmation import confirmation_page
+    from twinloop.report.pages.confirmation import confirmation_page
 
     return confirmation_page(Confirmation.load(folder), page)
 
 
 def _study(folder: Path, page: Path) -> Path:
     from twinloop.exploration.study.study import Study
-    from twinloop.report.study import study_page
+    from twinloop.report.pages.study import study_page
 
     return study_page(Study.load(folder), page)
 
 
 def _fit(folder: Path, page: Path) -> Path:
     from twinloop.calibration import Fit
-    from twinloop.report.calibration import calibration_page
+    from twinloop.report.pages.calibration import calibration_page
 
     return calibration_page(Fit.load(folder), page)
 
 
 def _run(path: Path, page: Path) -> Path:
-    from twinloop.report.page import run_page
+    from twinloop.report.pages.run import run_page
 
     return run_page(run_at(path), page)
 

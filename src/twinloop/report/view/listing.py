@@ -9,8 +9,8 @@ from html import escape
 from typing import Final
 from urllib.parse import quote
 
-from twinloop.report import words
-from twinloop.report.document import status
+from twinloop.report.pages.page import status
+from twinloop.report.quantity_text import format_count, format_duration, shorten_name
 from twinloop.report.view.index import LISTED, Entry
 
 _HEADINGS: Final = ("", "name", "kind", "what", "tasks", "makespan", "policy", "found", "when")
@@ -62,12 +62,12 @@ def listing(folder: str, entries: Sequence[Entry], more: bool, nonce: str, base:
 <link rel="icon" href="data:,">
 <title>{escape(folder)}</title>
 <style nonce="{nonce}">
-{_asset("twinloop.report", "page.css")}{_asset("twinloop.report.view", "listing.css")}</style>
+{_asset("twinloop.report.pages", "page.css")}{_asset("twinloop.report.view", "listing.css")}</style>
 </head>
 <body>
 <main>
 <h1>{escape(folder)}</h1>
-<p class="origin">{words.count(len(entries), "thing")} to look at, newest first</p>
+<p class="origin">{format_count(len(entries), "thing")} to look at, newest first</p>
 {notes}{table if entries else nothing}
 </main>
 <script nonce="{nonce}">
@@ -91,9 +91,9 @@ def _row(entry: Entry, base: str) -> str:
         tick,
         f'<a href="{escape(address(entry.path, base))}">{name}</a>',
         escape(entry.kind),
-        escape(words.shortened(entry.title, 60)),
+        escape(shorten_name(entry.title, 60)),
         "" if entry.tasks is None else f"{entry.tasks:,}",
-        "" if entry.makespan is None else words.duration(entry.makespan),
+        "" if entry.makespan is None else format_duration(entry.makespan),
         escape(entry.policy),
         verdict,
         time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.changed)),

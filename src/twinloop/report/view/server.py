@@ -17,7 +17,7 @@ from twinloop.description import InputError, TwinloopError
 from twinloop.description.safe_text import escape_controls
 from twinloop.report.view.index import Index
 from twinloop.report.view.listing import listing
-from twinloop.report.view.pages import Pages
+from twinloop.report.view.page_cache import Pages
 
 LOOPBACK: Final = "127.0.0.1"
 #: What a browser on this machine may call this server: not a name that a foreign DNS server lets

@@ -1,0 +1,236 @@
+"""How two runs differ, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from twinloop.description.safe_text import join_lines
+from twinloop.metrics import Difference
+from twinloop.metrics.run_difference import Changed
+from twinloop.report.quantity_text import format_count, format_duration, format_number
+
+#: What a reader wants to know first: what a figure is called, and being less and being more of it.
+_HEADLINES = {
+    "makespan_s": ("makespan", "shorter", "longer"),
+    "wait_mean_s": ("mean wait", "shorter", "longer"),
+    "wait_p95_s": ("95th percentile of the waits", "shorter", "longer"),
+    "wait_max_s": ("longest wait", "shorter", "longer"),
+    "bounded_slowdown_mean": ("mean bounded slowdown", "lower", "higher"),
+    "utilisation": ("utilisation", "lower", "higher"),
+    "energy_j": ("energy", "lower", "higher"),
+    "energy_per_task_j": ("energy per completed task", "lower", "higher"),
+    "carbon_g": ("carbon", "lower", "higher"),
+    "cost": ("cost", "lower", "higher"),
+    "lateness_mean_s": ("mean lateness of submissions", "lower", "higher"),
+}
+#: From so many times as much on, the factor says more than the percentage.
+_TIMES = 10
+#: From so many joules on, energies are said in kWh.
+_IN_KWH = 3.6e5
+#: Fields that hold the hashes of files by their names, and what such a file is called.
+_FILES = {"source": "source", "inputs": "input"}
+#: How many fields of a scenario are named, and how much of a value is shown.
+_FIELDS = 20
+_LONGEST = 60
+
+
+def difference_words(difference: Difference) -> str:
+    """What differs between run A and run B, a line each.
+
+    >>> import polars as pl
+    >>> from twinloop.metrics import difference
+    >>> from twinloop.trace import Trace
+    >>> tasks = pl.DataFrame({"id": ["x", "y"], "user": ["u", "v"], "submit": [0.0, 0.0]})
+    >>> def run(*starts):
+    ...     placed = pl.DataFrame({"task": ["x", "y"], "cores": [1.0, 1.0], "start": starts})
+    ...     return Trace(tasks=tasks, placements=placed.with_columns(end=pl.col("start") + 60))
+    >>> print(difference_words(difference(run(0.0, 60.0), run(0.0, 15.0))))
+    neither run keeps a scenario
+    the makespan is shorter in B: 2 min in A, 75 s in B (-37.5 %)
+    the mean wait is shorter in B: 30 s in A, 7.5 s in B (-75 %)
+    the 95th percentile of the waits is shorter in B: 57 s in A, 14.2 s in B (-75 %)
+    the longest wait is shorter in B: 60 s in A, 15 s in B (-75 %)
+    the mean bounded slowdown is lower in B: 1.5 in A, 1.12 in B (-25 %)
+    2 tasks are in both; first starts in B: 1 earlier, 0 later, 1 at the same time
+      task y of user v: 45 s earlier, at 60 s in A and at 15 s in B
+    user v waits less in B: 45 s in all over 1 task, on average 60 s in A and 15 s in B
+    """
+    parts = (_scenarios, _headlines, _tasks, _users, _notes)
+    return join_lines(line for part in parts for line in part(difference))
+
+
+def amounts(values: Sequence[float | None], unit: str) -> list[str]:
+    """Figures that stand side by side with their unit, as people say them; energies in one unit.
+
+    >>> amounts([5400.0, 90.0], "s"), amounts([7.2e6, 3.6e4, None], "J"), amounts([0.701], "")
+    (['1.5 h', '90 s'], ['2 kWh', '0.01 kWh', '-'], ['0.701'])
+    """
+    largest = max((abs(value) for value in values if value is not None), default=0.0)
+    if unit == "J" and largest >= _IN_KWH:
+        return [_said(None if value is None else value / 3.6e6, "kWh") for value in values]
+    return [_said(value, unit) for value in values]
+
+
+def _said(value: float | None, unit: str) -> str:
+    if value is None:
+        return "-"
+    if unit == "s":
+        return format_duration(value)
+    if unit == "1/s":
+        return f"{format_number(value * 86400)} a day"
+    return f"{format_number(value)} {unit}".rstrip()
+
+
+def relative(a: float | None, b: float | None) -> str:
+    """How much more or less b is than a.
+
+    >>> relative(4.0, 3.0), relative(2.0, 2.0), relative(3.0, 82.2), relative(0.0, 1.0)
+    ('-25 %', '0 %', '27.4 times', '-')
+    """
+    if a is None or b is None or a == 0:
+        return "-"
+    if a > 0 and b >= _TIMES * a:
+        return f"{format_number(b / a)} times"
+    share = 100 * (b - a) / abs(a)
+    return f"{'+' if share > 0 else ''}{format_number(share)} %"
+
+
+def unlike(difference: Difference) -> Iterator[dict[str, Any]]:
+    """The rows of `Difference.figures` with more between A and B than rounding.
+
+    >>> from twinloop.metrics import difference
+    >>> from twinloop.trace import Trace
+    >>> list(unlike(difference(Trace(), Trace())))
+    []
+    """
+    for row in difference.figures.iter_rows(named=True):
+        a, b = row["a"], row["b"]
+        same = a is b if a is None or b is None else abs(a - b) <= 1e-12 * max(abs(a), abs(b))
+        if not same:
+            yield row
+
+
+def _scenarios(difference: Difference) -> Iterator[str]:
+    changed = difference.scenario
+    for change in changed[:_FIELDS]:
+        whole, _, file = change.field.partition(".")
+        if whole in _FILES and file:
+            yield f"{_FILES[whole]} {file}: {_which(change)}"
+        elif whole in _FILES:
+            yield f"{_FILES[whole]}: {_files(change.a)} in A, {_files(change.b)} in B"
+        elif change.field != "scenario":
+            yield f"{change.field}: {_value(change.a)} in A, {_value(change.b)} in B"
+        elif change.a is None or change.b is None:
+            yield f"run {'A' if change.a is None else 'B'} keeps no scenario"
+    if len(changed) > _FIELDS:
+        yield f"and {format_count(len(changed) - _FIELDS, 'other field')} of the scenarios"
+    if difference.without_scenario:
+        yield "neither run keeps a scenario"
+    elif not changed:
+        yield "both runs come from the same scenario"
+
+
+def _value(value: Any) -> str:
+    return _short("nothing" if value is None else _plain(value))
+
+
+def _plain(value: Any) -> str:
+    """A value of a scenario as a file of it has it, more or less."""
+    if isinstance(value, Mapping):
+        parts = (f"{name}: {_plain(item)}" for name, item in value.items() if item is not None)
+        return f"{{{', '.join(parts)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_plain, value))}]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _files(hashes: Mapping[str, str] | None) -> str:
+    return _short(", ".join(hashes)) if hashes else "no file"
+
+
+def _which(change: Changed) -> str:
+    if change.a is not None and change.b is not None:
+        return "other content in B"
+    return "only in A" if change.b is None else "only in B"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _headlines(difference: Difference) -> Iterator[str]:
+    rows = list(unlike(difference))
+    if not rows:
+        yield "all figures are the same"
+    for row in rows:
+        if row["figure"] not in _HEADLINES or row["change"] is None:
+            continue
+        called, less, more = _HEADLINES[row["figure"]]
+        a, b = amounts([row["a"], row["b"]], row["unit"])
+        share = f" ({relative(row['a'], row['b'])})" if row["a"] else ""
+        how = less if row["change"] < 0 else more
+        yield f"the {called} is {how} in B: {a} in A, {b} in B{share}"
+
+
+def _tasks(difference: Difference) -> Iterator[str]:
+    for only, here, there in ((difference.only_a, "A", "B"), (difference.only_b, "B", "A")):
+        if only.count:
+            named = ", ".join(only.examples) + (", ..." if only.count > len(only.examples) else "")
+            yield f"{format_count(only.count, 'task')} of {here} not in {there}: {named}"
+    if not difference.matched:
+        yield "no task is in both: they are matched by their ids"
+        return
+    are = "is" if difference.matched == 1 else "are"
+    text = f"{format_count(difference.matched, 'task')} {are} in both; {_starts(difference)}"
+    if difference.elsewhere:
+        text += f"; {difference.elsewhere:,} on other machines"
+    yield text
+    for row in difference.statuses.iter_rows(named=True):
+        before, after = row["a"] or "of unknown status", row["b"] or "of unknown status"
+        yield f"  {format_count(row['tasks'], 'task')} {before} in A and {after} in B"
+    for row in difference.starts.iter_rows(named=True):
+        user = "" if row["user"] is None else f" of user {row['user']}"
+        how = "earlier" if row["change"] < 0 else "later"
+        yield (
+            f"  task {row['id']}{user}: {format_duration(abs(row['change']))} {how}, "
+            f"at {format_duration(row['start_a'])} in A and "
+            f"at {format_duration(row['start_b'])} in B"
+        )
+
+
+def _starts(difference: Difference) -> str:
+    started = difference.earlier + difference.later + difference.same
+    if not started:
+        without = [
+            f"no task of {called} has a start"
+            for called, figures in (("A", difference.a), ("B", difference.b))
+            if not figures.ran
+        ]
+        return " and ".join(without) or "none of them has a start in both"
+    text = (
+        f"first starts in B: {difference.earlier:,} earlier, {difference.later:,} later, "
+        f"{difference.same:,} at the same time"
+    )
+    if missing := difference.matched - started:
+        text += f", {missing:,} without a start in A or in B"
+    return text
+
+
+def _users(difference: Difference) -> Iterator[str]:
+    for frame, how in ((difference.gains, "less"), (difference.losses, "more")):
+        for row in frame.iter_rows(named=True):
+            if row["user"] is None:
+                continue
+            yield (
+                f"user {row['user']} waits {how} in B: {format_duration(abs(row['total']))} in all "
+                f"over {format_count(row['tasks'], 'task')}, on average "
+                f"{format_duration(row['wait_mean_a'])} in A and "
+                f"{format_duration(row['wait_mean_b'])} in B"
+            )
+
+
+def _notes(difference: Difference) -> Iterator[str]:
+    for called, figures in (("A", difference.a), ("B", difference.b)):
+        for note in figures.notes:
+            yield f"note on {called}: {note}"

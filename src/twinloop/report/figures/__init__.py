@@ -1,0 +1,1 @@
+"""Figures of runs, assessments, calibrations, studies and confirmations."""

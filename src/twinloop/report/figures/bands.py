@@ -1,0 +1,90 @@
+"""The rows of a Gantt chart: a band for each machine, as high as it has cores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Final
+
+import polars as pl
+
+from twinloop.metrics.steps import Boxes
+from twinloop.report.figures.executions import capacity
+from twinloop.report.figures.packing import packed
+from twinloop.trace import Trace
+
+#: So many names can be read beside an axis.
+LABELS: Final = 40
+UNRECORDED: Final = "machine not recorded"
+#: Between two bands, as a part of the highest so far.
+_GAP: Final = 0.08
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bands:
+    """Where on the vertical axis, in cores, each execution is drawn.
+
+    >>> ran = pl.DataFrame({"machine": ["n1", "n1"], "cores": [1.0, 2.0], "start": [0.0, 1.0],
+    ...                     "end": [5.0, 2.0]})
+    >>> Bands.of(Trace(), ran).pieces.rows()
+    [(0, 0.0, 1.0), (1, 1.0, 3.0)]
+    """
+
+    #: `number` of the execution, `low` and `high`; several where its cores are not side by side.
+    pieces: pl.DataFrame
+    #: Lower and upper end of the band of each machine, in order.
+    rows: dict[str, tuple[float, float]]
+
+    @classmethod
+    def of(cls, trace: Trace, ran: pl.DataFrame) -> Bands:
+        """Bands for the nodes of the trace, in their order, and for all other machines named."""
+        ran = ran.with_row_index("number").with_columns(pl.col("machine").fill_null(UNRECORDED))
+        cores: dict[str, float | None] = dict(trace.nodes.select("node", "cores").iter_rows())
+        used = ran["machine"].unique().sort().to_list()
+        if used == [UNRECORDED]:
+            cores = {UNRECORDED: capacity(trace)}
+        parts = {str(key[0]): part for key, part in ran.group_by("machine", maintain_order=True)}
+        pieces: list[tuple[int, float, float]] = []
+        rows: dict[str, tuple[float, float]] = {}
+        base = gap = 0.0
+        for name in [*cores, *(name for name in used if name not in cores)]:
+            part = parts.get(name, ran.clear())
+            size = cores.get(name) or _peak(part)
+            top = size
+            boxes = part.select("start", "end", "cores").rows()
+            number = part["number"].to_list()
+            for box, spans in packed(boxes, size):
+                pieces += [(number[box], base + low, base + high) for low, high in spans]
+                top = max(top, spans[-1][1])
+            rows[name] = (base, base + top)
+            base += top
+            gap = max(gap, _GAP * top)
+            base += gap
+        frame = pl.DataFrame(
+            pieces,
+            schema={"number": pl.UInt32, "low": pl.Float64, "high": pl.Float64},
+            orient="row",
+        )
+        return cls(frame.sort("number", "low"), rows)
+
+    def layout(self) -> dict[str, Any]:
+        """The vertical axis as Plotly describes it."""
+        top = max((high for _, high in self.rows.values()), default=1.0)
+        if list(self.rows) == [UNRECORDED]:
+            return {"title": {"text": "cores, as packed"}, "range": [0.0, top]}
+        every = -(-len(self.rows) // LABELS)
+        shown = list(self.rows.items())[::every]
+        return {
+            "range": [top, 0.0],
+            "tickmode": "array",
+            "tickvals": [(low + high) / 2 for _, (low, high) in shown],
+            "ticktext": [escape(name, quote=False) for name, _ in shown],
+            "showgrid": False,
+            "zeroline": False,
+        }
+
+
+def _peak(part: pl.DataFrame) -> float:
+    boxes = (part[name].to_numpy() for name in ("start", "end", "cores"))
+    _, level = Boxes.of(*boxes).steps()
+    return float(level.max()) if level.size else 1.0

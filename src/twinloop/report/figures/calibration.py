@@ -1,0 +1,255 @@
+"""The pictures of a calibration: its course, its cloud of losses, the intervals of its values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from html import escape
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from twinloop.description.errors import InputError
+from twinloop.metrics.steps import Floats
+from twinloop.report.calibration_result import Fitted
+from twinloop.report.figures import colours
+from twinloop.report.figures.acceptable_set import cloud
+from twinloop.report.figures.figure_base import canvas, noting
+from twinloop.report.figures.scales import Scale, said
+from twinloop.report.quantity_text import format_count
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+#: So many parts of the evaluations have a lowest and a highest loss in the picture.
+PARTS: Final = 500
+#: From so many evaluations on, they are counted on a logarithmic axis.
+_MANY: Final = 1000
+
+
+def calibration_figures(fit: Fitted) -> dict[str, Figure]:
+    """The pictures of a calibration by name; those without data are left out.
+
+    `convergence` has the losses in the order of the evaluations, and the best so far. `cloud` has
+    points around the fit, coloured by their loss. `intervals` has for each parameter
+    what the data allow, within the range that was searched.
+
+    >>> from types import SimpleNamespace
+    >>> history = pl.DataFrame({"evaluation": [0, 1], "loss": [4.0, 2.0], "best": [4.0, 2.0],
+    ...     "failed": False, "speed": [1.0, 1.1]})
+    >>> fit = SimpleNamespace(values={"speed": 1.1}, defaults={"speed": 1.0}, history=history,
+    ...     cloud=None, identifiability=None, loss_before=4.0)
+    >>> list(calibration_figures(fit))
+    ['convergence']
+    """
+    return drawn(fit)[0]
+
+
+def drawn(fit: Fitted) -> tuple[dict[str, Figure], list[str]]:
+    """The pictures that there are data for, and for each of the others why it is not drawn."""
+    draw: dict[str, Callable[[Fitted], Figure]] = {
+        "convergence": convergence,
+        "cloud": cloud,
+        "intervals": intervals,
+    }
+    figures, missing = {}, []
+    for name, function in draw.items():
+        try:
+            figures[name] = function(fit)
+        except InputError as error:
+            missing.append(error.problem)
+    return figures, missing
+
+
+def convergence(fit: Fitted) -> Figure:
+    """The loss of each evaluation, and the best so far.
+
+    >>> from types import SimpleNamespace
+    >>> history = pl.DataFrame({"loss": [4.0, None, 2.0], "best": [4.0, 4.0, 2.0]})
+    >>> fit = SimpleNamespace(history=history, loss_before=5.0)
+    >>> [[float(loss) for loss in curve.y] for curve in convergence(fit).data]
+    [[4.0, 2.0], [4.0, 4.0, 2.0], [5.0, 5.0]]
+    """
+    history = fit.history
+    if not {"loss", "best"} <= set(history.columns) or not history.height:
+        raise InputError("there is no course to draw: no evaluation was recorded")
+    loss, best = (
+        history[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+        for name in ("loss", "best")
+    )
+    known = np.isfinite(loss)
+    if not known.any():
+        raise InputError("there is no course to draw: every evaluation failed")
+    notes = []
+    if failed := int((~known).sum()):
+        notes.append(f"not drawn: {format_count(failed, 'evaluation')} that failed")
+    at = np.flatnonzero(known)
+    if at.size > 4 * PARTS:
+        at = _extremes(at, loss)
+        notes.append(
+            f"of each 1/{PARTS} of the evaluations only the lowest and the highest loss are drawn; "
+            "the best is exact"
+        )
+    figure = canvas("Course of the calibration")
+    figure.add_scatter(
+        x=at + 1, y=loss[at], name="loss", mode="markers",
+        marker={"color": colours.OTHERS, "size": 4, "opacity": 0.6},
+    )  # fmt: skip
+    searches = _searches(history)
+    for number, part in enumerate(searches):
+        corners = _corners(best[part]) + part.start
+        figure.add_scatter(
+            x=corners + 1, y=best[corners], name="best so far", mode="lines", line_shape="hv",
+            line={"color": colours.CURVE, "width": 2}, showlegend=not number,
+        )  # fmt: skip
+    notes += [
+        f"from evaluation {part.start + 1:,} on other values are searched for, with another loss"
+        for part in searches[1:]
+    ]
+    before = fit.loss_before
+    if len(searches) == 1 and math.isfinite(before):
+        figure.add_scatter(
+            x=[1, loss.size], y=[before, before], name="with the values before", mode="lines",
+            line={"color": colours.LIMIT, "dash": "dash", "width": 1.5}, meta={"aside": True},
+        )  # fmt: skip
+    positive = bool((loss[known] > 0).all())
+    figure.update_layout(
+        xaxis={"title": {"text": "evaluations"}, "type": "log" if loss.size > _MANY else "linear"},
+        yaxis={"title": {"text": "loss"}, "type": "log" if positive else "linear"},
+        hovermode="closest",
+    )
+    return noting(figure, notes)
+
+
+def _searches(history: pl.DataFrame) -> list[slice]:
+    """The parts of the course; another begins where the number of the evaluation falls."""
+    edges = [0, history.height]
+    if "evaluation" in history.columns:
+        edges[1:1] = (np.flatnonzero(np.diff(history["evaluation"].to_numpy()) < 0) + 1).tolist()
+    return [slice(first, last) for first, last in pairwise(edges)]
+
+
+def _corners(best: Floats) -> Any:
+    """Where a long curve changes, and its end: they draw the same steps."""
+    every = np.arange(best.size)
+    if best.size <= 4 * PARTS:
+        return every
+    return every[(np.diff(best, prepend=np.nan) != 0) | (every == best.size - 1)]
+
+
+def _extremes(at: np.ndarray[Any, np.dtype[np.int64]], loss: Floats) -> Any:
+    """Of each part of these evaluations, the one with the lowest and that with the highest loss."""
+    parts = np.array_split(at, PARTS)
+    kept = [part[pick(loss[part])] for part in parts for pick in (np.argmin, np.argmax)]
+    return np.unique(kept)
+
+
+def intervals(fit: Fitted) -> Figure:
+    """What the data allow each value to be, within the range that was searched.
+
+    >>> from types import SimpleNamespace
+    >>> table = pl.DataFrame({"parameter": ["speed"], "value": [1.0], "low": [0.5], "high": [2.0],
+    ...     "identifiable": [True], "why": [""]})
+    >>> fit = SimpleNamespace(identifiability=SimpleNamespace(table=table), defaults={},
+    ...     history=pl.DataFrame({"speed": [0.0, 4.0]}))
+    >>> intervals(fit).data[0].x
+    (0.125, 0.5, None)
+    """
+    table = None if fit.identifiability is None else fit.identifiability.table
+    if table is None or not table.height:
+        raise InputError("there are no intervals to draw: identifiability was not examined")
+    numbers = [row for row in table.rows(named=True) if _numbers(row["value"])]
+    if not numbers:
+        raise InputError("there are no intervals to draw: no parameter is a number")
+    notes = []
+    if words_only := table.height - len(numbers):
+        notes.append(f"not drawn: {format_count(words_only, 'parameter')} whose values are words")
+    rows = [_row(fit, row, len(numbers) - at) for at, row in enumerate(numbers)]
+    if unbounded := [each.name for each in rows if each.ends is None]:
+        notes.append(f"of unknown interval: {', '.join(unbounded)}")
+    figure = canvas("What the data allow the values to be")
+    for name, colour, wanted in (
+        ("identifiable", colours.CURVE, True),
+        ("not identifiable", colours.SECOND, False),
+    ):
+        _bars(figure, name, colour, [row for row in rows if row.identifiable is wanted])
+    _marks(figure, "fitted value", "circle", [(row.value, row.place, row.hover) for row in rows])
+    _marks(
+        figure, "value before", "diamond-open",
+        [(row.before, row.place, "before") for row in rows if row.before is not None],
+    )  # fmt: skip
+    figure.update_layout(
+        xaxis={
+            "title": {"text": "within the range that was searched"},
+            "range": [-0.02, 1.02],
+            "tickformat": ".0%",
+        },
+        yaxis={
+            "tickvals": [row.place for row in rows],
+            "ticktext": [escape(row.name, quote=False) for row in rows],
+            "range": [0.4, len(rows) + 0.6],
+            "showgrid": False,
+        },
+        hovermode="closest",
+        height=130 + 34 * len(rows),
+    )
+    return noting(figure, notes)
+
+
+class _Row:
+    """A parameter's interval as a part of the range that was searched."""
+
+    def __init__(self, name: str, place: int, identifiable: bool | None) -> None:
+        self.name, self.place, self.identifiable = name, place, identifiable
+        self.value: float = 0.0
+        self.before: float | None = None
+        self.ends: tuple[float, float] | None = None
+        self.hover = ""
+
+
+def _row(fit: Fitted, found: dict[str, Any], place: int) -> _Row:
+    name = str(found["parameter"])
+    row = _Row(name, place, found["identifiable"])
+    ends = [found[end] for end in ("low", "high") if _numbers(found[end])]
+    before = fit.defaults.get(name)
+    tried = fit.history[name].to_list() if name in fit.history.columns else []
+    known = [value for value in (*tried, *ends, found["value"], before) if _numbers(value)]
+    scale = Scale.of(pl.Series(known, dtype=pl.Float64, strict=False))
+    row.value = scale.part(found["value"])
+    row.before = scale.part(before) if _numbers(before) else None
+    row.hover = f"{escape(name, quote=False)}: {said(found['value'])}"
+    if len(ends) == 2:
+        row.ends = scale.part(ends[0]), scale.part(ends[1])
+        row.hover += f", from {said(ends[0])} to {said(ends[1])}"
+    return row
+
+
+def _bars(figure: Figure, name: str, colour: str, rows: Sequence[_Row]) -> None:
+    x: list[float | None] = []
+    y: list[int | None] = []
+    for row in rows:
+        if row.ends is not None:
+            x += [*row.ends, None]
+            y += [row.place, row.place, None]
+    if x:
+        figure.add_scatter(
+            x=x, y=y, name=name, mode="lines", line={"color": colour, "width": 8}, opacity=0.7,
+            hoverinfo="skip",
+        )  # fmt: skip
+
+
+def _marks(figure: Figure, name: str, symbol: str, marks: list[tuple[float, int, str]]) -> None:
+    if marks:
+        x, y, text = zip(*marks, strict=True)
+        figure.add_scatter(
+            x=x, y=y, name=name, mode="markers", text=text, hovertemplate="%{text}<extra></extra>",
+            marker={"symbol": symbol, "size": 9, "color": colours.LIMIT},
+        )  # fmt: skip
+
+
+def _numbers(value: Any) -> bool:
+    """Whether a value is a number that can be drawn."""
+    usual = isinstance(value, (int, float, np.integer, np.floating))
+    return usual and not isinstance(value, bool) and bool(np.isfinite(value))

@@ -1,0 +1,92 @@
+"""The carbon of the power that a run drew, over time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from twinloop.description.errors import InputError
+from twinloop.metrics.electricity import intensity_of
+from twinloop.metrics.energy_and_carbon import JOULES_PER_KWH, Intensity, drawn
+from twinloop.metrics.energy_and_carbon import carbon as grams
+from twinloop.report.figures import colours
+from twinloop.report.figures.figure_base import canvas, noting
+from twinloop.report.figures.steps import Steps
+from twinloop.report.figures.time_axis import TimeAxis
+from twinloop.report.quantity_text import format_number
+from twinloop.trace import Trace
+from twinloop.trace.trace import required
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+#: Windows of the curve.
+WINDOWS = 1000
+
+
+def carbon(trace: Trace, intensity: float | pl.DataFrame | None = None) -> Figure:
+    """The carbon of the power over time, and the carbon intensity of the electricity below it.
+
+    Each value is the mean over a thousandth of the time; the sum in the note is exact, as
+    `twinloop.metrics.carbon` works it out.
+
+    Args:
+        trace: Any trace with a power table.
+        intensity: In g/kWh, as `twinloop.metrics.carbon` takes it; by default the intensity
+            that the platform of the run names.
+
+    >>> trace = Trace(power=pl.DataFrame({"t": [7200.0], "dt": [7200.0], "watts": [1000.0]}))
+    >>> figure = carbon(trace, 250.0)
+    >>> float(figure.data[0].y[0]), figure.layout.meta["notes"]
+    (250.0, ['500 g in all'])
+    """
+    known = series_of(required(trace)) if intensity is None else intensity
+    if known is None:
+        raise InputError(
+            "there is no carbon to draw: the carbon intensity of the electricity is not known",
+            remedy="give an intensity in g/kWh, or a platform with a `carbon` intensity",
+        )
+    boxes, _ = drawn(trace)
+    total = grams(trace, known)
+    if boxes is None or total is None:
+        raise InputError(
+            "there is no carbon to draw: the trace has no window of power",
+            remedy="give the hosts of the platform a power model",
+        )
+    series = Intensity.of(known, trace.manifest.epoch_ms)
+    edges = np.linspace(boxes.start.min(), boxes.end.max(), WINDOWS + 1)
+    hours = np.diff(edges) / 3600.0
+    rate = Steps.of(boxes).means(edges) * np.diff(edges) / JOULES_PER_KWH
+    mean = np.diff(series.integral(edges)) / np.diff(edges)
+    axis = TimeAxis.of(trace)
+    figure = canvas("Carbon of the power", axis)
+    at = axis.at(edges)
+    for name, level, colour, place in (
+        ("carbon", rate * mean / hours, colours.CURVE, "y"),
+        ("intensity", mean, colours.SECOND, "y2"),
+    ):
+        figure.add_scatter(
+            x=at, y=np.append(level, level[-1]), name=name, mode="lines", line_shape="hv",
+            line={"color": colour, "width": 1.5}, yaxis=place,
+        )  # fmt: skip
+    figure.update_layout(
+        xaxis={"anchor": "y2"},
+        yaxis={"title": {"text": "carbon (g/h)"}, "rangemode": "tozero", "domain": [0.54, 1.0]},
+        yaxis2={"title": {"text": "g/kWh"}, "rangemode": "tozero", "domain": [0.0, 0.46]},
+    )
+    said = f"{format_number(total / 1000)} kg" if total >= 1000 else f"{format_number(total)} g"
+    return noting(figure, [f"{said} in all"])
+
+
+def series_of(trace: Trace) -> float | pl.DataFrame | None:
+    """The carbon intensity that the platform of a run names; None where it names none.
+
+    >>> series_of(Trace()) is None
+    True
+    """
+    try:
+        return intensity_of(trace)
+    except InputError as error:
+        raise InputError(f"there is no carbon to draw: {error}") from None

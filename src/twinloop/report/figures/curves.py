@@ -1,0 +1,266 @@
+"""Queue, utilisation, power and waits of a run, as figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from twinloop.description.errors import InputError
+from twinloop.metrics.steps import Boxes
+from twinloop.metrics.tasks import per_task
+from twinloop.report.figures import colours
+from twinloop.report.figures.executions import absences, capacity, drawable, executions, remarks
+from twinloop.report.figures.figure_base import canvas, noting
+from twinloop.report.figures.steps import Steps
+from twinloop.report.figures.time_axis import TimeAxis
+from twinloop.report.quantity_text import format_count, format_duration
+from twinloop.trace import Trace
+from twinloop.trace.recorded_commands import runs
+from twinloop.trace.trace import required
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+#: A curve is exact to one of so many pixels.
+PIXELS: Final = 1000
+#: Bins of the mean that is drawn over a curve with more steps than can be seen.
+MEANS: Final = 250
+#: Points of a distribution.
+POINTS: Final = 2000
+#: The axis of waits of all lengths.
+LOG_WAITS: Final[dict[str, Any]] = {
+    "type": "log",
+    "tickvals": [1, 10, 60, 600, 3600, 6 * 3600, 86400, 10 * 86400, 100 * 86400],
+    "ticktext": ["1 s", "10 s", "1 min", "10 min", "1 h", "6 h", "1 d", "10 d", "100 d"],
+}
+
+_THINNED = (
+    "of each 1/1000 of the time only the first, last, lowest and highest value are kept; "
+    "the means are exact"
+)
+
+
+def queue(trace: Trace) -> Figure:
+    """The waiting tasks, and the cores they wait for, over time.
+
+    A task waits from its submission (with parents: from when it was ready) to its first start.
+
+    >>> trace = Trace(
+    ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 1.0], "requested_cores": 2.0}),
+    ...     placements=pl.DataFrame({"task": ["a", "b"], "start": [2.0, 5.0], "end": [3.0, 9.0]}),
+    ... )
+    >>> [(curve.name, curve.y.tolist()) for curve in queue(trace).data]
+    [('tasks', [1.0, 2.0, 1.0, 0.0]), ('cores', [2.0, 4.0, 2.0, 0.0])]
+    """
+    tasks, cores = waiting(trace)
+    axis = TimeAxis.of(trace)
+    figure = canvas("Waiting", axis)
+    notes = _add_curve(figure, tasks, axis, "tasks", colours.CURVE, yaxis="y")
+    notes += _add_curve(figure, cores, axis, "cores", colours.SECOND, yaxis="y2")
+    figure.update_layout(
+        xaxis={"anchor": "y2"},
+        yaxis={"title": {"text": "tasks"}, "rangemode": "tozero", "domain": [0.54, 1.0]},
+        yaxis2={"title": {"text": "cores"}, "rangemode": "tozero", "domain": [0.0, 0.46]},
+    )
+    never = int(per_task(trace)["wait"].null_count())
+    if never:
+        notes.append(
+            f"{format_count(never, 'task')} of unknown wait, or never started: not counted"
+        )
+    return noting(figure, notes)
+
+
+def waiting(trace: Trace) -> tuple[Steps, Steps]:
+    """How many tasks wait, and for how many cores; a task of unknown size waits for none."""
+    tasks = per_task(trace).with_columns(runs(trace)["processors"].fill_null(0.0))
+    tasks = tasks.drop_nulls("wait")
+    if not tasks.height:
+        raise InputError(
+            "there is no queue to draw: no task has both a submission and a start",
+            remedy="simulate the workload first, or read a log that says when its tasks ran",
+        )
+    since, start = tasks["queued"].to_numpy(), tasks["start"].to_numpy()
+    one = Steps.of(Boxes.of(since, start, np.ones(since.size)))
+    many = Steps.of(Boxes.of(since, start, tasks["processors"].to_numpy()))
+    span = np.unique([since.min(), start.max()])
+    nobody = Steps(span, np.zeros(span.size))
+    return one if one.t.size else nobody, many if many.t.size else nobody
+
+
+def utilisation(trace: Trace) -> Figure:
+    """The cores in use over time, under those that there are.
+
+    What there is falls while nodes are down, off, booting or under maintenance.
+
+    >>> trace = Trace(
+    ...     nodes=pl.DataFrame({"node": ["n1"], "cores": [4.0]}),
+    ...     placements=pl.DataFrame({"task": ["a"], "cores": [3.0], "start": [0.0], "end": [5.0]}),
+    ... )
+    >>> [(curve.name, curve.y.tolist()) for curve in utilisation(trace).data]
+    [('in use', [3.0, 0.0]), ('available', [4.0, 4.0])]
+    """
+    ran = executions(required(trace))
+    steps = in_use(ran)
+    axis = TimeAxis.of(trace)
+    figure = canvas("Cores in use", axis)
+    notes = _add_curve(figure, steps, axis, "in use", colours.CURVE)
+    there = available(trace, steps.t[0], steps.t[-1])
+    if there is not None:
+        figure.add_scatter(
+            x=axis.at(there.t), y=there.level, name="available", mode="lines", line_shape="hv",
+            line={"color": colours.LIMIT, "dash": "dot", "width": 1.5}, hoverinfo="skip",
+        )  # fmt: skip
+    figure.update_layout(yaxis={"title": {"text": "cores"}, "rangemode": "tozero"})
+    return noting(figure, notes + remarks(trace, ran))
+
+
+def in_use(ran: pl.DataFrame) -> Steps:
+    """The cores in use over time by these executions."""
+    start, end, cores = (drawable(ran)[name].to_numpy() for name in ("start", "end", "cores"))
+    steps = Steps.of(Boxes.of(start, end, cores))
+    if not steps.t.size:
+        raise InputError("there is nothing to draw: no execution holds a core for any time")
+    return steps
+
+
+def available(trace: Trace, first: float, last: float) -> Steps | None:
+    """The cores of nodes that can take a task, from the first time to the last."""
+    total = capacity(trace)
+    if total is None:
+        return None
+    away = absences(trace, last)
+    start, end = (away[name].clip(first, last).to_numpy() for name in ("start", "end"))
+    gone = Steps.of(Boxes.of(start, end, away["cores"].to_numpy()))
+    t = np.concatenate([[first], gone.t, [last]])
+    level = total - np.concatenate([[0.0], gone.level, gone.level[-1:] if gone.t.size else [0.0]])
+    return Steps(t, level)
+
+
+def power(trace: Trace) -> Figure:
+    """The power over time, as the windows of the trace have it; of all nodes together.
+
+    The curve is broken where there is no window.
+
+    >>> trace = Trace(power=pl.DataFrame({"t": [10.0, 20.0], "dt": 10.0, "watts": [90.0, 120.0]}))
+    >>> power(trace).data[0].y.tolist()
+    [90.0, 120.0, 120.0]
+    """
+    rows = required(trace).power.drop_nulls(["t", "dt", "watts"])
+    total = rows.filter(pl.col("node").is_null())
+    rows = total if total.height else rows
+    end = rows["t"].to_numpy()
+    begin = end - rows["dt"].to_numpy()
+    steps = Steps.of(Boxes.of(begin, end, rows["watts"].to_numpy()))
+    if not steps.t.size:
+        raise InputError(
+            "there is no power to draw: the trace has no window of power",
+            remedy="give the hosts of the platform a power model",
+        )
+    axis = TimeAxis.of(trace)
+    figure = canvas("Power", axis)
+    windows = Steps.of(Boxes.of(begin, end, np.ones(end.size)))
+    notes = _add_curve(figure, steps, axis, "power", colours.CURVE, windows)
+    figure.update_layout(yaxis={"title": {"text": "power (W)"}, "rangemode": "tozero"})
+    return noting(figure, notes)
+
+
+def waits(trace: Trace) -> Figure:
+    """The share of tasks that waited at most so long.
+
+    The axis is logarithmic where the longest wait is above ten minutes; the curve then begins
+    with the share of those that waited no longer than its left end.
+
+    >>> trace = Trace(
+    ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 1.0]}),
+    ...     placements=pl.DataFrame({"task": ["a", "b"], "start": [0.0, 5.0], "end": [3.0, 9.0]}),
+    ... )
+    >>> curve = waits(trace).data[0]
+    >>> curve.x.tolist(), curve.y.tolist()
+    ([0.0, 4.0], [0.5, 1.0])
+    """
+    known = per_task(required(trace))["wait"].drop_nulls()
+    if not len(known):
+        raise InputError(
+            "there are no waits to draw: no task has both a submission and a start",
+            remedy="simulate the workload first, or read a log that says when its tasks ran",
+        )
+    wait, count = np.unique(known.to_numpy(), return_counts=True)
+    share = np.cumsum(count) / len(known)
+    notes = []
+    if wait.size > POINTS:
+        kept = np.unique(
+            np.searchsorted(share, np.linspace(0.0, 1.0, POINTS)).clip(max=wait.size - 1)
+        )
+        wait, share = wait[kept], share[kept]
+        notes = ["every point is exact; between two of them lie at most 1/1000 of the tasks"]
+    axis: dict[str, Any] = {"title": {"text": "wait"}}
+    if wait[-1] > 600:
+        left = np.searchsorted(wait, 1.0, side="right")
+        at_most = share[left - 1] if left else 0.0
+        wait, share = np.append(1.0, wait[left:]), np.append(at_most, share[left:])
+        axis |= LOG_WAITS
+    else:
+        axis["title"] = {"text": "wait (s)"}
+    figure = canvas("Waits", None)
+    figure.add_scatter(
+        x=wait, y=share, mode="lines", line_shape="hv", line={"color": colours.CURVE},
+        text=[format_duration(value) for value in wait],
+        hovertemplate="%{y:.1%} waited at most %{text}<extra></extra>",
+        name="tasks", meta={"columns": {"x": "wait (s)", "text": "wait"}},
+    )  # fmt: skip
+    figure.update_layout(
+        xaxis=axis,
+        yaxis={"title": {"text": "share of tasks"}, "tickformat": ".0%", "range": [0, 1.02]},
+        hovermode="closest",
+        showlegend=False,
+    )
+    return noting(figure, notes)
+
+
+def _add_curve(
+    figure: Figure,
+    steps: Steps,
+    axis: TimeAxis,
+    name: str,
+    colour: str,
+    windows: Steps | None = None,
+    **more: Any,
+) -> list[str]:
+    """Draw the steps; where there are too many, thinned and pale, with their means over it.
+
+    With `windows`, nothing is drawn where their level is zero.
+    """
+    thin = steps.thinned(PIXELS)
+    pale = thin.t.size < steps.t.size
+    if windows is not None:
+        thin = _broken(thin, windows)
+    figure.add_scatter(
+        x=axis.at(thin.t), y=thin.level, name=name, mode="lines", line_shape="hv",
+        line={"color": colour, "width": 1 if pale else 1.5}, opacity=0.35 if pale else 1.0, **more,
+    )  # fmt: skip
+    if not pale:
+        return []
+    edges = np.linspace(steps.t[0], steps.t[-1], MEANS + 1)
+    means = steps.means(edges)
+    if windows is not None:
+        known = Steps(windows.t, np.minimum(windows.level, 1.0)).means(edges)
+        means = np.divide(means, known, out=np.full(means.size, np.nan), where=known > 1e-9)
+    figure.add_scatter(
+        x=axis.at(edges), y=np.append(means, means[-1]), name=f"{name}, mean", mode="lines",
+        line_shape="hv", line={"color": colour, "width": 2}, **more,
+    )  # fmt: skip
+    return [_THINNED]
+
+
+def _broken(steps: Steps, windows: Steps) -> Steps:
+    """The steps with a break (NaN) where the level of the windows is zero."""
+    there = windows.level[np.searchsorted(windows.t, steps.t, side="right") - 1]
+    breaks = np.flatnonzero(there <= 0)
+    level = np.where(there > 0, steps.level, np.nan)
+    # The level before a break reaches up to it.
+    before = np.where(breaks > 0, level[breaks - 1], np.nan)
+    t, level = np.insert(steps.t, breaks, steps.t[breaks]), np.insert(level, breaks, before)
+    end = level.size - int(np.isnan(level[-1:]).sum())
+    return Steps(t[:end], level[:end])

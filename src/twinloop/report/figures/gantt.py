@@ -1,0 +1,178 @@
+"""Tasks on machines over time, as a figure."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from twinloop.description.errors import InputError
+from twinloop.report.figures import colours
+from twinloop.report.figures.bands import Bands
+from twinloop.report.figures.colours import ColourBy
+from twinloop.report.figures.executions import absences, drawable, executions, remarks
+from twinloop.report.figures.occupancy import occupancy
+from twinloop.report.figures.time_axis import TimeAxis
+from twinloop.report.quantity_text import format_count, format_duration, format_number
+from twinloop.trace import Trace
+from twinloop.trace.trace import required
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+#: A browser stays smooth with so many bars, and an eye tells so many rows apart.
+BARS: Final = 5000
+ROWS: Final = 200
+
+
+def gantt(
+    trace: Trace, *, colour: ColourBy | None = None, window: tuple[float, float] | None = None
+) -> Figure:
+    """Tasks on machines over time as a Plotly figure; a bar is as high as the task has cores.
+
+    Within a machine, and where no machine is recorded, which cores a task had is not known: it is
+    drawn on the lowest that are free. More than 5,000 executions or 200 machines are shown as a
+    map of how busy each machine, or group of machines in their order, was; without machines, how
+    many cores each user (or queue, status, kind) had.
+
+    Args:
+        trace: Any trace with executions, real or simulated.
+        colour: `user`, `queue`, `status` or `kind`; by default the first of the
+            first three that is known.
+        window: Draw only what ran between these two times, in seconds.
+
+    >>> import polars as pl
+    >>> trace = Trace(placements=pl.DataFrame({"task": ["a", "b"], "machine": ["n1", "n2"],
+    ...     "cores": [1.0, 2.0], "start": [0.0, 1.0], "end": [2.0, 5.0], "reason": "completed"}))
+    >>> [(bars.name, len(bars.x)) for bars in gantt(trace).data]
+    [('completed', 2)]
+    """
+    # Plotly takes a moment to load, and only pictures need it.
+    import plotly.graph_objects as go
+
+    whole = executions(required(trace))
+    ran = drawable(_within(whole, window))
+    by = colours.chosen(ran, colour)
+    first, last = window or (float(ran["start"].min()), float(ran["end"].max()))  # type: ignore[arg-type]
+    axis = TimeAxis.of(trace, last - first if window else None)
+    machines = ran["machine"].n_unique()
+    if ran.height > BARS or max(machines, trace.nodes.height) > ROWS:
+        figure = go.Figure(occupancy(trace, ran, by, axis, first, last, ROWS))
+        figure.update_yaxes(autorange="reversed", type="category", showgrid=False)
+        figure.update_xaxes(showgrid=False)
+        bare = ran["machine"].null_count() == ran.height
+        title = f"Cores in use by {by}" if bare else "How busy machines were"
+        there = "" if bare else f" on {format_count(max(machines, trace.nodes.height), 'machine')}"
+        notes = [
+            f"{format_count(ran.height, 'execution')}{there} are too many for a bar each: "
+            "the map has how busy each row was"
+        ]
+    else:
+        figure = _bars(trace, ran, by, axis, last)
+        title, notes = "Tasks on machines", []
+    figure.update_layout(
+        title_text=title, bargap=0, barmode="overlay", hovermode="closest",
+        meta={"notes": notes + remarks(trace, whole)},
+    )  # fmt: skip
+    ends = axis.at(np.array([first, last]))
+    figure.update_xaxes(range=ends.tolist() if last > first else None, **axis.layout())
+    return figure
+
+
+def _within(ran: pl.DataFrame, window: tuple[float, float] | None) -> pl.DataFrame:
+    if window is None:
+        return ran
+    first, last = window
+    if not first < last:
+        raise InputError(f"a window from {first} to {last} s is empty", field="window")
+    return ran.filter((pl.col("start") < last) & (pl.col("end") >= first))
+
+
+def _bars(trace: Trace, ran: pl.DataFrame, by: ColourBy, axis: TimeAxis, last: float) -> Figure:
+    import plotly.graph_objects as go
+
+    bands = Bands.of(trace, ran)
+    groups = colours.grouped(ran, by)
+    own = groups.filter(pl.col("members") == 1)
+    places = dict(zip(own["group"], range(own.height), strict=True))
+    rest = groups.height - 1
+    pieces = bands.pieces.with_columns(
+        place=ran.select(colours.key(by))[:, 0]
+        .map_elements(
+            lambda group: places.get(group, rest), return_dtype=pl.Int64, skip_nulls=False
+        )
+        .gather(bands.pieces["number"])
+    )
+    text = np.array(_hover(ran, axis), dtype=object)
+    start, end = ran["start"].to_numpy(), ran["end"].to_numpy()
+    figure = go.Figure()
+    for place, (label, members) in enumerate(groups.select("label", "members").rows()):
+        part = pieces.filter(pl.col("place") == place)
+        number = part["number"].to_numpy()
+        low, high = part["low"].to_numpy(), part["high"].to_numpy()
+        figure.add_bar(
+            orientation="h",
+            name=escape(label, quote=False),
+            base=axis.at(start[number]),
+            x=axis.length(end[number] - start[number]),
+            y=(low + high) / 2,
+            width=high - low,
+            hovertext=text[number].tolist(),
+            hoverinfo="text",
+            meta={"columns": _columns(axis)},
+            marker={
+                "color": colours.colour_of(by, label, place, members),
+                "line": {"width": 0.5, "color": "rgba(128, 128, 128, 0.7)"},
+            },
+        )
+    _add_absences(figure, trace, bands, axis, last)
+    figure.update_yaxes(**bands.layout())
+    figure.update_layout(legend_title_text=by, showlegend=True)
+    return figure
+
+
+def _columns(axis: TimeAxis) -> dict[str, str]:
+    """What the data of a bar are called where they are saved."""
+    unit = "ms" if axis.epoch_ms is not None else axis.title.split()[0]
+    return {
+        "base": f"start ({axis.title})", "x": f"length ({unit})", "width": "cores",
+        "y": "middle of the bar, in cores from the first machine on", "text": "task",
+    }  # fmt: skip
+
+
+def _add_absences(figure: Figure, trace: Trace, bands: Bands, axis: TimeAxis, last: float) -> None:
+    away = absences(trace, last).filter(pl.col("node").is_in(list(bands.rows)))
+    if not away.height:
+        return
+    spans = np.array([bands.rows[node] for node in away["node"]])
+    start, end = away["start"].to_numpy(), away["end"].to_numpy()
+    said = [f"{escape(n, quote=False)}: not available" for n in away["node"]]
+    figure.add_bar(
+        orientation="h", name="not available",
+        base=axis.at(start), x=axis.length(end - start),
+        y=spans.mean(axis=1), width=spans[:, 1] - spans[:, 0],
+        hovertext=said, hoverinfo="text", meta={"columns": _columns(axis)},
+        marker={"color": colours.AWAY, "pattern": {"shape": "/", "size": 6}},
+    )  # fmt: skip
+
+
+def _hover(ran: pl.DataFrame, axis: TimeAxis) -> list[str]:
+    texts = []
+    for row in ran.iter_rows(named=True):
+        lines: list[tuple[str, Any]] = [
+            ("user", row["user"]),
+            ("queue", row["queue"]),
+            ("machine", row["machine"]),
+            ("cores", format_number(row["cores"])),
+            ("submit", axis.said(row["submit"])),
+            ("start", axis.said(row["start"])),
+            ("end", axis.said(row["end"])),
+            ("wait", format_duration(row["wait"])),
+            ("ended", row["reason"] or row["status"]),
+            ("attempt", row["attempt"] or None),
+        ]
+        said = (f"{what} {escape(str(it), quote=False)}" for what, it in lines if it is not None)
+        texts.append(f"<b>{escape(row['task'] or '?', quote=False)}</b><br>{'<br>'.join(said)}")
+    return texts

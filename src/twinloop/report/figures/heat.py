@@ -1,0 +1,63 @@
+"""How busy each machine was over time, as a map."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from twinloop.description.errors import InputError
+from twinloop.report.figures.executions import drawable, executions, remarks
+from twinloop.report.figures.occupancy import occupancy
+from twinloop.report.figures.time_axis import TimeAxis
+from twinloop.trace import Trace
+from twinloop.trace.trace import required
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+#: An eye tells so many rows apart.
+ROWS: Final = 200
+
+
+def heat(trace: Trace) -> Figure:
+    """The share of its cores that each machine had in use over time, as a map.
+
+    Each cell has the mean over a five-hundredth of the time. More than 200 machines are shown in
+    groups of neighbours.
+
+    >>> import polars as pl
+    >>> trace = Trace(
+    ...     nodes=pl.DataFrame({"node": ["n1", "n2"], "cores": 4.0}),
+    ...     placements=pl.DataFrame({"task": ["a"], "machine": ["n1"], "cores": [2.0],
+    ...                              "start": [0.0], "end": [5.0]}),
+    ... )
+    >>> found = heat(trace).data[0]
+    >>> list(found.y), found.z.mean(axis=1).round(6).tolist()
+    (['n1', 'n2'], [0.5, 0.0])
+    """
+    # Plotly takes a moment to load, and only pictures need it.
+    import plotly.graph_objects as go
+
+    ran = drawable(executions(required(trace)))
+    if ran["machine"].null_count() == ran.height:
+        raise InputError(
+            "there is no map of machines to draw: where the tasks ran is not recorded",
+            remedy="simulate on a platform, or record a run",
+        )
+    first, last = float(ran["start"].min()), float(ran["end"].max())  # type: ignore[arg-type]
+    axis = TimeAxis.of(trace)
+    figure = go.Figure(occupancy(trace, ran, "status", axis, first, last, ROWS))
+    figure.update_yaxes(autorange="reversed", type="category", showgrid=False)
+    ends = axis.at(np.array([first, last]))
+    figure.update_xaxes(
+        range=ends.tolist() if last > first else None, showgrid=False, **axis.layout()
+    )
+    figure.update_layout(
+        title_text="How busy each machine was",
+        hovermode="closest",
+        height=130 + min(20 * len(figure.data[0].y), 440),
+        meta={"notes": remarks(trace, ran)},
+    )
+    figure.update_traces(meta={"columns": {"y": "machine"}})
+    return figure

@@ -1,0 +1,103 @@
+"""How late users submit and how far their tasks miss deadlines, user by user."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from twinloop.description.errors import InputError
+from twinloop.metrics.lateness import per_user
+from twinloop.metrics.tasks import per_task
+from twinloop.report.figures import colours
+from twinloop.report.figures.figure_base import canvas, noting
+from twinloop.report.quantity_text import format_count
+from twinloop.trace import Trace
+from twinloop.trace.trace import required
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+#: So many users have a row.
+USERS: Final = 30
+#: What is shorter than this, in s, nobody notices.
+LEAST: Final = 0.1
+
+_LATE, _PAST = "submitted later than recorded, mean", "ended after the deadline, mean"
+
+
+def lateness(trace: Trace) -> Figure:
+    """How much later than recorded each user submits, and how far tasks end after deadlines.
+
+    The first is known of a replay with feedback: a user who waits for one task submits the next
+    later. The second is the mean over the tasks with a deadline that ended; one that ended in time
+    counts as 0.
+
+    >>> trace = Trace(
+    ...     tasks=pl.DataFrame({"id": ["a", "b"], "user": ["u", "u"], "submit": [0.0, 14.0],
+    ...         "submit_recorded": [0.0, 10.0]}),
+    ...     placements=pl.DataFrame({"task": ["a", "b"], "start": [0.0, 15.0], "end": [5.0, 20.0]}),
+    ... )
+    >>> [(bars.name, list(bars.x), list(bars.y)) for bars in lateness(trace).data]
+    [('submitted later than recorded, mean', [2.0], ['u'])]
+    """
+    rows = _users(required(trace))
+    drawn = {name: rows[name].null_count() < rows.height for name in (_LATE, _PAST)}
+    if not any(drawn.values()):
+        raise InputError(
+            "there is no lateness to draw: no task has a recorded submission or a deadline",
+            remedy="simulate a replay with feedback, or give the tasks deadlines",
+        )
+    notes = []
+    if rows.height > USERS:
+        notes.append(f"the {USERS} users with most tasks of {rows.height:,}")
+        rows = rows[:USERS]
+    figure = canvas("Lateness of each user")
+    names = [escape(name, quote=False) for name in rows["user"].fill_null("user unknown")]
+    for name, colour in ((_LATE, colours.CURVE), (_PAST, colours.SECOND)):
+        if drawn[name]:
+            figure.add_bar(
+                orientation="h", y=names, x=rows[name].to_list(), name=name,
+                marker={"color": colour},
+                text=[format_count(count, "task") for count in rows["tasks"]], textposition="none",
+                hovertemplate="%{y}: %{x:.4g} s, %{text}<extra></extra>",
+                meta={"columns": {"x": f"{name} (s)", "y": "user", "text": "tasks"}},
+            )  # fmt: skip
+    figure.update_layout(
+        xaxis={"title": {"text": "s"}},
+        yaxis={
+            "type": "category", "autorange": "reversed", "showgrid": False,
+            "tickvals": names, "ticktext": names,
+        },
+        hovermode="closest",
+        height=150 + 24 * rows.height * sum(drawn.values()),
+    )  # fmt: skip
+    return noting(figure, notes)
+
+
+def noticeable(trace: Trace) -> bool:
+    """Whether any user is known, and any of them is held up by what can be noticed.
+
+    >>> tasks = pl.DataFrame({"id": ["a"], "user": ["u"], "submit": 2.0, "submit_recorded": 1.99})
+    >>> ran = pl.DataFrame({"task": ["a"], "start": 2.0, "end": 3.0})
+    >>> noticeable(Trace(tasks=tasks, placements=ran))
+    False
+    >>> noticeable(Trace(tasks=tasks.with_columns(submit_recorded=1.0), placements=ran))
+    True
+    """
+    if trace.tasks["user"].null_count() == trace.tasks.height:
+        return False
+    found = _users(trace).select(pl.max_horizontal(_LATE, _PAST))
+    return bool((found.to_series() >= LEAST).any())
+
+
+def _users(trace: Trace) -> pl.DataFrame:
+    """A row per user, those with most tasks first."""
+    tasks = per_task(trace)
+    past = (pl.col("end") - pl.col("deadline")).clip(lower_bound=0.0)
+    missed = tasks.group_by("user").agg(past.mean().alias(_PAST))
+    late = per_user(trace).select("user", "tasks", pl.col("lateness_mean").alias(_LATE))
+    return late.join(missed, on="user", how="left", nulls_equal=True).sort(
+        ["tasks", "user"], descending=[True, False]
+    )

@@ -1,0 +1,255 @@
+"""The trade-off between two objectives: a point per configuration, and the front."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from twinloop.description.errors import InputError
+from twinloop.report.figures import colours
+from twinloop.report.figures.figure_base import canvas, noting
+from twinloop.report.kpi_text import labelled, scaled
+from twinloop.report.quantity_text import format_count, shorten_name
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+    from twinloop.exploration.ranking.objectives import Objective
+    from twinloop.exploration.study.study import Study
+
+#: So many points can be told apart.
+POINTS: Final = 4000
+#: So many points have bars of their spread.
+SPREAD: Final = 60
+
+#: So many points of the front are named, in so many letters at most.
+NAMED: Final = 6
+_LETTERS: Final = 18
+#: Names nearer to each other than this, in parts of the picture across and up, would overlap.
+_APART: Final = (0.35, 0.06)
+_SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "pentagon")
+
+
+def pareto(study: Study, *objectives: str | Objective) -> Figure:
+    """A point per configuration over two objectives, and the front that no other beats.
+
+    Points are coloured by the first factor and have the symbol of the level of the second; the
+    label of each has all KPIs. By default the makespan over the energy per task, or over the wait
+    where no energy is known.
+
+    >>> import twinloop as tl
+    >>> tasks = [{"id": f"t{i}", "run_time": 10, "cores": 1 + i % 3} for i in range(20)]
+    >>> scenario = tl.Scenario(platform="2x4", policy="fifo", workload={"tasks": tasks})
+    >>> study = tl.explore(scenario, {"policy": ["fifo", "easy"]})
+    >>> figure = pareto(study)
+    >>> [(points.name, list(points.x)) for points in figure.data if points.name == "easy"]
+    [('easy', [50.0])]
+    """
+    from twinloop.exploration.ranking.objectives import Objective
+
+    chosen = [Objective.of(each) for each in objectives or study.objectives]
+    if len(chosen) != 2:
+        raise InputError(f"a scatter has two objectives, not {len(chosen)}", field="objectives")
+    one, other = chosen
+    best = _scaled(study.pareto(one, other), study)
+    table = _scaled(study.configurations, study).drop_nulls([one.kpi, other.kpi])
+    if not table.height:
+        raise InputError("there is no trade-off to draw: no configuration has both objectives")
+    table = table.with_columns(front=pl.col("configuration").is_in(best["configuration"].implode()))
+    notes = []
+    if table.height > POINTS:
+        notes.append(f"the front and {POINTS:,} of {table.height:,} configurations, evenly")
+        rest = table.filter(~pl.col("front"))
+        picked = np.linspace(0, rest.height - 1, POINTS).round().astype(int)
+        table = pl.concat([rest[np.unique(picked).tolist()], table.filter("front")])
+    figure = canvas("Trade-off")
+    _front(figure, best, one, other)
+    _points(figure, study, table, one.kpi, other.kpi)
+    _baseline(figure, study, one.kpi, other.kpi)
+    _recommended(figure, study, table, one.kpi, other.kpi)
+    _names(figure, table, one.kpi, other.kpi)
+    figure.update_layout(
+        xaxis={"title": {"text": _axis(one)}},
+        yaxis={"title": {"text": _axis(other)}},
+        hovermode="closest",
+    )
+    notes.insert(0, f"{format_count(best.height, 'configuration')} on the front: none is better in "
+                    "one without being worse in the other")  # fmt: skip
+    return noting(figure, notes)
+
+
+def _scaled(table: pl.DataFrame, study: Study) -> pl.DataFrame:
+    """A table of configurations in the units that the labels name."""
+    names = [name for kpi in study.kpis for name in (kpi, f"{kpi}_sd") if name in table.columns]
+    return table.with_columns(
+        scaled(name.removesuffix("_sd"), pl.col(name)).alias(name) for name in names
+    )
+
+
+def _axis(objective: Objective) -> str:
+    return f"{labelled(objective.kpi)}, {'less' if objective.lower else 'more'} is better"
+
+
+def _front(figure: Figure, best: pl.DataFrame, one: Objective, other: Objective) -> None:
+    x, y = best[one.kpi].to_list(), best[other.kpi].to_list()
+    figure.add_scatter(
+        x=x, y=y, name="front", mode="lines", hoverinfo="skip", meta={"aside": True},
+        line={"color": colours.LIMIT, "dash": "dot", "width": 1.5,
+              "shape": "hv" if one.lower and other.lower else "linear"},
+    )  # fmt: skip
+
+
+def _points(figure: Figure, study: Study, table: pl.DataFrame, one: str, other: str) -> None:
+    factors = study.factors
+    by = factors[0] if factors else None
+    groups = _groups(table, by)
+    symbol = _symbols(table, factors[1]) if len(factors) > 1 else {}
+    columns = [*factors, *study.kpis, "front"]
+    shown = {
+        "hovertemplate": "<b>%{text}</b><br>"
+        + "<br>".join(
+            f"{_plain(labelled(kpi))} %{{customdata[{len(factors) + at}]:.4~g}}"
+            for at, kpi in enumerate(study.kpis)
+        )
+        + "<extra></extra>",
+        "meta": {
+            "columns": {
+                "x": labelled(one), "y": labelled(other), "text": "configuration",
+                "error_x": f"standard deviation of {labelled(one)}",
+                "error_y": f"standard deviation of {labelled(other)}",
+                "customdata": [
+                    *map(_plain, factors), *(f"{labelled(kpi)}, mean" for kpi in study.kpis),
+                    "on the front",
+                ],
+            }
+        },
+    }  # fmt: skip
+    for at, (name, rows) in enumerate(groups.items()):
+        colour = colours.GROUPS[at] if at < len(colours.GROUPS) else colours.OTHERS
+        marks: dict[str, Any] = {"color": colour, "opacity": 0.85}
+        marks["size"] = np.where(rows["front"].to_numpy(), 13, 9).tolist()
+        if symbol:
+            marks["symbol"] = [symbol[_key(value)] for value in rows[factors[1]]]
+        bars = _spread(rows, one, other) if table.height <= SPREAD else {}
+        figure.add_scatter(
+            x=rows[one].to_list(), y=rows[other].to_list(), name=_plain(name), mode="markers",
+            marker=marks, text=[_plain(each) for each in rows["name"]],
+            customdata=[[_short(value) for value in row] for row in rows.select(columns).rows()],
+            **bars, **shown,
+        )  # fmt: skip
+    for value, mark in symbol.items():
+        figure.add_scatter(
+            x=[None], y=[None], mode="markers", name=_plain(f"{factors[1]}: {value}"),
+            marker={"symbol": mark, "color": colours.OTHERS, "size": 8}, hoverinfo="skip",
+        )  # fmt: skip
+
+
+def _groups(table: pl.DataFrame, by: str | None) -> dict[str, pl.DataFrame]:
+    """The rows by the level of a factor, in quarters where these are many numbers."""
+    if by is None:
+        return {"configurations": table}
+    column = table[by]
+    if column.dtype.is_numeric() and column.n_unique() > len(colours.GROUPS):
+        edges = np.quantile(column.drop_nulls().to_numpy(), np.linspace(0.0, 1.0, 5))
+        place = np.searchsorted(edges[1:-1], column.fill_null(math.nan).to_numpy(), side="right")
+        labels = pl.Series([f"{by} {edges[at]:.3g} to {edges[at + 1]:.3g}" for at in place])
+    else:
+        labels = pl.Series([_key(value) for value in column])
+    kept = labels.unique(maintain_order=True).to_list()
+    found = {name: table.filter(labels == name) for name in kept[: len(colours.GROUPS)]}
+    if len(kept) > len(colours.GROUPS):
+        rest = kept[len(colours.GROUPS) :]
+        found[f"others ({len(rest)})"] = table.filter(labels.is_in(rest))
+    return found
+
+
+def _symbols(table: pl.DataFrame, factor: str) -> dict[str, str]:
+    """The symbol of each level; none where there are more levels than symbols."""
+    levels = [_key(value) for value in table[factor].unique(maintain_order=True)]
+    return dict(zip(levels, _SYMBOLS, strict=False)) if len(levels) <= len(_SYMBOLS) else {}
+
+
+def _key(value: Any) -> str:
+    if value is None:
+        return "not active"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _spread(rows: pl.DataFrame, one: str, other: str) -> dict[str, Any]:
+    bars: dict[str, Any] = {}
+    for axis, kpi in (("error_x", one), ("error_y", other)):
+        spread = rows[f"{kpi}_sd"]
+        if spread.null_count() < rows.height and spread.max():
+            bars[axis] = {
+                "type": "data", "array": spread.fill_null(0.0).to_list(), "thickness": 0.7,
+                "width": 3,
+            }  # fmt: skip
+    return bars
+
+
+def _baseline(figure: Figure, study: Study, one: str, other: str) -> None:
+    base = study.baseline
+    if one in base.predicted and other in base.predicted:
+        figure.add_scatter(
+            x=[scaled(one, base.predicted[one])], y=[scaled(other, base.predicted[other])],
+            mode="markers",
+            name="baseline: the scenario as it is",
+            text=[_plain(base.name)], hovertemplate="<b>baseline</b>: %{text}<extra></extra>",
+            marker={"symbol": "circle-open", "size": 17, "color": colours.LIMIT,
+                    "line": {"width": 2}},
+            meta={"columns": {"x": labelled(one), "y": labelled(other), "text": "configuration"}},
+        )  # fmt: skip
+
+
+def _recommended(figure: Figure, study: Study, table: pl.DataFrame, one: str, other: str) -> None:
+    """A ring around what the study ranks first."""
+    by = next((kpi for kpi in (*study.objectives, *study.kpis) if kpi in study.kpis), None)
+    if by is None:
+        return
+    first = study.top(1, by)[0].name
+    row = table.filter(pl.col("name") == first)
+    if row.height:
+        figure.add_scatter(
+            x=row[one].to_list(), y=row[other].to_list(), mode="markers",
+            name=f"recommended: {_plain(shorten_name(first, _LETTERS))}",
+            text=[_plain(first)], hovertemplate="<b>recommended</b>: %{text}<extra></extra>",
+            marker={"symbol": "circle-open", "size": 24, "color": colours.GROUPS[3],
+                    "line": {"width": 3}},
+            meta={"columns": {"x": labelled(one), "y": labelled(other), "text": "configuration"}},
+        )  # fmt: skip
+
+
+def _names(figure: Figure, table: pl.DataFrame, one: str, other: str) -> None:
+    """The names of distinct points of the front, and how many lie on each other."""
+    front = table.filter("front").group_by(one, other, maintain_order=True)
+    points = front.agg(pl.col("name").first(), pl.len().alias("equal")).sort(one, other)
+    across, up = (float(table[k].max() - table[k].min()) or 1.0 for k in (one, other))  # type: ignore[operator, arg-type]
+    shown: list[tuple[float, float, str]] = []
+    for x, y, name, equal in points.rows():
+        near = (
+            abs(x - a) < _APART[0] * across and abs(y - b) < _APART[1] * up for a, b, _ in shown
+        )
+        if len(shown) < NAMED and not any(near):
+            more = f" +{equal - 1} equal" if equal > 1 else ""
+            shown.append((x, y, f"\u2002{_plain(shorten_name(name, _LETTERS))}{more}"))
+    figure.add_scatter(
+        x=[x for x, _, _ in shown], y=[y for _, y, _ in shown], text=[text for *_, text in shown],
+        mode="text", textposition="top right", textfont={"size": 11}, cliponaxis=False,
+        name="names", showlegend=False, hoverinfo="skip", meta={"aside": True},
+    )  # fmt: skip
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return None if value is None else _plain(str(value))
+
+
+def _plain(name: str) -> str:
+    return escape(name, quote=False)

@@ -1,0 +1,119 @@
+"""The session graph of a user, as a figure."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from twinloop.description.errors import InputError
+from twinloop.report.figures import colours
+from twinloop.report.figures.figure_base import canvas, noting
+from twinloop.report.figures.time_axis import TimeAxis
+from twinloop.report.quantity_text import format_count, format_duration
+from twinloop.trace import Trace
+from twinloop.trace.trace import required
+from twinloop.workload.session_graph import SessionGraphs
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+#: So many sessions can be told apart.
+SESSIONS: Final = 200
+
+
+def sessions(trace: Trace, user: str | None = None, *, threshold: float = 3600.0) -> Figure:
+    """The sessions of a user over time, and which of them wait for which.
+
+    A session is a period of continuous work; a line leads from one to another that began after it
+    had finished, and the pause between them is the think time. See `SessionGraphs`.
+
+    Args:
+        trace: Any trace that says whose its tasks are.
+        user: Whose; by default the user with most tasks.
+        threshold: A pause of so many seconds between two submissions ends a session.
+
+    >>> log = Trace(tasks=pl.DataFrame({
+    ...     "id": ["1", "2", "3"], "user": ["ann"] * 3, "submit": [0.0, 10.0, 7200.0],
+    ...     "requested_cores": [1.0] * 3, "run_time": [30.0, 890.0, 900.0]}))
+    >>> figure = sessions(log)
+    >>> list(figure.data[1].x)
+    [0.0, 0.25, None, 2.0, 2.25, None]
+    >>> [label.split("<br>")[0] for label in figure.data[2].text]
+    ['session 0: 2 tasks', 'session 1: 1 task']
+    """
+    if required(trace).tasks["user"].null_count() == trace.tasks.height:
+        raise InputError("there are no sessions to draw: whose the tasks are is not recorded")
+    graphs = SessionGraphs.of(trace, threshold=threshold)
+    if not len(graphs):
+        raise InputError("there are no sessions to draw: no task of a known user can be run")
+    if user is None:
+        counts = np.diff(graphs.partition.offsets[graphs.partition.user_offsets])
+        user = graphs.users[int(np.argmax(counts))]
+    graph = graphs[user]
+    found, edges = graph.sessions, graph.edges.drop_nulls("before")
+    notes = [
+        f"a pause of {format_duration(threshold)} between two submissions ends a session; "
+        "a line leads to a session from each that had finished when it began"
+    ]
+    if found.height > SESSIONS:
+        notes.append(f"the first {SESSIONS} of {found.height:,} sessions")
+        found, edges = found[:SESSIONS], edges.filter(pl.col("after") < SESSIONS)
+    start, finish = found["start"].to_numpy(), found["finish"].to_numpy()
+    axis = TimeAxis.of(trace, float(finish.max() - start.min()))
+    row = _rows(start, finish)
+    figure = canvas(f"Sessions of user {escape(user, quote=False)}")
+    _links(figure, axis, edges, start, finish, row)
+    x = np.column_stack([axis.at(start), axis.at(finish), np.full(start.size, np.nan)]).ravel()
+    figure.add_scatter(
+        x=[None if np.isnan(each) else each for each in x], y=np.repeat(row, 3), mode="lines",
+        name="session", line={"color": colours.CURVE, "width": 9}, hoverinfo="skip",
+    )  # fmt: skip
+    figure.add_scatter(
+        x=axis.at((start + finish) / 2), y=row, mode="markers", name="middle of the session",
+        marker={"color": colours.CURVE, "size": 9}, text=_labels(found, axis), showlegend=False,
+        hovertemplate="%{text}<extra></extra>",
+    )  # fmt: skip
+    figure.update_layout(
+        xaxis=axis.layout(),
+        yaxis={"visible": False, "range": [row.max() + 1.0, -1.0], "title": {"text": "row"}},
+        hovermode="closest",
+        height=190 + 22 * int(row.max() + 1),
+    )
+    return noting(figure, notes)
+
+
+def _rows(start: Any, finish: Any) -> Any:
+    """The highest row that is free when a session begins."""
+    least = (finish.max() - start.min()) / 250
+    free: list[float] = []
+    rows = []
+    for begin, end in zip(start, finish, strict=True):
+        row = next((at for at, until in enumerate(free) if until <= begin), len(free))
+        free[row : row + 1] = [max(end, begin + least)]
+        rows.append(row)
+    return np.array(rows)
+
+
+def _links(
+    figure: Figure, axis: TimeAxis, edges: pl.DataFrame, start: Any, finish: Any, row: Any
+) -> None:
+    before, after = edges["before"].to_numpy(), edges["after"].to_numpy()
+    x = np.column_stack([axis.at(finish[before]), axis.at(start[after])])
+    y = np.column_stack([row[before], row[after]])
+    figure.add_scatter(
+        x=[each for pair in x.tolist() for each in (*pair, None)],
+        y=[each for pair in y.tolist() for each in (*pair, None)],
+        mode="lines", name="waits for", line={"color": colours.LIMIT, "width": 1},
+        hoverinfo="skip",
+    )  # fmt: skip
+
+
+def _labels(found: pl.DataFrame, axis: TimeAxis) -> list[str]:
+    return [
+        f"session {row['session']}: {format_count(len(row['jobs']), 'task')}"
+        f"<br>{axis.said(row['start'])} to {axis.said(row['finish'])}"
+        for row in found.rows(named=True)
+    ]

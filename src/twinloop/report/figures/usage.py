@@ -1,0 +1,194 @@
+"""The CPU that tasks really used over time, node by node, from the samples of a recorded run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from twinloop.description.errors import InputError
+from twinloop.metrics.steps import Boxes, Floats
+from twinloop.report.figures import colours
+from twinloop.report.figures.bands import UNRECORDED
+from twinloop.report.figures.curves import available
+from twinloop.report.figures.steps import Steps, means_by_row
+from twinloop.report.figures.time_axis import TimeAxis
+from twinloop.report.quantity_text import format_count, format_number
+from twinloop.trace import Trace
+from twinloop.trace.trace import required
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+#: A curve has at most so many windows.
+WINDOWS: Final = 1000
+#: So many nodes have a curve each; more are shown together.
+LANES: Final = 8
+TOGETHER: Final = "all nodes"
+#: Between two lanes, as a part of a lane.
+_GAP: Final = 0.25
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lane:
+    """The cores that tasks kept busy on one node, or on all of them together, over time.
+
+    >>> lane = Lane("n1", Steps(np.array([0.0, 2.0]), np.array([0.5, 0.0])), limit=None)
+    >>> lane.busy.area, lane.top
+    (1.0, 0.5)
+    """
+
+    name: str
+    busy: Steps
+    #: The cores there are, fewer while nodes are away; None: not known.
+    limit: Steps | None
+
+    @property
+    def top(self) -> float:
+        """The highest of all that is drawn in it."""
+        most = max(steps.level.max(initial=0.0) for steps in (self.busy, self.limit) if steps)
+        return float(most) or 1.0
+
+
+def usage(trace: Trace) -> Figure:
+    """The CPU use over time: cores kept busy, on each node, under those that it has.
+
+    A sample says how many CPU seconds a task used in a window of time; they are drawn as spread
+    evenly over it. The area under the curves is the CPU seconds of all samples. More than eight
+    nodes are drawn together. Where the windows are many, or some very short, a curve has the mean
+    of each thousandth of the time, and the same area.
+
+    >>> trace = Trace(
+    ...     nodes=pl.DataFrame({"node": ["n1"], "cores": [2.0]}),
+    ...     usage=pl.DataFrame({"task": ["a", "a", "b"], "machine": "n1", "t": [1.0, 2.0, 2.0],
+    ...                         "dt": 1.0, "cpu": [1.0, 0.5, 0.75]}),
+    ... )
+    >>> [(curve.name, curve.y.tolist()) for curve in usage(trace).data]
+    [('n1', [1.0, 1.25, 0.0]), ('cores of n1', [2.0, 2.0])]
+    """
+    # Plotly takes a moment to load, and only pictures need it.
+    import plotly.graph_objects as go
+
+    found, notes = lanes(trace, LANES)
+    axis = TimeAxis.of(trace)
+    figure = go.Figure()
+    height = 1.0 / (len(found) + _GAP * (len(found) - 1))
+    for at, lane in enumerate(found):
+        number = str(at + 1) if at else ""
+        name, top = escape(lane.name, quote=False), 1.0 - at * height * (1.0 + _GAP)
+        figure.add_scatter(
+            x=axis.at(lane.busy.t), y=lane.busy.level, name=name, yaxis=f"y{number}",
+            mode="lines", line_shape="hv", line={"color": colours.USED, "width": 1},
+            fill="tozeroy", showlegend=False,
+        )  # fmt: skip
+        if lane.limit is not None:
+            figure.add_scatter(
+                x=axis.at(lane.limit.t), y=lane.limit.level, name=f"cores of {name}",
+                yaxis=f"y{number}", mode="lines", line_shape="hv", hoverinfo="skip",
+                line={"color": colours.LIMIT, "dash": "dot", "width": 1.5}, showlegend=False,
+            )  # fmt: skip
+        figure.update_layout(
+            {
+                f"yaxis{number}": {
+                    "domain": [max(top - height, 0.0), top],
+                    "range": [0.0, 1.05 * lane.top],
+                    "title": {"text": "cores" if len(found) == 1 else ""},
+                    "nticks": 5 if len(found) < 3 else 3,
+                }
+            }
+        )
+        if len(found) > 1:
+            figure.add_annotation(
+                text=name, xref="paper", x=0.005, yref="paper", y=top, xanchor="left",
+                yanchor="bottom", showarrow=False,
+            )  # fmt: skip
+    figure.update_layout(title_text="CPU use", hovermode="x unified", meta={"notes": notes})
+    figure.update_xaxes(anchor=f"y{len(found)}" if len(found) > 1 else "y", **axis.layout())
+    return figure
+
+
+def lanes(trace: Trace, most: int) -> tuple[list[Lane], list[str]]:
+    """The CPU use of each node, or of all together where there are more; and what to say of it.
+
+    >>> trace = Trace(usage=pl.DataFrame({"task": ["a", "b"], "machine": ["n1", "n2"],
+    ...                                   "t": 2.0, "dt": 2.0, "cpu": [1.0, 3.0]}))
+    >>> [(lane.name, lane.busy.area) for lane in lanes(trace, most=2)[0]]
+    [('n1', 1.0), ('n2', 3.0)]
+    >>> [(lane.name, lane.busy.area) for lane in lanes(trace, most=1)[0]]
+    [('all nodes', 4.0)]
+    """
+    rows, notes = _samples(required(trace))
+    used = rows["machine"].unique().sort().to_list()
+    names = list(dict.fromkeys([*trace.nodes["node"].drop_nulls(), *used]))
+    together = used == [UNRECORDED] or len(names) > most
+    place = {name: 0 if together else at for at, name in enumerate(names)}
+    row = rows["machine"].replace_strict(place, return_dtype=pl.Int64).to_numpy()
+    start, end, level = (rows[name].to_numpy() for name in ("start", "t", "level"))
+    busy, binned = _busy(row, start, end, level, 1 if together else len(names))
+    if binned:
+        notes.insert(0, f"means of at most {WINDOWS:,} windows; the CPU seconds are exact")
+    first, last = float(start.min()), float(end.max())
+    if together:
+        return [Lane(TOGETHER, busy[0], available(trace, first, last))], notes
+    return [
+        Lane(name, steps, _limit(trace, name, first, last))
+        for name, steps in zip(names, busy, strict=True)
+    ], notes
+
+
+def _samples(trace: Trace) -> tuple[pl.DataFrame, list[str]]:
+    """The samples that can be drawn: machine, begin and end of the window, cores busy in it."""
+    rows = trace.usage.select(
+        pl.col("machine").fill_null(UNRECORDED), "t", "cpu", start=pl.col("t") - pl.col("dt")
+    ).with_columns(level=pl.col("cpu") / (pl.col("t") - pl.col("start")))
+    whole = pl.all_horizontal(
+        pl.col("start").is_finite(), pl.col("start") < pl.col("t"),
+        pl.col("level").is_finite(), pl.col("level") >= 0,
+    ).fill_null(False)  # fmt: skip
+    drawn, rest = rows.filter(whole), rows.filter(~whole)
+    if not drawn.height:
+        raise InputError(
+            "there is no CPU use to draw: the trace has no sample of it",
+            remedy="record a run: `twinloop execute` and `twinloop record` sample their tasks",
+        )
+    notes = []
+    if rest.height:
+        lost = float(rest["cpu"].filter(rest["cpu"].is_finite()).sum())
+        notes.append(
+            f"not drawn: {format_count(rest.height, 'sample')} without a time, a length or CPU "
+            f"seconds; they say {format_number(lost)} CPU s"
+        )
+    return drawn, notes
+
+
+def _busy(
+    row: npt.NDArray[np.int64], start: Floats, end: Floats, height: Floats, rows: int
+) -> tuple[list[Steps], bool]:
+    """The use of each row over time, and whether it had to be averaged in windows."""
+    first, last = start.min(), end.max()
+    moments = np.unique(np.concatenate([start, end]))
+    if np.diff(moments).min() >= (last - first) / WINDOWS:
+        exact = [
+            Steps.of(Boxes.of(start[row == at], end[row == at], height[row == at]))
+            for at in range(rows)
+        ]
+        return [steps if steps.t.size else _nothing(first, last) for steps in exact], False
+    edges = np.linspace(first, last, WINDOWS + 1)
+    means = means_by_row(row, start, end, height, rows, edges)
+    # What rounding leaves of a sum that has come down to nothing.
+    means[np.abs(means) <= 1e-12 * height.sum()] = 0.0
+    return [Steps(edges, np.append(levels, 0.0)) for levels in means], True
+
+
+def _nothing(first: float, last: float) -> Steps:
+    return Steps(np.array([first, last]), np.zeros(2))
+
+
+def _limit(trace: Trace, name: str, first: float, last: float) -> Steps | None:
+    """The cores that a node has, from the first time to the last."""
+    node = trace.nodes.filter((pl.col("node") == name) & (pl.col("cores") > 0))
+    return available(trace.replace(nodes=node), first, last) if node.height else None

@@ -1,0 +1,1 @@
+"""Report pages: self-contained HTML files about runs, assessments, calibrations and studies."""

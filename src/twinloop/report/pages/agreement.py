@@ -1,0 +1,139 @@
+"""How far twin and reality agree in a loop: in words, run by run, criterion by criterion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from twinloop.report.pages.calibration import rounded
+from twinloop.report.pages.page import Document, cards, note, paragraph, table
+from twinloop.report.quantity_text import format_count
+
+if TYPE_CHECKING:
+    from twinloop.fidelity.verdict import Verdict
+
+#: What a status is in a sentence.
+VERDICTS: Final = {
+    "PASS": "passes",
+    "FAIL": "fails",
+    "not assessable": "cannot be assessed",
+}
+#: Above what belongs to a run that the fit has not seen.
+NEW: Final = "on a new load"
+
+
+def statuses(fit: Any) -> dict[str, dict[str, str]]:
+    """The status of each run that a calibration knows: `before` and `after` it, and `unseen`.
+
+    >>> from types import SimpleNamespace
+    >>> statuses(SimpleNamespace(statuses={"after": {"day": "PASS"}}))["after"]
+    {'day': 'PASS'}
+    """
+    kept: Mapping[str, Mapping[str, str]] = getattr(fit, "statuses", {})
+    found = {}
+    for when in ("before", "after", "unseen"):
+        fresh = {name: verdict.status for name, verdict in getattr(fit, when, ())}
+        found[when] = dict(kept.get(when, {})) or fresh
+    return found
+
+
+def sentence(before: Verdict, after: Verdict, unseen: Verdict | None, fit: Any) -> str:
+    """How far the twin can be trusted, and on how many of the runs that it was fitted to.
+
+    >>> from types import SimpleNamespace
+    >>> from twinloop.fidelity import assess
+    >>> from twinloop.trace import Trace
+    >>> fit = SimpleNamespace(statuses={"after": {"day": "PASS", "probe": "FAIL"}})
+    >>> sentence(assess(Trace(), Trace()), assess(Trace(), Trace()), None, fit)
+    'As it comes the twin cannot ...; it passes on 1 of the 2 runs that it was fitted to. ...'
+    """
+    said = (
+        f"As it comes the twin {VERDICTS[before.status]}; after the calibration it "
+        f"{VERDICTS[after.status]} on the real run"
+    )
+    if unseen is not None:
+        said += f", and {VERDICTS[unseen.status]} {NEW}, a run that it has not seen"
+    if fitted := list(statuses(fit)["after"].values()):
+        passed = fitted.count("PASS")
+        said += (
+            f"; it passes on {passed} of the {format_count(len(fitted), 'run')} that it was "
+            "fitted to"
+        )
+    taken = ", ".join(after.injected) or "nothing"
+    return f"{said}. What it was given of the truth: {taken}."
+
+
+def verdicts(before: Verdict, after: Verdict, unseen: Verdict | None) -> str:
+    """The statuses side by side.
+
+    >>> from twinloop.fidelity import assess
+    >>> from twinloop.trace import Trace
+    >>> verdicts(assess(Trace(), Trace()), assess(Trace(), Trace()), None).count("not assessable")
+    2
+    """
+    found = [("before calibration", before.status), ("after calibration", after.status)]
+    return cards(found + ([] if unseen is None else [(NEW, unseen.status)]))
+
+
+def runs(page: Document, fit: Any) -> None:
+    """Put on a page how each run that the twin was fitted to, or tried on, came out.
+
+    >>> from types import SimpleNamespace
+    >>> page = Document("Mine")
+    >>> runs(page, SimpleNamespace(statuses={"after": {"day": "FAIL"}, "unseen": {"eve": "PASS"}}))
+    >>> "<td>eve, held out</td><td>-</td>" in page.html()
+    True
+    """
+    found = statuses(fit)
+    before, after, unseen = found["before"], found["after"], found["unseen"]
+    rows = [
+        (name, before.get(name, "-"), after.get(name, "-"))
+        for name in dict.fromkeys((*before, *after))
+        if name not in unseen
+    ]
+    rows += [(f"{name}, held out", before.get(name, "-"), said) for name, said in unseen.items()]
+    if not rows:
+        return
+    page.section(
+        "Run by run",
+        paragraph("The calibration moves the same values for all runs: it may leave some apart."),
+        table(("run", "before", "after"), rows),
+    )
+
+
+def criteria(page: Document, before: Verdict, after: Verdict, unseen: Verdict | None) -> None:
+    """Put on a page what each criterion says of the real run, and of the new load if there is one.
+
+    >>> from twinloop.fidelity import assess
+    >>> from twinloop.trace import Trace
+    >>> page, bare = Document("Mine"), assess(Trace(), Trace())
+    >>> criteria(page, bare, bare, bare)
+    >>> "figure on a new load" in page.html(), bare.findings[0].note in page.html()
+    (True, True)
+    """
+    sides = {"before": before, "after": after}
+    if unseen is not None:
+        sides[NEW] = unseen
+    found = {
+        name: {(each.metric, each.name): each for each in verdict.findings}
+        for name, verdict in sides.items()
+    }
+    rows = []
+    for key in dict.fromkeys(key for each in found.values() for key in each):
+        known = {name: each.get(key) for name, each in found.items()}
+        there = [each for each in known.values() if each is not None]
+        why = [each.note for each in there if each.note and each.status == "not assessable"]
+        rows.append([
+            ", ".join(key), rounded(there[0].threshold),
+            *("-" if each is None else each.said for each in known.values()),
+            *("-" if each is None else each.status for each in known.values()),
+            why[-1] if why else "",
+        ])  # fmt: skip
+    figures = [f"figure {name}" for name in sides]
+    page.section(
+        "Criterion by criterion",
+        paragraph("One failing criterion makes the verdict FAIL."),
+        table(["criterion", "threshold", *figures, *sides, "remark"], rows, numbers=figures),
+    )
+    if unseen is not None:
+        page.add(note(f"before and after: the real run; {NEW}: a run that the fit has not seen"))

@@ -1,0 +1,64 @@
+"""What a trace is, in a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+from typing import Any
+
+from twinloop.description.errors import InputError
+from twinloop.platform import Platform
+from twinloop.report.quantity_text import format_count, format_number
+from twinloop.trace import Trace
+
+_KINDS = {"log": "Log", "recorded": "Recorded run", "simulated": "Simulated run"}
+
+
+def page_title(trace: Trace) -> str:
+    """What a trace is: of which workload, under which policy, on which platform.
+
+    >>> from twinloop.trace import Manifest
+    >>> scenario = {"workload": {"path": "logs/kth.swf"}, "platform": "100x1"}
+    >>> run = Manifest(kind="simulated", scenario=scenario, facts={"run": {"policy": "easy"}})
+    >>> page_title(Trace(manifest=run))
+    'Simulated run · kth.swf · easy on 100x1'
+    """
+    manifest = trace.manifest
+    scenario = manifest.scenario or {}
+    parts = [_KINDS.get(manifest.kind, "Generated run"), *_said(scenario.get("name"))]
+    if manifest.source and manifest.source.files:
+        parts.append(manifest.source.files[0].name)
+    else:
+        parts += _workload(scenario.get("workload"))
+    run = manifest.facts.get("run")
+    policy = list(_said(run.get("policy"))) if isinstance(run, Mapping) else []
+    place = [f"on {name}" for name in _platform(scenario.get("platform"))]
+    return " · ".join([*parts, " ".join(policy + place)]).removesuffix(" · ")
+
+
+def _said(name: Any) -> Iterator[str]:
+    if isinstance(name, str) and name:
+        yield name
+
+
+def _workload(kept: Any) -> Iterator[str]:
+    """The file, the generator or the object in memory that a scenario names."""
+    if not isinstance(kept, Mapping):
+        return
+    made = kept.get("generate")
+    if path := kept.get("path"):
+        yield PurePath(str(path)).name
+    elif isinstance(made, Mapping):
+        yield from _said(made.get("name"))
+    else:
+        yield from _said(kept.get("object"))
+
+
+def _platform(kept: Any) -> Iterator[str]:
+    try:
+        platform = Platform.from_dict(kept)
+    except InputError:  # none is kept, or by a version that knew others
+        return
+    nodes = format_count(platform.total_nodes, "node")
+    called = f"{nodes} with {format_number(platform.total_cores)} cores"
+    yield platform.name or platform.shorthand or called

@@ -1,0 +1,63 @@
+"""Quantities as people say them."""
+
+from __future__ import annotations
+
+from twinloop.trace.trace import counted as format_count
+
+__all__ = ["format_count", "format_duration", "format_number", "format_size", "shorten_name"]
+
+_DURATIONS = ((86400.0 * 365.25, "y"), (86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
+_BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def format_duration(seconds: float | None) -> str:
+    """A length of time in the unit that suits it.
+
+    >>> format_duration(5400), format_duration(0.25), format_duration(None)
+    ('1.5 h', '0.25 s', '-')
+    """
+    if seconds is None:
+        return "-"
+    for size, unit in _DURATIONS:
+        if abs(seconds) >= 2 * size or (unit == "h" and abs(seconds) >= size):
+            return f"{format_number(seconds / size)} {unit}"
+    return f"{format_number(seconds)} s"
+
+
+def format_size(count: float | None) -> str:
+    """An amount of memory or data.
+
+    >>> format_size(3 * 1024**3)
+    '3 GiB'
+    """
+    if count is None:
+        return "-"
+    step = 0
+    while abs(count) >= 1024 and step < len(_BYTES) - 1:
+        count, step = count / 1024, step + 1
+    return f"{format_number(count)} {_BYTES[step]}"
+
+
+def format_number(value: float | None) -> str:
+    """A number with three digits that matter.
+
+    >>> format_number(28475), format_number(0.70412), format_number(3.0)
+    ('28,475', '0.704', '3')
+    """
+    if value is None:
+        return "-"
+    if value == 0 or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def shorten_name(name: str, longest: int) -> str:
+    """A name that is no longer than this, its middle left out.
+
+    >>> shorten_name("C01-H01-001", 11), shorten_name("compute-rack-01-node-001", 11)
+    ('C01-H01-001', 'compu…e-001')
+    """
+    if len(name) <= longest:
+        return name
+    end = (longest - 1) // 2
+    return f"{name[: longest - 1 - end]}…{name[-end:]}"
