@@ -13,7 +13,7 @@ from rich.table import Table
 import twinloop as tl
 from twinloop import metrics
 from twinloop.cli import app
-from twinloop.report import run_svg
+from twinloop.report import render_run_svg
 from twinloop.report.quantity_text import format_duration
 
 HERE = Path(__file__).resolve().parent
@@ -60,7 +60,7 @@ def pictures(folder: Path) -> None:
                       activity=0.5, session_size=8)  # fmt: skip
     platform = tl.Platform(clusters=[{"hosts": [nodes]}])
     run = tl.simulate(tl.Scenario(platform=platform, workload=day, policy="easy"))
-    (folder / "run.svg").write_text(run_svg(run), encoding="utf-8")
+    (folder / "run.svg").write_text(render_run_svg(run), encoding="utf-8")
 
     log = tl.generate("sessions", seed=1, tasks=3000, users=25)
     graphs = tl.workload.SessionGraphs.of(log, by="arrival", threshold=600)

@@ -32,7 +32,7 @@ from twinloop.exploration.confirmation.run import confirm
 from twinloop.exploration.owned_files import owned_by_loop
 from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.exploration.study.study import Study
-from twinloop.report.view.page_cache import Pages
+from twinloop.report.view.page_cache import PageCache
 from twinloop.trace import Trace
 
 #: A scenario says where its inputs are, and these may lie anywhere; nothing else in it is a path.
@@ -129,7 +129,7 @@ READ: dict[str, tuple[str, str, Callable[[Path], object]]] = {
         lambda path: all_of(Confirmation.load(path)),
     ),
     "trace": ("loop/real/manifest.json", "loop/real", Trace.load),
-    "view": ("loop/study/study.json", "loop", lambda path: Pages(path).report("study")),
+    "view": ("loop/study/study.json", "loop", lambda path: PageCache(path).make_report("study")),
 }
 
 

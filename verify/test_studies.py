@@ -94,7 +94,7 @@ def test_a_calibration_killed_at_ten_moments_ends_as_if_it_had_not(tmp_path: Pat
 LARGE = textwrap.dedent("""
     import resource, sys, time
     import twinloop as tl
-    from twinloop.report import study_page
+    from twinloop.report import write_study_page
     scenario = tl.load(sys.argv[1])
     design = {"design": "latin-hypercube", "samples": 5000, "seeds": 2, "factors": {
         "policy": ["fcfs", "easy", "sjf", "ljf", "first-fit"],
@@ -113,7 +113,7 @@ LARGE = textwrap.dedent("""
     began = time.perf_counter(); study.pareto(); told("pareto", began)
     began = time.perf_counter(); study.effects(); told("effects", began)
     page = sys.argv[2] + "/report.html"
-    began = time.perf_counter(); study_page(study, page); told("page", began)
+    began = time.perf_counter(); write_study_page(study, page); told("page", began)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, study.done, study.failed)
 """)
 

@@ -14,9 +14,9 @@ from twinloop.calibration import Fit
 from twinloop.exploration.confirmation.result import Confirmation
 from twinloop.exploration.study.study import Study
 from twinloop.fidelity import Verdict
-from twinloop.report.pages.confirmation import confirmation_page
-from twinloop.report.pages.loop import loop_page
-from twinloop.report.pages.study import study_page
+from twinloop.report.pages.confirmation import write_confirmation_page
+from twinloop.report.pages.loop import write_loop_page
+from twinloop.report.pages.study import write_study_page
 from twinloop.trace import Trace
 
 
@@ -121,11 +121,11 @@ class Looped:
 
 
 PAGES: dict[str, Callable[[Path], Path]] = {
-    "run": lambda path: report.run_page(run(), path),
-    "assessment": lambda path: report.assessment_page(verdict(), path),
-    "calibration": lambda path: report.calibration_page(fit(), path),
-    "study": lambda path: study_page(study(), path),
-    "confirmation": lambda path: confirmation_page(confirmation(), path),
-    "loop": lambda path: loop_page(Looped(), path),
-    "large": lambda path: report.run_page(large(), path),
+    "run": lambda path: report.write_run_page(run(), path),
+    "assessment": lambda path: report.write_assessment_page(verdict(), path),
+    "calibration": lambda path: report.write_calibration_page(fit(), path),
+    "study": lambda path: write_study_page(study(), path),
+    "confirmation": lambda path: write_confirmation_page(confirmation(), path),
+    "loop": lambda path: write_loop_page(Looped(), path),
+    "large": lambda path: report.write_run_page(large(), path),
 }

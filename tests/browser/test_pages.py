@@ -17,7 +17,7 @@ import pytest
 from tests.browser import made
 from tests.browser.looking import Look, drawn_data
 from twinloop.metrics.trace_figures import figures
-from twinloop.report.key_figures import key_figures
+from twinloop.report.key_figures import list_key_figures
 
 At = Callable[[str], Look]
 Looks = Callable[..., Look]
@@ -42,7 +42,7 @@ def test_a_page_opens_from_disk_with_its_heading_first(at: At, kind: str) -> Non
 
 def test_the_key_figures_of_a_run_are_those_of_python(at: At) -> None:
     shown = at("run").cards()
-    expected = dict(key_figures(figures(made.run())))
+    expected = dict(list_key_figures(figures(made.run())))
     assert {name: shown.get(name) for name in expected} == expected
     assert shown["tasks"] == "120"
 

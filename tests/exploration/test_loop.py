@@ -12,7 +12,7 @@ from twinloop import metrics
 from twinloop.exploration.closed_loop.plan import LoopPlan
 from twinloop.exploration.closed_loop.result import Loop
 from twinloop.exploration.closed_loop.run import loop, preview
-from twinloop.report import loop_page
+from twinloop.report import write_loop_page
 
 DEMO = Path(__file__).resolve().parents[2] / "examples" / "demo"
 RECORDED = DEMO / "recorded"
@@ -97,7 +97,7 @@ def test_it_is_read_back_and_not_done_twice(made: tuple[Loop, list[str]]) -> Non
 
 
 def test_its_page_has_the_five_lines(made: tuple[Loop, list[str]], tmp_path: Path) -> None:
-    page = loop_page(made[0], tmp_path / "report.html").read_text()
+    page = write_loop_page(made[0], tmp_path / "report.html").read_text()
     text = " ".join(html.unescape(re.sub("<[^>]*>", " ", page)).split())
     assert len(made[0].lines) == 5
     for line in made[0].lines:

@@ -7,7 +7,7 @@ from hypothesis import given
 from tests.metrics.traces import few, fewer, hand_made, runs
 from twinloop.description import InputError
 from twinloop.metrics import difference
-from twinloop.report.difference_text import difference_words
+from twinloop.report.difference_text import describe_difference
 from twinloop.trace import Manifest, Trace
 
 
@@ -60,7 +60,7 @@ def test_a_difference_worked_out_by_hand() -> None:
 
 
 def test_the_words_say_what_the_figures_say() -> None:
-    text = difference_words(difference(hand_made(), moved()))
+    text = describe_difference(difference(hand_made(), moved()))
     for said in (
         "run A keeps no scenario",
         "kind: log in A, simulated in B",
@@ -73,7 +73,7 @@ def test_the_words_say_what_the_figures_say() -> None:
         "user u waits less in B: 6 s in all over 2 tasks, on average 4 s in A and 1 s in B",
     ):
         assert said in text.split("\n")
-    same = difference_words(difference(moved(), moved()))
+    same = describe_difference(difference(moved(), moved()))
     assert "both runs come from the same scenario" in same
     assert "all figures are the same" in same
 
@@ -90,7 +90,7 @@ def test_one_more_machine_is_elsewhere_either_way() -> None:
 
 def test_runs_that_share_nothing_are_said_to() -> None:
     other = Trace(tasks=pl.DataFrame({"id": ["z"], "submit": [0.0]}))
-    text = difference_words(difference(hand_made(), other))
+    text = describe_difference(difference(hand_made(), other))
     assert "4 tasks of A not in B: a, b, c, ..." in text
     assert "no task is in both" in text
 
@@ -127,7 +127,7 @@ def test_the_difference_the_other_way_is_the_opposite(a: Trace, b: Trace) -> Non
     assert there.gains["total"].to_list() == pytest.approx([-x for x in back.losses["total"]])
     change, opposite = there.figures["change"], back.figures["change"]
     assert change.to_list() == pytest.approx([None if x is None else -x for x in opposite])
-    assert difference_words(there)
+    assert describe_difference(there)
 
 
 @fewer

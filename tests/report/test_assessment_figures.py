@@ -10,7 +10,7 @@ import pytest
 from tests.report.runs import drawn_tasks, fcfs, seconds
 from twinloop.description import InputError
 from twinloop.fidelity import Verdict, assess
-from twinloop.report import VerdictPlots, assessment_figures
+from twinloop.report import VerdictPlots, plot_assessment
 from twinloop.trace import Trace
 
 NOTHING = assess(Trace(), Trace())
@@ -41,7 +41,7 @@ def test_the_waits_of_two_runs_are_counted(count: int, factor: float) -> None:
     tasks = drawn_tasks(count, seed=count)
     real = fcfs(tasks)
     twin = fcfs([(gap, factor * length, cores) for gap, length, cores in tasks])
-    figure = assessment_figures(assess(real, twin))["waits"]
+    figure = plot_assessment(assess(real, twin))["waits"]
     curves = {curve.name: curve for curve in figure.data}
     for name, run in (("real", real), ("twin", twin)):
         waits, curve = np.array(of(run)[0]), curves[name]
@@ -55,7 +55,7 @@ def test_the_waits_of_two_runs_are_counted(count: int, factor: float) -> None:
 def test_the_completions_of_two_runs_are_counted() -> None:
     tasks = drawn_tasks(100)
     real, twin = fcfs(tasks), fcfs([(gap, 1.1 * run, cores) for gap, run, cores in tasks])
-    figure = assessment_figures(assess(real, twin))["completions"]
+    figure = plot_assessment(assess(real, twin))["completions"]
     first = min(real.tasks["submit"])
     for curve, run in zip(figure.data[:2], (real, twin), strict=True):
         ends = np.array(of(run)[1]) - first
@@ -69,7 +69,7 @@ def test_curves_over_time_are_the_series_and_lie_above_their_difference() -> Non
     verdict = showing(
         completions=compared(50, t=t, lagged=0.0), power=compared(50, t=t, real_w=1.0, twin_w=1.0)
     )
-    figures = assessment_figures(verdict)
+    figures = plot_assessment(verdict)
     for name, series in (("completions", "completions"), ("trend", "power")):
         figure, rows = figures[name], verdict.series[series]
         assert drawn(figure) == {
@@ -155,7 +155,7 @@ def test_short_waits_beside_a_long_one_are_drawn_by_their_logarithm() -> None:
 
 
 def test_what_is_missing_has_no_picture_and_the_error_says_why() -> None:
-    assert assessment_figures(NOTHING) == {}
+    assert plot_assessment(NOTHING) == {}
     with pytest.raises(InputError, match=r"no picture of usage: .*have no CPU usage"):
         VerdictPlots(NOTHING).usage()
     with pytest.raises(InputError, match="no picture of waits: 0 completed tasks"):

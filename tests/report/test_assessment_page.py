@@ -14,7 +14,7 @@ from tests.report.pages import EVIL, Reader, loads_nothing, pictures
 from tests.report.runs import drawn_tasks, fcfs
 from twinloop.description import InputError
 from twinloop.fidelity import Alignment, Criteria, Verdict, assess
-from twinloop.report import assessment_figures, assessment_page
+from twinloop.report import plot_assessment, write_assessment_page
 from twinloop.trace import Manifest, Trace
 
 TASKS = drawn_tasks(60)
@@ -41,7 +41,9 @@ VERDICT = assess(REAL, TWIN)
 
 
 def written(verdict: Verdict, folder: Path, **options: str) -> tuple[str, Reader]:
-    text = assessment_page(verdict, folder / "verdict.html", **options).read_text(encoding="utf-8")
+    text = write_assessment_page(verdict, folder / "verdict.html", **options).read_text(
+        encoding="utf-8"
+    )
     return text, Reader(text)
 
 
@@ -77,7 +79,7 @@ def test_the_page_has_every_criterion_and_picture(usual: tuple[str, Reader]) -> 
         assert escape(found.note) in cells
         assert found.method in page.text.replace("\n", " ")
     assert list(pictures(page)) == ["waits", "completions", "usage", "trend", "segments"]
-    for name, figure in assessment_figures(VERDICT).items():
+    for name, figure in plot_assessment(VERDICT).items():
         assert pictures(page)[name]["data"] == json.loads(figure.to_json())["data"]
     over_time = {a["id"] for _, a in page.tags if a.get("data-over") == "time"}
     assert over_time == {"completions", "trend", "segments"}
@@ -176,5 +178,5 @@ def test_the_same_verdict_gives_the_same_bytes(usual: tuple[str, Reader], tmp_pa
 def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "verdict.html").mkdir()
     with pytest.raises(InputError, match="is a folder, so it is not replaced"):
-        assessment_page(VERDICT, tmp_path / "verdict.html")
+        write_assessment_page(VERDICT, tmp_path / "verdict.html")
     assert [path.name for path in tmp_path.iterdir()] == ["verdict.html"]

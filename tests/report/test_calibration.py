@@ -14,7 +14,7 @@ import pytest
 from tests.report.pages import EVIL, Reader, loads_nothing, pictures
 from tests.report.runs import drawn_tasks, fcfs
 from twinloop.fidelity import Verdict, assess
-from twinloop.report import calibration_figures, calibration_page
+from twinloop.report import plot_calibration, write_calibration_page
 
 
 @dataclass(frozen=True)
@@ -71,13 +71,13 @@ def intervals(**rows: tuple[Any, Any, Any, bool]) -> Known:
 
 
 def written(fit: Fit, folder: Path) -> tuple[str, Reader]:
-    text = calibration_page(fit, folder / "fit.html").read_text(encoding="utf-8")
+    text = write_calibration_page(fit, folder / "fit.html").read_text(encoding="utf-8")
     return text, Reader(text)
 
 
 def test_the_course_has_every_loss_and_the_best_so_far() -> None:
     losses = [5.0, 7.0, float("nan"), 2.0, 3.0]
-    figure = calibration_figures(Fit(history=course(losses)))["convergence"]
+    figure = plot_calibration(Fit(history=course(losses)))["convergence"]
     loss, best, before = figure.data
     assert set(before.y) == {Fit().loss_before}
     assert before.line.dash == "dash"
@@ -89,13 +89,13 @@ def test_the_course_has_every_loss_and_the_best_so_far() -> None:
 
 @pytest.mark.parametrize("least", [0.0, -1.0])
 def test_losses_that_are_not_positive_have_a_linear_axis(least: float) -> None:
-    figure = calibration_figures(Fit(history=course([5.0, least])))["convergence"]
+    figure = plot_calibration(Fit(history=course([5.0, least])))["convergence"]
     assert figure.layout.yaxis.type == "linear"
 
 
 def test_a_long_course_keeps_its_extremes_and_its_best() -> None:
     history = course(np.random.default_rng(1).random(50_000).tolist())
-    loss, best, _ = calibration_figures(Fit(history=history))["convergence"].data
+    loss, best, _ = plot_calibration(Fit(history=history))["convergence"].data
     assert len(loss.y) <= 1000
     assert {min(loss.y), max(loss.y)} == {history["loss"].min(), history["loss"].max()}
     assert set(zip(loss.x - 1, loss.y, strict=True)) <= set(
@@ -109,7 +109,7 @@ def test_a_long_course_keeps_its_extremes_and_its_best() -> None:
 
 def test_a_second_search_has_a_best_of_its_own() -> None:
     history = pl.concat([course([5.0, 3.0]), course([9.0, 8.0, 7.0])])
-    figure = calibration_figures(Fit(history=history))["convergence"]
+    figure = plot_calibration(Fit(history=history))["convergence"]
     losses, first, second = figure.data
     assert losses.y.tolist() == [5.0, 3.0, 9.0, 8.0, 7.0]
     assert (first.x.tolist(), first.y.tolist()) == ([1, 2], [5.0, 3.0])
@@ -120,7 +120,7 @@ def test_a_second_search_has_a_best_of_its_own() -> None:
 def test_a_cloud_of_few_parameters_has_a_panel_for_each_pair() -> None:
     cloud = points(4)
     fit = looked_at(cloud)
-    figure = calibration_figures(fit)["cloud"]
+    figure = plot_calibration(fit)["acceptable_set"]
     panels = [(p, mark) for p, mark in zip(figure.data[::2], figure.data[1::2], strict=True)]
     assert len(panels) == 6
     seen = set()
@@ -139,14 +139,14 @@ def test_a_cloud_of_few_parameters_has_a_panel_for_each_pair() -> None:
 
 def test_a_cloud_of_one_parameter_has_the_loss_over_it() -> None:
     cloud = points(1)
-    (drawn,) = calibration_figures(looked_at(cloud))["cloud"].data
+    (drawn,) = plot_calibration(looked_at(cloud))["acceptable_set"].data
     assert set(zip(drawn.x, drawn.y, strict=True)) == set(cloud.rows())
 
 
 def test_a_cloud_of_many_parameters_has_a_line_for_each_point() -> None:
     cloud = points(8).with_columns(mode=pl.Series(["a", "b", "c"] * 10))
     cloud = cloud.select("mode", *(f"p{at}" for at in range(8)), "loss")
-    figure = calibration_figures(looked_at(cloud))["cloud"]
+    figure = plot_calibration(looked_at(cloud))["acceptable_set"]
     lines = [part for part in figure.data if part.mode == "lines"]
     found = np.concatenate([np.array(part.x).reshape(-1, 10) for part in lines])
     assert np.isnan(found[:, -1]).all()
@@ -163,11 +163,11 @@ def test_failed_points_and_too_many_points_are_said() -> None:
     cloud = points(2, 3000).with_columns(
         loss=pl.when(pl.col("p0") > 1.9).then(float("nan")).otherwise("loss")
     )
-    figure = calibration_figures(looked_at(cloud.fill_nan(9.0)))["cloud"]
+    figure = plot_calibration(looked_at(cloud.fill_nan(9.0)))["acceptable_set"]
     assert len(figure.data[0].x) == 500
     failed = int(cloud["loss"].is_nan().sum())
     fit = replace(looked_at(cloud.fill_nan(9.0)), cloud=cloud)
-    notes = calibration_figures(fit)["cloud"].layout.meta["notes"]
+    notes = plot_calibration(fit)["acceptable_set"].layout.meta["notes"]
     assert f"{failed} points that failed" in notes[1]
     assert f"500 of {3000 - failed:,} points" in notes[2]
 
@@ -179,7 +179,7 @@ def test_intervals_lie_within_the_range_that_was_searched() -> None:
         history=pl.DataFrame({"speed": [0.0, 4.0], "latency": [0.01, 1.0], "mode": ["a", "b"]}),
         identifiability=intervals(speed=(1.0, 0.5, 2.0, True), latency=(0.1, 0.01, 1.0, False)),
     )
-    figure = calibration_figures(fit)["intervals"]
+    figure = plot_calibration(fit)["intervals"]
     curves = {curve.name: curve for curve in figure.data}
     names = dict(zip(figure.layout.yaxis.tickvals, figure.layout.yaxis.ticktext, strict=True))
     known, unknown = curves["identifiable"], curves["not identifiable"]
@@ -199,12 +199,12 @@ def test_the_levels_of_a_value_that_is_a_word_are_its_interval(tmp_path: Path) -
     fit = Fit(values={"mode": "a"}, defaults={"mode": "b"}, identifiability=known)
     text, _ = written(fit, tmp_path)
     assert '<td class="number">a, c</td><td>no</td>' in text
-    assert "intervals" not in calibration_figures(fit)
+    assert "intervals" not in plot_calibration(fit)
 
 
 def test_values_without_an_interval_are_drawn_and_named() -> None:
     fit = Fit(identifiability=intervals(speed=(1.0, None, None, False)))
-    figure = calibration_figures(fit)["intervals"]
+    figure = plot_calibration(fit)["intervals"]
     assert [curve.name for curve in figure.data] == ["fitted value"]
     assert figure.layout.meta["notes"] == ["of unknown interval: speed"]
 
@@ -253,7 +253,7 @@ def test_the_page_says_things_in_the_order_in_which_they_are_asked(tmp_path: Pat
     )  # fmt: skip
     places = [page.text.index(each) for each in said]
     assert places == sorted(places)
-    assert list(pictures(page)) == ["convergence", "cloud", "intervals"]
+    assert list(pictures(page)) == ["convergence", "acceptable_set", "intervals"]
     fail, passed = (
         '<span class="status fail">FAIL</span>',
         '<span class="status pass">PASS</span>',
@@ -272,7 +272,7 @@ def test_a_calibration_that_knows_nothing_else_has_a_page(tmp_path: Path) -> Non
     for said in ("No run was assessed", "no run was held out", "was not examined", "Not drawn"):
         assert said in page.text
     failed = Fit(values={"a": 1}, history=course([float("nan")]), cloud=points(1).clear())
-    assert calibration_figures(failed) == {}
+    assert plot_calibration(failed) == {}
 
 
 @pytest.mark.parametrize("parameters", [1, 3, 7])

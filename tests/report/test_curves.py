@@ -9,7 +9,7 @@ from hypothesis import given
 
 from tests.report.runs import FEWER, core_seconds, drawn_tasks, fcfs, seconds, tasks_to_run
 from twinloop.description import InputError
-from twinloop.report import gantt, power, queue, utilisation, waits
+from twinloop.report import plot_gantt, plot_power, plot_queue, plot_utilisation, plot_waits
 from twinloop.trace import Trace
 
 Tasks = list[tuple[float, float, int]]
@@ -25,9 +25,9 @@ def test_the_area_under_the_utilisation_is_the_core_seconds(tasks: Tasks) -> Non
     trace = fcfs(tasks)
     if core_seconds(trace) == 0:
         with pytest.raises(InputError, match="no execution holds a core for any time"):
-            utilisation(trace)
+            plot_utilisation(trace)
         return
-    figure = utilisation(trace)
+    figure = plot_utilisation(trace)
     assert area(figure.data[0], seconds(figure)) == pytest.approx(core_seconds(trace))
     assert max(figure.data[0].y) <= 8
 
@@ -38,7 +38,7 @@ def test_the_area_under_the_queue_is_the_sum_of_the_waits(tasks: Tasks) -> None:
     trace = fcfs(tasks)
     both = trace.tasks.join(trace.placements, left_on="id", right_on="task")
     waited = (both["start"] - both["submit"]).to_numpy()
-    figure = queue(trace)
+    figure = plot_queue(trace)
     scale = seconds(figure)
     count, cores = figure.data
     assert area(count, scale) == pytest.approx(waited.sum())
@@ -51,7 +51,7 @@ def test_the_distribution_of_waits_is_the_share_that_waited_at_most_so_long(task
     trace = fcfs(tasks)
     both = trace.tasks.join(trace.placements, left_on="id", right_on="task")
     waited = (both["start"] - both["submit"]).to_numpy()
-    (curve,) = waits(trace).data
+    (curve,) = plot_waits(trace).data
     for wait, share in zip(curve.x, curve.y, strict=True):
         assert share == pytest.approx(np.mean(waited <= wait))
     assert curve.y[-1] == 1.0
@@ -59,7 +59,7 @@ def test_the_distribution_of_waits_is_the_share_that_waited_at_most_so_long(task
 
 def test_a_long_run_keeps_its_extremes_and_its_exact_means() -> None:
     trace = fcfs(drawn_tasks(20_000), nodes=4)
-    figure = utilisation(trace)
+    figure = plot_utilisation(trace)
     thin, means, _ = figure.data
     assert len(thin.x) <= 4000
     assert area(means, seconds(figure)) == pytest.approx(core_seconds(trace))
@@ -82,7 +82,7 @@ def test_capacity_falls_while_nodes_are_away_and_never_twice() -> None:
         }
     )
     trace = fcfs([(0.0, 100.0, 1)]).replace(node_states=states)
-    there = utilisation(trace).data[-1]
+    there = plot_utilisation(trace).data[-1]
     assert there.x.tolist() == [0.0, 10.0, 15.0, 35.0, 100.0, 100.0]
     assert there.y[:-2].tolist() == [8.0, 4.0, 0.0, 4.0]
 
@@ -94,14 +94,14 @@ def test_waits_of_children_begin_when_they_are_ready() -> None:
         ),
         placements=pl.DataFrame({"task": ["a", "b"], "start": [0.0, 13.0], "end": [10.0, 20.0]}),
     )
-    assert queue(trace).data[0].x.tolist() == [10.0, 13.0]
-    assert waits(trace).data[0].x.tolist() == [0.0, 3.0]
+    assert plot_queue(trace).data[0].x.tolist() == [10.0, 13.0]
+    assert plot_waits(trace).data[0].x.tolist() == [0.0, 3.0]
 
 
 def test_tasks_that_never_started_are_named_and_not_drawn() -> None:
     trace = fcfs([(0.0, 50.0, 4)] * 3)
     tasks = pl.concat([trace.tasks, trace.tasks[:1].with_columns(id=pl.lit("never"))])
-    figure = queue(trace.replace(tasks=tasks))
+    figure = plot_queue(trace.replace(tasks=tasks))
     assert max(figure.data[0].y) == 1
     assert figure.layout.meta["notes"] == ["1 task of unknown wait, or never started: not counted"]
 
@@ -111,14 +111,14 @@ def test_the_area_under_the_power_is_the_energy_and_gaps_are_gaps(nodes: list[st
     windows = [(10.0, 90.0), (20.0, 120.0), (40.0, 70.0)]
     rows = [(node, t, 10.0, watts) for node in nodes for t, watts in windows]
     frame = pl.DataFrame(rows, schema=["node", "t", "dt", "watts"], orient="row")
-    (curve,) = power(Trace(power=frame)).data
+    (curve,) = plot_power(Trace(power=frame)).data
     assert area(curve) == pytest.approx(2800.0 * len(nodes))
     assert np.isnan(curve.y).sum() == 1
 
 
 def test_totals_are_not_added_to_the_power_of_nodes() -> None:
     frame = pl.DataFrame({"node": ["n0", None], "t": 10.0, "dt": 10.0, "watts": [90.0, 150.0]})
-    (curve,) = power(Trace(power=frame)).data
+    (curve,) = plot_power(Trace(power=frame)).data
     assert curve.y[0] == 150.0
 
 
@@ -127,14 +127,14 @@ def test_a_long_power_series_keeps_extremes_energy_and_gaps() -> None:
     watts = 100.0 + np.arange(20_000) % 37
     keep = (t < 9000) | (t > 11_000)
     frame = pl.DataFrame({"t": t[keep], "dt": 1.0, "watts": watts[keep]})
-    thin, means = power(Trace(power=frame)).data
+    thin, means = plot_power(Trace(power=frame)).data
     assert (np.nanmin(thin.y), np.nanmax(thin.y)) == (100.0, 136.0)
     assert np.isnan(thin.y).any()
     assert np.isnan(means.y).any()
     assert np.nanmin(means.y) >= 100.0
 
 
-@pytest.mark.parametrize("draw", [queue, utilisation, power, waits])
+@pytest.mark.parametrize("draw", [plot_queue, plot_utilisation, plot_power, plot_waits])
 def test_a_trace_without_the_facts_is_an_error_that_says_which(draw: Any) -> None:
     with pytest.raises(InputError, match=r"there (is|are) no"):
         draw(Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]})))
@@ -145,11 +145,11 @@ def test_the_kth_log_has_its_published_capacity_and_its_own_core_seconds(real_da
     import twinloop as tl
 
     trace = tl.read(real_data / "swf" / "KTH-SP2-1996-2.1-cln.swf.gz")
-    thin, means, there = utilisation(trace).data
+    thin, means, there = plot_utilisation(trace).data
     assert set(there.y) == {100.0}
     assert max(thin.y) >= 100.0
     known = trace.placements.drop_nulls(["start", "end"]).filter(pl.col("end") >= pl.col("start"))
     sized = (known["cores"].fill_null(1.0) * (known["end"] - known["start"])).sum()
     assert area(means, 0.001) == pytest.approx(sized, rel=1e-6)
-    assert gantt(trace).data[0].type == "heatmap"
-    assert waits(trace).data[0].y[-1] == 1.0
+    assert plot_gantt(trace).data[0].type == "heatmap"
+    assert plot_waits(trace).data[0].y[-1] == 1.0

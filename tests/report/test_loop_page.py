@@ -9,9 +9,9 @@ import pytest
 from tests.report.pages import Reader, loads_nothing, pictures
 from tests.report.studies import loop
 from twinloop.fidelity import assess
-from twinloop.report import loop_page
+from twinloop.report import write_loop_page
 from twinloop.report.pages.loop import CHAPTERS
-from twinloop.report.pages.parameter_changes import recipe
+from twinloop.report.pages.parameter_changes import render_parameter_changes
 from twinloop.trace import Manifest, Trace
 
 #: What the page reads of a fit, but its verdicts.
@@ -25,7 +25,7 @@ WHICH = ("real", "twin")
 @pytest.fixture(scope="module")
 def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Reader]:
     there = tmp_path_factory.mktemp("page") / "loop.html"
-    text = loop_page(loop(), there).read_text(encoding="utf-8")
+    text = write_loop_page(loop(), there).read_text(encoding="utf-8")
     return text, Reader(text)
 
 
@@ -86,7 +86,7 @@ def test_what_was_not_measured_is_listed(usual: tuple[str, Reader]) -> None:
 def test_a_loop_without_a_confirmation_says_that_all_remains_a_prediction(tmp_path: Path) -> None:
     bare = SimpleNamespace(**vars(loop()) | {"confirmation": None, "probes": (), "probe_names": ()})
     bare.real = bare.real.replace(manifest=Manifest(kind="recorded"))
-    page = Reader(loop_page(bare, tmp_path / "loop.html").read_text(encoding="utf-8"))
+    page = Reader(write_loop_page(bare, tmp_path / "loop.html").read_text(encoding="utf-8"))
     assert "so that they remain predictions" in page.text
     assert "Probe runs" not in page.text
     assert "was executed" in page.text
@@ -94,7 +94,7 @@ def test_a_loop_without_a_confirmation_says_that_all_remains_a_prediction(tmp_pa
 
 def written(tmp_path: Path, **changes: object) -> tuple[str, Reader]:
     made = SimpleNamespace(**vars(loop()) | changes)
-    text = loop_page(made, tmp_path / "loop.html").read_text(encoding="utf-8")
+    text = write_loop_page(made, tmp_path / "loop.html").read_text(encoding="utf-8")
     return text, Reader(text)
 
 
@@ -127,10 +127,10 @@ def test_the_new_load_has_a_column_and_what_is_not_assessable_says_why(tmp_path:
 
 def test_a_value_that_moved_is_named_once_and_its_cause_holds_it() -> None:
     lines = ["slow (makespan_s):", "  a moved from 1 to 2", "late:", "  a moved from 1 to 2"]
-    said = recipe(lines, once=True)
+    said = render_parameter_changes(lines, once=True)
     assert said.startswith("<ul><li>slow (makespan):<ul><li>a moved from 1 to 2</li></ul></li>")
     assert said.count("a moved") == 1
-    assert recipe(lines).count("a moved") == 2
+    assert render_parameter_changes(lines).count("a moved") == 2
 
 
 def test_the_real_run_is_drawn_since_its_start_like_the_twin(tmp_path: Path) -> None:

@@ -10,24 +10,24 @@ from tests.report.pages import Reader, pictures
 from tests.report.runs import core_seconds, drawn_tasks, fcfs, seconds, without_machines
 from twinloop.description import Cleaning, InputError
 from twinloop.metrics import carbon as grams
-from twinloop.report import run_page
-from twinloop.report.figures.carbon import carbon
-from twinloop.report.figures.heat import heat
-from twinloop.report.figures.lateness import lateness
-from twinloop.report.figures.sessions import sessions
-from twinloop.report.pages.data_quality import unrecorded
+from twinloop.report import write_run_page
+from twinloop.report.figures.carbon import plot_carbon
+from twinloop.report.figures.heat import plot_heat
+from twinloop.report.figures.lateness import plot_lateness
+from twinloop.report.figures.sessions import plot_sessions
+from twinloop.report.pages.data_quality import list_missing_data
 from twinloop.trace import Manifest, Trace
 
 
 def test_the_map_of_machines_has_all_core_seconds() -> None:
     trace = fcfs(drawn_tasks(80))
-    figure = heat(trace)
+    figure = plot_heat(trace)
     found = figure.data[0]
     step = float(np.diff(found.x).mean()) * seconds(figure)
     assert list(found.y) == ["n0", "n1"]
     assert float(found.z.sum()) * 4 * step == pytest.approx(core_seconds(trace), rel=1e-4)
     with pytest.raises(InputError, match="where the tasks ran is not recorded"):
-        heat(without_machines(trace))
+        plot_heat(without_machines(trace))
 
 
 POWER = pl.DataFrame({"t": [3600.0, 7200.0], "dt": 3600.0, "watts": [1000.0, 500.0]})
@@ -36,7 +36,7 @@ INTENSITY = pl.DataFrame({"t": [0.0, 3600.0], "grams_per_kwh": [100.0, 300.0]})
 
 def test_carbon_is_power_times_intensity() -> None:
     trace = Trace(power=POWER)
-    figure = carbon(trace, INTENSITY)
+    figure = plot_carbon(trace, INTENSITY)
     above, below = figure.data
     assert above.y[0] == pytest.approx(100.0)
     assert above.y[-1] == pytest.approx(150.0)
@@ -49,9 +49,9 @@ def test_carbon_is_power_times_intensity() -> None:
 
 def test_carbon_needs_power_and_an_intensity(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="carbon intensity of the electricity is not known"):
-        carbon(Trace(power=POWER))
+        plot_carbon(Trace(power=POWER))
     with pytest.raises(InputError, match="no window of power"):
-        carbon(Trace(), 100.0)
+        plot_carbon(Trace(), 100.0)
 
 
 def test_the_page_draws_the_carbon_of_the_platform_or_says_why_not(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_the_page_draws_the_carbon_of_the_platform_or_says_why_not(tmp_path: Pat
     def page(path: Path) -> Reader:
         platform = {"clusters": [{"carbon": str(path)}]}
         manifest = Manifest(kind="simulated", scenario={"platform": platform}, epoch_ms=0)
-        made = run_page(trace.replace(manifest=manifest), tmp_path / "run.html")
+        made = write_run_page(trace.replace(manifest=manifest), tmp_path / "run.html")
         return Reader(made.read_text(encoding="utf-8"))
 
     drawn = page(file)
@@ -84,12 +84,12 @@ def test_lateness_of_users_is_that_of_their_tasks() -> None:
             "task": ["a", "b", "c"], "start": [0.0, 15.0, 4.0], "end": [5.0, 20.0, 9.0],
         }),
     )  # fmt: skip
-    late, past = lateness(trace).data
+    late, past = plot_lateness(trace).data
     assert dict(zip(late.y, late.x, strict=True)) == {"u": 2.0, "v": 2.0}
     # One of u's tasks ended 1 s after its deadline, one in time; v has none.
     assert dict(zip(past.y, past.x, strict=True)) == {"u": 0.5, "v": None}
     with pytest.raises(InputError, match="no lateness to draw"):
-        lateness(fcfs([(0.0, 5.0, 1)]))
+        plot_lateness(fcfs([(0.0, 5.0, 1)]))
 
 
 def test_lateness_that_nobody_notices_or_of_nobody_is_left_out(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_lateness_that_nobody_notices_or_of_nobody_is_left_out(tmp_path: Path) -
             {"id": ["a"], "user": [user], "submit": [5.0], "submit_recorded": [recorded]},
             schema_overrides={"user": pl.String},
         )
-        made = run_page(Trace(tasks=tasks, placements=ran), tmp_path / "run.html")
+        made = write_run_page(Trace(tasks=tasks, placements=ran), tmp_path / "run.html")
         return Reader(made.read_text(encoding="utf-8"))
 
     held_up = page("u", 3.0)
@@ -118,18 +118,18 @@ def test_sessions_of_the_busiest_user_and_which_wait_for_which() -> None:
         "submit": [0.0, 3600.0, 0.0, 10800.0], "requested_cores": 1.0,
         "run_time": [900.0, 9000.0, 5.0, 1800.0],
     }))  # fmt: skip
-    figure = sessions(log)
+    figure = plot_sessions(log)
     links, bars, middles = figure.data
     assert figure.layout.title.text == "Sessions of user ann"
     # Session 2 begins at 3 h: the first had finished, the second (1 h to 3.5 h) had not.
     assert list(bars.x) == [0.0, 0.25, None, 1.0, 3.5, None, 3.0, 3.5, None]
     assert list(links.x) == [0.25, 1.0, None, 0.25, 3.0, None]
     assert list(middles.y) == [0, 0, 1]
-    assert len(sessions(log, "bob").data[2].x) == 1
+    assert len(plot_sessions(log, "bob").data[2].x) == 1
     with pytest.raises(InputError, match="no user is called"):
-        sessions(log, "eve")
+        plot_sessions(log, "eve")
     with pytest.raises(InputError, match="whose the tasks are is not recorded"):
-        sessions(log.replace(tasks=log.tasks.drop("user")))
+        plot_sessions(log.replace(tasks=log.tasks.drop("user")))
 
 
 def test_the_page_says_what_the_gate_found_and_what_became_of_what(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_the_page_says_what_the_gate_found_and_what_became_of_what(tmp_path: Pat
     )
     broken = fcfs([(0.0, 5.0, 1), (1.0, 5.0, 1)], manifest=Manifest(cleaned=notes))
     broken = broken.replace(tasks=broken.tasks.with_columns(id=pl.lit("task 0")))
-    text = run_page(broken, tmp_path / "run.html").read_text(encoding="utf-8")
+    text = write_run_page(broken, tmp_path / "run.html").read_text(encoding="utf-8")
     page = Reader(text)
     _, rest = page.text.split("Data quality")
     assert "3 dropped, 2 repaired, 1 invented" in rest
@@ -151,9 +151,9 @@ def test_the_page_says_what_the_gate_found_and_what_became_of_what(tmp_path: Pat
 
 def test_what_is_not_recorded_is_said_and_nothing_else() -> None:
     trace = fcfs(drawn_tasks(5))
-    usual = " ".join(unrecorded(trace))
+    usual = " ".join(list_missing_data(trace))
     assert "power" in usual
     assert "where tasks ran" not in usual
-    assert "where tasks ran" in " ".join(unrecorded(without_machines(trace)))
+    assert "where tasks ran" in " ".join(list_missing_data(without_machines(trace)))
     some = trace.tasks.with_columns(user=pl.Series(["a", None, None, None, None]))
-    assert "the user of 4 tasks of 5" in unrecorded(trace.replace(tasks=some))
+    assert "the user of 4 tasks of 5" in list_missing_data(trace.replace(tasks=some))

@@ -12,12 +12,12 @@ from tests.report.pages import EVIL, Reader, loads_nothing, pictures, unpacked
 from tests.report.runs import core_seconds, drawn_tasks, fcfs
 from twinloop.description import Cleaning, InputError, SourceFile
 from twinloop.platform import Platform
-from twinloop.report import run_page
+from twinloop.report import write_run_page
 from twinloop.trace import Manifest, Source, Trace
 
 
 def written(trace: Trace, folder: Path, **options: str) -> tuple[str, Reader]:
-    text = run_page(trace, folder / "run.html", **options).read_text(encoding="utf-8")
+    text = write_run_page(trace, folder / "run.html", **options).read_text(encoding="utf-8")
     return text, Reader(text)
 
 
@@ -155,7 +155,7 @@ def test_pictures_over_time_show_the_same_time(tmp_path: Path) -> None:
 
 def test_the_same_trace_gives_the_same_bytes(tmp_path: Path) -> None:
     trace = fcfs(drawn_tasks(50))
-    one, two = (run_page(trace, tmp_path / f"{name}.html").read_bytes() for name in "ab")
+    one, two = (write_run_page(trace, tmp_path / f"{name}.html").read_bytes() for name in "ab")
     assert one == two
 
 
@@ -190,7 +190,7 @@ def test_the_title_is_the_users_or_says_what_it_is(tmp_path: Path) -> None:
 def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "run.html").mkdir()
     with pytest.raises(InputError, match="is a folder, so it is not replaced"):
-        run_page(fcfs([(0.0, 5.0, 1)]), tmp_path / "run.html")
+        write_run_page(fcfs([(0.0, 5.0, 1)]), tmp_path / "run.html")
     assert [path.name for path in tmp_path.iterdir()] == ["run.html"]
 
 
@@ -202,4 +202,4 @@ def test_two_hundred_thousand_jobs_make_a_page_below_three_megabytes(
     import twinloop as tl
 
     trace = tl.read(real_data / "swf" / "HPC2N-2002-2.2-cln.swf.gz")
-    assert run_page(trace, tmp_path / "run.html").stat().st_size < 3_000_000
+    assert write_run_page(trace, tmp_path / "run.html").stat().st_size < 3_000_000

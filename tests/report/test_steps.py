@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinloop.metrics.steps import Boxes
-from twinloop.report.figures.packing import packed
-from twinloop.report.figures.steps import Steps, means_by_row
+from twinloop.report.figures.packing import pack_boxes
+from twinloop.report.figures.steps import Steps, average_by_row
 
 boxes = st.lists(
     st.tuples(st.integers(0, 100), st.integers(0, 40), st.integers(0, 8)), min_size=1, max_size=60
@@ -40,7 +40,7 @@ def test_the_map_is_the_means_of_each_row(
     start, end, height = arrays(rows)
     row = np.arange(start.size) % many
     edges = np.linspace(start.min() + 3.0, max(end.max() - 3.0, start.min() + 4.0), bins + 1)
-    found = means_by_row(row, start, end, height, many, edges)
+    found = average_by_row(row, start, end, height, many, edges)
     for number in range(many):
         mine = row == number
         for at, (left, right) in enumerate(pairwise(edges)):
@@ -52,7 +52,7 @@ def test_the_map_is_the_means_of_each_row(
 @given(st.lists(st.integers(-50, 50), min_size=1, max_size=400), st.integers(1, 20))
 def test_a_thinned_curve_keeps_the_extremes_of_every_bin(levels: list[int], bins: int) -> None:
     steps = Steps(np.arange(len(levels), dtype=float), np.array(levels, dtype=float))
-    thin = steps.thinned(bins)
+    thin = steps.thin(bins)
     assert thin.t.size <= max(4 * bins, 1)
     points = dict(zip(steps.t, steps.level, strict=True))
     assert all(points[t] == level for t, level in zip(thin.t, thin.level, strict=True))
@@ -78,7 +78,7 @@ def test_packed_tasks_never_lie_on_each_other_and_have_all_their_cores(
     rows: list[tuple[int, int, float]], capacity: float
 ) -> None:
     tasks = [(float(start), float(start + length), size) for start, length, size in rows]
-    found = dict(packed(tasks, capacity))
+    found = dict(pack_boxes(tasks, capacity))
     assert sorted(found) == list(range(len(tasks)))
     for number, spans in found.items():
         assert sum(high - low for low, high in spans) == pytest.approx(tasks[number][2])
@@ -98,4 +98,4 @@ def test_nothing_is_packed_above_the_capacity_that_is_needed(
     peak = max(
         (sum(c for a, b, c in tasks if a <= t < b) for t, _, _ in tasks), default=0.0
     )  # fmt: skip
-    assert all(high <= peak for _, spans in packed(tasks, peak) for _, high in spans)
+    assert all(high <= peak for _, spans in pack_boxes(tasks, peak) for _, high in spans)

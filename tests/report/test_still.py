@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.report.runs import core_seconds, drawn_tasks, fcfs, tasks_to_run, without_machines
 from twinloop.description import InputError
-from twinloop.report import Plots, run_chart, run_svg
+from twinloop.report import Plots, render_run_chart, render_run_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -21,7 +21,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 def test_the_svg_has_the_area_of_the_tasks(tasks: list[tuple[float, float, int]]) -> None:
     tasks = [(gap, run_time + 1.0, size) for gap, run_time, size in tasks]
     trace = without_machines(fcfs(tasks))
-    root = ET.fromstring(run_svg(trace))
+    root = ET.fromstring(render_run_svg(trace))
     boxes = [box for box in root.iter(f"{SVG}rect") if box.get("class") == "task"]
     shown = sum(float(box.get("width", 0)) * float(box.get("height", 0)) for box in boxes)
     # 712 x 260 pixels for all cores from the first submission to the last end.
@@ -38,7 +38,7 @@ def test_the_svg_is_one_file_that_loads_nothing_and_escapes_names() -> None:
             task=pl.lit(evil) + pl.col("task"), machine=pl.lit(evil) + pl.col("machine")
         ),
     )
-    text = run_svg(trace)
+    text = render_run_svg(trace)
     tags = {element.tag.removeprefix(SVG) for element in ET.fromstring(text).iter()}
     assert tags == {"svg", "title", "text", "rect", "line", "polygon", "polyline"}
     assert text.count("http") == 1  # the name of the language
@@ -46,14 +46,14 @@ def test_the_svg_is_one_file_that_loads_nothing_and_escapes_names() -> None:
 
 
 def test_three_hundred_tasks_are_a_still_picture_and_more_are_not() -> None:
-    assert run_svg(fcfs(drawn_tasks(300))).count('class="task"') >= 300
+    assert render_run_svg(fcfs(drawn_tasks(300))).count('class="task"') >= 300
     with pytest.raises(InputError, match="301 tasks are too many"):
-        run_svg(fcfs(drawn_tasks(301)))
+        render_run_svg(fcfs(drawn_tasks(301)))
 
 
 @pytest.mark.parametrize("width", [20, 80, 200])
 def test_the_chart_fits_the_terminal(width: int) -> None:
-    lines = run_chart(fcfs(drawn_tasks(100)), width).splitlines()
+    lines = render_run_chart(fcfs(drawn_tasks(100)), width).splitlines()
     drawn = [line for line in lines if "┤" in line or "└" in line]
     assert max(map(len, drawn)) == width
 
@@ -61,7 +61,7 @@ def test_the_chart_fits_the_terminal(width: int) -> None:
 def test_the_chart_names_means_and_extremes() -> None:
     trace = fcfs([(0.0, 50.0, 4), (0.0, 50.0, 4), (0.0, 50.0, 4), (0.0, 100.0, 4)])
     # 4 x 4 cores of 50, 50, 50 and 100 s in 150 s; two tasks wait for 50 s.
-    text = run_chart(trace)
+    text = render_run_chart(trace)
     assert "cores in use: 6.67 of 8 on average, at most 8" in text
     assert "waiting tasks: 0.667 on average, at most 2" in text
 
@@ -70,8 +70,8 @@ def test_a_record_without_submissions_has_no_queue_to_show() -> None:
     trace = fcfs(drawn_tasks(10))
     unknown = pl.lit(None, dtype=pl.Float64)
     trace = trace.replace(tasks=trace.tasks.with_columns(submit=unknown))
-    assert "waiting" not in run_chart(trace)
-    assert run_svg(trace).count("<polyline") == 2
+    assert "waiting" not in render_run_chart(trace)
+    assert render_run_svg(trace).count("<polyline") == 2
 
 
 def test_a_trace_offers_its_pictures() -> None:
@@ -105,7 +105,7 @@ def test_names_of_machines_lie_within_the_picture(name: str) -> None:
         nodes=trace.nodes.with_columns(pl.col("node").replace(called)),
         placements=trace.placements.with_columns(pl.col("machine").replace(called)),
     )
-    said = [(text, x) for text, x, _ in texts(run_svg(trace)) if text.endswith(("n0", "n1"))]
+    said = [(text, x) for text, x, _ in texts(render_run_svg(trace)) if text.endswith(("n0", "n1"))]
     assert len({text for text, _ in said}) == 2
     # A letter of 11 pixels is at most 7 wide on average.
     assert all(x - 7 * len(text) >= 0 for text, x in said)
@@ -114,7 +114,7 @@ def test_names_of_machines_lie_within_the_picture(name: str) -> None:
 @given(st.floats(0.01, 1e9), st.floats(0, 1e6))
 def test_times_below_the_svg_are_in_the_unit_that_suits_them(span: float, first: float) -> None:
     trace = fcfs([(first, span, 1)])
-    below = [(text, x) for text, x, how in texts(run_svg(trace)) if how != "start"]
+    below = [(text, x) for text, x, how in texts(render_run_svg(trace)) if how != "start"]
     ticks = [(text, x) for text, x in below if x > 76]
     assert len(ticks) <= 9
     size = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "y": 365.25 * 86400}

@@ -14,15 +14,19 @@ from twinloop.description import InputError
 from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.exploration.ranking.ranking import ranked
 from twinloop.exploration.study.study import Study
-from twinloop.report import study_page
-from twinloop.report.figures.pareto import pareto
-from twinloop.report.figures.study import effects, interactions
-from twinloop.report.pages.ranking_groups import folded_name, folds, sure_of_next
-from twinloop.report.pages.study import recommended
+from twinloop.report import write_study_page
+from twinloop.report.figures.pareto import plot_pareto
+from twinloop.report.figures.study import plot_effects, plot_interactions
+from twinloop.report.pages.ranking_groups import (
+    get_lead_probability,
+    group_equal_places,
+    name_group,
+)
+from twinloop.report.pages.study import describe_recommendation
 
 
 def written(of: Study, folder: Path) -> tuple[str, Reader]:
-    text = study_page(of, folder / "study.html").read_text(encoding="utf-8")
+    text = write_study_page(of, folder / "study.html").read_text(encoding="utf-8")
     return text, Reader(text)
 
 
@@ -48,7 +52,7 @@ def test_the_page_says_first_what_to_do(tmp_path: Path) -> None:
 def test_every_configuration_is_a_point_of_the_trade_off() -> None:
     found = {
         name: (x, y)
-        for trace in pareto(study(), "makespan_s", "wait_p95_s").data
+        for trace in plot_pareto(study(), "makespan_s", "wait_p95_s").data
         if trace.customdata is not None
         for name, x, y in zip(trace.text, trace.x, trace.y, strict=True)
     }
@@ -57,7 +61,7 @@ def test_every_configuration_is_a_point_of_the_trade_off() -> None:
 
 
 def test_the_front_is_that_of_the_study_and_labels_have_all_figures() -> None:
-    figure = pareto(study(), "makespan_s", "wait_p95_s")
+    figure = plot_pareto(study(), "makespan_s", "wait_p95_s")
     front = next(trace for trace in figure.data if trace.name == "front")
     best = study().pareto("makespan_s", "wait_p95_s")
     assert list(front.x) == best["makespan_s"].to_list()
@@ -71,7 +75,7 @@ def test_the_front_is_that_of_the_study_and_labels_have_all_figures() -> None:
 
 
 def test_effects_are_the_means_of_the_runs_with_that_level() -> None:
-    figure = effects(study(), "makespan_s")
+    figure = plot_effects(study(), "makespan_s")
     ticks = dict(zip(figure.layout.yaxis.tickvals, figure.layout.yaxis.ticktext, strict=True))
     drawn = {
         ticks[y]: x
@@ -90,7 +94,7 @@ def test_effects_are_the_means_of_the_runs_with_that_level() -> None:
 
 
 def test_interactions_are_those_of_the_study() -> None:
-    drawn = interactions(study(), "makespan_s").data[0]
+    drawn = plot_interactions(study(), "makespan_s").data[0]
     for row in study().interactions("makespan_s").rows(named=True):
         down = drawn.y.index(f"{row['factor']}: {row['level']}")
         across = drawn.x.index(f"{row['other']}: {row['other_level']}")
@@ -140,9 +144,9 @@ def test_the_page_of_very_many_lists_the_best_and_says_so(
 
 def test_a_scatter_has_two_objectives_that_exist() -> None:
     with pytest.raises(InputError, match="two objectives"):
-        pareto(study(), "makespan_s")
+        plot_pareto(study(), "makespan_s")
     with pytest.raises(InputError, match="is no KPI"):
-        pareto(study(), "makespan_s", "speed")
+        plot_pareto(study(), "makespan_s", "speed")
 
 
 def test_one_factor_has_no_interactions_and_the_page_says_so(tmp_path: Path) -> None:
@@ -154,7 +158,7 @@ def test_one_factor_has_no_interactions_and_the_page_says_so(tmp_path: Path) -> 
 
 
 def test_the_baseline_is_marked() -> None:
-    marks: Any = [trace for trace in pareto(study()).data if trace.name.startswith("baseline")]
+    marks: Any = [trace for trace in plot_pareto(study()).data if trace.name.startswith("baseline")]
     (mark,) = marks
     assert (mark.x[0], list(mark.text)) == (100.0, ["2x4, fifo"])
 
@@ -170,7 +174,7 @@ def test_how_sure_a_lead_is_is_said_where_it_is_known() -> None:
     sure = ranking.places[0].probability
     assert sure is not None
     assert sure < 0.9
-    said = recommended(study(), ranking)
+    said = describe_recommendation(study(), ranking)
     assert said[1] == f"Its lead over b is {100 * sure:.3g} % sure; below 90 % it is called a tie."
     assert not any("c" in line.split() for line in said[1:])
 
@@ -179,21 +183,21 @@ def test_what_comes_out_the_same_is_one_row_whose_lead_is_that_over_the_next() -
     noise = {"makespan_s": {"share": 0.02, "freedom": 10.0}}
     many = made(a=80.0, b=80.0, c=80.0, d=200.0)
     ranking = ranked(many, baseline=many[-1], noise=noise)
-    first, second = folds(ranking)
-    assert [folded_name(fold) for fold in (first, second)] == [
+    first, second = group_equal_places(ranking)
+    assert [name_group(fold) for fold in (first, second)] == [
         "a and 2 more that come out the same", "d",
     ]  # fmt: skip
-    sure = sure_of_next(first, ranking)
+    sure = get_lead_probability(first, ranking)
     assert sure is not None
     assert sure > 0.99
-    assert sure_of_next(first[:1], ranking) is None
-    said = recommended(study(), ranking)
+    assert get_lead_probability(first[:1], ranking) is None
+    said = describe_recommendation(study(), ranking)
     assert "with a probability of 100 % it or one that comes out the same" in said[0]
     assert said[1] == "b; c come out the same."
 
 
 def test_the_recommended_one_has_a_ring_and_points_on_each_other_are_counted() -> None:
-    figure = pareto(study(), "makespan_s", "wait_p95_s")
+    figure = plot_pareto(study(), "makespan_s", "wait_p95_s")
     (ring,) = (trace for trace in figure.data if trace.name.startswith("recommended"))
     assert ring.x[0] == study().configurations["makespan_s"].min()
     (names,) = (trace for trace in figure.data if trace.name == "names")
@@ -206,12 +210,12 @@ def test_the_recommended_one_has_a_ring_and_points_on_each_other_are_counted() -
 
 
 def test_utilisation_is_in_percent_and_more_than_all_is_explained(tmp_path: Path) -> None:
-    figure = effects(study(), "utilisation")
+    figure = plot_effects(study(), "utilisation")
     assert "(%)" in figure.layout.xaxis.title.text
     most = max(x for trace in figure.data if trace.customdata is not None for x in trace.x)
     assert most > 1.0
     every = study().configurations["utilisation"]
-    drawn = [x for trace in pareto(study(), "utilisation", "makespan_s").data
+    drawn = [x for trace in plot_pareto(study(), "utilisation", "makespan_s").data
              if trace.customdata is not None for x in trace.x]  # fmt: skip
     assert sorted(drawn) == pytest.approx(sorted(100 * every))
     _, page = written(study(), tmp_path)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tests.report.runs import FEWER, drawn_tasks, fcfs, seconds
 from tests.report.test_page import EVIL, pictures, written
 from twinloop.description import InputError
-from twinloop.report import gantt, run_chart, run_svg, usage
-from twinloop.report.figures.usage import WINDOWS, lanes
+from twinloop.report import plot_gantt, plot_usage, render_run_chart, render_run_svg
+from twinloop.report.figures.usage import WINDOWS, make_lanes
 from twinloop.trace import Manifest, Trace
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -78,7 +78,7 @@ def area(t: Any, level: Any) -> float:
 
 @given(samples, st.integers(0, 5))
 def test_the_area_of_each_node_is_its_cpu_seconds(rows: Samples, most: int) -> None:
-    found, _ = lanes(sampled(rows), most)
+    found, _ = make_lanes(sampled(rows), most)
     nodes = max(node for node, *_ in rows) + 1
     assert len(found) == (nodes if nodes <= most else 1)
     for lane in found:
@@ -91,7 +91,7 @@ def test_the_area_of_each_node_is_its_cpu_seconds(rows: Samples, most: int) -> N
 def test_between_two_moments_the_level_is_what_the_windows_there_say(rows: Samples) -> None:
     """Or its mean over the thousandth of the time around, where some windows are short."""
     rows = [(0, begin, length, cpu) for _, begin, length, cpu in rows]
-    (lane,), notes = lanes(sampled(rows), 8)
+    (lane,), notes = make_lanes(sampled(rows), 8)
     _, begin, length, cpu = np.array(rows).T[:, :, None]
     left, right = lane.busy.t[:-1], lane.busy.t[1:]
     inside = np.minimum(begin + length, right) - np.maximum(begin, left)
@@ -107,7 +107,7 @@ def test_between_two_moments_the_level_is_what_the_windows_there_say(rows: Sampl
 @given(samples)
 def test_the_figure_has_the_cpu_seconds_and_a_limit_for_each_node(rows: Samples) -> None:
     trace = sampled(rows)
-    figure = usage(trace)
+    figure = plot_usage(trace)
     scale = seconds(figure)
     curves = {curve.name: curve for curve in figure.data}
     for node in trace.nodes["node"]:
@@ -126,7 +126,7 @@ def test_a_long_run_of_many_tasks_is_a_thousand_windows_with_the_same_cpu_second
     used = pl.DataFrame(
         {"task": "a", "machine": "n1", "t": begin + length, "dt": length, "cpu": rng.random(count)}
     )
-    figure = usage(Trace(usage=used))
+    figure = plot_usage(Trace(usage=used))
     (curve,) = figure.data
     assert len(curve.x) == WINDOWS + 1
     assert area(curve.x, curve.y) * seconds(figure) == pytest.approx(used["cpu"].sum())
@@ -135,15 +135,15 @@ def test_a_long_run_of_many_tasks_is_a_thousand_windows_with_the_same_cpu_second
 
 def test_more_than_eight_nodes_are_drawn_together_under_all_their_cores() -> None:
     rows = [(node, 0.0, 10.0, 5.0) for node in range(9)]
-    use, limit = usage(sampled(rows)).data
+    use, limit = plot_usage(sampled(rows)).data
     assert (use.name, use.y.tolist(), limit.y.tolist()) == ("all nodes", [4.5, 0], [18, 18])
-    assert len(usage(sampled(rows[:8])).data) == 16
+    assert len(plot_usage(sampled(rows[:8])).data) == 16
 
 
 def test_the_limit_of_a_node_falls_while_it_is_down() -> None:
     away = pl.DataFrame({"node": ["n1"], "start": [2.0], "end": [5.0], "state": ["down"]})
     trace = sampled([(0, 0.0, 10.0, 5.0), (1, 0.0, 2.0, 4.0)], node_states=away)
-    first, second = lanes(trace, 2)[0]
+    first, second = make_lanes(trace, 2)[0]
     assert first.limit is not None
     assert second.limit is not None
     assert first.limit.level.tolist() == [2, 2]
@@ -153,34 +153,34 @@ def test_the_limit_of_a_node_falls_while_it_is_down() -> None:
 
 def test_a_node_that_did_nothing_has_a_curve_too() -> None:
     trace = sampled([(1, 0.0, 2.0, 1.0)])
-    idle, busy = lanes(trace, 2)[0]
+    idle, busy = make_lanes(trace, 2)[0]
     assert (idle.name, idle.busy.area, busy.busy.area) == ("n0", 0.0, 1.0)
 
 
 def test_samples_without_a_machine_are_drawn_together() -> None:
     trace = sampled([(0, 0.0, 2.0, 1.0)])
     unknown = trace.usage.with_columns(machine=pl.lit(None, dtype=pl.String))
-    (lane,), _ = lanes(trace.replace(usage=unknown), 8)
+    (lane,), _ = make_lanes(trace.replace(usage=unknown), 8)
     assert (lane.name, lane.busy.area) == ("all nodes", 1.0)
     both = trace.replace(usage=pl.concat([trace.usage, unknown]))
-    assert [lane.name for lane in lanes(both, 8)[0]] == ["n0", "machine not recorded"]
+    assert [lane.name for lane in make_lanes(both, 8)[0]] == ["n0", "machine not recorded"]
 
 
 def test_no_sample_and_half_a_sample_are_said() -> None:
     with pytest.raises(InputError, match="no CPU use to draw: the trace has no sample"):
-        usage(Trace())
+        plot_usage(Trace())
     trace = sampled([(0, 0.0, 1.0, 1.0)] * 4)
     broken = trace.usage.with_columns(
         dt=pl.Series([1.0, 0.0, None, 1.0]), cpu=pl.Series([0.5, 0.25, 4.0, None])
     )
-    figure = usage(trace.replace(usage=broken))
+    figure = plot_usage(trace.replace(usage=broken))
     assert area(figure.data[0].x, figure.data[0].y) == 0.5
     (note,) = figure.layout.meta["notes"]
     assert note == (
         "not drawn: 3 samples without a time, a length or CPU seconds; they say 4.25 CPU s"
     )
     with pytest.raises(InputError, match="no CPU use to draw"):
-        usage(trace.replace(usage=broken[1:]))
+        plot_usage(trace.replace(usage=broken[1:]))
 
 
 def test_a_recorded_run_has_its_cpu_use_on_the_page_and_others_need_not(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_no_name_of_a_node_becomes_markup(tmp_path: Path) -> None:
     said = json.dumps(pictures(page))
     assert "<a" not in said
     assert "<script" not in said
-    ET.fromstring(run_svg(trace))
+    ET.fromstring(render_run_svg(trace))
 
 
 @FEWER
@@ -220,7 +220,7 @@ def test_the_still_picture_has_the_cpu_seconds(nodes: int, busy: float) -> None:
     ]
     placed = pl.DataFrame(ran, schema=["task", "machine", "cores", "start", "end"], orient="row")
     trace = sampled(rows, placements=placed)
-    root = ET.fromstring(run_svg(trace))
+    root = ET.fromstring(render_run_svg(trace))
     titles = [text.text or "" for text in root.iter(f"{SVG}text")]
     lane_titles = [title for title in titles if title.startswith("CPU use")]
     assert len(lane_titles) == (nodes if nodes <= 4 else 1)
@@ -235,7 +235,7 @@ def test_the_still_picture_has_the_cpu_seconds(nodes: int, busy: float) -> None:
 def test_the_chart_of_a_recorded_run_says_its_mean_cpu_use() -> None:
     # Two tasks of four cores side by side for 50 s, which keep 0.75 of them busy.
     trace = recorded([(0.0, 50.0, 4), (0.0, 50.0, 4)], busy=0.75)
-    text = run_chart(trace)
+    text = render_run_chart(trace)
     assert "CPU use: 6 of 8 cores on average" in text
     assert [line.split(":")[0] for line in text.splitlines() if ":" in line] == [
         "cores in use", "CPU use", "waiting tasks",
@@ -269,17 +269,17 @@ def real_run() -> Trace:
 
 
 def test_the_gantt_of_a_real_run_tells_attempts_and_ends_apart() -> None:
-    bars = {bar.name: len(bar.x) for bar in gantt(real_run()).data}
+    bars = {bar.name: len(bar.x) for bar in plot_gantt(real_run()).data}
     assert bars == {"completed": 3, "killed": 1, "failed": 1, "lost": 1}
-    said = [text for bar in gantt(real_run()).data for text in bar.hovertext]
+    said = [text for bar in plot_gantt(real_run()).data for text in bar.hovertext]
     assert sum("attempt 1" in text for text in said) == 1
-    by_kind = {bar.name: len(bar.x) for bar in gantt(real_run(), colour="kind").data}
+    by_kind = {bar.name: len(bar.x) for bar in plot_gantt(real_run(), colour="kind").data}
     assert by_kind == {"cpu": 4, "cache": 2}
 
 
 def test_the_still_picture_of_a_real_run_has_names_ends_and_times() -> None:
     away = pl.DataFrame({"node": ["node2"], "start": [8.5], "end": [None], "state": ["down"]})
-    root = ET.fromstring(run_svg(real_run().replace(node_states=away)))
+    root = ET.fromstring(render_run_svg(real_run().replace(node_states=away)))
     boxes = list(root.iter(f"{SVG}rect"))
     shades = [box.get("fill") for box in boxes if box.get("class") == "task"]
     assert len(shades) == 6

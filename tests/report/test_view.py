@@ -150,7 +150,7 @@ def test_a_wrong_token_opens_nothing(server: Server, token: str) -> None:
 
 
 def test_an_address_for_one_time_is_good_for_one_time(server: Server) -> None:
-    path = "/?" + urlsplit(server.url_for_once()).query
+    path = "/?" + urlsplit(server.make_single_use_url()).query
     assert [ask(server, path)[0].status for _ in range(2)] == [200, 403]
     assert ask(server, "/?" + urlsplit(server.url).query)[0].status == 200
 
@@ -259,7 +259,7 @@ def test_what_was_not_foreseen_is_said_without_its_inside(
     def broken(name: str) -> bytes:
         raise KeyError(SECRET)
 
-    monkeypatch.setattr(server.pages, "report", broken)
+    monkeypatch.setattr(server.pages, "make_report", broken)
     status, text = entered(server, "/page/runs/real")
     assert status == 500
     assert "KeyError" in text

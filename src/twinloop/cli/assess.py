@@ -125,9 +125,9 @@ def assess(
 def _write(verdict: Verdict, path: Path) -> None:
     if path.suffix.lower() == ".html":
         # Pictures take a moment to load.
-        from twinloop.report.pages.assessment import assessment_page
+        from twinloop.report.pages.assessment import write_assessment_page
 
-        assessment_page(verdict, path)
+        write_assessment_page(verdict, path)
         return
     from twinloop.description.files import writing
 

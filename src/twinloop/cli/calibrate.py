@@ -194,7 +194,7 @@ def _written(output: Path, choice: Any = None) -> Callable[[Any], None]:
 
     def write(fit: Any) -> None:
         from twinloop.description.files import writing
-        from twinloop.report import calibration_page
+        from twinloop.report import write_calibration_page
 
         if choice is not None:
             with writing(output / "choice.csv") as stream:
@@ -202,7 +202,7 @@ def _written(output: Path, choice: Any = None) -> Callable[[Any], None]:
         with working("drawing"):
             with writing(output / "report.md") as stream:
                 stream.write(fit.markdown().encode())
-            calibration_page(fit, output / "report.html")
+            write_calibration_page(fit, output / "report.html")
 
     return write
 

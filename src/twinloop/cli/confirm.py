@@ -152,7 +152,7 @@ def _bundled(ranking: Any, folder: Path, repetitions: int, seed: int, json: bool
 
 def _confirmed(ranking: Any, output: Path | None, **options: Any) -> Any:
     from twinloop.exploration.confirmation.run import confirm as confirm_ranking
-    from twinloop.report import confirmation_page
+    from twinloop.report import write_confirmation_page
 
     with going_on(output), _progress() as told:
         found = confirm_ranking(
@@ -164,7 +164,7 @@ def _confirmed(ranking: Any, output: Path | None, **options: Any) -> Any:
         )
     if output is not None:
         with working("drawing"):
-            confirmation_page(found, output / "report.html")
+            write_confirmation_page(found, output / "report.html")
         err.print(escape(f"wrote {output}"), soft_wrap=True)
     return found
 

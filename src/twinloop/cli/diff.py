@@ -50,25 +50,25 @@ def diff(
 
 
 def _show(a: Path, b: Path, found: Difference) -> None:
-    from twinloop.report.difference_text import difference_words, unlike
+    from twinloop.report.difference_text import describe_difference, find_differing_figures
 
     out.print(f"[bold]A[/]  {escape(a)}", soft_wrap=True)
     out.print(f"[bold]B[/]  {escape(b)}", soft_wrap=True)
     out.print()
-    out.print(difference_words(found), markup=False, soft_wrap=True)
-    if rows := list(unlike(found)):
+    out.print(describe_difference(found), markup=False, soft_wrap=True)
+    if rows := list(find_differing_figures(found)):
         out.print()
         out.print(_figures(rows))
 
 
 def _figures(rows: list[dict[str, Any]]) -> Table:
-    from twinloop.report.difference_text import amounts, relative
+    from twinloop.report.difference_text import format_amounts, format_relative_change
 
     table = Table("", "A", "B", "change", "", box=None, pad_edge=False)
     table.columns[0].no_wrap = True
     for column in table.columns[1:]:
         column.justify = "right"
     for row in rows:
-        cells = amounts([row[name] for name in ("a", "b", "change")], row["unit"])
-        table.add_row(row["figure"], *cells, relative(row["a"], row["b"]))
+        cells = format_amounts([row[name] for name in ("a", "b", "change")], row["unit"])
+        table.add_row(row["figure"], *cells, format_relative_change(row["a"], row["b"]))
     return table

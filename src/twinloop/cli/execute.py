@@ -163,7 +163,7 @@ def execute(
         with working("counting"):
             found, trace = figures_of(made, trace, 0.0)
         if picture is not None:
-            report.run_page(trace, picture)
+            report.write_run_page(trace, picture)
             err.print(escape(f"wrote {picture}"), soft_wrap=True)
         if json:
             wall = trace.manifest.facts["run"]["wall_s"]

@@ -144,7 +144,7 @@ def _made(
 ) -> Any:
     from twinloop.exploration import explore as study_of
     from twinloop.exploration.factors.design import design_of
-    from twinloop.report import study_page
+    from twinloop.report import write_study_page
 
     if factors is None:
         factors, design = scenario, design_of(scenario)
@@ -170,7 +170,7 @@ def _made(
             **options,
         )
     with working("drawing"):
-        study_page(study, output / "report.html")
+        write_study_page(study, output / "report.html")
     return study
 
 

@@ -76,7 +76,7 @@ def inspect(
         with working("looking"):
             summary, audit = Summary.of(trace), check(trace)
         if picture is not None:
-            page = report.load_figure(trace).to_html(include_plotlyjs=True, full_html=True)
+            page = report.plot_load(trace).to_html(include_plotlyjs=True, full_html=True)
             with writing(picture) as stream:
                 stream.write(page.encode())
             err.print(escape(f"wrote {picture}"))
@@ -133,7 +133,7 @@ def _show(path: Path, trace: Trace, summary: Summary, audit: Audit) -> None:
     out.print(_spreads(summary))
     load = load_over_time(trace, bins=min(100, max(20, out.width - 12)))
     if load.height > 1:
-        out.print(report.load_chart(load))
+        out.print(report.render_load_chart(load))
     else:
         out.print("everything was submitted at one moment: there is no load over time to draw")
     if trace.manifest.cleaned:

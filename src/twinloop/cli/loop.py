@@ -84,9 +84,9 @@ def loop(
             )
         page = output / "report.html"
         with working("drawing"):
-            from twinloop.report import loop_page
+            from twinloop.report import write_loop_page
 
-            loop_page(made, page)
+            write_loop_page(made, page)
         status = "not assessable" if made.confirmation is None else made.confirmation.status
         if json:
             print_json(_told(made, page, status))

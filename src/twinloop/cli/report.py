@@ -67,15 +67,15 @@ def report(
     """
     # Pictures take a moment to load.
     from twinloop.report.pages.page import check_page
-    from twinloop.report.view.kinds import default_page, kind_of
+    from twinloop.report.view.kinds import choose_page_path, find_kind
 
     given = [what] if twin is None else [what, twin]
     with speaking(json):
         if output is not None and output.suffix.lower() not in _PAGES:
             raise InputError("is no name of a page", file=output, remedy="it ends with .html")
         if twin is None:
-            kind = kind_of(what)
-            called, page = kind.name, output or default_page(what, kind)
+            kind = find_kind(what)
+            called, page = kind.name, output or choose_page_path(what, kind)
             check_page(page)
             with working(f"writing {page}"):
                 kind.write(what, page)
@@ -94,14 +94,14 @@ def report(
 def _assessed(real: Path, twin: Path, output: Path | None) -> Path:
     """Write the assessment of one run against another."""
     from twinloop.fidelity import assess
-    from twinloop.report.pages.assessment import assessment_page
+    from twinloop.report.pages.assessment import write_assessment_page
     from twinloop.report.pages.page import check_page
-    from twinloop.report.view.kinds import beside, run_at
+    from twinloop.report.view.kinds import make_page_path, read_run
 
-    page = output or beside(twin, "-assessment")
+    page = output or make_page_path(twin, "-assessment")
     check_page(page)
     with working("assessing"):
-        return assessment_page(assess(run_at(real), run_at(twin)), page)
+        return write_assessment_page(assess(read_run(real), read_run(twin)), page)
 
 
 def opens() -> bool:

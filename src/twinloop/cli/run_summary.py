@@ -7,8 +7,8 @@ from typing import Any
 
 from twinloop.cli.output import escape, out, print_cleanings
 from twinloop.metrics import Figures, figures
-from twinloop.report import run_chart
-from twinloop.report.key_figures import key_figures
+from twinloop.report import render_run_chart
+from twinloop.report.key_figures import list_key_figures
 from twinloop.report.quantity_text import format_count, format_number
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
@@ -57,7 +57,7 @@ def show(trace: Trace, found: Figures) -> None:
     machines, cores = format_count(run["machines"], "machine"), format_number(run["cores"])
     many = "core" if run["cores"] == 1 else "cores"
     out.print(f"[bold]{escape(run['policy'])}[/] on {machines} with {cores} {many}")
-    for name, said in key_figures(found):
+    for name, said in list_key_figures(found):
         if name == "tasks" and run["skipped"]:
             said = f"{found.tasks + run['skipped']:,}, {run['skipped']:,} of which cannot be run"
         out.print(f"  {name:22} {said}", highlight=False)
@@ -67,7 +67,7 @@ def show(trace: Trace, found: Figures) -> None:
         out.print(f"  {escape(f'note: {note}')}", soft_wrap=True)
     if trace.placements.height:
         out.print()
-        out.print(run_chart(trace, width=min(100, out.width - 2)), markup=False)
+        out.print(render_run_chart(trace, width=min(100, out.width - 2)), markup=False)
     if trace.manifest.cleaned:
         out.print("\nwhat was not taken as it stood")
         print_cleanings(trace.manifest.cleaned)

@@ -174,7 +174,7 @@ def simulate(
             trace.save(output, overwrite=overwrite)
             err.print(escape(f"wrote {output}"))
         if picture is not None:
-            report.run_page(trace, picture)
+            report.write_run_page(trace, picture)
             err.print(escape(f"wrote {picture}"))
         if json:
             print_json(document(trace, found, output, perf_counter() - began))

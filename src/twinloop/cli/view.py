@@ -51,7 +51,7 @@ def view(
                 out.print(f"{escape(folder)} at {server.url}", soft_wrap=True)
                 err.print("Ctrl-C ends it")
             wanted = (not json and opens()) if open is None else open
-            if wanted and not webbrowser.open(server.url_for_once()):
+            if wanted and not webbrowser.open(server.make_single_use_url()):
                 err.print("no browser could be started here: open the address yourself")
             server.serve_forever()
     except KeyboardInterrupt:

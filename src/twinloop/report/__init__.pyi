@@ -1,23 +1,23 @@
-from .figures.assessment import assessment_figures
-from .figures.calibration import calibration_figures
-from .figures.carbon import carbon
-from .figures.curves import power, queue, utilisation, waits
-from .figures.gantt import gantt
-from .figures.heat import heat
-from .figures.lateness import lateness
-from .figures.load import load_figure
-from .figures.pareto import pareto
-from .figures.sessions import sessions
-from .figures.study import study_figures
-from .figures.svg import run_svg
-from .figures.terminal_chart import load_chart, run_chart
-from .figures.usage import usage
-from .pages.assessment import assessment_page
-from .pages.calibration import calibration_page
-from .pages.confirmation import confirmation_page
-from .pages.loop import loop_page
-from .pages.run import run_page
-from .pages.study import study_page
+from .figures.assessment import plot_assessment
+from .figures.calibration import plot_calibration
+from .figures.carbon import plot_carbon
+from .figures.curves import plot_power, plot_queue, plot_utilisation, plot_waits
+from .figures.gantt import plot_gantt
+from .figures.heat import plot_heat
+from .figures.lateness import plot_lateness
+from .figures.load import plot_load
+from .figures.pareto import plot_pareto
+from .figures.sessions import plot_sessions
+from .figures.study import plot_study
+from .figures.svg import render_run_svg
+from .figures.terminal_chart import render_load_chart, render_run_chart
+from .figures.usage import plot_usage
+from .pages.assessment import write_assessment_page
+from .pages.calibration import write_calibration_page
+from .pages.confirmation import write_confirmation_page
+from .pages.loop import write_loop_page
+from .pages.run import write_run_page
+from .pages.study import write_study_page
 from .plots import ConfirmationPlots, FitPlots, LoopPlots, Plots, StudyPlots, VerdictPlots
 from .quantity_text import format_count, format_duration, format_number, format_size
 
@@ -28,32 +28,32 @@ __all__ = [
     "Plots",
     "StudyPlots",
     "VerdictPlots",
-    "assessment_figures",
-    "assessment_page",
-    "calibration_figures",
-    "calibration_page",
-    "carbon",
-    "confirmation_page",
     "format_count",
     "format_duration",
     "format_number",
     "format_size",
-    "gantt",
-    "heat",
-    "lateness",
-    "load_chart",
-    "load_figure",
-    "loop_page",
-    "pareto",
-    "power",
-    "queue",
-    "run_chart",
-    "run_page",
-    "run_svg",
-    "sessions",
-    "study_figures",
-    "study_page",
-    "usage",
-    "utilisation",
-    "waits",
+    "plot_assessment",
+    "plot_calibration",
+    "plot_carbon",
+    "plot_gantt",
+    "plot_heat",
+    "plot_lateness",
+    "plot_load",
+    "plot_pareto",
+    "plot_power",
+    "plot_queue",
+    "plot_sessions",
+    "plot_study",
+    "plot_usage",
+    "plot_utilisation",
+    "plot_waits",
+    "render_load_chart",
+    "render_run_chart",
+    "render_run_svg",
+    "write_assessment_page",
+    "write_calibration_page",
+    "write_confirmation_page",
+    "write_loop_page",
+    "write_run_page",
+    "write_study_page",
 ]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from twinloop.fidelity.verdict import Verdict
 
 
-class Identified(Protocol):
+class IdentifiabilityResult(Protocol):
     """How far the data say what the values are."""
 
     @property
@@ -26,14 +26,14 @@ class Identified(Protocol):
         """
 
 
-class Fitted(Protocol):
+class CalibrationResult(Protocol):
     """A calibration that has ended: any object that can be read like this.
 
     >>> from types import SimpleNamespace
     >>> fit = SimpleNamespace(values={"speed": 1.07}, defaults={"speed": 1.0},
     ...     history=pl.DataFrame(), cloud=None, identifiability=None)
-    >>> from twinloop.report.figures.calibration import calibration_figures
-    >>> calibration_figures(fit)
+    >>> from twinloop.report.figures.calibration import plot_calibration
+    >>> plot_calibration(fit)
     {}
     """
 
@@ -90,7 +90,7 @@ class Fitted(Protocol):
         """Points around the fit: a column per parameter, and loss."""
 
     @property
-    def identifiability(self) -> Identified | None:
+    def identifiability(self) -> IdentifiabilityResult | None:
         """How far the data say what the values are."""
 
     @property

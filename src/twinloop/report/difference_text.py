@@ -35,7 +35,7 @@ _FIELDS = 20
 _LONGEST = 60
 
 
-def difference_words(difference: Difference) -> str:
+def describe_difference(difference: Difference) -> str:
     """What differs between run A and run B, a line each.
 
     >>> import polars as pl
@@ -45,7 +45,7 @@ def difference_words(difference: Difference) -> str:
     >>> def run(*starts):
     ...     placed = pl.DataFrame({"task": ["x", "y"], "cores": [1.0, 1.0], "start": starts})
     ...     return Trace(tasks=tasks, placements=placed.with_columns(end=pl.col("start") + 60))
-    >>> print(difference_words(difference(run(0.0, 60.0), run(0.0, 15.0))))
+    >>> print(describe_difference(difference(run(0.0, 60.0), run(0.0, 15.0))))
     neither run keeps a scenario
     the makespan is shorter in B: 2 min in A, 75 s in B (-37.5 %)
     the mean wait is shorter in B: 30 s in A, 7.5 s in B (-75 %)
@@ -56,23 +56,31 @@ def difference_words(difference: Difference) -> str:
       task y of user v: 45 s earlier, at 60 s in A and at 15 s in B
     user v waits less in B: 45 s in all over 1 task, on average 60 s in A and 15 s in B
     """
-    parts = (_scenarios, _headlines, _tasks, _users, _notes)
+    parts = (
+        _describe_scenarios,
+        _describe_headlines,
+        _describe_tasks,
+        _describe_users,
+        _describe_notes,
+    )
     return join_lines(line for part in parts for line in part(difference))
 
 
-def amounts(values: Sequence[float | None], unit: str) -> list[str]:
+def format_amounts(values: Sequence[float | None], unit: str) -> list[str]:
     """Figures that stand side by side with their unit, as people say them; energies in one unit.
 
-    >>> amounts([5400.0, 90.0], "s"), amounts([7.2e6, 3.6e4, None], "J"), amounts([0.701], "")
-    (['1.5 h', '90 s'], ['2 kWh', '0.01 kWh', '-'], ['0.701'])
+    >>> format_amounts([5400.0, 90.0], "s"), format_amounts([0.701], "")
+    (['1.5 h', '90 s'], ['0.701'])
+    >>> format_amounts([7.2e6, 3.6e4, None], "J")
+    ['2 kWh', '0.01 kWh', '-']
     """
     largest = max((abs(value) for value in values if value is not None), default=0.0)
     if unit == "J" and largest >= _IN_KWH:
-        return [_said(None if value is None else value / 3.6e6, "kWh") for value in values]
-    return [_said(value, unit) for value in values]
+        return [_format_amount(None if value is None else value / 3.6e6, "kWh") for value in values]
+    return [_format_amount(value, unit) for value in values]
 
 
-def _said(value: float | None, unit: str) -> str:
+def _format_amount(value: float | None, unit: str) -> str:
     if value is None:
         return "-"
     if unit == "s":
@@ -82,11 +90,11 @@ def _said(value: float | None, unit: str) -> str:
     return f"{format_number(value)} {unit}".rstrip()
 
 
-def relative(a: float | None, b: float | None) -> str:
+def format_relative_change(a: float | None, b: float | None) -> str:
     """How much more or less b is than a.
 
-    >>> relative(4.0, 3.0), relative(2.0, 2.0), relative(3.0, 82.2), relative(0.0, 1.0)
-    ('-25 %', '0 %', '27.4 times', '-')
+    >>> [format_relative_change(a, b) for a, b in ((4.0, 3.0), (2.0, 2.0), (3.0, 82.2), (0.0, 1.0))]
+    ['-25 %', '0 %', '27.4 times', '-']
     """
     if a is None or b is None or a == 0:
         return "-"
@@ -96,12 +104,12 @@ def relative(a: float | None, b: float | None) -> str:
     return f"{'+' if share > 0 else ''}{format_number(share)} %"
 
 
-def unlike(difference: Difference) -> Iterator[dict[str, Any]]:
+def find_differing_figures(difference: Difference) -> Iterator[dict[str, Any]]:
     """The rows of `Difference.figures` with more between A and B than rounding.
 
     >>> from twinloop.metrics import difference
     >>> from twinloop.trace import Trace
-    >>> list(unlike(difference(Trace(), Trace())))
+    >>> list(find_differing_figures(difference(Trace(), Trace())))
     []
     """
     for row in difference.figures.iter_rows(named=True):
@@ -111,16 +119,16 @@ def unlike(difference: Difference) -> Iterator[dict[str, Any]]:
             yield row
 
 
-def _scenarios(difference: Difference) -> Iterator[str]:
+def _describe_scenarios(difference: Difference) -> Iterator[str]:
     changed = difference.scenario
     for change in changed[:_FIELDS]:
         whole, _, file = change.field.partition(".")
         if whole in _FILES and file:
-            yield f"{_FILES[whole]} {file}: {_which(change)}"
+            yield f"{_FILES[whole]} {file}: {_describe_file_change(change)}"
         elif whole in _FILES:
-            yield f"{_FILES[whole]}: {_files(change.a)} in A, {_files(change.b)} in B"
+            yield f"{_FILES[whole]}: {_format_files(change.a)} in A, {_format_files(change.b)} in B"
         elif change.field != "scenario":
-            yield f"{change.field}: {_value(change.a)} in A, {_value(change.b)} in B"
+            yield f"{change.field}: {_format_value(change.a)} in A, {_format_value(change.b)} in B"
         elif change.a is None or change.b is None:
             yield f"run {'A' if change.a is None else 'B'} keeps no scenario"
     if len(changed) > _FIELDS:
@@ -131,49 +139,51 @@ def _scenarios(difference: Difference) -> Iterator[str]:
         yield "both runs come from the same scenario"
 
 
-def _value(value: Any) -> str:
-    return _short("nothing" if value is None else _plain(value))
+def _format_value(value: Any) -> str:
+    return _shorten("nothing" if value is None else _value_to_text(value))
 
 
-def _plain(value: Any) -> str:
+def _value_to_text(value: Any) -> str:
     """A value of a scenario as a file of it has it, more or less."""
     if isinstance(value, Mapping):
-        parts = (f"{name}: {_plain(item)}" for name, item in value.items() if item is not None)
+        parts = (
+            f"{name}: {_value_to_text(item)}" for name, item in value.items() if item is not None
+        )
         return f"{{{', '.join(parts)}}}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_plain, value))}]"
+        return f"[{', '.join(map(_value_to_text, value))}]"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _files(hashes: Mapping[str, str] | None) -> str:
-    return _short(", ".join(hashes)) if hashes else "no file"
+def _format_files(hashes: Mapping[str, str] | None) -> str:
+    return _shorten(", ".join(hashes)) if hashes else "no file"
 
 
-def _which(change: Changed) -> str:
+def _describe_file_change(change: Changed) -> str:
     if change.a is not None and change.b is not None:
         return "other content in B"
     return "only in A" if change.b is None else "only in B"
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
-def _headlines(difference: Difference) -> Iterator[str]:
-    rows = list(unlike(difference))
+def _describe_headlines(difference: Difference) -> Iterator[str]:
+    rows = list(find_differing_figures(difference))
     if not rows:
         yield "all figures are the same"
     for row in rows:
         if row["figure"] not in _HEADLINES or row["change"] is None:
             continue
         called, less, more = _HEADLINES[row["figure"]]
-        a, b = amounts([row["a"], row["b"]], row["unit"])
-        share = f" ({relative(row['a'], row['b'])})" if row["a"] else ""
+        a, b = format_amounts([row["a"], row["b"]], row["unit"])
+        share = f" ({format_relative_change(row['a'], row['b'])})" if row["a"] else ""
         how = less if row["change"] < 0 else more
         yield f"the {called} is {how} in B: {a} in A, {b} in B{share}"
 
 
-def _tasks(difference: Difference) -> Iterator[str]:
+def _describe_tasks(difference: Difference) -> Iterator[str]:
     for only, here, there in ((difference.only_a, "A", "B"), (difference.only_b, "B", "A")):
         if only.count:
             named = ", ".join(only.examples) + (", ..." if only.count > len(only.examples) else "")
@@ -182,7 +192,9 @@ def _tasks(difference: Difference) -> Iterator[str]:
         yield "no task is in both: they are matched by their ids"
         return
     are = "is" if difference.matched == 1 else "are"
-    text = f"{format_count(difference.matched, 'task')} {are} in both; {_starts(difference)}"
+    text = (
+        f"{format_count(difference.matched, 'task')} {are} in both; {_describe_starts(difference)}"
+    )
     if difference.elsewhere:
         text += f"; {difference.elsewhere:,} on other machines"
     yield text
@@ -199,7 +211,7 @@ def _tasks(difference: Difference) -> Iterator[str]:
         )
 
 
-def _starts(difference: Difference) -> str:
+def _describe_starts(difference: Difference) -> str:
     started = difference.earlier + difference.later + difference.same
     if not started:
         without = [
@@ -217,7 +229,7 @@ def _starts(difference: Difference) -> str:
     return text
 
 
-def _users(difference: Difference) -> Iterator[str]:
+def _describe_users(difference: Difference) -> Iterator[str]:
     for frame, how in ((difference.gains, "less"), (difference.losses, "more")):
         for row in frame.iter_rows(named=True):
             if row["user"] is None:
@@ -230,7 +242,7 @@ def _users(difference: Difference) -> Iterator[str]:
             )
 
 
-def _notes(difference: Difference) -> Iterator[str]:
+def _describe_notes(difference: Difference) -> Iterator[str]:
     for called, figures in (("A", difference.a), ("B", difference.b)):
         for note in figures.notes:
             yield f"note on {called}: {note}"

@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from twinloop.exploration.confirmation.result import Confirmation
 
 
-def confirmation() -> Confirmation:
+def make_confirmation() -> Confirmation:
     """One candidate and its baseline, run twice each.
 
-    >>> confirmation()
+    >>> make_confirmation()
     <Confirmation: easy against fifo: holds>
     """
     from twinloop.exploration.confirmation.result import Confirmation

@@ -12,7 +12,7 @@ from twinloop.report.quantity_text import format_duration, format_number
 _STATUSES: Final = ("completed", "failed", "killed", "cancelled", "lost", "rejected", "unknown")
 
 
-def key_figures(figures: Figures) -> Iterator[tuple[str, str]]:
+def list_key_figures(figures: Figures) -> Iterator[tuple[str, str]]:
     """Name and value, as people say them, of the figures that are known.
 
     >>> import polars as pl
@@ -22,7 +22,7 @@ def key_figures(figures: Figures) -> Iterator[tuple[str, str]]:
     ...     tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "status": ["completed"]}),
     ...     placements=pl.DataFrame({"task": ["a"], "cores": [2.0], "start": 60.0, "end": 180.0}),
     ... )
-    >>> dict(key_figures(figures(trace, cores=4)))["utilisation"]
+    >>> dict(list_key_figures(figures(trace, cores=4)))["utilisation"]
     '33.3 %'
     """
     yield "tasks", f"{figures.tasks:,}"

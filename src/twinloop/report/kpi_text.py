@@ -29,10 +29,10 @@ _CALLED: Final = {
 _SHARES: Final = frozenset({"utilisation"})
 
 
-def called(kpi: str) -> str:
+def name_kpi(kpi: str) -> str:
     """What a KPI is called.
 
-    >>> called("makespan_s"), called("wait_p95_s"), called("mine")
+    >>> name_kpi("makespan_s"), name_kpi("wait_p95_s"), name_kpi("mine")
     ('makespan', '95th percentile wait', 'mine')
     """
     if kpi in _CALLED:
@@ -40,20 +40,20 @@ def called(kpi: str) -> str:
     return FIGURES[kpi].meaning if kpi in FIGURES else kpi
 
 
-def labelled(kpi: str) -> str:
+def label_kpi(kpi: str) -> str:
     """What a KPI is called, with its unit.
 
-    >>> labelled("makespan_s"), labelled("slowdown_mean"), labelled("utilisation")
+    >>> label_kpi("makespan_s"), label_kpi("slowdown_mean"), label_kpi("utilisation")
     ('makespan (s)', 'mean slowdown', 'utilisation (%)')
     """
-    unit = unit_of(kpi)
-    return f"{called(kpi)} ({unit})" if unit else called(kpi)
+    unit = get_unit(kpi)
+    return f"{name_kpi(kpi)} ({unit})" if unit else name_kpi(kpi)
 
 
-def unit_of(kpi: str) -> str:
+def get_unit(kpi: str) -> str:
     """The unit in which tables and pictures have a KPI; nothing of what has none.
 
-    >>> unit_of("makespan_s"), unit_of("utilisation"), unit_of("mine")
+    >>> get_unit("makespan_s"), get_unit("utilisation"), get_unit("mine")
     ('s', '%', '')
     """
     if kpi in _SHARES:
@@ -61,40 +61,46 @@ def unit_of(kpi: str) -> str:
     return FIGURES[kpi].unit if kpi in FIGURES else ""
 
 
-def averaged(kpi: str) -> str:
+def label_mean(kpi: str) -> str:
     """The mean of a KPI over runs, with its unit.
 
-    >>> averaged("makespan_s"), averaged("wait_mean_s")
+    >>> label_mean("makespan_s"), label_mean("wait_mean_s")
     ('mean makespan (s)', 'mean wait (s)')
     """
-    said = labelled(kpi)
+    said = label_kpi(kpi)
     return said if said.startswith("mean ") else f"mean {said}"
 
 
-def scaled(kpi: str, value: Any) -> Any:
-    """A value, or an array of them, in the unit of `labelled`; unknown remains unknown.
+def scale_value(kpi: str, value: Any) -> Any:
+    """A value, or an array of them, in the unit of `label_kpi`; unknown remains unknown.
 
-    >>> scaled("utilisation", 0.25), scaled("makespan_s", 3.0), scaled("utilisation", None)
-    (25.0, 3.0, None)
+    >>> scale_value("utilisation", 0.25), scale_value("makespan_s", 3.0)
+    (25.0, 3.0)
+    >>> scale_value("utilisation", None) is None
+    True
     """
     return value * 100 if kpi in _SHARES and value is not None else value
 
 
-def tabled(kpi: str, value: float | None) -> str:
-    """A value of a KPI below a heading that has its unit, as `labelled` does.
+def format_scaled(kpi: str, value: float | None) -> str:
+    """A value of a KPI below a heading that has its unit, as `label_kpi` does.
 
-    >>> tabled("utilisation", 1.032), tabled("makespan_s", 12.345), tabled("makespan_s", None)
-    ('103', '12.3', '-')
+    >>> format_scaled("utilisation", 1.032), format_scaled("makespan_s", 12.345)
+    ('103', '12.3')
+    >>> format_scaled("makespan_s", None)
+    '-'
     """
-    return format_number(scaled(kpi, value))
+    return format_number(scale_value(kpi, value))
 
 
-def valued(kpi: str, value: float | None) -> str:
+def format_kpi(kpi: str, value: float | None) -> str:
     """A value of a KPI with its unit.
 
-    >>> valued("makespan_s", 5400.0), valued("energy_j", 7.2e6), valued("utilisation", 0.5)
-    ('1.5 h', '2 kWh', '50 %')
-    >>> valued("energy_per_task_j", 123.4), valued("makespan_s", None)
+    >>> format_kpi("makespan_s", 5400.0), format_kpi("energy_j", 7.2e6)
+    ('1.5 h', '2 kWh')
+    >>> format_kpi("utilisation", 0.5)
+    '50 %'
+    >>> format_kpi("energy_per_task_j", 123.4), format_kpi("makespan_s", None)
     ('123 J', '-')
     """
     if value is None or not math.isfinite(value):
@@ -111,10 +117,10 @@ def valued(kpi: str, value: float | None) -> str:
     return f"{format_number(value)} {unit}".rstrip()
 
 
-def changed(value: float, of: float) -> str:
+def format_change(value: float, of: float) -> str:
     """How far a value lies from another, in percent; nothing can be said of zero.
 
-    >>> changed(88.0, 100.0), changed(103.0, 100.0), changed(1.0, 0.0)
+    >>> format_change(88.0, 100.0), format_change(103.0, 100.0), format_change(1.0, 0.0)
     ('-12 %', '+3 %', '-')
     """
     if not of or not math.isfinite(value) or not math.isfinite(of):
@@ -122,13 +128,13 @@ def changed(value: float, of: float) -> str:
     return f"{100 * (value - of) / abs(of):+.3g} %"
 
 
-def in_words(said: str) -> str:
+def expand_kpi_names(said: str) -> str:
     """A sentence in which every KPI is called as people call it.
 
-    >>> in_words("energy_per_task_j was not measured, by makespan_s")
+    >>> expand_kpi_names("energy_per_task_j was not measured, by makespan_s")
     'energy per task was not measured, by makespan'
     """
-    return _NAMED.sub(lambda found: called(found[0]), said)
+    return _NAMED.sub(lambda found: name_kpi(found[0]), said)
 
 
 #: A name without an underscore is a word of its own.

@@ -5,30 +5,34 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from twinloop.report.calibration_result import Fitted
-from twinloop.report.figures.acceptable_set import cloud
-from twinloop.report.figures.assessment import completions, segments, trend
-from twinloop.report.figures.assessment import usage as usage_of_both
-from twinloop.report.figures.assessment import waits as waits_of_both
-from twinloop.report.figures.calibration import convergence, intervals
-from twinloop.report.figures.carbon import carbon
+from twinloop.report.calibration_result import CalibrationResult
+from twinloop.report.figures.acceptable_set import plot_acceptable_set
+from twinloop.report.figures.assessment import (
+    plot_completions,
+    plot_power_segments,
+    plot_power_trend,
+)
+from twinloop.report.figures.assessment import plot_usage_comparison as usage_of_both
+from twinloop.report.figures.assessment import plot_wait_comparison as waits_of_both
+from twinloop.report.figures.calibration import plot_convergence, plot_intervals
+from twinloop.report.figures.carbon import plot_carbon
 from twinloop.report.figures.colours import ColourBy
-from twinloop.report.figures.confirmation import course, differences, ranks
-from twinloop.report.figures.curves import power, queue, utilisation, waits
-from twinloop.report.figures.gantt import gantt
-from twinloop.report.figures.heat import heat
-from twinloop.report.figures.lateness import lateness
-from twinloop.report.figures.load import load_figure
-from twinloop.report.figures.pareto import pareto
-from twinloop.report.figures.sessions import sessions
-from twinloop.report.figures.study import effects, interactions
-from twinloop.report.figures.usage import usage
-from twinloop.report.pages.assessment import assessment_page
-from twinloop.report.pages.calibration import calibration_page
-from twinloop.report.pages.confirmation import confirmation_page
-from twinloop.report.pages.loop import Looped, loop_page
-from twinloop.report.pages.run import run_page
-from twinloop.report.pages.study import study_page
+from twinloop.report.figures.confirmation import plot_course, plot_differences, plot_ranks
+from twinloop.report.figures.curves import plot_power, plot_queue, plot_utilisation, plot_waits
+from twinloop.report.figures.gantt import plot_gantt
+from twinloop.report.figures.heat import plot_heat
+from twinloop.report.figures.lateness import plot_lateness
+from twinloop.report.figures.load import plot_load
+from twinloop.report.figures.pareto import plot_pareto
+from twinloop.report.figures.sessions import plot_sessions
+from twinloop.report.figures.study import plot_effects, plot_interactions
+from twinloop.report.figures.usage import plot_usage
+from twinloop.report.pages.assessment import write_assessment_page
+from twinloop.report.pages.calibration import write_calibration_page
+from twinloop.report.pages.confirmation import write_confirmation_page
+from twinloop.report.pages.loop import ClosedLoop, write_loop_page
+from twinloop.report.pages.run import write_run_page
+from twinloop.report.pages.study import write_study_page
 from twinloop.trace import Trace
 
 if TYPE_CHECKING:
@@ -61,55 +65,55 @@ class Plots:
     def gantt(
         self, *, colour: ColourBy | None = None, window: tuple[float, float] | None = None
     ) -> Figure:
-        """Tasks on machines over time; see `gantt`."""
-        return gantt(self._trace, colour=colour, window=window)
+        """Tasks on machines over time; see `plot_gantt`."""
+        return plot_gantt(self._trace, colour=colour, window=window)
 
     def queue(self) -> Figure:
-        """Waiting tasks, and the cores they wait for, over time; see `queue`."""
-        return queue(self._trace)
+        """Waiting tasks, and the cores they wait for, over time; see `plot_queue`."""
+        return plot_queue(self._trace)
 
     def utilisation(self) -> Figure:
-        """Cores in use over time; see `utilisation`."""
-        return utilisation(self._trace)
+        """Cores in use over time; see `plot_utilisation`."""
+        return plot_utilisation(self._trace)
 
     def usage(self) -> Figure:
-        """CPU use over time, on each node; see `usage`."""
-        return usage(self._trace)
+        """CPU use over time, on each node; see `plot_usage`."""
+        return plot_usage(self._trace)
 
     def power(self) -> Figure:
-        """Power over time; see `power`."""
-        return power(self._trace)
+        """Power over time; see `plot_power`."""
+        return plot_power(self._trace)
 
     def waits(self) -> Figure:
-        """The distribution of the waits; see `waits`."""
-        return waits(self._trace)
+        """The distribution of the waits; see `plot_waits`."""
+        return plot_waits(self._trace)
 
     def heat(self) -> Figure:
-        """How busy each machine was over time, as a map; see `heat`."""
-        return heat(self._trace)
+        """How busy each machine was over time, as a map; see `plot_heat`."""
+        return plot_heat(self._trace)
 
     def carbon(self, intensity: float | pl.DataFrame | None = None) -> Figure:
-        """The carbon of the power over time; see `carbon`."""
-        return carbon(self._trace, intensity)
+        """The carbon of the power over time; see `plot_carbon`."""
+        return plot_carbon(self._trace, intensity)
 
     def lateness(self) -> Figure:
-        """How late each user was; see `lateness`."""
-        return lateness(self._trace)
+        """How late each user was; see `plot_lateness`."""
+        return plot_lateness(self._trace)
 
     def sessions(self, user: str | None = None, *, threshold: float = 3600.0) -> Figure:
-        """The session graph of a user; see `sessions`."""
-        return sessions(self._trace, user, threshold=threshold)
+        """The session graph of a user; see `plot_sessions`."""
+        return plot_sessions(self._trace, user, threshold=threshold)
 
     def load(self) -> Figure:
-        """Cores in use, cores busy and work submitted over time; see `load_figure`."""
-        return load_figure(self._trace)
+        """Cores in use, cores busy and work submitted over time; see `plot_load`."""
+        return plot_load(self._trace)
 
     def page(self, path: str | Path) -> Path:
-        """All of them in one file; see `run_page`."""
-        return run_page(self._trace, path)
+        """All of them in one file; see `write_run_page`."""
+        return write_run_page(self._trace, path)
 
     def __repr__(self) -> str:
-        return f"<pictures of a trace: {_names(self)}>"
+        return f"<pictures of a trace: {_list_methods(self)}>"
 
 
 class VerdictPlots:
@@ -138,7 +142,7 @@ class VerdictPlots:
 
     def completions(self) -> Figure:
         """The tasks completed over time, and twin minus real."""
-        return completions(self._verdict)
+        return plot_completions(self._verdict)
 
     def usage(self) -> Figure:
         """The CPU usage of the twin over the real one."""
@@ -146,18 +150,18 @@ class VerdictPlots:
 
     def trend(self) -> Figure:
         """The z-scores of the power over time, and twin minus real."""
-        return trend(self._verdict)
+        return plot_power_trend(self._verdict)
 
     def segments(self) -> Figure:
         """The correlation of each segment of the power, and its lag."""
-        return segments(self._verdict)
+        return plot_power_segments(self._verdict)
 
     def page(self, path: str | Path) -> Path:
-        """All of them in one file, with the verdict; see `assessment_page`."""
-        return assessment_page(self._verdict, path)
+        """All of them in one file, with the verdict; see `write_assessment_page`."""
+        return write_assessment_page(self._verdict, path)
 
     def __repr__(self) -> str:
-        return f"<pictures of an assessment: {_names(self)}>"
+        return f"<pictures of an assessment: {_list_methods(self)}>"
 
 
 class FitPlots:
@@ -168,34 +172,34 @@ class FitPlots:
     >>> history = pl.DataFrame({"loss": [4.0, 2.0], "best": [4.0, 2.0]})
     >>> fit = SimpleNamespace(history=history, loss_before=4.0)
     >>> FitPlots(fit)
-    <pictures of a calibration: cloud, history, intervals, page>
+    <pictures of a calibration: acceptable_set, history, intervals, page>
     >>> FitPlots(fit).history().data[0].y.tolist()
     [4.0, 2.0]
     """
 
     __slots__ = ("_fit",)
 
-    def __init__(self, fit: Fitted) -> None:
+    def __init__(self, fit: CalibrationResult) -> None:
         self._fit = fit
 
     def history(self) -> Figure:
         """The loss of each evaluation, and the best so far."""
-        return convergence(self._fit)
+        return plot_convergence(self._fit)
 
-    def cloud(self) -> Figure:
+    def acceptable_set(self) -> Figure:
         """The points around the fit, coloured by their loss."""
-        return cloud(self._fit)
+        return plot_acceptable_set(self._fit)
 
     def intervals(self) -> Figure:
         """What the data allow each value to be."""
-        return intervals(self._fit)
+        return plot_intervals(self._fit)
 
     def page(self, path: str | Path) -> Path:
-        """All of them in one file; see `calibration_page`."""
-        return calibration_page(self._fit, path)
+        """All of them in one file; see `write_calibration_page`."""
+        return write_calibration_page(self._fit, path)
 
     def __repr__(self) -> str:
-        return f"<pictures of a calibration: {_names(self)}>"
+        return f"<pictures of a calibration: {_list_methods(self)}>"
 
 
 class StudyPlots:
@@ -217,30 +221,30 @@ class StudyPlots:
         self._study = study
 
     def pareto(self, *objectives: str | Objective) -> Figure:
-        """A point per configuration over two objectives, and the front; see `pareto`."""
-        return pareto(self._study, *objectives)
+        """A point per configuration over two objectives, and the front; see `plot_pareto`."""
+        return plot_pareto(self._study, *objectives)
 
     def effects(self, kpi: str | None = None) -> Figure:
-        """What each level of each factor does to a KPI; see `effects`."""
-        return effects(self._study, kpi)
+        """What each level of each factor does to a KPI; see `plot_effects`."""
+        return plot_effects(self._study, kpi)
 
     def interactions(self, kpi: str | None = None) -> Figure:
-        """What two levels do together; see `interactions`."""
-        return interactions(self._study, kpi)
+        """What two levels do together; see `plot_interactions`."""
+        return plot_interactions(self._study, kpi)
 
     def page(self, path: str | Path) -> Path:
-        """All of them in one file; see `study_page`."""
-        return study_page(self._study, path)
+        """All of them in one file; see `write_study_page`."""
+        return write_study_page(self._study, path)
 
     def __repr__(self) -> str:
-        return f"<pictures of a study: {_names(self)}>"
+        return f"<pictures of a study: {_list_methods(self)}>"
 
 
 class ConfirmationPlots:
     """The pictures of a confirmation, as `confirmation.plot` gives them.
 
-    >>> from twinloop.report.examples import confirmation
-    >>> ConfirmationPlots(confirmation())
+    >>> from twinloop.report.examples import make_confirmation
+    >>> ConfirmationPlots(make_confirmation())
     <pictures of a confirmation: course, differences, page, ranks>
     """
 
@@ -250,23 +254,23 @@ class ConfirmationPlots:
         self._confirmation = confirmation
 
     def differences(self, metric: str | None = None) -> Figure:
-        """How far each candidate really lay from the baseline; see `differences`."""
-        return differences(self._confirmation, metric)
+        """How far each candidate really lay from the baseline; see `plot_differences`."""
+        return plot_differences(self._confirmation, metric)
 
     def ranks(self, metric: str | None = None) -> Figure:
-        """The predicted order and the real one; see `ranks`."""
-        return ranks(self._confirmation, metric)
+        """The predicted order and the real one; see `plot_ranks`."""
+        return plot_ranks(self._confirmation, metric)
 
     def course(self, metric: str | None = None) -> Figure:
-        """What each run gave, in the order in which they ran; see `course`."""
-        return course(self._confirmation, metric)
+        """What each run gave, in the order in which they ran; see `plot_course`."""
+        return plot_course(self._confirmation, metric)
 
     def page(self, path: str | Path) -> Path:
-        """All of them in one file; see `confirmation_page`."""
-        return confirmation_page(self._confirmation, path)
+        """All of them in one file; see `write_confirmation_page`."""
+        return write_confirmation_page(self._confirmation, path)
 
     def __repr__(self) -> str:
-        return f"<pictures of a confirmation: {_names(self)}>"
+        return f"<pictures of a confirmation: {_list_methods(self)}>"
 
 
 class LoopPlots:
@@ -278,16 +282,16 @@ class LoopPlots:
 
     __slots__ = ("_loop",)
 
-    def __init__(self, loop: Looped) -> None:
+    def __init__(self, loop: ClosedLoop) -> None:
         self._loop = loop
 
     def page(self, path: str | Path) -> Path:
-        """The whole loop in one file; see `loop_page`."""
-        return loop_page(self._loop, path)
+        """The whole loop in one file; see `write_loop_page`."""
+        return write_loop_page(self._loop, path)
 
     def __repr__(self) -> str:
-        return f"<pictures of a loop: {_names(self)}>"
+        return f"<pictures of a loop: {_list_methods(self)}>"
 
 
-def _names(plots: object) -> str:
+def _list_methods(plots: object) -> str:
     return ", ".join(sorted(name for name in vars(type(plots)) if not name.startswith("_")))

@@ -10,10 +10,10 @@ import polars as pl
 
 from twinloop.description.errors import InputError
 from twinloop.metrics.steps import Floats
-from twinloop.report.calibration_result import Fitted
+from twinloop.report.calibration_result import CalibrationResult
 from twinloop.report.figures import colours
-from twinloop.report.figures.figure_base import canvas, noting
-from twinloop.report.figures.scales import Scale, said
+from twinloop.report.figures.figure_base import attach_notes, create_figure
+from twinloop.report.figures.scales import Scale, format_value
 from twinloop.report.quantity_text import format_count, shorten_name
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _LONGEST: Final = 22
 _OF_KINDS: Final = "contention.kinds."
 
 
-def cloud(fit: Fitted) -> Figure:
+def plot_acceptable_set(fit: CalibrationResult) -> Figure:
     """The points around the fit, coloured by their loss; the fitted values are marked.
 
     Up to six parameters are drawn pair by pair: a ridge that runs aslant says that the two
@@ -39,31 +39,33 @@ def cloud(fit: Fitted) -> Figure:
 
     >>> from types import SimpleNamespace
     >>> points = pl.DataFrame({"a": [1.0, 2.0], "b": [5.0, 4.0], "loss": [0.3, 0.1]})
-    >>> drawn = cloud(SimpleNamespace(cloud=points, values={"a": 2.0, "b": 4.0}))
+    >>> drawn = plot_acceptable_set(SimpleNamespace(cloud=points, values={"a": 2.0, "b": 4.0}))
     >>> drawn.data[0].x, drawn.data[0].y
     ((1.0, 2.0), (5.0, 4.0))
     """
-    points, notes = _points(fit)
+    points, notes = _select_points(fit)
     names = [name for name in points.columns if name != "loss"]
-    figure = canvas("Values around the fit, coloured by their loss")
+    figure = create_figure("Values around the fit, coloured by their loss")
     if len(names) > PAIRED:
-        _side_by_side(figure, fit, points, names)
+        _plot_parallel_axes(figure, fit, points, names)
     elif len(names) > 1:
-        _pairs(figure, fit, points, names)
+        _plot_pairs(figure, fit, points, names)
     else:
-        _one(figure, fit, points, names[0])
+        _plot_one(figure, fit, points, names[0])
     figure.update_layout(
-        hovermode="closest", showlegend=False, coloraxis=_colours(points["loss"].to_numpy())
+        hovermode="closest",
+        showlegend=False,
+        coloraxis=_make_colour_axis(points["loss"].to_numpy()),
     )
     mark = "red circles are at" if len(names) > 1 else "the dotted line is at"
-    return noting(figure, [f"{mark} the fitted values", *notes])
+    return attach_notes(figure, [f"{mark} the fitted values", *notes])
 
 
-def looked_at(fit: Fitted) -> str:
+def explain_acceptable_set(fit: CalibrationResult) -> str:
     """What to look at in the cloud of this calibration, which may be drawn in two ways.
 
     >>> from types import SimpleNamespace
-    >>> looked_at(SimpleNamespace(values=dict.fromkeys("abcdefg", 1.0)))
+    >>> explain_acceptable_set(SimpleNamespace(values=dict.fromkeys("abcdefg", 1.0)))
     'Each line is a calibration that was tried, ...'
     """
     if len(fit.values) > PAIRED:
@@ -78,7 +80,7 @@ def looked_at(fit: Fitted) -> str:
     )
 
 
-def _points(fit: Fitted) -> tuple[pl.DataFrame, list[str]]:
+def _select_points(fit: CalibrationResult) -> tuple[pl.DataFrame, list[str]]:
     """The points to draw, the best last, and what to say of the others."""
     found = fit.cloud
     names = [] if found is None else [name for name in found.columns if name in fit.values]
@@ -96,37 +98,41 @@ def _points(fit: Fitted) -> tuple[pl.DataFrame, list[str]]:
                      "lowest")  # fmt: skip
         points = points[np.linspace(0, points.height - 1, POINTS).round().astype(int).tolist()]
     told = [
-        pl.Series(each.name, [_plain(value) for value in each], dtype=pl.String)
+        pl.Series(each.name, [_escape_value(value) for value in each], dtype=pl.String)
         for each in points
         if not each.dtype.is_numeric()
     ]
     return points.with_columns(told), notes
 
 
-def _plain(value: Any) -> str:
+def _escape_value(value: Any) -> str:
     """A value that is no number, as text that can only be text in a picture."""
-    return escape(said(value), quote=False)
+    return escape(format_value(value), quote=False)
 
 
-def _fitted(fit: Fitted, points: pl.DataFrame, name: str) -> Any:
+def _get_fitted_value(fit: CalibrationResult, points: pl.DataFrame, name: str) -> Any:
     value = fit.values[name]
-    return value if points.schema[name].is_numeric() else _plain(value)
+    return value if points.schema[name].is_numeric() else _escape_value(value)
 
 
-def _one(figure: Figure, fit: Fitted, points: pl.DataFrame, name: str) -> None:
-    figure.add_scatter(**_marks(points, [name]), x=points[name].to_list(), y=points["loss"])
-    figure.add_vline(x=_fitted(fit, points, name), line={"color": colours.LIMIT, "dash": "dot"})
+def _plot_one(figure: Figure, fit: CalibrationResult, points: pl.DataFrame, name: str) -> None:
+    figure.add_scatter(**_make_markers(points, [name]), x=points[name].to_list(), y=points["loss"])
+    figure.add_vline(
+        x=_get_fitted_value(fit, points, name), line={"color": colours.LIMIT, "dash": "dot"}
+    )
     figure.update_layout(
-        xaxis=_axis(points[name], name),
+        xaxis=_make_axis(points[name], name),
         yaxis={"title": {"text": "loss"}, "type": Scale.of(points["loss"]).kind},
         height=360,
     )
 
 
-def _pairs(figure: Figure, fit: Fitted, points: pl.DataFrame, names: list[str]) -> None:
+def _plot_pairs(
+    figure: Figure, fit: CalibrationResult, points: pl.DataFrame, names: list[str]
+) -> None:
     """A panel for each pair: columns share their x axis, rows their y axis."""
     panels = len(names) - 1
-    marks = _marks(points, names)
+    marks = _make_markers(points, names)
     for row in range(panels):
         below = names[row + 1]
         for column in range(row + 1):
@@ -137,19 +143,19 @@ def _pairs(figure: Figure, fit: Fitted, points: pl.DataFrame, names: list[str]) 
                 x=points[across].to_list(), y=points[below].to_list(),
             )  # fmt: skip
             figure.add_scatter(
-                **_mark(), **place, x=[_fitted(fit, points, across)],
-                y=[_fitted(fit, points, below)],
+                **_make_fit_marker(), **place, x=[_get_fitted_value(fit, points, across)],
+                y=[_get_fitted_value(fit, points, below)],
             )  # fmt: skip
         low, high = 1 - (row + 0.88) / panels, 1 - row / panels
         figure.update_layout(
             {
                 f"yaxis{row + 1}": {
-                    **_axis(points[below], below),
+                    **_make_axis(points[below], below),
                     "domain": [max(low, 0.0), high],
                     "anchor": "x1",
                 },
                 f"xaxis{row + 1}": {
-                    **_axis(points[names[row]], ""),
+                    **_make_axis(points[names[row]], ""),
                     "domain": [row / panels, (row + 0.94) / panels],
                     "anchor": f"y{panels}",
                     "tickangle": 0,
@@ -159,14 +165,16 @@ def _pairs(figure: Figure, fit: Fitted, points: pl.DataFrame, names: list[str]) 
         # Above its column, where the half without panels leaves room for a long name.
         last = row == panels - 1
         figure.add_annotation(
-            text=_short(names[row]), xref="paper", yref="paper", y=high, yanchor="bottom",
+            text=_shorten(names[row]), xref="paper", yref="paper", y=high, yanchor="bottom",
             x=(row + 0.94) / panels if last and row else row / panels,
             xanchor="right" if last and row else "left", showarrow=False, font={"size": 12},
         )  # fmt: skip
     figure.update_layout(height=max(400, 180 + 150 * panels))
 
 
-def _side_by_side(figure: Figure, fit: Fitted, points: pl.DataFrame, names: list[str]) -> None:
+def _plot_parallel_axes(
+    figure: Figure, fit: CalibrationResult, points: pl.DataFrame, names: list[str]
+) -> None:
     """A line for each point down all parameters, a trace for each shade.
 
     The names stand to the left, where there is room for them on a phone too.
@@ -175,26 +183,31 @@ def _side_by_side(figure: Figure, fit: Fitted, points: pl.DataFrame, names: list
     parts = np.column_stack(
         [[scales[name].part(value) for value in points[name]] for name in names]
     )
-    shade = _shade(points["loss"].to_numpy())
+    shade = _scale_losses(points["loss"].to_numpy())
     steps = np.minimum((shade * 8).astype(int), 7)
     for step in range(7, -1, -1):
         rows = parts[steps == step]
         broken = np.column_stack([rows, np.full(len(rows), np.nan)]).ravel()
         figure.add_scatter(
             y=list(range(len(names) + 1)) * len(rows), x=broken, mode="lines", hoverinfo="skip",
-            line={"color": _colour((step + 0.5) / 8), "width": 1.2}, opacity=0.9 - 0.1 * step,
+            line={"color": _interpolate_colour((step + 0.5) / 8), "width": 1.2},
+            opacity=0.9 - 0.1 * step,
         )  # fmt: skip
     # Its only purpose is the bar that says what the colours mean.
-    figure.add_scatter(**_marks(points[:1], names), x=[None], y=[None])
-    fitted = [scales[name].part(_fitted(fit, points, name)) for name in names]
+    figure.add_scatter(**_make_markers(points[:1], names), x=[None], y=[None])
+    fitted = [scales[name].part(_get_fitted_value(fit, points, name)) for name in names]
     figure.add_scatter(
-        **_mark(), y=list(range(len(names))), x=fitted, hovertemplate="%{text}<extra></extra>",
-        text=[f"{escape(name, quote=False)}: {_fitted(fit, points, name)}" for name in names],
+        **_make_fit_marker(), y=list(range(len(names))), x=fitted,
+        hovertemplate="%{text}<extra></extra>",
+        text=[
+            f"{escape(name, quote=False)}: {_get_fitted_value(fit, points, name)}"
+            for name in names
+        ],
     )  # fmt: skip
     figure.update_layout(
         yaxis={
             "tickvals": list(range(len(names))),
-            "ticktext": [_short(name) for name in names],
+            "ticktext": [_shorten(name) for name in names],
             "range": [len(names) - 0.7, -0.3],
             "zeroline": False,
         },
@@ -207,32 +220,36 @@ def _side_by_side(figure: Figure, fit: Fitted, points: pl.DataFrame, names: list
     )
 
 
-def _axis(values: pl.Series, name: str) -> dict[str, Any]:
+def _make_axis(values: pl.Series, name: str) -> dict[str, Any]:
     return {
-        "title": {"text": _short(name), "font": {"size": 12}},
+        "title": {"text": _shorten(name), "font": {"size": 12}},
         "type": Scale.of(values).kind,
         "nticks": 3,
     }
 
 
-def _short(name: str) -> str:
+def _shorten(name: str) -> str:
     return escape(shorten_name(name.removeprefix(_OF_KINDS), _LONGEST), quote=False)
 
 
-def _marks(points: pl.DataFrame, names: list[str]) -> dict[str, Any]:
+def _make_markers(points: pl.DataFrame, names: list[str]) -> dict[str, Any]:
     text = [
-        "<br>".join(f"{escape(name, quote=False)}: {said(row[name])}" for name in names)
-        + f"<br>loss: {said(row['loss'])}"
+        "<br>".join(f"{escape(name, quote=False)}: {format_value(row[name])}" for name in names)
+        + f"<br>loss: {format_value(row['loss'])}"
         for row in points.rows(named=True)
     ]
-    marker = {"color": _measure(points["loss"].to_numpy()), "coloraxis": "coloraxis", "size": 5}
+    marker = {
+        "color": _transform_losses(points["loss"].to_numpy()),
+        "coloraxis": "coloraxis",
+        "size": 5,
+    }
     return {
         "mode": "markers", "marker": marker, "text": text,
         "hovertemplate": "%{text}<extra></extra>",
     }  # fmt: skip
 
 
-def _mark() -> dict[str, Any]:
+def _make_fit_marker() -> dict[str, Any]:
     line = {"color": "#e15759", "width": 2}
     return {
         "mode": "markers", "name": "fitted value",
@@ -240,26 +257,26 @@ def _mark() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _measure(loss: Floats) -> Floats:
+def _transform_losses(loss: Floats) -> Floats:
     """Losses as they are coloured: by their logarithm where they are positive."""
     return np.log10(loss) if (loss > 0).all() else loss
 
 
-def _shade(loss: Floats) -> Floats:
-    measure = _measure(loss)
+def _scale_losses(loss: Floats) -> Floats:
+    measure = _transform_losses(loss)
     span = measure.max() - measure.min()
     return (measure - measure.min()) / span if span > 0 else np.zeros(loss.size)
 
 
-def _colour(part: float) -> str:
+def _interpolate_colour(part: float) -> str:
     """The shade at a part of the way from the lowest loss to the highest."""
     stops = np.array([[int(shade[at : at + 2], 16) for at in (1, 3, 5)] for shade in _SHADES])
     at = np.linspace(0, 1, len(_SHADES))
     return "rgb({:.0f}, {:.0f}, {:.0f})".format(*(np.interp(part, at, stop) for stop in stops.T))
 
 
-def _colours(loss: Floats) -> dict[str, Any]:
-    measure = _measure(loss)
+def _make_colour_axis(loss: Floats) -> dict[str, Any]:
+    measure = _transform_losses(loss)
     ticks = np.linspace(measure.min(), measure.max(), 2)  # more overlap on a phone
     back = 10**ticks if (loss > 0).all() else ticks
     return {

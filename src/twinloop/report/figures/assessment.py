@@ -11,8 +11,8 @@ import polars as pl
 from twinloop.description.errors import InputError
 from twinloop.report.figures import colours
 from twinloop.report.figures.curves import LOG_WAITS
-from twinloop.report.figures.figure_base import canvas, noting
-from twinloop.report.figures.residual import compared, stack
+from twinloop.report.figures.figure_base import attach_notes, create_figure
+from twinloop.report.figures.residual import plot_comparison, stack_axes
 from twinloop.report.figures.time_axis import TimeAxis
 from twinloop.report.quantity_text import format_count
 from twinloop.trace import Trace
@@ -28,7 +28,7 @@ PAIRS: Final = 4000
 _SHORT: Final = 0.05
 
 
-def assessment_figures(verdict: Verdict) -> dict[str, Figure]:
+def plot_assessment(verdict: Verdict) -> dict[str, Figure]:
     """The pictures of an assessment by name; those without data are left out.
 
     `waits` has the distributions of the waits, `completions` the tasks completed over time,
@@ -39,17 +39,17 @@ def assessment_figures(verdict: Verdict) -> dict[str, Figure]:
     >>> from types import SimpleNamespace
     >>> waits = pl.DataFrame({"wait": [0.0, 2.0], "real": [0.5, 1.0], "twin": [0.25, 1.0],
     ...                       "residual": [-0.25, 0.0]})
-    >>> figures = assessment_figures(SimpleNamespace(series={"waits": waits}, findings=()))
+    >>> figures = plot_assessment(SimpleNamespace(series={"waits": waits}, findings=()))
     >>> [(curve.name, curve.y.tolist()) for curve in figures["waits"].data]
     [('real', [0.5, 1.0]), ('twin', [0.25, 1.0]), ('twin - real', [-0.25, 0.0])]
     """
-    return drawn(verdict)[0]
+    return plot_available(verdict)[0]
 
 
-def drawn(verdict: Verdict) -> tuple[dict[str, Figure], list[str]]:
+def plot_available(verdict: Verdict) -> tuple[dict[str, Figure], list[str]]:
     """The pictures that there are data for, and for each of the others why it is not drawn."""
     figures, missing = {}, []
-    for name, draw in PICTURES.items():
+    for name, draw in PLOTS.items():
         try:
             figures[name] = draw(verdict)
         except InputError as error:
@@ -57,13 +57,13 @@ def drawn(verdict: Verdict) -> tuple[dict[str, Figure], list[str]]:
     return figures, missing
 
 
-def waits(verdict: Verdict) -> Figure:
+def plot_wait_comparison(verdict: Verdict) -> Figure:
     """The share of tasks that waited at most so long, and twin minus real below.
 
     The axis is logarithmic where half of the tasks waited less than a twentieth of the longest
     wait; the curves then begin with the share of those that waited no longer than its left end.
     """
-    rows = _series(verdict, "waits", "wait times", ("wait",))
+    rows = _get_series(verdict, "waits", "wait times", ("wait",))
     longest = float(rows["wait"].tail(1).item())
     usual = rows.filter(pl.col("real") >= 0.5)["wait"].head(1)
     axis: dict[str, Any] = {"title": {"text": "wait (s)"}}
@@ -71,38 +71,38 @@ def waits(verdict: Verdict) -> Figure:
         axis = {"title": {"text": "wait"}} | LOG_WAITS
         left = rows.filter(pl.col("wait") <= 1.0).tail(1).with_columns(wait=pl.lit(1.0))
         rows = pl.concat([left, rows.filter(pl.col("wait") > 1.0)])
-    figure, notes = compared("Waits of the tasks", rows, rows["wait"])
+    figure, notes = plot_comparison("Waits of the tasks", rows, rows["wait"])
     figure.update_layout(
         xaxis=axis,
         yaxis={"title": {"text": "share of tasks"}, "tickformat": ".0%"},
         yaxis2={"tickformat": ".1%"},
     )
-    return noting(figure, notes)
+    return attach_notes(figure, notes)
 
 
-def completions(verdict: Verdict) -> Figure:
+def plot_completions(verdict: Verdict) -> Figure:
     """The tasks completed over time, and twin minus real below."""
-    rows = _series(verdict, "completions", "completions", ("t",))
-    axis = _time(rows["t"])
-    figure, notes = compared("Tasks completed", rows, axis.at(rows["t"].to_numpy()))
+    rows = _get_series(verdict, "completions", "completions", ("t",))
+    axis = _make_time_axis(rows["t"])
+    figure, notes = plot_comparison("Tasks completed", rows, axis.at(rows["t"].to_numpy()))
     figure.update_layout(xaxis=axis.layout(), yaxis={"title": {"text": "tasks"}})
-    return noting(figure, notes)
+    return attach_notes(figure, notes)
 
 
-def usage(verdict: Verdict) -> Figure:
+def plot_usage_comparison(verdict: Verdict) -> Figure:
     """The CPU usage of the twin over the real one, a point per window of a task."""
-    rows = _series(verdict, "usage", "cpu usage", ("real", "twin"))
+    rows = _get_series(verdict, "usage", "cpu usage", ("real", "twin"))
     notes = []
     if rows.height > PAIRS:
         notes.append(f"{PAIRS:,} of {rows.height:,} pairs, evenly from the first to the last")
         rows = rows[np.linspace(0, rows.height - 1, PAIRS).round().astype(int).tolist()]
-    figure = canvas("CPU usage of the tasks")
+    figure = create_figure("CPU usage of the tasks")
     figure.add_scatter(
         x=rows["real"], y=rows["twin"], name="windows of tasks", mode="markers",
         marker={"color": colours.CURVE, "size": 5, "opacity": 0.4},
         hovertemplate="real %{x:.4g}, twin %{y:.4g}<extra></extra>",
     )  # fmt: skip
-    unit = _unit(verdict)
+    unit = _find_usage_unit(verdict)
     most = max(float(rows[name].max() or 0.0) for name in ("real", "twin"))  # type: ignore[arg-type]
     figure.add_scatter(
         x=[0.0, most], y=[0.0, most], name="twin = real", mode="lines", hoverinfo="skip",
@@ -113,21 +113,21 @@ def usage(verdict: Verdict) -> Figure:
         yaxis={"title": {"text": f"twin{unit}"}, "rangemode": "tozero"},
         hovermode="closest",
     )
-    return noting(figure, notes)
+    return attach_notes(figure, notes)
 
 
-def trend(verdict: Verdict) -> Figure:
+def plot_power_trend(verdict: Verdict) -> Figure:
     """The z-scores of the total power over time, and twin minus real below."""
-    rows = _broken(_series(verdict, "power", "power", ("t",)))
-    axis = _time(rows["t"])
-    figure, notes = compared("Trend of the power", rows, axis.at(rows["t"].to_numpy()))
+    rows = _insert_gaps(_get_series(verdict, "power", "power", ("t",)))
+    axis = _make_time_axis(rows["t"])
+    figure, notes = plot_comparison("Trend of the power", rows, axis.at(rows["t"].to_numpy()))
     figure.update_layout(xaxis=axis.layout(), yaxis={"title": {"text": "z-score"}})
-    return noting(figure, notes)
+    return attach_notes(figure, notes)
 
 
-def segments(verdict: Verdict) -> Figure:
+def plot_power_segments(verdict: Verdict) -> Figure:
     """The best correlation of each segment of the power, and the lag at which it was found."""
-    rows = _series(verdict, "segments", "power", ("start",))
+    rows = _get_series(verdict, "segments", "power", ("start",))
     used = rows.filter(pl.col("status") == "used")
     counts = rows["status"].value_counts(sort=True).rows()
     notes = [
@@ -138,12 +138,12 @@ def segments(verdict: Verdict) -> Figure:
     if not used.height:
         raise InputError(f"there are no segments of power to draw: {'; '.join(notes)}")
     length = verdict.criteria.power.segment
-    axis = _time(rows["start"] + length)
+    axis = _make_time_axis(rows["start"] + length)
     place = {
         "x": axis.at(used["start"].to_numpy() + length / 2),
         "width": float(axis.length(np.array(length))),
     }
-    figure = canvas("Correlation of the power, segment by segment")
+    figure = create_figure("Correlation of the power, segment by segment")
     figure.add_bar(y=used["r"], name="best correlation", marker={"color": colours.CURVE}, **place)
     figure.add_bar(
         y=used["lag"], name="lag of the twin", marker={"color": colours.SECOND}, yaxis="y2", **place
@@ -154,26 +154,26 @@ def segments(verdict: Verdict) -> Figure:
         x=span, y=[least, least], name="least mean demanded", mode="lines", hoverinfo="skip",
         line={"color": colours.LIMIT, "dash": "dot", "width": 1.5},
     )  # fmt: skip
-    stack(figure, "lag (s)")
+    stack_axes(figure, "lag (s)")
     figure.update_layout(
         xaxis=axis.layout(),
         yaxis={"title": {"text": "r"}, "range": [min(0.0, float(used["r"].min())) * 1.05, 1.02]},  # type: ignore[arg-type]
         bargap=0.1,
     )
-    return noting(figure, notes)
+    return attach_notes(figure, notes)
 
 
 #: What draws each picture.
-PICTURES: Final[Mapping[str, Callable[[Verdict], Figure]]] = {
-    "waits": waits,
-    "completions": completions,
-    "usage": usage,
-    "trend": trend,
-    "segments": segments,
+PLOTS: Final[Mapping[str, Callable[[Verdict], Figure]]] = {
+    "waits": plot_wait_comparison,
+    "completions": plot_completions,
+    "usage": plot_usage_comparison,
+    "trend": plot_power_trend,
+    "segments": plot_power_segments,
 }
 
 
-def _series(verdict: Verdict, name: str, metric: str, needed: tuple[str, ...]) -> pl.DataFrame:
+def _get_series(verdict: Verdict, name: str, metric: str, needed: tuple[str, ...]) -> pl.DataFrame:
     """The rows of a series that can be drawn; where there are none, an error that says why."""
     rows: pl.DataFrame = verdict.series.get(name, pl.DataFrame())
     if rows.height:
@@ -184,7 +184,7 @@ def _series(verdict: Verdict, name: str, metric: str, needed: tuple[str, ...]) -
     return rows
 
 
-def _broken(rows: pl.DataFrame) -> pl.DataFrame:
+def _insert_gaps(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with an empty one after each after which some are missing."""
     apart = rows["t"].diff().drop_nulls()
     if not len(apart):
@@ -195,7 +195,7 @@ def _broken(rows: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([rows, empty], how="diagonal").sort("t")
 
 
-def _unit(verdict: Verdict) -> str:
+def _find_usage_unit(verdict: Verdict) -> str:
     """The unit of the CPU usage, which the findings on it name with their figures."""
     named = (
         name.removeprefix("median_")
@@ -208,5 +208,5 @@ def _unit(verdict: Verdict) -> str:
     return f" ({unit})" if unit else ""
 
 
-def _time(t: pl.Series) -> TimeAxis:
+def _make_time_axis(t: pl.Series) -> TimeAxis:
     return TimeAxis.of(Trace(), span=float(t.max() or 0.0))  # type: ignore[arg-type]

@@ -9,8 +9,8 @@ from typing import Any, Final
 import polars as pl
 
 from twinloop.metrics.steps import Boxes
-from twinloop.report.figures.executions import capacity
-from twinloop.report.figures.packing import packed
+from twinloop.report.figures.executions import get_capacity
+from twinloop.report.figures.packing import pack_boxes
 from twinloop.trace import Trace
 
 #: So many names can be read beside an axis.
@@ -42,18 +42,18 @@ class Bands:
         cores: dict[str, float | None] = dict(trace.nodes.select("node", "cores").iter_rows())
         used = ran["machine"].unique().sort().to_list()
         if used == [UNRECORDED]:
-            cores = {UNRECORDED: capacity(trace)}
+            cores = {UNRECORDED: get_capacity(trace)}
         parts = {str(key[0]): part for key, part in ran.group_by("machine", maintain_order=True)}
         pieces: list[tuple[int, float, float]] = []
         rows: dict[str, tuple[float, float]] = {}
         base = gap = 0.0
         for name in [*cores, *(name for name in used if name not in cores)]:
             part = parts.get(name, ran.clear())
-            size = cores.get(name) or _peak(part)
+            size = cores.get(name) or _find_peak(part)
             top = size
             boxes = part.select("start", "end", "cores").rows()
             number = part["number"].to_list()
-            for box, spans in packed(boxes, size):
+            for box, spans in pack_boxes(boxes, size):
                 pieces += [(number[box], base + low, base + high) for low, high in spans]
                 top = max(top, spans[-1][1])
             rows[name] = (base, base + top)
@@ -84,7 +84,7 @@ class Bands:
         }
 
 
-def _peak(part: pl.DataFrame) -> float:
+def _find_peak(part: pl.DataFrame) -> float:
     boxes = (part[name].to_numpy() for name in ("start", "end", "cores"))
     _, level = Boxes.of(*boxes).steps()
     return float(level.max()) if level.size else 1.0

@@ -13,11 +13,11 @@ import polars as pl
 
 from twinloop.description.errors import InputError
 from twinloop.metrics.steps import Floats
-from twinloop.report.calibration_result import Fitted
+from twinloop.report.calibration_result import CalibrationResult
 from twinloop.report.figures import colours
-from twinloop.report.figures.acceptable_set import cloud
-from twinloop.report.figures.figure_base import canvas, noting
-from twinloop.report.figures.scales import Scale, said
+from twinloop.report.figures.acceptable_set import plot_acceptable_set
+from twinloop.report.figures.figure_base import attach_notes, create_figure
+from twinloop.report.figures.scales import Scale, format_value
 from twinloop.report.quantity_text import format_count
 
 if TYPE_CHECKING:
@@ -29,30 +29,30 @@ PARTS: Final = 500
 _MANY: Final = 1000
 
 
-def calibration_figures(fit: Fitted) -> dict[str, Figure]:
+def plot_calibration(fit: CalibrationResult) -> dict[str, Figure]:
     """The pictures of a calibration by name; those without data are left out.
 
-    `convergence` has the losses in the order of the evaluations, and the best so far. `cloud` has
-    points around the fit, coloured by their loss. `intervals` has for each parameter
-    what the data allow, within the range that was searched.
+    `convergence` has the losses in the order of the evaluations, and the best so far.
+    `acceptable_set` has points around the fit, coloured by their loss. `intervals` has for each
+    parameter what the data allow, within the range that was searched.
 
     >>> from types import SimpleNamespace
     >>> history = pl.DataFrame({"evaluation": [0, 1], "loss": [4.0, 2.0], "best": [4.0, 2.0],
     ...     "failed": False, "speed": [1.0, 1.1]})
     >>> fit = SimpleNamespace(values={"speed": 1.1}, defaults={"speed": 1.0}, history=history,
     ...     cloud=None, identifiability=None, loss_before=4.0)
-    >>> list(calibration_figures(fit))
+    >>> list(plot_calibration(fit))
     ['convergence']
     """
-    return drawn(fit)[0]
+    return plot_available(fit)[0]
 
 
-def drawn(fit: Fitted) -> tuple[dict[str, Figure], list[str]]:
+def plot_available(fit: CalibrationResult) -> tuple[dict[str, Figure], list[str]]:
     """The pictures that there are data for, and for each of the others why it is not drawn."""
-    draw: dict[str, Callable[[Fitted], Figure]] = {
-        "convergence": convergence,
-        "cloud": cloud,
-        "intervals": intervals,
+    draw: dict[str, Callable[[CalibrationResult], Figure]] = {
+        "convergence": plot_convergence,
+        "acceptable_set": plot_acceptable_set,
+        "intervals": plot_intervals,
     }
     figures, missing = {}, []
     for name, function in draw.items():
@@ -63,13 +63,13 @@ def drawn(fit: Fitted) -> tuple[dict[str, Figure], list[str]]:
     return figures, missing
 
 
-def convergence(fit: Fitted) -> Figure:
+def plot_convergence(fit: CalibrationResult) -> Figure:
     """The loss of each evaluation, and the best so far.
 
     >>> from types import SimpleNamespace
     >>> history = pl.DataFrame({"loss": [4.0, None, 2.0], "best": [4.0, 4.0, 2.0]})
     >>> fit = SimpleNamespace(history=history, loss_before=5.0)
-    >>> [[float(loss) for loss in curve.y] for curve in convergence(fit).data]
+    >>> [[float(loss) for loss in curve.y] for curve in plot_convergence(fit).data]
     [[4.0, 2.0], [4.0, 4.0, 2.0], [5.0, 5.0]]
     """
     history = fit.history
@@ -87,19 +87,19 @@ def convergence(fit: Fitted) -> Figure:
         notes.append(f"not drawn: {format_count(failed, 'evaluation')} that failed")
     at = np.flatnonzero(known)
     if at.size > 4 * PARTS:
-        at = _extremes(at, loss)
+        at = _find_extremes(at, loss)
         notes.append(
             f"of each 1/{PARTS} of the evaluations only the lowest and the highest loss are drawn; "
             "the best is exact"
         )
-    figure = canvas("Course of the calibration")
+    figure = create_figure("Course of the calibration")
     figure.add_scatter(
         x=at + 1, y=loss[at], name="loss", mode="markers",
         marker={"color": colours.OTHERS, "size": 4, "opacity": 0.6},
     )  # fmt: skip
-    searches = _searches(history)
+    searches = _split_searches(history)
     for number, part in enumerate(searches):
-        corners = _corners(best[part]) + part.start
+        corners = _find_corners(best[part]) + part.start
         figure.add_scatter(
             x=corners + 1, y=best[corners], name="best so far", mode="lines", line_shape="hv",
             line={"color": colours.CURVE, "width": 2}, showlegend=not number,
@@ -120,10 +120,10 @@ def convergence(fit: Fitted) -> Figure:
         yaxis={"title": {"text": "loss"}, "type": "log" if positive else "linear"},
         hovermode="closest",
     )
-    return noting(figure, notes)
+    return attach_notes(figure, notes)
 
 
-def _searches(history: pl.DataFrame) -> list[slice]:
+def _split_searches(history: pl.DataFrame) -> list[slice]:
     """The parts of the course; another begins where the number of the evaluation falls."""
     edges = [0, history.height]
     if "evaluation" in history.columns:
@@ -131,7 +131,7 @@ def _searches(history: pl.DataFrame) -> list[slice]:
     return [slice(first, last) for first, last in pairwise(edges)]
 
 
-def _corners(best: Floats) -> Any:
+def _find_corners(best: Floats) -> Any:
     """Where a long curve changes, and its end: they draw the same steps."""
     every = np.arange(best.size)
     if best.size <= 4 * PARTS:
@@ -139,14 +139,14 @@ def _corners(best: Floats) -> Any:
     return every[(np.diff(best, prepend=np.nan) != 0) | (every == best.size - 1)]
 
 
-def _extremes(at: np.ndarray[Any, np.dtype[np.int64]], loss: Floats) -> Any:
+def _find_extremes(at: np.ndarray[Any, np.dtype[np.int64]], loss: Floats) -> Any:
     """Of each part of these evaluations, the one with the lowest and that with the highest loss."""
     parts = np.array_split(at, PARTS)
     kept = [part[pick(loss[part])] for part in parts for pick in (np.argmin, np.argmax)]
     return np.unique(kept)
 
 
-def intervals(fit: Fitted) -> Figure:
+def plot_intervals(fit: CalibrationResult) -> Figure:
     """What the data allow each value to be, within the range that was searched.
 
     >>> from types import SimpleNamespace
@@ -154,29 +154,31 @@ def intervals(fit: Fitted) -> Figure:
     ...     "identifiable": [True], "why": [""]})
     >>> fit = SimpleNamespace(identifiability=SimpleNamespace(table=table), defaults={},
     ...     history=pl.DataFrame({"speed": [0.0, 4.0]}))
-    >>> intervals(fit).data[0].x
+    >>> plot_intervals(fit).data[0].x
     (0.125, 0.5, None)
     """
     table = None if fit.identifiability is None else fit.identifiability.table
     if table is None or not table.height:
         raise InputError("there are no intervals to draw: identifiability was not examined")
-    numbers = [row for row in table.rows(named=True) if _numbers(row["value"])]
+    numbers = [row for row in table.rows(named=True) if _is_number(row["value"])]
     if not numbers:
         raise InputError("there are no intervals to draw: no parameter is a number")
     notes = []
     if words_only := table.height - len(numbers):
         notes.append(f"not drawn: {format_count(words_only, 'parameter')} whose values are words")
-    rows = [_row(fit, row, len(numbers) - at) for at, row in enumerate(numbers)]
+    rows = [_make_row(fit, row, len(numbers) - at) for at, row in enumerate(numbers)]
     if unbounded := [each.name for each in rows if each.ends is None]:
         notes.append(f"of unknown interval: {', '.join(unbounded)}")
-    figure = canvas("What the data allow the values to be")
+    figure = create_figure("What the data allow the values to be")
     for name, colour, wanted in (
         ("identifiable", colours.CURVE, True),
         ("not identifiable", colours.SECOND, False),
     ):
-        _bars(figure, name, colour, [row for row in rows if row.identifiable is wanted])
-    _marks(figure, "fitted value", "circle", [(row.value, row.place, row.hover) for row in rows])
-    _marks(
+        _add_bars(figure, name, colour, [row for row in rows if row.identifiable is wanted])
+    _add_markers(
+        figure, "fitted value", "circle", [(row.value, row.place, row.hover) for row in rows]
+    )
+    _add_markers(
         figure, "value before", "diamond-open",
         [(row.before, row.place, "before") for row in rows if row.before is not None],
     )  # fmt: skip
@@ -195,10 +197,10 @@ def intervals(fit: Fitted) -> Figure:
         hovermode="closest",
         height=130 + 34 * len(rows),
     )
-    return noting(figure, notes)
+    return attach_notes(figure, notes)
 
 
-class _Row:
+class _IntervalRow:
     """A parameter's interval as a part of the range that was searched."""
 
     def __init__(self, name: str, place: int, identifiable: bool | None) -> None:
@@ -209,24 +211,24 @@ class _Row:
         self.hover = ""
 
 
-def _row(fit: Fitted, found: dict[str, Any], place: int) -> _Row:
+def _make_row(fit: CalibrationResult, found: dict[str, Any], place: int) -> _IntervalRow:
     name = str(found["parameter"])
-    row = _Row(name, place, found["identifiable"])
-    ends = [found[end] for end in ("low", "high") if _numbers(found[end])]
+    row = _IntervalRow(name, place, found["identifiable"])
+    ends = [found[end] for end in ("low", "high") if _is_number(found[end])]
     before = fit.defaults.get(name)
     tried = fit.history[name].to_list() if name in fit.history.columns else []
-    known = [value for value in (*tried, *ends, found["value"], before) if _numbers(value)]
+    known = [value for value in (*tried, *ends, found["value"], before) if _is_number(value)]
     scale = Scale.of(pl.Series(known, dtype=pl.Float64, strict=False))
     row.value = scale.part(found["value"])
-    row.before = scale.part(before) if _numbers(before) else None
-    row.hover = f"{escape(name, quote=False)}: {said(found['value'])}"
+    row.before = scale.part(before) if _is_number(before) else None
+    row.hover = f"{escape(name, quote=False)}: {format_value(found['value'])}"
     if len(ends) == 2:
         row.ends = scale.part(ends[0]), scale.part(ends[1])
-        row.hover += f", from {said(ends[0])} to {said(ends[1])}"
+        row.hover += f", from {format_value(ends[0])} to {format_value(ends[1])}"
     return row
 
 
-def _bars(figure: Figure, name: str, colour: str, rows: Sequence[_Row]) -> None:
+def _add_bars(figure: Figure, name: str, colour: str, rows: Sequence[_IntervalRow]) -> None:
     x: list[float | None] = []
     y: list[int | None] = []
     for row in rows:
@@ -240,7 +242,9 @@ def _bars(figure: Figure, name: str, colour: str, rows: Sequence[_Row]) -> None:
         )  # fmt: skip
 
 
-def _marks(figure: Figure, name: str, symbol: str, marks: list[tuple[float, int, str]]) -> None:
+def _add_markers(
+    figure: Figure, name: str, symbol: str, marks: list[tuple[float, int, str]]
+) -> None:
     if marks:
         x, y, text = zip(*marks, strict=True)
         figure.add_scatter(
@@ -249,7 +253,7 @@ def _marks(figure: Figure, name: str, symbol: str, marks: list[tuple[float, int,
         )  # fmt: skip
 
 
-def _numbers(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     """Whether a value is a number that can be drawn."""
     usual = isinstance(value, (int, float, np.integer, np.floating))
     return usual and not isinstance(value, bool) and bool(np.isfinite(value))

@@ -12,7 +12,7 @@ from twinloop.metrics.electricity import intensity_of
 from twinloop.metrics.energy_and_carbon import JOULES_PER_KWH, Intensity, drawn
 from twinloop.metrics.energy_and_carbon import carbon as grams
 from twinloop.report.figures import colours
-from twinloop.report.figures.figure_base import canvas, noting
+from twinloop.report.figures.figure_base import attach_notes, create_figure
 from twinloop.report.figures.steps import Steps
 from twinloop.report.figures.time_axis import TimeAxis
 from twinloop.report.quantity_text import format_number
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 WINDOWS = 1000
 
 
-def carbon(trace: Trace, intensity: float | pl.DataFrame | None = None) -> Figure:
+def plot_carbon(trace: Trace, intensity: float | pl.DataFrame | None = None) -> Figure:
     """The carbon of the power over time, and the carbon intensity of the electricity below it.
 
     Each value is the mean over a thousandth of the time; the sum in the note is exact, as
@@ -38,11 +38,11 @@ def carbon(trace: Trace, intensity: float | pl.DataFrame | None = None) -> Figur
             that the platform of the run names.
 
     >>> trace = Trace(power=pl.DataFrame({"t": [7200.0], "dt": [7200.0], "watts": [1000.0]}))
-    >>> figure = carbon(trace, 250.0)
+    >>> figure = plot_carbon(trace, 250.0)
     >>> float(figure.data[0].y[0]), figure.layout.meta["notes"]
     (250.0, ['500 g in all'])
     """
-    known = series_of(required(trace)) if intensity is None else intensity
+    known = get_intensity(required(trace)) if intensity is None else intensity
     if known is None:
         raise InputError(
             "there is no carbon to draw: the carbon intensity of the electricity is not known",
@@ -61,7 +61,7 @@ def carbon(trace: Trace, intensity: float | pl.DataFrame | None = None) -> Figur
     rate = Steps.of(boxes).means(edges) * np.diff(edges) / JOULES_PER_KWH
     mean = np.diff(series.integral(edges)) / np.diff(edges)
     axis = TimeAxis.of(trace)
-    figure = canvas("Carbon of the power", axis)
+    figure = create_figure("Carbon of the power", axis)
     at = axis.at(edges)
     for name, level, colour, place in (
         ("carbon", rate * mean / hours, colours.CURVE, "y"),
@@ -77,13 +77,13 @@ def carbon(trace: Trace, intensity: float | pl.DataFrame | None = None) -> Figur
         yaxis2={"title": {"text": "g/kWh"}, "rangemode": "tozero", "domain": [0.0, 0.46]},
     )
     said = f"{format_number(total / 1000)} kg" if total >= 1000 else f"{format_number(total)} g"
-    return noting(figure, [f"{said} in all"])
+    return attach_notes(figure, [f"{said} in all"])
 
 
-def series_of(trace: Trace) -> float | pl.DataFrame | None:
+def get_intensity(trace: Trace) -> float | pl.DataFrame | None:
     """The carbon intensity that the platform of a run names; None where it names none.
 
-    >>> series_of(Trace()) is None
+    >>> get_intensity(Trace()) is None
     True
     """
     try:

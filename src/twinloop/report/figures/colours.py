@@ -32,13 +32,13 @@ LIMIT: Final = "#808080"
 AWAY: Final = "rgba(128, 128, 128, 0.45)"
 
 
-def chosen(executions: pl.DataFrame, by: ColourBy | None) -> ColourBy:
+def choose_grouping(executions: pl.DataFrame, by: ColourBy | None) -> ColourBy:
     """What the executions are coloured by: as asked, else user, queue or status.
 
     It is the first of these three of which anything is known.
 
     >>> frame = pl.DataFrame({"user": [None], "queue": ["q"], "status": [None], "reason": [None]})
-    >>> chosen(frame, None)
+    >>> choose_grouping(frame, None)
     'queue'
     """
     if by is None:
@@ -49,7 +49,9 @@ def chosen(executions: pl.DataFrame, by: ColourBy | None) -> ColourBy:
     return by
 
 
-def grouped(executions: pl.DataFrame, by: ColourBy, most: int = len(GROUPS)) -> pl.DataFrame:
+def group_executions(
+    executions: pl.DataFrame, by: ColourBy, most: int = len(GROUPS)
+) -> pl.DataFrame:
     """A row per group, largest first: `group` (null: unknown), `core_seconds`, `label`, `members`.
 
     At most so many groups stand for themselves; the last row, with `members` above one, is all
@@ -57,11 +59,11 @@ def grouped(executions: pl.DataFrame, by: ColourBy, most: int = len(GROUPS)) -> 
 
     >>> frame = pl.DataFrame({"user": ["a", "b", "c"], "cores": 1.0, "start": 0.0,
     ...                       "end": [3.0, 2.0, 1.0]})
-    >>> grouped(frame, "user", most=1).select("label", "core_seconds").rows()
+    >>> group_executions(frame, "user", most=1).select("label", "core_seconds").rows()
     [('a', 3.0), ('others (2)', 3.0)]
     """
     sizes = (
-        executions.group_by(group=key(by))
+        executions.group_by(group=get_group_key(by))
         .agg(core_seconds=(pl.col("cores") * (pl.col("end") - pl.col("start"))).sum())
         .sort(["core_seconds", "group"], descending=[True, False], nulls_last=True)
         .with_columns(label=pl.col("group").fill_null(f"{by} unknown"), members=pl.lit(1))
@@ -81,15 +83,15 @@ def grouped(executions: pl.DataFrame, by: ColourBy, most: int = len(GROUPS)) -> 
     return pl.concat([sizes[:most], others])
 
 
-def key(by: ColourBy) -> pl.Expr:
+def get_group_key(by: ColourBy) -> pl.Expr:
     """The value that an execution is grouped by."""
     return pl.coalesce("reason", "status") if by == "status" else pl.col(by)
 
 
-def colour_of(by: ColourBy, label: str, place: int, members: int) -> str:
+def get_colour(by: ColourBy, label: str, place: int, members: int) -> str:
     """The colour of a group at its place among the largest.
 
-    >>> colour_of("status", "failed", 3, 1), colour_of("user", "others (12)", 9, 12)
+    >>> get_colour("status", "failed", 3, 1), get_colour("user", "others (12)", 9, 12)
     ('#e15759', '#9aa0a6')
     """
     if by == "status":

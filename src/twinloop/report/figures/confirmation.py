@@ -10,8 +10,8 @@ import polars as pl
 
 from twinloop.description.errors import InputError
 from twinloop.report.figures import colours
-from twinloop.report.figures.figure_base import canvas, noting
-from twinloop.report.kpi_text import called, labelled, scaled
+from twinloop.report.figures.figure_base import attach_notes, create_figure
+from twinloop.report.kpi_text import label_kpi, name_kpi, scale_value
 from twinloop.report.quantity_text import format_count
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _COLOURS: Final = {
 }
 
 
-def differences(confirmation: Confirmation, metric: str | None = None) -> Figure:
+def plot_differences(confirmation: Confirmation, metric: str | None = None) -> Figure:
     """How far each candidate really lay from the baseline, and what was predicted.
 
     A bar is the 90 % interval of the mean paired difference; the open diamond is the prediction.
@@ -39,8 +39,8 @@ def differences(confirmation: Confirmation, metric: str | None = None) -> Figure
         confirmation: What was run for real.
         metric: Which difference; by default that of the metric that was recommended by.
 
-    >>> from twinloop.report.examples import confirmation
-    >>> figure = differences(confirmation())
+    >>> from twinloop.report.examples import make_confirmation
+    >>> figure = plot_differences(make_confirmation())
     >>> [(each.name, [round(x, 6) for x in each.x]) for each in figure.data if each.name != "zero"]
     [('measured: better, as predicted', [-0.85]), ('predicted', [-1.0])]
     """
@@ -51,13 +51,13 @@ def differences(confirmation: Confirmation, metric: str | None = None) -> Figure
     ).with_row_index("place")
     measured = rows.drop_nulls("real")
     if not measured.height:
-        raise InputError(f"there are no differences to draw: {called(metric)} was not measured")
+        raise InputError(f"there are no differences to draw: {name_kpi(metric)} was not measured")
     numbers = ("predicted", "real", "low", "high")
     rows, measured = (
-        each.with_columns(scaled(metric, pl.col(name)) for name in numbers)
+        each.with_columns(scale_value(metric, pl.col(name)) for name in numbers)
         for each in (rows, measured)
     )
-    figure = canvas(f"Difference to the baseline: {called(metric)}")
+    figure = create_figure(f"Difference to the baseline: {name_kpi(metric)}")
     figure.add_scatter(
         x=[0.0, 0.0], y=[-0.6, rows.height - 0.4], mode="lines", name="zero", showlegend=False,
         line={"color": colours.LIMIT, "dash": "dot", "width": 1.5}, hoverinfo="skip",
@@ -65,20 +65,21 @@ def differences(confirmation: Confirmation, metric: str | None = None) -> Figure
     )  # fmt: skip
     lower = next((each.lower for each in confirmation.objectives if each.kpi == metric), True)
     said = pl.Series(
-        "said", [_said(row["verdict"], row["real"], lower) for row in measured.rows(named=True)]
+        "said",
+        [_label_verdict(row["verdict"], row["real"], lower) for row in measured.rows(named=True)],
     )
     for verdict in said.unique(maintain_order=True):
-        _measured(figure, measured.filter(said == verdict), verdict, metric)
+        _add_measured(figure, measured.filter(said == verdict), verdict, metric)
     foretold = rows.drop_nulls("predicted")
     figure.add_scatter(
         x=foretold["predicted"].to_list(), y=foretold["place"].to_list(), mode="markers",
         name="predicted", marker={"symbol": "diamond-open", "size": 12, "color": colours.LIMIT,
                                   "line": {"width": 2}},
         hovertemplate="predicted %{x:+.4~g}<extra></extra>",
-        meta={"columns": _columns(metric)},
+        meta={"columns": _name_columns(metric)},
     )  # fmt: skip
     figure.update_layout(
-        xaxis={"title": {"text": f"{labelled(metric)}, less {escape(base, quote=False)}"}},
+        xaxis={"title": {"text": f"{label_kpi(metric)}, less {escape(base, quote=False)}"}},
         yaxis={
             "tickvals": rows["place"].to_list(),
             "ticktext": [escape(name, quote=False) for name in rows["one"]],
@@ -90,26 +91,26 @@ def differences(confirmation: Confirmation, metric: str | None = None) -> Figure
     notes = ["bars are 90 % intervals of the mean difference over the repetitions"]
     if missing := rows.height - measured.height:
         notes.append(f"not measured: {format_count(missing, 'candidate')}")
-    return noting(figure, notes)
+    return attach_notes(figure, notes)
 
 
-def _said(verdict: str, real: float, lower: bool) -> str:
+def _label_verdict(verdict: str, real: float, lower: bool) -> str:
     """What a picture calls a verdict: a difference that holds may be one for the worse."""
     if verdict == "holds":
         return _BETTER if (real < 0) == lower else _WORSE
     return _CALLED.get(verdict, verdict)
 
 
-def _columns(metric: str) -> dict[str, Any]:
+def _name_columns(metric: str) -> dict[str, Any]:
     return {
-        "x": f"difference to the baseline in {labelled(metric)}",
+        "x": f"difference to the baseline in {label_kpi(metric)}",
         "y": "candidate",
         "error_x": "90 % interval",
         "customdata": ["interval from", "interval to"],
     }
 
 
-def _measured(figure: Figure, rows: pl.DataFrame, verdict: str, metric: str) -> None:
+def _add_measured(figure: Figure, rows: pl.DataFrame, verdict: str, metric: str) -> None:
     real = rows["real"]
     bars = None
     if rows["low"].null_count() < rows.height:
@@ -124,23 +125,23 @@ def _measured(figure: Figure, rows: pl.DataFrame, verdict: str, metric: str) -> 
         customdata=rows.select("low", "high").rows(),
         hovertemplate="measured %{x:+.4~g}, from %{customdata[0]:+.4~g} to "
                       "%{customdata[1]:+.4~g}<extra></extra>",
-        meta={"columns": _columns(metric)},
+        meta={"columns": _name_columns(metric)},
     )  # fmt: skip
 
 
-def ranks(confirmation: Confirmation, metric: str | None = None) -> Figure:
+def plot_ranks(confirmation: Confirmation, metric: str | None = None) -> Figure:
     """The predicted place of each configuration on the left, the real one on the right.
 
-    >>> from twinloop.report.examples import confirmation
-    >>> [(line.name, list(line.y)) for line in ranks(confirmation()).data]
+    >>> from twinloop.report.examples import make_confirmation
+    >>> [(line.name, list(line.y)) for line in plot_ranks(make_confirmation()).data]
     [('easy', [1.0, 1.0]), ('fifo (baseline)', [2.0, 2.0])]
     """
     metric = confirmation.by if metric is None else metric
     rows = confirmation.table.filter(pl.col("metric") == metric)
     rows = rows.drop_nulls(["predicted_rank", "real_rank"])
     if not rows.height:
-        raise InputError(f"there are no ranks to draw: {called(metric)} was not measured")
-    figure = canvas(f"Order by {called(metric)}, predicted and real")
+        raise InputError(f"there are no ranks to draw: {name_kpi(metric)} was not measured")
+    figure = create_figure(f"Order by {name_kpi(metric)}, predicted and real")
     for at, row in enumerate(rows.rows(named=True)):
         name = f"{row['candidate']} (baseline)" if row["baseline"] else row["candidate"]
         colour = colours.LIMIT if row["baseline"] else colours.GROUPS[at % len(colours.GROUPS)]
@@ -148,9 +149,9 @@ def ranks(confirmation: Confirmation, metric: str | None = None) -> Figure:
             x=["predicted", "real"], y=[row["predicted_rank"], row["real_rank"]],
             name=escape(name, quote=False), mode="lines+markers",
             line={"color": colour, "width": 3}, marker={"size": 12},
-            customdata=[[scaled(metric, row["predicted"])], [scaled(metric, row["real"])]],
-            hovertemplate=f"%{{x}}: {labelled(metric)} %{{customdata[0]:.4~g}}",
-            meta={"columns": {"x": "which", "y": "rank", "customdata": [labelled(metric)]}},
+            customdata=[[scale_value(metric, row[which])] for which in ("predicted", "real")],
+            hovertemplate=f"%{{x}}: {label_kpi(metric)} %{{customdata[0]:.4~g}}",
+            meta={"columns": {"x": "which", "y": "rank", "customdata": [label_kpi(metric)]}},
         )  # fmt: skip
     last = float(np.nanmax(rows.select("predicted_rank", "real_rank").to_numpy()))
     figure.update_layout(
@@ -166,41 +167,41 @@ def ranks(confirmation: Confirmation, metric: str | None = None) -> Figure:
     notes = []
     if known.height and (tau := known["tau"][0]) is not None:
         notes.append(f"Kendall's tau {tau:.2g}: 1 is the same order, -1 the opposite one")
-    return noting(figure, notes)
+    return attach_notes(figure, notes)
 
 
-def course(confirmation: Confirmation, metric: str | None = None) -> Figure:
+def plot_course(confirmation: Confirmation, metric: str | None = None) -> Figure:
     """What each run gave, in the order in which they ran.
 
-    >>> from twinloop.report.examples import confirmation
-    >>> [(each.name, list(each.x)) for each in course(confirmation()).data]
+    >>> from twinloop.report.examples import make_confirmation
+    >>> [(each.name, list(each.x)) for each in plot_course(make_confirmation()).data]
     [('easy', [1, 4]), ('fifo (baseline)', [2, 3])]
     """
     metric = confirmation.by if metric is None else metric
     runs = confirmation.runs
     if metric not in runs.columns or not runs[metric].count():
-        raise InputError(f"there is no course to draw: {called(metric)} was not measured")
+        raise InputError(f"there is no course to draw: {name_kpi(metric)} was not measured")
     known = runs.drop_nulls(metric).sort("order")
-    figure = canvas(f"The runs in their order: {called(metric)}")
+    figure = create_figure(f"The runs in their order: {name_kpi(metric)}")
     names = [each.name for each in confirmation.candidates] + [confirmation.baseline.name]
     for at, name in enumerate(names):
         rows = known.filter(pl.col("candidate") == name)
         base = name == confirmation.baseline.name
         said = f"{name} (baseline)" if base else name
         figure.add_scatter(
-            x=rows["order"].to_list(), y=scaled(metric, rows[metric]).to_list(),
+            x=rows["order"].to_list(), y=scale_value(metric, rows[metric]).to_list(),
             mode="lines+markers", name=escape(said, quote=False),
             line={"color": colours.LIMIT if base else colours.GROUPS[at % len(colours.GROUPS)],
                   "width": 1, "dash": "dot"},
             marker={"size": 10}, customdata=[[each] for each in rows["repetition"]],
             hovertemplate="run %{x}, repetition %{customdata[0]}: %{y:.4~g}",
-            meta={"columns": {"y": labelled(metric), "customdata": ["repetition"]}},
+            meta={"columns": {"y": label_kpi(metric), "customdata": ["repetition"]}},
         )  # fmt: skip
     figure.update_layout(
         xaxis={"title": {"text": "run"}, "dtick": 1 if runs.height <= 20 else None},
-        yaxis={"title": {"text": labelled(metric)}},
+        yaxis={"title": {"text": label_kpi(metric)}},
         hovermode="closest",
     )
     failed = runs.height - known.height
     notes = [f"not drawn: {format_count(failed, 'run')} that failed"] if failed else []
-    return noting(figure, notes)
+    return attach_notes(figure, notes)

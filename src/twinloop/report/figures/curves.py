@@ -11,8 +11,14 @@ from twinloop.description.errors import InputError
 from twinloop.metrics.steps import Boxes
 from twinloop.metrics.tasks import per_task
 from twinloop.report.figures import colours
-from twinloop.report.figures.executions import absences, capacity, drawable, executions, remarks
-from twinloop.report.figures.figure_base import canvas, noting
+from twinloop.report.figures.executions import (
+    describe_omissions,
+    find_absences,
+    get_capacity,
+    require_executions,
+    select_executions,
+)
+from twinloop.report.figures.figure_base import attach_notes, create_figure
 from twinloop.report.figures.steps import Steps
 from twinloop.report.figures.time_axis import TimeAxis
 from twinloop.report.quantity_text import format_count, format_duration
@@ -42,7 +48,7 @@ _THINNED = (
 )
 
 
-def queue(trace: Trace) -> Figure:
+def plot_queue(trace: Trace) -> Figure:
     """The waiting tasks, and the cores they wait for, over time.
 
     A task waits from its submission (with parents: from when it was ready) to its first start.
@@ -51,12 +57,12 @@ def queue(trace: Trace) -> Figure:
     ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 1.0], "requested_cores": 2.0}),
     ...     placements=pl.DataFrame({"task": ["a", "b"], "start": [2.0, 5.0], "end": [3.0, 9.0]}),
     ... )
-    >>> [(curve.name, curve.y.tolist()) for curve in queue(trace).data]
+    >>> [(curve.name, curve.y.tolist()) for curve in plot_queue(trace).data]
     [('tasks', [1.0, 2.0, 1.0, 0.0]), ('cores', [2.0, 4.0, 2.0, 0.0])]
     """
-    tasks, cores = waiting(trace)
+    tasks, cores = count_waiting(trace)
     axis = TimeAxis.of(trace)
-    figure = canvas("Waiting", axis)
+    figure = create_figure("Waiting", axis)
     notes = _add_curve(figure, tasks, axis, "tasks", colours.CURVE, yaxis="y")
     notes += _add_curve(figure, cores, axis, "cores", colours.SECOND, yaxis="y2")
     figure.update_layout(
@@ -69,10 +75,10 @@ def queue(trace: Trace) -> Figure:
         notes.append(
             f"{format_count(never, 'task')} of unknown wait, or never started: not counted"
         )
-    return noting(figure, notes)
+    return attach_notes(figure, notes)
 
 
-def waiting(trace: Trace) -> tuple[Steps, Steps]:
+def count_waiting(trace: Trace) -> tuple[Steps, Steps]:
     """How many tasks wait, and for how many cores; a task of unknown size waits for none."""
     tasks = per_task(trace).with_columns(runs(trace)["processors"].fill_null(0.0))
     tasks = tasks.drop_nulls("wait")
@@ -89,7 +95,7 @@ def waiting(trace: Trace) -> tuple[Steps, Steps]:
     return one if one.t.size else nobody, many if many.t.size else nobody
 
 
-def utilisation(trace: Trace) -> Figure:
+def plot_utilisation(trace: Trace) -> Figure:
     """The cores in use over time, under those that there are.
 
     What there is falls while nodes are down, off, booting or under maintenance.
@@ -98,39 +104,41 @@ def utilisation(trace: Trace) -> Figure:
     ...     nodes=pl.DataFrame({"node": ["n1"], "cores": [4.0]}),
     ...     placements=pl.DataFrame({"task": ["a"], "cores": [3.0], "start": [0.0], "end": [5.0]}),
     ... )
-    >>> [(curve.name, curve.y.tolist()) for curve in utilisation(trace).data]
+    >>> [(curve.name, curve.y.tolist()) for curve in plot_utilisation(trace).data]
     [('in use', [3.0, 0.0]), ('available', [4.0, 4.0])]
     """
-    ran = executions(required(trace))
-    steps = in_use(ran)
+    ran = select_executions(required(trace))
+    steps = sum_cores_in_use(ran)
     axis = TimeAxis.of(trace)
-    figure = canvas("Cores in use", axis)
+    figure = create_figure("Cores in use", axis)
     notes = _add_curve(figure, steps, axis, "in use", colours.CURVE)
-    there = available(trace, steps.t[0], steps.t[-1])
+    there = sum_available_cores(trace, steps.t[0], steps.t[-1])
     if there is not None:
         figure.add_scatter(
             x=axis.at(there.t), y=there.level, name="available", mode="lines", line_shape="hv",
             line={"color": colours.LIMIT, "dash": "dot", "width": 1.5}, hoverinfo="skip",
         )  # fmt: skip
     figure.update_layout(yaxis={"title": {"text": "cores"}, "rangemode": "tozero"})
-    return noting(figure, notes + remarks(trace, ran))
+    return attach_notes(figure, notes + describe_omissions(trace, ran))
 
 
-def in_use(ran: pl.DataFrame) -> Steps:
+def sum_cores_in_use(ran: pl.DataFrame) -> Steps:
     """The cores in use over time by these executions."""
-    start, end, cores = (drawable(ran)[name].to_numpy() for name in ("start", "end", "cores"))
+    start, end, cores = (
+        require_executions(ran)[name].to_numpy() for name in ("start", "end", "cores")
+    )
     steps = Steps.of(Boxes.of(start, end, cores))
     if not steps.t.size:
         raise InputError("there is nothing to draw: no execution holds a core for any time")
     return steps
 
 
-def available(trace: Trace, first: float, last: float) -> Steps | None:
+def sum_available_cores(trace: Trace, first: float, last: float) -> Steps | None:
     """The cores of nodes that can take a task, from the first time to the last."""
-    total = capacity(trace)
+    total = get_capacity(trace)
     if total is None:
         return None
-    away = absences(trace, last)
+    away = find_absences(trace, last)
     start, end = (away[name].clip(first, last).to_numpy() for name in ("start", "end"))
     gone = Steps.of(Boxes.of(start, end, away["cores"].to_numpy()))
     t = np.concatenate([[first], gone.t, [last]])
@@ -138,13 +146,13 @@ def available(trace: Trace, first: float, last: float) -> Steps | None:
     return Steps(t, level)
 
 
-def power(trace: Trace) -> Figure:
+def plot_power(trace: Trace) -> Figure:
     """The power over time, as the windows of the trace have it; of all nodes together.
 
     The curve is broken where there is no window.
 
     >>> trace = Trace(power=pl.DataFrame({"t": [10.0, 20.0], "dt": 10.0, "watts": [90.0, 120.0]}))
-    >>> power(trace).data[0].y.tolist()
+    >>> plot_power(trace).data[0].y.tolist()
     [90.0, 120.0, 120.0]
     """
     rows = required(trace).power.drop_nulls(["t", "dt", "watts"])
@@ -159,14 +167,14 @@ def power(trace: Trace) -> Figure:
             remedy="give the hosts of the platform a power model",
         )
     axis = TimeAxis.of(trace)
-    figure = canvas("Power", axis)
+    figure = create_figure("Power", axis)
     windows = Steps.of(Boxes.of(begin, end, np.ones(end.size)))
     notes = _add_curve(figure, steps, axis, "power", colours.CURVE, windows)
     figure.update_layout(yaxis={"title": {"text": "power (W)"}, "rangemode": "tozero"})
-    return noting(figure, notes)
+    return attach_notes(figure, notes)
 
 
-def waits(trace: Trace) -> Figure:
+def plot_waits(trace: Trace) -> Figure:
     """The share of tasks that waited at most so long.
 
     The axis is logarithmic where the longest wait is above ten minutes; the curve then begins
@@ -176,7 +184,7 @@ def waits(trace: Trace) -> Figure:
     ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 1.0]}),
     ...     placements=pl.DataFrame({"task": ["a", "b"], "start": [0.0, 5.0], "end": [3.0, 9.0]}),
     ... )
-    >>> curve = waits(trace).data[0]
+    >>> curve = plot_waits(trace).data[0]
     >>> curve.x.tolist(), curve.y.tolist()
     ([0.0, 4.0], [0.5, 1.0])
     """
@@ -203,7 +211,7 @@ def waits(trace: Trace) -> Figure:
         axis |= LOG_WAITS
     else:
         axis["title"] = {"text": "wait (s)"}
-    figure = canvas("Waits", None)
+    figure = create_figure("Waits", None)
     figure.add_scatter(
         x=wait, y=share, mode="lines", line_shape="hv", line={"color": colours.CURVE},
         text=[format_duration(value) for value in wait],
@@ -216,7 +224,7 @@ def waits(trace: Trace) -> Figure:
         hovermode="closest",
         showlegend=False,
     )
-    return noting(figure, notes)
+    return attach_notes(figure, notes)
 
 
 def _add_curve(
@@ -232,10 +240,10 @@ def _add_curve(
 
     With `windows`, nothing is drawn where their level is zero.
     """
-    thin = steps.thinned(PIXELS)
+    thin = steps.thin(PIXELS)
     pale = thin.t.size < steps.t.size
     if windows is not None:
-        thin = _broken(thin, windows)
+        thin = _insert_gaps(thin, windows)
     figure.add_scatter(
         x=axis.at(thin.t), y=thin.level, name=name, mode="lines", line_shape="hv",
         line={"color": colour, "width": 1 if pale else 1.5}, opacity=0.35 if pale else 1.0, **more,
@@ -254,7 +262,7 @@ def _add_curve(
     return [_THINNED]
 
 
-def _broken(steps: Steps, windows: Steps) -> Steps:
+def _insert_gaps(steps: Steps, windows: Steps) -> Steps:
     """The steps with a break (NaN) where the level of the windows is zero."""
     there = windows.level[np.searchsorted(windows.t, steps.t, side="right") - 1]
     breaks = np.flatnonzero(there <= 0)

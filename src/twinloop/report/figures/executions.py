@@ -17,7 +17,7 @@ from twinloop.trace.summary import capacity_of
 AWAY: Final = ("down", "off", "booting", "maintenance")
 
 
-def executions(trace: Trace) -> pl.DataFrame:
+def select_executions(trace: Trace) -> pl.DataFrame:
     """The placements that have a start and an end, with what is known of their tasks.
 
     Columns: those of `placements` without memory, then `queue`, `kind`, `user`, `status`, `submit`
@@ -31,7 +31,7 @@ def executions(trace: Trace) -> pl.DataFrame:
     ...         "task": ["a", "a"], "machine": ["n1", "n2"], "start": [5.0, 5.0], "end": [9.0, 9.0],
     ...     }),
     ... )
-    >>> executions(trace).select("machine", "cores", "wait").rows()
+    >>> select_executions(trace).select("machine", "cores", "wait").rows()
     [('n1', 2.0, 3.0), ('n2', 2.0, 3.0)]
     """
     tasks = trace.tasks.select("id", "queue", "kind").hstack(
@@ -52,10 +52,10 @@ def executions(trace: Trace) -> pl.DataFrame:
     )
 
 
-def capacity(trace: Trace) -> float | None:
+def get_capacity(trace: Trace) -> float | None:
     """The cores of the platform: of its nodes, else as the run or the log says; None: unknown.
 
-    >>> capacity(Trace(nodes=pl.DataFrame({"node": ["n1", "n2"], "cores": [4.0, 8.0]})))
+    >>> get_capacity(Trace(nodes=pl.DataFrame({"node": ["n1", "n2"], "cores": [4.0, 8.0]})))
     12.0
     """
     known = capacity_of(trace)
@@ -64,7 +64,7 @@ def capacity(trace: Trace) -> float | None:
     return known or (float(said) if isinstance(said, (int, float)) and said > 0 else None)
 
 
-def absences(trace: Trace, until: float) -> pl.DataFrame:
+def find_absences(trace: Trace, until: float) -> pl.DataFrame:
     """The periods in which a node takes no task: `node`, `start`, `end`, `cores`; none overlap.
 
     >>> trace = Trace(
@@ -72,7 +72,7 @@ def absences(trace: Trace, until: float) -> pl.DataFrame:
     ...     node_states=pl.DataFrame({"node": ["n1", "n1"], "start": [0.0, 5.0],
     ...                               "end": [6.0, None], "state": ["maintenance", "down"]}),
     ... )
-    >>> absences(trace, until=9.0).rows()
+    >>> find_absences(trace, until=9.0).rows()
     [('n1', 0.0, 9.0, 4.0)]
     """
     away = (
@@ -92,11 +92,11 @@ def absences(trace: Trace, until: float) -> pl.DataFrame:
     )
 
 
-def remarks(trace: Trace, ran: pl.DataFrame) -> list[str]:
+def describe_omissions(trace: Trace, ran: pl.DataFrame) -> list[str]:
     """What a picture of the executions does not show as it is, in words.
 
     >>> trace = Trace(placements=pl.DataFrame({"task": ["a", "b"], "start": 1.0, "end": [None, 2]}))
-    >>> for remark in remarks(trace, executions(trace)):
+    >>> for remark in describe_omissions(trace, select_executions(trace)):
     ...     print(remark)
     not drawn: 1 execution without a start, or without an end after it
     drawn as one core: 1 execution of unknown size
@@ -111,7 +111,7 @@ def remarks(trace: Trace, ran: pl.DataFrame) -> list[str]:
     return found
 
 
-def drawable(frame: pl.DataFrame) -> pl.DataFrame:
+def require_executions(frame: pl.DataFrame) -> pl.DataFrame:
     """The executions, if there are any; else an error that says what is missing."""
     if not frame.height:
         raise InputError(

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 
-def canvas(title: str, axis: TimeAxis | None = None) -> Figure:
+def create_figure(title: str, axis: TimeAxis | None = None) -> Figure:
     """An empty figure with a title; with an axis of time if one is given.
 
-    >>> canvas("Waiting").layout.title.text
+    >>> create_figure("Waiting").layout.title.text
     'Waiting'
     """
     # Plotly takes a moment to load, and only pictures need it.
@@ -27,10 +27,11 @@ def canvas(title: str, axis: TimeAxis | None = None) -> Figure:
     return figure
 
 
-def noting(figure: Figure, notes: Iterable[str]) -> Figure:
+def attach_notes(figure: Figure, notes: Iterable[str]) -> Figure:
     """The figure, with what has to be said about it; a page says it below the picture.
 
-    >>> noting(canvas("Waits"), ["two are unknown", "two are unknown"]).layout.meta["notes"]
+    >>> figure = attach_notes(create_figure("Waits"), ["two are unknown", "two are unknown"])
+    >>> figure.layout.meta["notes"]
     ['two are unknown']
     """
     figure.update_layout(meta={"notes": list(dict.fromkeys(notes))})

@@ -12,8 +12,13 @@ from twinloop.description.errors import InputError
 from twinloop.report.figures import colours
 from twinloop.report.figures.bands import Bands
 from twinloop.report.figures.colours import ColourBy
-from twinloop.report.figures.executions import absences, drawable, executions, remarks
-from twinloop.report.figures.occupancy import occupancy
+from twinloop.report.figures.executions import (
+    describe_omissions,
+    find_absences,
+    require_executions,
+    select_executions,
+)
+from twinloop.report.figures.occupancy import make_occupancy_map
 from twinloop.report.figures.time_axis import TimeAxis
 from twinloop.report.quantity_text import format_count, format_duration, format_number
 from twinloop.trace import Trace
@@ -27,7 +32,7 @@ BARS: Final = 5000
 ROWS: Final = 200
 
 
-def gantt(
+def plot_gantt(
     trace: Trace, *, colour: ColourBy | None = None, window: tuple[float, float] | None = None
 ) -> Figure:
     """Tasks on machines over time as a Plotly figure; a bar is as high as the task has cores.
@@ -46,20 +51,20 @@ def gantt(
     >>> import polars as pl
     >>> trace = Trace(placements=pl.DataFrame({"task": ["a", "b"], "machine": ["n1", "n2"],
     ...     "cores": [1.0, 2.0], "start": [0.0, 1.0], "end": [2.0, 5.0], "reason": "completed"}))
-    >>> [(bars.name, len(bars.x)) for bars in gantt(trace).data]
+    >>> [(bars.name, len(bars.x)) for bars in plot_gantt(trace).data]
     [('completed', 2)]
     """
     # Plotly takes a moment to load, and only pictures need it.
     import plotly.graph_objects as go
 
-    whole = executions(required(trace))
-    ran = drawable(_within(whole, window))
-    by = colours.chosen(ran, colour)
+    whole = select_executions(required(trace))
+    ran = require_executions(_select_window(whole, window))
+    by = colours.choose_grouping(ran, colour)
     first, last = window or (float(ran["start"].min()), float(ran["end"].max()))  # type: ignore[arg-type]
     axis = TimeAxis.of(trace, last - first if window else None)
     machines = ran["machine"].n_unique()
     if ran.height > BARS or max(machines, trace.nodes.height) > ROWS:
-        figure = go.Figure(occupancy(trace, ran, by, axis, first, last, ROWS))
+        figure = go.Figure(make_occupancy_map(trace, ran, by, axis, first, last, ROWS))
         figure.update_yaxes(autorange="reversed", type="category", showgrid=False)
         figure.update_xaxes(showgrid=False)
         bare = ran["machine"].null_count() == ran.height
@@ -70,18 +75,18 @@ def gantt(
             "the map has how busy each row was"
         ]
     else:
-        figure = _bars(trace, ran, by, axis, last)
+        figure = _plot_bars(trace, ran, by, axis, last)
         title, notes = "Tasks on machines", []
     figure.update_layout(
         title_text=title, bargap=0, barmode="overlay", hovermode="closest",
-        meta={"notes": notes + remarks(trace, whole)},
+        meta={"notes": notes + describe_omissions(trace, whole)},
     )  # fmt: skip
     ends = axis.at(np.array([first, last]))
     figure.update_xaxes(range=ends.tolist() if last > first else None, **axis.layout())
     return figure
 
 
-def _within(ran: pl.DataFrame, window: tuple[float, float] | None) -> pl.DataFrame:
+def _select_window(ran: pl.DataFrame, window: tuple[float, float] | None) -> pl.DataFrame:
     if window is None:
         return ran
     first, last = window
@@ -90,22 +95,24 @@ def _within(ran: pl.DataFrame, window: tuple[float, float] | None) -> pl.DataFra
     return ran.filter((pl.col("start") < last) & (pl.col("end") >= first))
 
 
-def _bars(trace: Trace, ran: pl.DataFrame, by: ColourBy, axis: TimeAxis, last: float) -> Figure:
+def _plot_bars(
+    trace: Trace, ran: pl.DataFrame, by: ColourBy, axis: TimeAxis, last: float
+) -> Figure:
     import plotly.graph_objects as go
 
     bands = Bands.of(trace, ran)
-    groups = colours.grouped(ran, by)
+    groups = colours.group_executions(ran, by)
     own = groups.filter(pl.col("members") == 1)
     places = dict(zip(own["group"], range(own.height), strict=True))
     rest = groups.height - 1
     pieces = bands.pieces.with_columns(
-        place=ran.select(colours.key(by))[:, 0]
+        place=ran.select(colours.get_group_key(by))[:, 0]
         .map_elements(
             lambda group: places.get(group, rest), return_dtype=pl.Int64, skip_nulls=False
         )
         .gather(bands.pieces["number"])
     )
-    text = np.array(_hover(ran, axis), dtype=object)
+    text = np.array(_make_hover_texts(ran, axis), dtype=object)
     start, end = ran["start"].to_numpy(), ran["end"].to_numpy()
     figure = go.Figure()
     for place, (label, members) in enumerate(groups.select("label", "members").rows()):
@@ -121,9 +128,9 @@ def _bars(trace: Trace, ran: pl.DataFrame, by: ColourBy, axis: TimeAxis, last: f
             width=high - low,
             hovertext=text[number].tolist(),
             hoverinfo="text",
-            meta={"columns": _columns(axis)},
+            meta={"columns": _name_columns(axis)},
             marker={
-                "color": colours.colour_of(by, label, place, members),
+                "color": colours.get_colour(by, label, place, members),
                 "line": {"width": 0.5, "color": "rgba(128, 128, 128, 0.7)"},
             },
         )
@@ -133,7 +140,7 @@ def _bars(trace: Trace, ran: pl.DataFrame, by: ColourBy, axis: TimeAxis, last: f
     return figure
 
 
-def _columns(axis: TimeAxis) -> dict[str, str]:
+def _name_columns(axis: TimeAxis) -> dict[str, str]:
     """What the data of a bar are called where they are saved."""
     unit = "ms" if axis.epoch_ms is not None else axis.title.split()[0]
     return {
@@ -143,7 +150,7 @@ def _columns(axis: TimeAxis) -> dict[str, str]:
 
 
 def _add_absences(figure: Figure, trace: Trace, bands: Bands, axis: TimeAxis, last: float) -> None:
-    away = absences(trace, last).filter(pl.col("node").is_in(list(bands.rows)))
+    away = find_absences(trace, last).filter(pl.col("node").is_in(list(bands.rows)))
     if not away.height:
         return
     spans = np.array([bands.rows[node] for node in away["node"]])
@@ -153,12 +160,12 @@ def _add_absences(figure: Figure, trace: Trace, bands: Bands, axis: TimeAxis, la
         orientation="h", name="not available",
         base=axis.at(start), x=axis.length(end - start),
         y=spans.mean(axis=1), width=spans[:, 1] - spans[:, 0],
-        hovertext=said, hoverinfo="text", meta={"columns": _columns(axis)},
+        hovertext=said, hoverinfo="text", meta={"columns": _name_columns(axis)},
         marker={"color": colours.AWAY, "pattern": {"shape": "/", "size": 6}},
     )  # fmt: skip
 
 
-def _hover(ran: pl.DataFrame, axis: TimeAxis) -> list[str]:
+def _make_hover_texts(ran: pl.DataFrame, axis: TimeAxis) -> list[str]:
     texts = []
     for row in ran.iter_rows(named=True):
         lines: list[tuple[str, Any]] = [
@@ -166,9 +173,9 @@ def _hover(ran: pl.DataFrame, axis: TimeAxis) -> list[str]:
             ("queue", row["queue"]),
             ("machine", row["machine"]),
             ("cores", format_number(row["cores"])),
-            ("submit", axis.said(row["submit"])),
-            ("start", axis.said(row["start"])),
-            ("end", axis.said(row["end"])),
+            ("submit", axis.format_time(row["submit"])),
+            ("start", axis.format_time(row["start"])),
+            ("end", axis.format_time(row["end"])),
             ("wait", format_duration(row["wait"])),
             ("ended", row["reason"] or row["status"]),
             ("attempt", row["attempt"] or None),

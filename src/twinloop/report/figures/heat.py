@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from twinloop.description.errors import InputError
-from twinloop.report.figures.executions import drawable, executions, remarks
-from twinloop.report.figures.occupancy import occupancy
+from twinloop.report.figures.executions import (
+    describe_omissions,
+    require_executions,
+    select_executions,
+)
+from twinloop.report.figures.occupancy import make_occupancy_map
 from twinloop.report.figures.time_axis import TimeAxis
 from twinloop.trace import Trace
 from twinloop.trace.trace import required
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
 ROWS: Final = 200
 
 
-def heat(trace: Trace) -> Figure:
+def plot_heat(trace: Trace) -> Figure:
     """The share of its cores that each machine had in use over time, as a map.
 
     Each cell has the mean over a five-hundredth of the time. More than 200 machines are shown in
@@ -32,14 +36,14 @@ def heat(trace: Trace) -> Figure:
     ...     placements=pl.DataFrame({"task": ["a"], "machine": ["n1"], "cores": [2.0],
     ...                              "start": [0.0], "end": [5.0]}),
     ... )
-    >>> found = heat(trace).data[0]
+    >>> found = plot_heat(trace).data[0]
     >>> list(found.y), found.z.mean(axis=1).round(6).tolist()
     (['n1', 'n2'], [0.5, 0.0])
     """
     # Plotly takes a moment to load, and only pictures need it.
     import plotly.graph_objects as go
 
-    ran = drawable(executions(required(trace)))
+    ran = require_executions(select_executions(required(trace)))
     if ran["machine"].null_count() == ran.height:
         raise InputError(
             "there is no map of machines to draw: where the tasks ran is not recorded",
@@ -47,7 +51,7 @@ def heat(trace: Trace) -> Figure:
         )
     first, last = float(ran["start"].min()), float(ran["end"].max())  # type: ignore[arg-type]
     axis = TimeAxis.of(trace)
-    figure = go.Figure(occupancy(trace, ran, "status", axis, first, last, ROWS))
+    figure = go.Figure(make_occupancy_map(trace, ran, "status", axis, first, last, ROWS))
     figure.update_yaxes(autorange="reversed", type="category", showgrid=False)
     ends = axis.at(np.array([first, last]))
     figure.update_xaxes(
@@ -57,7 +61,7 @@ def heat(trace: Trace) -> Figure:
         title_text="How busy each machine was",
         hovermode="closest",
         height=130 + min(20 * len(figure.data[0].y), 440),
-        meta={"notes": remarks(trace, ran)},
+        meta={"notes": describe_omissions(trace, ran)},
     )
     figure.update_traces(meta={"columns": {"y": "machine"}})
     return figure

@@ -11,7 +11,7 @@ from twinloop.description.errors import InputError
 from twinloop.metrics.lateness import per_user
 from twinloop.metrics.tasks import per_task
 from twinloop.report.figures import colours
-from twinloop.report.figures.figure_base import canvas, noting
+from twinloop.report.figures.figure_base import attach_notes, create_figure
 from twinloop.report.quantity_text import format_count
 from twinloop.trace import Trace
 from twinloop.trace.trace import required
@@ -27,7 +27,7 @@ LEAST: Final = 0.1
 _LATE, _PAST = "submitted later than recorded, mean", "ended after the deadline, mean"
 
 
-def lateness(trace: Trace) -> Figure:
+def plot_lateness(trace: Trace) -> Figure:
     """How much later than recorded each user submits, and how far tasks end after deadlines.
 
     The first is known of a replay with feedback: a user who waits for one task submits the next
@@ -39,10 +39,10 @@ def lateness(trace: Trace) -> Figure:
     ...         "submit_recorded": [0.0, 10.0]}),
     ...     placements=pl.DataFrame({"task": ["a", "b"], "start": [0.0, 15.0], "end": [5.0, 20.0]}),
     ... )
-    >>> [(bars.name, list(bars.x), list(bars.y)) for bars in lateness(trace).data]
+    >>> [(bars.name, list(bars.x), list(bars.y)) for bars in plot_lateness(trace).data]
     [('submitted later than recorded, mean', [2.0], ['u'])]
     """
-    rows = _users(required(trace))
+    rows = _summarise_users(required(trace))
     drawn = {name: rows[name].null_count() < rows.height for name in (_LATE, _PAST)}
     if not any(drawn.values()):
         raise InputError(
@@ -53,7 +53,7 @@ def lateness(trace: Trace) -> Figure:
     if rows.height > USERS:
         notes.append(f"the {USERS} users with most tasks of {rows.height:,}")
         rows = rows[:USERS]
-    figure = canvas("Lateness of each user")
+    figure = create_figure("Lateness of each user")
     names = [escape(name, quote=False) for name in rows["user"].fill_null("user unknown")]
     for name, colour in ((_LATE, colours.CURVE), (_PAST, colours.SECOND)):
         if drawn[name]:
@@ -73,26 +73,27 @@ def lateness(trace: Trace) -> Figure:
         hovermode="closest",
         height=150 + 24 * rows.height * sum(drawn.values()),
     )  # fmt: skip
-    return noting(figure, notes)
+    return attach_notes(figure, notes)
 
 
-def noticeable(trace: Trace) -> bool:
+def has_noticeable_lateness(trace: Trace) -> bool:
     """Whether any user is known, and any of them is held up by what can be noticed.
 
     >>> tasks = pl.DataFrame({"id": ["a"], "user": ["u"], "submit": 2.0, "submit_recorded": 1.99})
     >>> ran = pl.DataFrame({"task": ["a"], "start": 2.0, "end": 3.0})
-    >>> noticeable(Trace(tasks=tasks, placements=ran))
+    >>> has_noticeable_lateness(Trace(tasks=tasks, placements=ran))
     False
-    >>> noticeable(Trace(tasks=tasks.with_columns(submit_recorded=1.0), placements=ran))
+    >>> later = tasks.with_columns(submit_recorded=1.0)
+    >>> has_noticeable_lateness(Trace(tasks=later, placements=ran))
     True
     """
     if trace.tasks["user"].null_count() == trace.tasks.height:
         return False
-    found = _users(trace).select(pl.max_horizontal(_LATE, _PAST))
+    found = _summarise_users(trace).select(pl.max_horizontal(_LATE, _PAST))
     return bool((found.to_series() >= LEAST).any())
 
 
-def _users(trace: Trace) -> pl.DataFrame:
+def _summarise_users(trace: Trace) -> pl.DataFrame:
     """A row per user, those with most tasks first."""
     tasks = per_task(trace)
     past = (pl.col("end") - pl.col("deadline")).clip(lower_bound=0.0)

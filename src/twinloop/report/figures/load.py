@@ -19,12 +19,12 @@ _CURVES = {
 }
 
 
-def load_figure(trace: Trace, *, bins: int = 400) -> Figure:
+def plot_load(trace: Trace, *, bins: int = 400) -> Figure:
     """The load over time as a Plotly figure: cores in use, cores busy, work submitted.
 
     >>> import polars as pl
     >>> trace = Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "run_time": [10.0]}))
-    >>> [curve.name for curve in load_figure(trace).data]
+    >>> [curve.name for curve in plot_load(trace).data]
     ["cores' worth of work submitted"]
     """
     # Plotly takes a moment to load, and only pictures need it.

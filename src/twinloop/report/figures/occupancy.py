@@ -10,7 +10,7 @@ import polars as pl
 
 from twinloop.report.figures import colours
 from twinloop.report.figures.colours import ColourBy
-from twinloop.report.figures.steps import means_by_row
+from twinloop.report.figures.steps import average_by_row
 from twinloop.report.figures.time_axis import TimeAxis
 from twinloop.trace import Trace
 
@@ -33,7 +33,7 @@ _AMOUNTS: Final = [
 ]
 
 
-def occupancy(
+def make_occupancy_map(
     trace: Trace,
     ran: pl.DataFrame,
     by: ColourBy,
@@ -46,13 +46,13 @@ def occupancy(
     import plotly.graph_objects as go
 
     if ran["machine"].null_count() == ran.height:
-        names, row = _by_group(ran, by)
+        names, row = _assign_groups(ran, by)
         cores = np.full(len(names), np.nan)
     else:
-        names, row, cores = _by_machine(trace, ran, rows)
+        names, row, cores = _assign_machines(trace, ran, rows)
     start, end, height = (ran[name].to_numpy() for name in ("start", "end", "cores"))
     edges = np.linspace(first, last if last > first else first + 1.0, BINS + 1)
-    level = means_by_row(row, start, end, height, len(names), edges)
+    level = average_by_row(row, start, end, height, len(names), edges)
     shares = bool(np.isfinite(cores).all() and (cores > 0).all())
     z = level / cores[:, None] if shares else level
     said = "%{z:.1%} of its cores in use" if shares else "%{z:.3~g} cores in use"
@@ -71,18 +71,18 @@ def occupancy(
     )
 
 
-def _by_group(ran: pl.DataFrame, by: ColourBy) -> tuple[list[str], Any]:
-    groups = colours.grouped(ran, by, GROUPS)
+def _assign_groups(ran: pl.DataFrame, by: ColourBy) -> tuple[list[str], Any]:
+    groups = colours.group_executions(ran, by, GROUPS)
     own = groups.filter(pl.col("members") == 1)
     places = pl.DataFrame(
         {"group": own["group"], "place": pl.Series(range(own.height), dtype=pl.Int64)}
     )
-    keys = ran.select(group=colours.key(by))
+    keys = ran.select(group=colours.get_group_key(by))
     found = keys.join(places, on="group", how="left", nulls_equal=True, maintain_order="left")
     return groups["label"].to_list(), found["place"].fill_null(groups.height - 1).to_numpy()
 
 
-def _by_machine(trace: Trace, ran: pl.DataFrame, rows: int) -> tuple[list[str], Any, Any]:
+def _assign_machines(trace: Trace, ran: pl.DataFrame, rows: int) -> tuple[list[str], Any, Any]:
     machines = ran.select(node=pl.col("machine").fill_null("machine not recorded"))
     nodes = trace.nodes.select("node", "cores").unique("node", keep="first", maintain_order=True)
     others = machines.unique().join(nodes, on="node", how="anti").sort("node")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 Span = tuple[float, float]
 
 
-def packed(
+def pack_boxes(
     boxes: Iterable[tuple[float, float, float]], capacity: float
 ) -> Iterator[tuple[int, list[Span]]]:
     """For each box (start, end, cores) its number and the spans of cores that it is drawn on.
@@ -16,7 +16,7 @@ def packed(
     A box takes the lowest free span that is wide enough, else several; beyond the capacity only
     where more is in use than there is. No two boxes ever lie on each other.
 
-    >>> list(packed([(0, 2, 1), (0, 9, 1), (2, 9, 2)], capacity=3))
+    >>> list(pack_boxes([(0, 2, 1), (0, 9, 1), (2, 9, 2)], capacity=3))
     [(0, [(0.0, 1.0)]), (1, [(1.0, 2.0)]), (2, [(0.0, 1.0), (2.0, 3.0)])]
     """
     free: list[Span] = [(0.0, float(capacity)), (float(capacity), float("inf"))]
@@ -25,18 +25,18 @@ def packed(
     for number, (start, end, cores) in ordered:
         while running and running[0][0] <= start:
             for span in heapq.heappop(running)[2]:
-                free = _released(free, span, capacity)
-        spans, free = _taken(free, float(cores), capacity)
+                free = _release(free, span, capacity)
+        spans, free = _take(free, float(cores), capacity)
         # What takes no time, or no core, leaves nothing in use.
         if end > start:
             heapq.heappush(running, (end, number, spans))
         else:
             for span in spans:
-                free = _released(free, span, capacity)
+                free = _release(free, span, capacity)
         yield number, spans
 
 
-def _taken(free: list[Span], cores: float, capacity: float) -> tuple[list[Span], list[Span]]:
+def _take(free: list[Span], cores: float, capacity: float) -> tuple[list[Span], list[Span]]:
     if cores <= 0:
         return [(free[0][0], free[0][0])], free
     for at, (low, high) in enumerate(free):
@@ -54,7 +54,7 @@ def _taken(free: list[Span], cores: float, capacity: float) -> tuple[list[Span],
     return spans, free
 
 
-def _released(free: list[Span], span: Span, capacity: float) -> list[Span]:
+def _release(free: list[Span], span: Span, capacity: float) -> list[Span]:
     """The free spans with one more, those that touch made one, but never across the capacity."""
     merged: list[Span] = []
     for low, high in sorted([*free, span]):

@@ -11,8 +11,8 @@ import polars as pl
 
 from twinloop.description.errors import InputError
 from twinloop.report.figures import colours
-from twinloop.report.figures.figure_base import canvas, noting
-from twinloop.report.kpi_text import labelled, scaled
+from twinloop.report.figures.figure_base import attach_notes, create_figure
+from twinloop.report.kpi_text import label_kpi, scale_value
 from twinloop.report.quantity_text import format_count, shorten_name
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _APART: Final = (0.35, 0.06)
 _SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "pentagon")
 
 
-def pareto(study: Study, *objectives: str | Objective) -> Figure:
+def plot_pareto(study: Study, *objectives: str | Objective) -> Figure:
     """A point per configuration over two objectives, and the front that no other beats.
 
     Points are coloured by the first factor and have the symbol of the level of the second; the
@@ -45,7 +45,7 @@ def pareto(study: Study, *objectives: str | Objective) -> Figure:
     >>> tasks = [{"id": f"t{i}", "run_time": 10, "cores": 1 + i % 3} for i in range(20)]
     >>> scenario = tl.Scenario(platform="2x4", policy="fifo", workload={"tasks": tasks})
     >>> study = tl.explore(scenario, {"policy": ["fifo", "easy"]})
-    >>> figure = pareto(study)
+    >>> figure = plot_pareto(study)
     >>> [(points.name, list(points.x)) for points in figure.data if points.name == "easy"]
     [('easy', [50.0])]
     """
@@ -55,8 +55,8 @@ def pareto(study: Study, *objectives: str | Objective) -> Figure:
     if len(chosen) != 2:
         raise InputError(f"a scatter has two objectives, not {len(chosen)}", field="objectives")
     one, other = chosen
-    best = _scaled(study.pareto(one, other), study)
-    table = _scaled(study.configurations, study).drop_nulls([one.kpi, other.kpi])
+    best = _scale_table(study.pareto(one, other), study)
+    table = _scale_table(study.configurations, study).drop_nulls([one.kpi, other.kpi])
     if not table.height:
         raise InputError("there is no trade-off to draw: no configuration has both objectives")
     table = table.with_columns(front=pl.col("configuration").is_in(best["configuration"].implode()))
@@ -66,35 +66,35 @@ def pareto(study: Study, *objectives: str | Objective) -> Figure:
         rest = table.filter(~pl.col("front"))
         picked = np.linspace(0, rest.height - 1, POINTS).round().astype(int)
         table = pl.concat([rest[np.unique(picked).tolist()], table.filter("front")])
-    figure = canvas("Trade-off")
-    _front(figure, best, one, other)
-    _points(figure, study, table, one.kpi, other.kpi)
-    _baseline(figure, study, one.kpi, other.kpi)
-    _recommended(figure, study, table, one.kpi, other.kpi)
-    _names(figure, table, one.kpi, other.kpi)
+    figure = create_figure("Trade-off")
+    _add_front(figure, best, one, other)
+    _add_points(figure, study, table, one.kpi, other.kpi)
+    _add_baseline(figure, study, one.kpi, other.kpi)
+    _add_recommendation(figure, study, table, one.kpi, other.kpi)
+    _add_names(figure, table, one.kpi, other.kpi)
     figure.update_layout(
-        xaxis={"title": {"text": _axis(one)}},
-        yaxis={"title": {"text": _axis(other)}},
+        xaxis={"title": {"text": _label_axis(one)}},
+        yaxis={"title": {"text": _label_axis(other)}},
         hovermode="closest",
     )
     notes.insert(0, f"{format_count(best.height, 'configuration')} on the front: none is better in "
                     "one without being worse in the other")  # fmt: skip
-    return noting(figure, notes)
+    return attach_notes(figure, notes)
 
 
-def _scaled(table: pl.DataFrame, study: Study) -> pl.DataFrame:
+def _scale_table(table: pl.DataFrame, study: Study) -> pl.DataFrame:
     """A table of configurations in the units that the labels name."""
     names = [name for kpi in study.kpis for name in (kpi, f"{kpi}_sd") if name in table.columns]
     return table.with_columns(
-        scaled(name.removesuffix("_sd"), pl.col(name)).alias(name) for name in names
+        scale_value(name.removesuffix("_sd"), pl.col(name)).alias(name) for name in names
     )
 
 
-def _axis(objective: Objective) -> str:
-    return f"{labelled(objective.kpi)}, {'less' if objective.lower else 'more'} is better"
+def _label_axis(objective: Objective) -> str:
+    return f"{label_kpi(objective.kpi)}, {'less' if objective.lower else 'more'} is better"
 
 
-def _front(figure: Figure, best: pl.DataFrame, one: Objective, other: Objective) -> None:
+def _add_front(figure: Figure, best: pl.DataFrame, one: Objective, other: Objective) -> None:
     x, y = best[one.kpi].to_list(), best[other.kpi].to_list()
     figure.add_scatter(
         x=x, y=y, name="front", mode="lines", hoverinfo="skip", meta={"aside": True},
@@ -103,26 +103,26 @@ def _front(figure: Figure, best: pl.DataFrame, one: Objective, other: Objective)
     )  # fmt: skip
 
 
-def _points(figure: Figure, study: Study, table: pl.DataFrame, one: str, other: str) -> None:
+def _add_points(figure: Figure, study: Study, table: pl.DataFrame, one: str, other: str) -> None:
     factors = study.factors
     by = factors[0] if factors else None
-    groups = _groups(table, by)
-    symbol = _symbols(table, factors[1]) if len(factors) > 1 else {}
+    groups = _split_groups(table, by)
+    symbol = _assign_symbols(table, factors[1]) if len(factors) > 1 else {}
     columns = [*factors, *study.kpis, "front"]
     shown = {
         "hovertemplate": "<b>%{text}</b><br>"
         + "<br>".join(
-            f"{_plain(labelled(kpi))} %{{customdata[{len(factors) + at}]:.4~g}}"
+            f"{_escape(label_kpi(kpi))} %{{customdata[{len(factors) + at}]:.4~g}}"
             for at, kpi in enumerate(study.kpis)
         )
         + "<extra></extra>",
         "meta": {
             "columns": {
-                "x": labelled(one), "y": labelled(other), "text": "configuration",
-                "error_x": f"standard deviation of {labelled(one)}",
-                "error_y": f"standard deviation of {labelled(other)}",
+                "x": label_kpi(one), "y": label_kpi(other), "text": "configuration",
+                "error_x": f"standard deviation of {label_kpi(one)}",
+                "error_y": f"standard deviation of {label_kpi(other)}",
                 "customdata": [
-                    *map(_plain, factors), *(f"{labelled(kpi)}, mean" for kpi in study.kpis),
+                    *map(_escape, factors), *(f"{label_kpi(kpi)}, mean" for kpi in study.kpis),
                     "on the front",
                 ],
             }
@@ -133,22 +133,24 @@ def _points(figure: Figure, study: Study, table: pl.DataFrame, one: str, other: 
         marks: dict[str, Any] = {"color": colour, "opacity": 0.85}
         marks["size"] = np.where(rows["front"].to_numpy(), 13, 9).tolist()
         if symbol:
-            marks["symbol"] = [symbol[_key(value)] for value in rows[factors[1]]]
-        bars = _spread(rows, one, other) if table.height <= SPREAD else {}
+            marks["symbol"] = [symbol[_format_level(value)] for value in rows[factors[1]]]
+        bars = _make_error_bars(rows, one, other) if table.height <= SPREAD else {}
         figure.add_scatter(
-            x=rows[one].to_list(), y=rows[other].to_list(), name=_plain(name), mode="markers",
-            marker=marks, text=[_plain(each) for each in rows["name"]],
-            customdata=[[_short(value) for value in row] for row in rows.select(columns).rows()],
+            x=rows[one].to_list(), y=rows[other].to_list(), name=_escape(name), mode="markers",
+            marker=marks, text=[_escape(each) for each in rows["name"]],
+            customdata=[
+                [_shorten_value(value) for value in row] for row in rows.select(columns).rows()
+            ],
             **bars, **shown,
         )  # fmt: skip
     for value, mark in symbol.items():
         figure.add_scatter(
-            x=[None], y=[None], mode="markers", name=_plain(f"{factors[1]}: {value}"),
+            x=[None], y=[None], mode="markers", name=_escape(f"{factors[1]}: {value}"),
             marker={"symbol": mark, "color": colours.OTHERS, "size": 8}, hoverinfo="skip",
         )  # fmt: skip
 
 
-def _groups(table: pl.DataFrame, by: str | None) -> dict[str, pl.DataFrame]:
+def _split_groups(table: pl.DataFrame, by: str | None) -> dict[str, pl.DataFrame]:
     """The rows by the level of a factor, in quarters where these are many numbers."""
     if by is None:
         return {"configurations": table}
@@ -158,7 +160,7 @@ def _groups(table: pl.DataFrame, by: str | None) -> dict[str, pl.DataFrame]:
         place = np.searchsorted(edges[1:-1], column.fill_null(math.nan).to_numpy(), side="right")
         labels = pl.Series([f"{by} {edges[at]:.3g} to {edges[at + 1]:.3g}" for at in place])
     else:
-        labels = pl.Series([_key(value) for value in column])
+        labels = pl.Series([_format_level(value) for value in column])
     kept = labels.unique(maintain_order=True).to_list()
     found = {name: table.filter(labels == name) for name in kept[: len(colours.GROUPS)]}
     if len(kept) > len(colours.GROUPS):
@@ -167,19 +169,19 @@ def _groups(table: pl.DataFrame, by: str | None) -> dict[str, pl.DataFrame]:
     return found
 
 
-def _symbols(table: pl.DataFrame, factor: str) -> dict[str, str]:
+def _assign_symbols(table: pl.DataFrame, factor: str) -> dict[str, str]:
     """The symbol of each level; none where there are more levels than symbols."""
-    levels = [_key(value) for value in table[factor].unique(maintain_order=True)]
+    levels = [_format_level(value) for value in table[factor].unique(maintain_order=True)]
     return dict(zip(levels, _SYMBOLS, strict=False)) if len(levels) <= len(_SYMBOLS) else {}
 
 
-def _key(value: Any) -> str:
+def _format_level(value: Any) -> str:
     if value is None:
         return "not active"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _spread(rows: pl.DataFrame, one: str, other: str) -> dict[str, Any]:
+def _make_error_bars(rows: pl.DataFrame, one: str, other: str) -> dict[str, Any]:
     bars: dict[str, Any] = {}
     for axis, kpi in (("error_x", one), ("error_y", other)):
         spread = rows[f"{kpi}_sd"]
@@ -191,21 +193,24 @@ def _spread(rows: pl.DataFrame, one: str, other: str) -> dict[str, Any]:
     return bars
 
 
-def _baseline(figure: Figure, study: Study, one: str, other: str) -> None:
+def _add_baseline(figure: Figure, study: Study, one: str, other: str) -> None:
     base = study.baseline
     if one in base.predicted and other in base.predicted:
         figure.add_scatter(
-            x=[scaled(one, base.predicted[one])], y=[scaled(other, base.predicted[other])],
+            x=[scale_value(one, base.predicted[one])],
+            y=[scale_value(other, base.predicted[other])],
             mode="markers",
             name="baseline: the scenario as it is",
-            text=[_plain(base.name)], hovertemplate="<b>baseline</b>: %{text}<extra></extra>",
+            text=[_escape(base.name)], hovertemplate="<b>baseline</b>: %{text}<extra></extra>",
             marker={"symbol": "circle-open", "size": 17, "color": colours.LIMIT,
                     "line": {"width": 2}},
-            meta={"columns": {"x": labelled(one), "y": labelled(other), "text": "configuration"}},
+            meta={"columns": {"x": label_kpi(one), "y": label_kpi(other), "text": "configuration"}},
         )  # fmt: skip
 
 
-def _recommended(figure: Figure, study: Study, table: pl.DataFrame, one: str, other: str) -> None:
+def _add_recommendation(
+    figure: Figure, study: Study, table: pl.DataFrame, one: str, other: str
+) -> None:
     """A ring around what the study ranks first."""
     by = next((kpi for kpi in (*study.objectives, *study.kpis) if kpi in study.kpis), None)
     if by is None:
@@ -215,15 +220,15 @@ def _recommended(figure: Figure, study: Study, table: pl.DataFrame, one: str, ot
     if row.height:
         figure.add_scatter(
             x=row[one].to_list(), y=row[other].to_list(), mode="markers",
-            name=f"recommended: {_plain(shorten_name(first, _LETTERS))}",
-            text=[_plain(first)], hovertemplate="<b>recommended</b>: %{text}<extra></extra>",
+            name=f"recommended: {_escape(shorten_name(first, _LETTERS))}",
+            text=[_escape(first)], hovertemplate="<b>recommended</b>: %{text}<extra></extra>",
             marker={"symbol": "circle-open", "size": 24, "color": colours.GROUPS[3],
                     "line": {"width": 3}},
-            meta={"columns": {"x": labelled(one), "y": labelled(other), "text": "configuration"}},
+            meta={"columns": {"x": label_kpi(one), "y": label_kpi(other), "text": "configuration"}},
         )  # fmt: skip
 
 
-def _names(figure: Figure, table: pl.DataFrame, one: str, other: str) -> None:
+def _add_names(figure: Figure, table: pl.DataFrame, one: str, other: str) -> None:
     """The names of distinct points of the front, and how many lie on each other."""
     front = table.filter("front").group_by(one, other, maintain_order=True)
     points = front.agg(pl.col("name").first(), pl.len().alias("equal")).sort(one, other)
@@ -235,7 +240,7 @@ def _names(figure: Figure, table: pl.DataFrame, one: str, other: str) -> None:
         )
         if len(shown) < NAMED and not any(near):
             more = f" +{equal - 1} equal" if equal > 1 else ""
-            shown.append((x, y, f"\u2002{_plain(shorten_name(name, _LETTERS))}{more}"))
+            shown.append((x, y, f"\u2002{_escape(shorten_name(name, _LETTERS))}{more}"))
     figure.add_scatter(
         x=[x for x, _, _ in shown], y=[y for _, y, _ in shown], text=[text for *_, text in shown],
         mode="text", textposition="top right", textfont={"size": 11}, cliponaxis=False,
@@ -243,13 +248,13 @@ def _names(figure: Figure, table: pl.DataFrame, one: str, other: str) -> None:
     )  # fmt: skip
 
 
-def _short(value: Any) -> Any:
+def _shorten_value(value: Any) -> Any:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
         return float(f"{value:.6g}") if math.isfinite(value) else None
-    return None if value is None else _plain(str(value))
+    return None if value is None else _escape(str(value))
 
 
-def _plain(name: str) -> str:
+def _escape(name: str) -> str:
     return escape(name, quote=False)

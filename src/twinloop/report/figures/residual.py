@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from twinloop.report.figures import colours
-from twinloop.report.figures.figure_base import canvas
+from twinloop.report.figures.figure_base import create_figure
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -20,41 +20,41 @@ PARTS: Final = 500
 _UPPER, _LOWER = (0.38, 1.0), (0.0, 0.3)
 
 
-def compared(title: str, rows: pl.DataFrame, x: Any) -> tuple[Figure, list[str]]:
+def plot_comparison(title: str, rows: pl.DataFrame, x: Any) -> tuple[Figure, list[str]]:
     """Real and twin above, their difference below, and what to say of them.
 
     Where there are very many rows, only those are drawn that can be seen.
 
     >>> rows = pl.DataFrame({"real": [1.0, 2.0], "twin": [1.0, 4.0], "residual": [0.0, 2.0]})
-    >>> figure, notes = compared("Tasks", rows, [10.0, 20.0])
+    >>> figure, notes = plot_comparison("Tasks", rows, [10.0, 20.0])
     >>> figure.data[2].x.tolist(), figure.data[2].y.tolist(), notes
     ([10.0, 20.0], [0.0, 2.0], [])
     """
-    kept = _kept(rows)
+    kept = _select_rows(rows)
     notes = []
     if len(kept) < rows.height:
         notes = [f"of each 1/{PARTS} of the curves only the rows with the first, last, lowest and "
                  "highest difference are drawn"]  # fmt: skip
     x, rows = np.asarray(x)[kept], rows[kept.tolist()]
-    figure = canvas(title)
+    figure = create_figure(title)
     for name, colour in (("real", colours.CURVE), ("twin", colours.SECOND)):
         figure.add_scatter(
-            x=x, y=_numbers(rows[name]), name=name, mode="lines", line_shape="hv",
+            x=x, y=_series_to_floats(rows[name]), name=name, mode="lines", line_shape="hv",
             line={"color": colour, "width": 1.8 if name == "real" else 1.4},
         )  # fmt: skip
     figure.add_scatter(
-        x=x, y=_numbers(rows["residual"]), name="twin - real", mode="lines", line_shape="hv",
-        line={"color": colours.LIMIT, "width": 1.2}, fill="tozeroy", yaxis="y2",
+        x=x, y=_series_to_floats(rows["residual"]), name="twin - real", mode="lines",
+        line_shape="hv", line={"color": colours.LIMIT, "width": 1.2}, fill="tozeroy", yaxis="y2",
     )  # fmt: skip
-    stack(figure, "twin - real")
+    stack_axes(figure, "twin - real")
     return figure, notes
 
 
-def stack(figure: Figure, below: str) -> None:
+def stack_axes(figure: Figure, below: str) -> None:
     """Lay the second y axis below the first, under this name, with the x axis of both below it.
 
-    >>> figure = canvas("Tasks")
-    >>> stack(figure, "difference")
+    >>> figure = create_figure("Tasks")
+    >>> stack_axes(figure, "difference")
     >>> figure.layout.yaxis2.domain[1] < figure.layout.yaxis.domain[0]
     True
     """
@@ -65,16 +65,16 @@ def stack(figure: Figure, below: str) -> None:
     )
 
 
-def _numbers(values: pl.Series) -> Any:
+def _series_to_floats(values: pl.Series) -> Any:
     return values.cast(pl.Float64).fill_null(float("nan")).to_numpy()
 
 
-def _kept(rows: pl.DataFrame) -> Any:
+def _select_rows(rows: pl.DataFrame) -> Any:
     """The rows to draw: of each part the first, the last, the lowest and highest difference."""
     every = np.arange(rows.height)
     if rows.height <= 8 * PARTS:
         return every
-    residual = np.nan_to_num(_numbers(rows["residual"]))
+    residual = np.nan_to_num(_series_to_floats(rows["residual"]))
     picks: tuple[Callable[[Any], Any], ...] = (
         lambda part: 0, lambda part: -1,
         lambda part: residual[part].argmin(), lambda part: residual[part].argmax(),

@@ -59,11 +59,11 @@ class Scale:
         return (at - low) / (high - low) if high > low else 0.5
 
 
-def said(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value of a parameter in words.
 
-    >>> said(1.0734567), said("easy"), said(None), said(128), said(1.2e7)
-    ('1.0735', 'easy', '-', '128', '1.2e+07')
+    >>> [format_value(value) for value in (1.0734567, "easy", None, 128, 1.2e7)]
+    ['1.0735', 'easy', '-', '128', '1.2e+07']
     """
     if value is None:
         return "-"

@@ -10,7 +10,7 @@ import polars as pl
 
 from twinloop.description.errors import InputError
 from twinloop.report.figures import colours
-from twinloop.report.figures.figure_base import canvas, noting
+from twinloop.report.figures.figure_base import attach_notes, create_figure
 from twinloop.report.figures.time_axis import TimeAxis
 from twinloop.report.quantity_text import format_count, format_duration
 from twinloop.trace import Trace
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SESSIONS: Final = 200
 
 
-def sessions(trace: Trace, user: str | None = None, *, threshold: float = 3600.0) -> Figure:
+def plot_sessions(trace: Trace, user: str | None = None, *, threshold: float = 3600.0) -> Figure:
     """The sessions of a user over time, and which of them wait for which.
 
     A session is a period of continuous work; a line leads from one to another that began after it
@@ -38,7 +38,7 @@ def sessions(trace: Trace, user: str | None = None, *, threshold: float = 3600.0
     >>> log = Trace(tasks=pl.DataFrame({
     ...     "id": ["1", "2", "3"], "user": ["ann"] * 3, "submit": [0.0, 10.0, 7200.0],
     ...     "requested_cores": [1.0] * 3, "run_time": [30.0, 890.0, 900.0]}))
-    >>> figure = sessions(log)
+    >>> figure = plot_sessions(log)
     >>> list(figure.data[1].x)
     [0.0, 0.25, None, 2.0, 2.25, None]
     >>> [label.split("<br>")[0] for label in figure.data[2].text]
@@ -63,9 +63,9 @@ def sessions(trace: Trace, user: str | None = None, *, threshold: float = 3600.0
         found, edges = found[:SESSIONS], edges.filter(pl.col("after") < SESSIONS)
     start, finish = found["start"].to_numpy(), found["finish"].to_numpy()
     axis = TimeAxis.of(trace, float(finish.max() - start.min()))
-    row = _rows(start, finish)
-    figure = canvas(f"Sessions of user {escape(user, quote=False)}")
-    _links(figure, axis, edges, start, finish, row)
+    row = _assign_rows(start, finish)
+    figure = create_figure(f"Sessions of user {escape(user, quote=False)}")
+    _add_links(figure, axis, edges, start, finish, row)
     x = np.column_stack([axis.at(start), axis.at(finish), np.full(start.size, np.nan)]).ravel()
     figure.add_scatter(
         x=[None if np.isnan(each) else each for each in x], y=np.repeat(row, 3), mode="lines",
@@ -73,8 +73,8 @@ def sessions(trace: Trace, user: str | None = None, *, threshold: float = 3600.0
     )  # fmt: skip
     figure.add_scatter(
         x=axis.at((start + finish) / 2), y=row, mode="markers", name="middle of the session",
-        marker={"color": colours.CURVE, "size": 9}, text=_labels(found, axis), showlegend=False,
-        hovertemplate="%{text}<extra></extra>",
+        marker={"color": colours.CURVE, "size": 9}, text=_make_labels(found, axis),
+        showlegend=False, hovertemplate="%{text}<extra></extra>",
     )  # fmt: skip
     figure.update_layout(
         xaxis=axis.layout(),
@@ -82,10 +82,10 @@ def sessions(trace: Trace, user: str | None = None, *, threshold: float = 3600.0
         hovermode="closest",
         height=190 + 22 * int(row.max() + 1),
     )
-    return noting(figure, notes)
+    return attach_notes(figure, notes)
 
 
-def _rows(start: Any, finish: Any) -> Any:
+def _assign_rows(start: Any, finish: Any) -> Any:
     """The highest row that is free when a session begins."""
     least = (finish.max() - start.min()) / 250
     free: list[float] = []
@@ -97,7 +97,7 @@ def _rows(start: Any, finish: Any) -> Any:
     return np.array(rows)
 
 
-def _links(
+def _add_links(
     figure: Figure, axis: TimeAxis, edges: pl.DataFrame, start: Any, finish: Any, row: Any
 ) -> None:
     before, after = edges["before"].to_numpy(), edges["after"].to_numpy()
@@ -111,9 +111,9 @@ def _links(
     )  # fmt: skip
 
 
-def _labels(found: pl.DataFrame, axis: TimeAxis) -> list[str]:
+def _make_labels(found: pl.DataFrame, axis: TimeAxis) -> list[str]:
     return [
         f"session {row['session']}: {format_count(len(row['jobs']), 'task')}"
-        f"<br>{axis.said(row['start'])} to {axis.said(row['finish'])}"
+        f"<br>{axis.format_time(row['start'])} to {axis.format_time(row['finish'])}"
         for row in found.rows(named=True)
     ]

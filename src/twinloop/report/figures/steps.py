@@ -49,14 +49,14 @@ class Steps:
         means: Floats = np.diff(np.interp(edges, t, integral)) / np.diff(edges)
         return means
 
-    def thinned(self, bins: int) -> Steps:
+    def thin(self, bins: int) -> Steps:
         """Of each bin of time only the first and the last step, the lowest and the highest level.
 
         Drawn at most `bins` pixels wide, the curve is the same; every extreme is kept, at its
         time. A curve with fewer steps than would be kept stays as it is.
 
         >>> steps = Steps(np.arange(1000.0), np.arange(1000.0) % 7)
-        >>> thin = steps.thinned(10)
+        >>> thin = steps.thin(10)
         >>> len(thin.t) <= 40, float(thin.level.max()), float(thin.level.min())
         (True, 6.0, 0.0)
         """
@@ -71,14 +71,14 @@ class Steps:
         return Steps(self.t[kept], self.level[kept])
 
 
-def means_by_row(
+def average_by_row(
     row: npt.NDArray[np.int64], start: Floats, end: Floats, height: Floats, rows: int, edges: Floats
 ) -> Floats:
     """The mean of the sum of boxes, by row and bin: `rows` x (`edges` - 1), exact.
 
     The edges are equally far apart; what a box has outside of them does not count.
 
-    >>> means_by_row(np.array([0, 1]), np.array([0.0, 1.0]), np.array([3.0, 2.0]),
+    >>> average_by_row(np.array([0, 1]), np.array([0.0, 1.0]), np.array([3.0, 2.0]),
     ...              np.array([1.0, 4.0]), 2, np.array([0.0, 2.0, 4.0])).tolist()
     [[1.0, 0.5], [2.0, 0.0]]
     """

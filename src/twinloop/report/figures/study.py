@@ -11,9 +11,9 @@ import polars as pl
 
 from twinloop.description.errors import InputError
 from twinloop.report.figures import colours
-from twinloop.report.figures.figure_base import canvas, noting
-from twinloop.report.figures.pareto import pareto
-from twinloop.report.kpi_text import averaged, called, labelled, scaled, unit_of
+from twinloop.report.figures.figure_base import attach_notes, create_figure
+from twinloop.report.figures.pareto import plot_pareto
+from twinloop.report.kpi_text import get_unit, label_kpi, label_mean, name_kpi, scale_value
 from twinloop.report.quantity_text import format_count, format_number, shorten_name
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _BELOW_AND_ABOVE: Final = [
 ]
 
 
-def study_figures(study: Study) -> dict[str, Figure]:
+def plot_study(study: Study) -> dict[str, Figure]:
     """The pictures of a study by name; those without data are left out.
 
     `pareto` has a point per configuration, and the front of those that no other beats; `effects`
@@ -46,18 +46,18 @@ def study_figures(study: Study) -> dict[str, Figure]:
     >>> tasks = [{"id": f"t{i}", "run_time": 10 + i, "cores": 1 + i % 3} for i in range(20)]
     >>> scenario = tl.Scenario(platform="2x4", policy="fifo", workload={"tasks": tasks})
     >>> study = tl.explore(scenario, {"policy": ["fifo", "easy"], "platform": ["2x4", "1x8"]})
-    >>> list(study_figures(study))
+    >>> list(plot_study(study))
     ['pareto', 'effects', 'interactions']
     """
-    return drawn(study)[0]
+    return plot_available(study)[0]
 
 
-def drawn(study: Study) -> tuple[dict[str, Figure], list[str]]:
+def plot_available(study: Study) -> tuple[dict[str, Figure], list[str]]:
     """The pictures that there are data for, and for each of the others why it is not drawn."""
     draw: dict[str, Callable[[Study], Figure]] = {
-        "pareto": pareto,
-        "effects": effects,
-        "interactions": interactions,
+        "pareto": plot_pareto,
+        "effects": plot_effects,
+        "interactions": plot_interactions,
     }
     figures, missing = {}, []
     for name, function in draw.items():
@@ -68,7 +68,7 @@ def drawn(study: Study) -> tuple[dict[str, Figure], list[str]]:
     return figures, missing
 
 
-def effects(study: Study, kpi: str | None = None) -> Figure:
+def plot_effects(study: Study, kpi: str | None = None) -> Figure:
     """The mean of a KPI at each level of each factor, with its 95 % interval.
 
     The factor that explains most stands first.
@@ -81,39 +81,39 @@ def effects(study: Study, kpi: str | None = None) -> Figure:
     >>> tasks = [{"id": f"t{i}", "run_time": 10, "cores": 1 + i % 3} for i in range(20)]
     >>> scenario = tl.Scenario(platform="2x4", policy="fifo", workload={"tasks": tasks})
     >>> study = tl.explore(scenario, {"policy": ["fifo", "easy"]})
-    >>> list(effects(study).data[0].x)
+    >>> list(plot_effects(study).data[0].x)
     [100.0, 50.0]
     """
-    kpi = _first(study) if kpi is None else kpi
+    kpi = _choose_kpi(study) if kpi is None else kpi
     found = study.effects(kpi).with_columns(
-        scaled(kpi, pl.col(name)) for name in ("mean", "effect", "low", "high")
+        scale_value(kpi, pl.col(name)) for name in ("mean", "effect", "low", "high")
     )
     shares = dict(found.select("factor", "share").unique("factor").iter_rows())
     order = sorted(shares, key=lambda name: -(shares[name] or 0.0))
-    figure = canvas(f"What each factor does to the {called(kpi)}")
+    figure = create_figure(f"What each factor does to the {name_kpi(kpi)}")
     place, ticks, names = 0.0, [], []
     for at, factor in enumerate(order):
         rows = found.filter(pl.col("factor") == factor)
         places = place + np.arange(rows.height)
         place = float(places[-1]) + 1.6
         ticks += places.tolist()
-        labels = [_level(factor, level) for level in rows["level"]]
+        labels = [_label_level(factor, level) for level in rows["level"]]
         names += labels
         figure.add_scatter(
             x=rows["mean"].to_list(), y=places, mode="markers",
-            name=f"{escape(factor, quote=False)} ({_percent(shares[factor])} of the variance)",
+            name=f"{_escape(factor)} ({_format_percent(shares[factor])} of the variance)",
             marker={"color": colours.GROUPS[at % len(colours.GROUPS)], "size": 9},
-            error_x=_limits(rows), text=_said(rows, labels, kpi),
+            error_x=_make_error_bars(rows), text=_make_hover_texts(rows, labels, kpi),
             customdata=rows.select("runs", "effect", "low", "high").rows(),
             hovertemplate="%{text}<extra></extra>",
             meta={"columns": {
-                "x": averaged(kpi), "y": "level", "error_x": "95 % interval",
+                "x": label_mean(kpi), "y": "level", "error_x": "95 % interval",
                 "customdata": ["runs", "effect", "95 % interval from", "95 % interval to"],
             }},
         )  # fmt: skip
-    _middle(figure, study, kpi, place)
+    _add_mean(figure, study, kpi, place)
     figure.update_layout(
-        xaxis={"title": {"text": averaged(kpi)}},
+        xaxis={"title": {"text": label_mean(kpi)}},
         yaxis={
             "tickvals": ticks, "ticktext": names, "range": [place - 0.8, -0.8], "showgrid": False,
             "zeroline": False,
@@ -124,11 +124,11 @@ def effects(study: Study, kpi: str | None = None) -> Figure:
     said = "bars are 95 % intervals of the means over all runs with that level"
     few = found.filter(pl.col("runs") < FEWEST).height
     extra = [f"{format_count(few, 'level')} with fewer than {FEWEST} runs: no bar"] if few else []
-    return noting(figure, [said, *extra])
+    return attach_notes(figure, [said, *extra])
 
 
-def _middle(figure: Figure, study: Study, kpi: str, place: float) -> None:
-    mean = scaled(kpi, study.runs[kpi].drop_nulls().mean())
+def _add_mean(figure: Figure, study: Study, kpi: str, place: float) -> None:
+    mean = scale_value(kpi, study.runs[kpi].drop_nulls().mean())
     figure.add_scatter(
         x=[mean, mean], y=[-0.8, place - 0.8], mode="lines", name="mean of all runs",
         line={"color": colours.LIMIT, "dash": "dot", "width": 1.5}, hoverinfo="skip",
@@ -136,7 +136,7 @@ def _middle(figure: Figure, study: Study, kpi: str, place: float) -> None:
     )  # fmt: skip
 
 
-def _limits(rows: pl.DataFrame) -> dict[str, Any] | None:
+def _make_error_bars(rows: pl.DataFrame) -> dict[str, Any] | None:
     shown = pl.col("runs") >= FEWEST
     known = rows.with_columns(
         pl.when(shown).then(name).otherwise(None).fill_null(pl.col("mean")).alias(name)
@@ -151,17 +151,17 @@ def _limits(rows: pl.DataFrame) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _said(rows: pl.DataFrame, labels: Sequence[str], kpi: str) -> list[str]:
+def _make_hover_texts(rows: pl.DataFrame, labels: Sequence[str], kpi: str) -> list[str]:
     said = []
     for label, row in zip(labels, rows.rows(named=True), strict=True):
-        text = f"<b>{label}</b><br>{averaged(kpi)} {format_number(row['mean'])}"
+        text = f"<b>{label}</b><br>{label_mean(kpi)} {format_number(row['mean'])}"
         if row["low"] is not None:
             text += f"<br>95 % from {format_number(row['low'])} to {format_number(row['high'])}"
         said.append(f"{text}<br>{format_count(row['runs'], 'run')}")
     return said
 
 
-def interactions(study: Study, kpi: str | None = None) -> Figure:
+def plot_interactions(study: Study, kpi: str | None = None) -> Figure:
     """What two levels do together that neither does alone, as a map.
 
     A cell says how far runs with both levels lie above (or below) what the two add up to. With
@@ -172,12 +172,12 @@ def interactions(study: Study, kpi: str | None = None) -> Figure:
     >>> tasks = [{"id": f"t{i}", "run_time": 10, "cores": 1 + i % 3} for i in range(20)]
     >>> scenario = tl.Scenario(platform="2x4", policy="fifo", workload={"tasks": tasks})
     >>> study = tl.explore(scenario, {"policy": ["fifo", "easy"], "platform": ["2x4", "1x8"]})
-    >>> interactions(study).data[0].z
+    >>> plot_interactions(study).data[0].z
     ([-25.0, 25.0], [25.0, -25.0])
     """
-    kpi = _first(study) if kpi is None else kpi
+    kpi = _choose_kpi(study) if kpi is None else kpi
     found = study.interactions(kpi)
-    found = found.with_columns(scaled(kpi, pl.col(name)) for name in ("interaction", "mean"))
+    found = found.with_columns(scale_value(kpi, pl.col(name)) for name in ("interaction", "mean"))
     if not found.height:
         raise InputError("there are no interactions to draw: the study has fewer than two factors")
     levels = found.select("factor", "level").unique().height
@@ -187,75 +187,77 @@ def interactions(study: Study, kpi: str | None = None) -> Figure:
     column = "interaction" if by_level else "share"
     cells: dict[tuple[str, str], dict[str, Any]] = {}
     for row in table.rows(named=True):
-        down = _level(row["factor"], row["level"]) if by_level else _plain(row["factor"])
-        across = _level(row["other"], row["other_level"]) if by_level else _plain(row["other"])
+        down = _label_level(row["factor"], row["level"]) if by_level else _escape(row["factor"])
+        across = (
+            _label_level(row["other"], row["other_level"]) if by_level else _escape(row["other"])
+        )
         cells[down, across] = row
     rows, columns = (list(dict.fromkeys(pair[at] for pair in cells)) for at in (0, 1))
     grid = [[cells.get((down, across)) for across in columns] for down in rows]
-    z = [[None if c is None else _whole(c[column]) for c in line] for line in grid]
+    z = [[None if c is None else _round_value(c[column]) for c in line] for line in grid]
     most = max((abs(c) for line in z for c in line if c is not None), default=0.0) or 1.0
-    figure = canvas(f"What two factors do together to the {called(kpi)}")
-    unit = labelled(kpi) if by_level else "share of the variance"
+    figure = create_figure(f"What two factors do together to the {name_kpi(kpi)}")
+    unit = label_kpi(kpi) if by_level else "share of the variance"
     # The heading has the name; beside the small bar there is room for the unit alone on a phone.
-    short = unit_of(kpi) if by_level else "share"
+    short = get_unit(kpi) if by_level else "share"
     figure.add_heatmap(
         x=columns, y=rows, z=z, zmin=-most if by_level else 0.0, zmax=most,
         colorscale=_BELOW_AND_ABOVE, colorbar={"title": {"text": short}}, xgap=2, ygap=2,
-        text=[[_cell(cell, kpi, by_level=by_level) for cell in line] for line in grid],
+        text=[[_format_cell(cell, kpi, by_level=by_level) for cell in line] for line in grid],
         hovertemplate="%{y}, %{x}<br>%{text}<extra></extra>",
         meta={"columns": {"x": "other", "y": "factor", "z": f"{column} ({unit})"}},
     )  # fmt: skip
     figure.update_layout(
         xaxis={
             "type": "category", "showgrid": False, "tickvals": columns,
-            "ticktext": [_plain(shorten_name(unescape(each), 22)) for each in columns],
+            "ticktext": [_escape(shorten_name(unescape(each), 22)) for each in columns],
         },
         yaxis={"type": "category", "autorange": "reversed", "showgrid": False},
         hovermode="closest",
         showlegend=False,
         height=230 + 30 * len(rows),
     )  # fmt: skip
-    return noting(figure, [_share_of(found)])
+    return attach_notes(figure, [_describe_largest_share(found)])
 
 
-def _share_of(found: pl.DataFrame) -> str:
+def _describe_largest_share(found: pl.DataFrame) -> str:
     pairs = found.unique(["factor", "other"]).sort("share", descending=True, nulls_last=True)
     most = pairs.row(0, named=True)
     return (
         f"most together do {most['factor']} and {most['other']}: "
-        f"{_percent(most['share'])} of the variance"
+        f"{_format_percent(most['share'])} of the variance"
     )
 
 
-def _cell(cell: dict[str, Any] | None, kpi: str, *, by_level: bool) -> str:
+def _format_cell(cell: dict[str, Any] | None, kpi: str, *, by_level: bool) -> str:
     if cell is None:
         return "no run"
     if not by_level:
-        return f"{_percent(cell['share'])} of the variance"
+        return f"{_format_percent(cell['share'])} of the variance"
     return (
-        f"{_whole(cell['interaction']):+.3g} beside what the two do alone"
-        f"<br>{averaged(kpi)} {format_number(cell['mean'])}, {format_count(cell['runs'], 'run')}"
+        f"{_round_value(cell['interaction']):+.3g} beside what the two do alone"
+        f"<br>{label_mean(kpi)} {format_number(cell['mean'])}, {format_count(cell['runs'], 'run')}"
     )
 
 
-def _whole(value: float) -> float:
+def _round_value(value: float) -> float:
     """What rounding leaves of nothing is nothing."""
     return 0.0 if abs(value) < 1e-9 else float(f"{value:.6g}")
 
 
-def _level(factor: str, level: str) -> str:
-    return _plain(f"{factor}: {_INACTIVE.get(level, level)}")
+def _label_level(factor: str, level: str) -> str:
+    return _escape(f"{factor}: {_INACTIVE.get(level, level)}")
 
 
-def _plain(name: str) -> str:
+def _escape(name: str) -> str:
     return escape(name, quote=False)
 
 
-def _percent(share: float | None) -> str:
+def _format_percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.2g} %"
 
 
-def _first(study: Study) -> str:
+def _choose_kpi(study: Study) -> str:
     if not study.kpis:
         raise InputError("there is nothing to draw: no run of the study is over that did not fail")
     known = [kpi for kpi in study.objectives if kpi in study.kpis]

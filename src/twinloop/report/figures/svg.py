@@ -14,11 +14,11 @@ from twinloop.description.errors import InputError
 from twinloop.report.figures import colours
 from twinloop.report.figures.bands import LABELS, UNRECORDED, Bands
 from twinloop.report.figures.colours import ColourBy
-from twinloop.report.figures.curves import available, in_use, waiting
-from twinloop.report.figures.executions import absences, drawable, executions
+from twinloop.report.figures.curves import count_waiting, sum_available_cores, sum_cores_in_use
+from twinloop.report.figures.executions import find_absences, require_executions, select_executions
 from twinloop.report.figures.steps import Steps
 from twinloop.report.figures.time_axis import TimeAxis
-from twinloop.report.figures.usage import Lane, lanes
+from twinloop.report.figures.usage import Lane, make_lanes
 from twinloop.report.quantity_text import format_count, format_duration, format_number, shorten_name
 from twinloop.trace import Trace
 from twinloop.trace.trace import required
@@ -44,7 +44,7 @@ _STEPS: Final = (
 _INK: Final = "#7d858f"
 
 
-def run_svg(trace: Trace, *, colour: ColourBy | None = None) -> str:
+def render_run_svg(trace: Trace, *, colour: ColourBy | None = None) -> str:
     """A run of at most 300 tasks as an SVG picture: Gantt, cores in use, waiting tasks.
 
     Where there are samples, it also shows the CPU use: of each node, or of all together where
@@ -58,42 +58,48 @@ def run_svg(trace: Trace, *, colour: ColourBy | None = None) -> str:
     ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 0.0]}),
     ...     placements=pl.DataFrame({"task": ["a", "b"], "start": [0.0, 5.0], "end": [5.0, 9.0]}),
     ... )
-    >>> picture = run_svg(trace)
+    >>> picture = render_run_svg(trace)
     >>> picture.count('class="task"')
     2
     """
-    ran = drawable(executions(required(trace)))
+    ran = require_executions(select_executions(required(trace)))
     tasks = ran["task"].n_unique()
     if tasks > TASKS:
         raise InputError(
             f"{tasks:,} tasks are too many for a still picture of at most {TASKS}",
-            remedy="run_page draws any number",
+            remedy="write_run_page draws any number",
         )
-    busy = in_use(ran)
+    busy = sum_cores_in_use(ran)
     queue = Steps(busy.t[:0], busy.level[:0])
     with suppress(InputError):  # a record without submissions
-        queue, _ = waiting(trace)
+        queue, _ = count_waiting(trace)
     used: list[Lane] = []
     with suppress(InputError):  # no samples
-        used, _ = lanes(trace, _LANES)
+        used, _ = make_lanes(trace, _LANES)
     moments = np.concatenate([busy.t, queue.t, *(lane.busy.t for lane in used)])
     first, last = float(moments.min()), float(moments.max())
     bands = Bands.of(trace, ran)
     names = (shorten_name(name, _LONGEST) for name in bands.rows if name != UNRECORDED)
-    place = _Place(first, last, max(_LEFT, 12 + _LETTER * max(map(len, names), default=0)))
-    there = available(trace, first, last)
-    parts = [*_gantt(bands, ran, place, colours.chosen(ran, colour), absences(trace, last))]
+    place = _HorizontalScale(
+        first, last, max(_LEFT, 12 + _LETTER * max(map(len, names), default=0))
+    )
+    there = sum_available_cores(trace, first, last)
+    parts = [
+        *_draw_gantt(
+            bands, ran, place, colours.choose_grouping(ran, colour), find_absences(trace, last)
+        )
+    ]
     top = _TOP + _GANTT + _GAP
-    parts += _curve("cores in use", busy, place, top, colours.CURVE, there)
+    parts += _draw_curve("cores in use", busy, place, top, colours.CURVE, there)
     top += _CURVE + _GAP
     lane_height = _CURVE if len(used) == 1 else _LANE
     for lane in used:
         said = f"CPU use, cores of {shorten_name(lane.name, _LONGEST)}"
-        parts += _curve(said, lane.busy, place, top, colours.USED, lane.limit, lane_height)
+        parts += _draw_curve(said, lane.busy, place, top, colours.USED, lane.limit, lane_height)
         top += lane_height + _GAP
-    parts += _curve("waiting tasks", queue, place, top, colours.SECOND, None)
+    parts += _draw_curve("waiting tasks", queue, place, top, colours.SECOND, None)
     top += _CURVE
-    parts += _times(TimeAxis.of(trace, last - first), first, last, place, top)
+    parts += _draw_times(TimeAxis.of(trace, last - first), first, last, place, top)
     height = top + (26 if trace.manifest.epoch_ms is None else 40)
     said = f"{format_count(tasks, 'task')} over {format_duration(last - first)}"
     return (
@@ -105,7 +111,7 @@ def run_svg(trace: Trace, *, colour: ColourBy | None = None) -> str:
     )
 
 
-class _Place:
+class _HorizontalScale:
     """Where a time lies from left to right."""
 
     def __init__(self, first: float, last: float, left: float) -> None:
@@ -116,24 +122,26 @@ class _Place:
         return self.left + (t - self._first) * self._scale
 
 
-def _times(axis: TimeAxis, first: float, last: float, place: _Place, top: float) -> Iterator[str]:
+def _draw_times(
+    axis: TimeAxis, first: float, last: float, place: _HorizontalScale, top: float
+) -> Iterator[str]:
     if axis.epoch_ms is not None:
-        yield _text(place.left, top + 30, axis.said(first), "start")
-        yield _text(_WIDTH - _RIGHT, top + 30, axis.said(last), "end")
+        yield _draw_text(place.left, top + 30, axis.format_time(first), "start")
+        yield _draw_text(_WIDTH - _RIGHT, top + 30, axis.format_time(last), "end")
     step = next((step for step in _STEPS if (last - first) / step <= _TICKS), last - first)
     for tick in np.arange(np.ceil(first / step), np.floor(last / step) + 1) * step:
         x = place.x(tick)
-        yield _line(x, top, x, top + 4)
+        yield _draw_line(x, top, x, top + 4)
         anchor = "end" if x > _WIDTH - 2 * _RIGHT else "middle"
-        yield _text(x, top + 16, format_duration(tick), anchor)
+        yield _draw_text(x, top + 16, format_duration(tick), anchor)
 
 
-def _gantt(
-    bands: Bands, ran: pl.DataFrame, place: _Place, by: ColourBy, away: pl.DataFrame
+def _draw_gantt(
+    bands: Bands, ran: pl.DataFrame, place: _HorizontalScale, by: ColourBy, away: pl.DataFrame
 ) -> Iterator[str]:
-    groups = colours.grouped(ran, by)
+    groups = colours.group_executions(ran, by)
     shades = [
-        colours.colour_of(by, label, at, members)
+        colours.get_colour(by, label, at, members)
         for at, (label, members) in enumerate(groups.select("label", "members").rows())
     ]
     own = groups["members"] == 1
@@ -141,9 +149,9 @@ def _gantt(
     top = max(high for _, high in bands.rows.values()) or 1.0
     scale = _GANTT / top
     title = f"tasks on machines, coloured by {by}"
-    yield _text(place.left, _TOP - 8, title, "start")
-    yield from _legend(groups["label"].to_list(), shades, place.left + _LETTER * len(title))
-    keys = ran.select(colours.key(by))[:, 0].to_list()
+    yield _draw_text(place.left, _TOP - 8, title, "start")
+    yield from _draw_legend(groups["label"].to_list(), shades, place.left + _LETTER * len(title))
+    keys = ran.select(colours.get_group_key(by))[:, 0].to_list()
     rows = ran.with_columns(ended=pl.coalesce("reason", "status")).rows(named=True)
     for number, low, high in bands.pieces.rows():
         row = rows[number]
@@ -153,7 +161,7 @@ def _gantt(
         yield (
             f'<rect class="task" x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" '
             f'height="{height:.2f}" fill="{shade}" stroke="{_INK}" stroke-width="0.4">'
-            f"<title>{escape(_said(row))}</title></rect>"
+            f"<title>{escape(_describe_execution(row))}</title></rect>"
         )
         name = row["task"] or ""
         if _LETTER * len(name) < width and height > 12:
@@ -161,22 +169,22 @@ def _gantt(
                 f'<text class="name" x="{x + width / 2:.2f}" y="{y + height / 2 + 4:.2f}" '
                 f'text-anchor="middle" fill="#ffffff">{escape(name)}</text>'
             )
-    yield from _away(bands, away, place, scale)
+    yield from _draw_absences(bands, away, place, scale)
     every = -(-len(bands.rows) // min(LABELS, int(_GANTT / 12)))
     for at, (name, (low, high)) in enumerate(bands.rows.items()):
         if at:
             y = _TOP + low * scale
-            yield _line(place.left, y, _WIDTH - _RIGHT, y, 'stroke-opacity="0.35"')
+            yield _draw_line(place.left, y, _WIDTH - _RIGHT, y, 'stroke-opacity="0.35"')
         if name == UNRECORDED:
-            yield _text(place.left - 6, _TOP + 10, f"{format_number(high - low)} cores", "end")
+            yield _draw_text(place.left - 6, _TOP + 10, f"{format_number(high - low)} cores", "end")
         elif at % every == 0:
             label = shorten_name(name, _LONGEST)
-            yield _text(place.left - 6, _TOP + (low + high) / 2 * scale + 4, label, "end")
-    yield _line(place.left, _TOP, place.left, _TOP + _GANTT)
-    yield _line(place.left, _TOP + _GANTT, _WIDTH - _RIGHT, _TOP + _GANTT)
+            yield _draw_text(place.left - 6, _TOP + (low + high) / 2 * scale + 4, label, "end")
+    yield _draw_line(place.left, _TOP, place.left, _TOP + _GANTT)
+    yield _draw_line(place.left, _TOP + _GANTT, _WIDTH - _RIGHT, _TOP + _GANTT)
 
 
-def _said(row: dict[str, Any]) -> str:
+def _describe_execution(row: dict[str, Any]) -> str:
     """An execution in words."""
     again = f", attempt {row['attempt'] + 1}" if row["attempt"] else ""
     lasted = format_duration(row["end"] - row["start"])
@@ -184,7 +192,9 @@ def _said(row: dict[str, Any]) -> str:
     return f"{row['task']}{again}: {format_number(row['cores'])} cores, {lasted}{ended}"
 
 
-def _away(bands: Bands, away: pl.DataFrame, place: _Place, scale: float) -> Iterator[str]:
+def _draw_absences(
+    bands: Bands, away: pl.DataFrame, place: _HorizontalScale, scale: float
+) -> Iterator[str]:
     """Where a node was not available."""
     for node, start, end, _ in away.rows():
         if node in bands.rows:
@@ -198,7 +208,7 @@ def _away(bands: Bands, away: pl.DataFrame, place: _Place, scale: float) -> Iter
             )
 
 
-def _legend(labels: list[str], shades: list[str], x: float) -> Iterator[str]:
+def _draw_legend(labels: list[str], shades: list[str], x: float) -> Iterator[str]:
     """What the colours mean, as far as there is room for it."""
     for label, shade in zip(labels, shades, strict=True):
         said = shorten_name(label, _LONGEST)
@@ -206,14 +216,14 @@ def _legend(labels: list[str], shades: list[str], x: float) -> Iterator[str]:
         if end > _WIDTH - _RIGHT:
             return
         yield f'<rect x="{x:.2f}" y="{_TOP - 17:.2f}" width="9" height="9" fill="{shade}"/>'
-        yield _text(x + 13, _TOP - 8, said, "start")
+        yield _draw_text(x + 13, _TOP - 8, said, "start")
         x = end
 
 
-def _curve(
+def _draw_curve(
     title: str,
     steps: Steps,
-    place: _Place,
+    place: _HorizontalScale,
     top: float,
     colour: str,
     limit: Steps | None,
@@ -228,9 +238,9 @@ def _curve(
         y = np.repeat(bottom - curve.level / high * height, 2)[:-1]
         return " ".join(f"{a:.2f},{b:.2f}" for a, b in zip(x, y, strict=True))
 
-    yield _text(place.left, top - 8, title, "start")
-    yield _text(place.left - 6, top + 8, format_number(high), "end")
-    yield _text(place.left - 6, bottom, "0", "end")
+    yield _draw_text(place.left, top - 8, title, "start")
+    yield _draw_text(place.left - 6, top + 8, format_number(high), "end")
+    yield _draw_text(place.left - 6, bottom, "0", "end")
     if steps.t.size:
         start, end = place.x(steps.t[0]), place.x(steps.t[-1])
         area = f"{start:.2f},{bottom:.2f} {path(steps)} {end:.2f},{bottom:.2f}"
@@ -240,14 +250,14 @@ def _curve(
         yield (
             f'<polyline points="{path(limit)}" fill="none" stroke="{_INK}" stroke-dasharray="3 3"/>'
         )
-    yield _line(place.left, top, place.left, bottom)
-    yield _line(place.left, bottom, _WIDTH - _RIGHT, bottom)
+    yield _draw_line(place.left, top, place.left, bottom)
+    yield _draw_line(place.left, bottom, _WIDTH - _RIGHT, bottom)
 
 
-def _text(x: float, y: float, said: str, anchor: str) -> str:
+def _draw_text(x: float, y: float, said: str, anchor: str) -> str:
     return f'<text x="{x:.2f}" y="{y:.2f}" text-anchor="{anchor}">{escape(said)}</text>'
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, more: str = "") -> str:
+def _draw_line(x1: float, y1: float, x2: float, y2: float, more: str = "") -> str:
     at = f'x1="{x1:.2f}" y1="{y1:.2f}" x2="{x2:.2f}" y2="{y2:.2f}"'
     return f'<line {at} stroke="{_INK}" {more}/>'.replace(" />", "/>")

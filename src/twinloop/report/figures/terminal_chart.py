@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 
 from twinloop.description import InputError
-from twinloop.report.figures.curves import in_use, waiting
-from twinloop.report.figures.executions import capacity, executions
+from twinloop.report.figures.curves import count_waiting, sum_cores_in_use
+from twinloop.report.figures.executions import get_capacity, select_executions
 from twinloop.report.figures.steps import Steps
-from twinloop.report.figures.usage import lanes
+from twinloop.report.figures.usage import make_lanes
 from twinloop.report.quantity_text import format_duration, format_number
 from twinloop.trace import Trace
 from twinloop.trace.trace import required
@@ -20,7 +20,7 @@ from twinloop.trace.trace import required
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
-def load_chart(load: pl.DataFrame, *, height: int = 7) -> str:
+def render_load_chart(load: pl.DataFrame, *, height: int = 7) -> str:
     """The load over time as a chart of blocks, one column per bin, with its axes.
 
     Takes what `load_over_time` gives, and shows the cores in use where placements are known, else
@@ -29,7 +29,7 @@ def load_chart(load: pl.DataFrame, *, height: int = 7) -> str:
     >>> import polars as pl
     >>> frame = pl.DataFrame({"t": [0.0, 5.0], "dt": [5.0, 5.0], "submitted": [1.0, 0.0],
     ...     "offered": [2.0, 0.0], "running": [1.0, 4.0], "used": [None, None]})
-    >>> print(load_chart(frame, height=2))
+    >>> print(render_load_chart(frame, height=2))
     cores in use
            4 ┤ █
            0 ┤▄█
@@ -38,13 +38,13 @@ def load_chart(load: pl.DataFrame, *, height: int = 7) -> str:
     """
     if not load.height:
         return "nothing to draw: no task has a time"
-    name, title = shown(load)
+    name, title = choose_load_column(load)
     values = load[name].fill_null(0.0).to_list()
     end = load["t"][-1] + load["dt"][-1]
-    return _chart(title, values, max(values), load["t"][0], end, height)
+    return _render_chart(title, values, max(values), load["t"][0], end, height)
 
 
-def run_chart(trace: Trace, width: int = 80, *, height: int = 5) -> str:
+def render_run_chart(trace: Trace, width: int = 80, *, height: int = 5) -> str:
     """The cores in use and the waiting tasks over time, as two charts of blocks below each other.
 
     A column is the mean over its part of the time; the title names the extremes, which are exact.
@@ -56,7 +56,7 @@ def run_chart(trace: Trace, width: int = 80, *, height: int = 5) -> str:
     ...     placements=pl.DataFrame({"task": ["a", "b"], "start": [0.0, 5.0], "end": [5.0, 10.0]}),
     ...     nodes=pl.DataFrame({"node": ["n1"], "cores": [4.0]}),
     ... )
-    >>> print(run_chart(trace, width=14, height=2))
+    >>> print(render_run_chart(trace, width=14, height=2))
     cores in use: 2 of 4 on average, at most 2
            4 ┤
            0 ┤████
@@ -68,51 +68,51 @@ def run_chart(trace: Trace, width: int = 80, *, height: int = 5) -> str:
              └────
               0 s to 10 s
     """
-    busy = in_use(executions(required(trace)))
+    busy = sum_cores_in_use(select_executions(required(trace)))
     queue: Steps | None = None
     with suppress(InputError):  # a record without submissions
-        queue, _ = waiting(trace)
+        queue, _ = count_waiting(trace)
     used: Steps | None = None
     with suppress(InputError):  # no samples
-        used = lanes(trace, 0)[0][0].busy
+        used = make_lanes(trace, 0)[0][0].busy
     known = [steps.t for steps in (busy, used, queue) if steps is not None and steps.t.size]
     first, last = min(t[0] for t in known), max(t[-1] for t in known)
     edges = np.linspace(first, last, max(width - 10, 4) + 1)
     mean, most = busy.area / (last - first), float(busy.level.max())
-    there = capacity(trace)
+    there = get_capacity(trace)
     of_all = "" if there is None else f" of {format_number(there)}"
     title = f"cores in use: {format_number(mean)}{of_all} on average, at most {format_number(most)}"
     levels = busy.means(edges).tolist()
-    charts = [_chart(title, levels, max(there or 0.0, *levels), first, last, height)]
+    charts = [_render_chart(title, levels, max(there or 0.0, *levels), first, last, height)]
     if used is not None:
         mean = used.area / (last - first)
         title = f"CPU use: {format_number(mean)}{of_all} cores on average"
         levels = used.means(edges).tolist()
-        charts.append(_chart(title, levels, max(there or 0.0, *levels), first, last, height))
+        charts.append(_render_chart(title, levels, max(there or 0.0, *levels), first, last, height))
     if queue is not None:
         mean = queue.area / (last - first)
         most = float(queue.level.max(initial=0.0))
         title = f"waiting tasks: {format_number(mean)} on average, at most {format_number(most)}"
         levels = queue.means(edges).tolist()
-        charts.append(_chart(title, levels, max(levels), first, last, height))
+        charts.append(_render_chart(title, levels, max(levels), first, last, height))
     return "\n".join(charts)
 
 
-def _chart(
+def _render_chart(
     title: str, values: Sequence[float], top: float, first: float, last: float, height: int
 ) -> str:
     top = top or 1.0
     lines = [title]
     for row in reversed(range(height)):
         label = format_number(top) if row == height - 1 else "0" if row == 0 else ""
-        cells = (_cell(value / top * height - row) for value in values)
+        cells = (_choose_block(value / top * height - row) for value in values)
         lines.append(f"{label:>8} ┤{''.join(cells)}".rstrip())
     lines.append(f"{'':>8} └{'─' * len(values)}")
     lines.append(f"{'':>10}{format_duration(first)} to {format_duration(last)}")
     return "\n".join(lines)
 
 
-def shown(load: pl.DataFrame) -> tuple[str, str]:
+def choose_load_column(load: pl.DataFrame) -> tuple[str, str]:
     """The column of a load table that tells most, and what to call it."""
     if load["running"].null_count() < load.height:
         return "running", "cores in use"
@@ -123,5 +123,5 @@ def shown(load: pl.DataFrame) -> tuple[str, str]:
     return "submitted", "tasks submitted"
 
 
-def _cell(fill: float) -> str:
+def _choose_block(fill: float) -> str:
     return _BLOCKS[round(min(max(fill, 0.0), 1.0) * 8)]

@@ -13,11 +13,11 @@ from twinloop.report.quantity_text import format_duration
 from twinloop.trace import Trace
 
 
-def extent(trace: Trace) -> tuple[float, float]:
+def find_extent(trace: Trace) -> tuple[float, float]:
     """The first and the last moment that a trace speaks of; (0, 0) where it has none.
 
     >>> import polars as pl
-    >>> extent(Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [3.0]}),
+    >>> find_extent(Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [3.0]}),
     ...     placements=pl.DataFrame({"task": ["a"], "start": [5.0], "end": [9.0]})))
     (3.0, 9.0)
     """
@@ -54,7 +54,7 @@ class TimeAxis:
         if epoch is not None:
             return cls("date (UTC)", 0.001, epoch)
         if span is None:
-            first, last = extent(trace)
+            first, last = find_extent(trace)
             span = last - first
         _, scale, unit = next((u for u in _UNITS if span >= u[0]), (0.0, 1.0, "seconds"))
         return cls(f"{unit} since the start", scale, None)
@@ -72,10 +72,10 @@ class TimeAxis:
         kind = "linear" if self.epoch_ms is None else "date"
         return {"title": {"text": self.title}, "type": kind}
 
-    def said(self, t: float | None) -> str:
+    def format_time(self, t: float | None) -> str:
         """A moment in words: its date, or the time since the start.
 
-        >>> TimeAxis("", 0.001, 0).said(90.0)
+        >>> TimeAxis("", 0.001, 0).format_time(90.0)
         '1970-01-01 00:01:30'
         """
         if t is None or not np.isfinite(t):

@@ -14,8 +14,8 @@ from twinloop.description.errors import InputError
 from twinloop.metrics.steps import Boxes, Floats
 from twinloop.report.figures import colours
 from twinloop.report.figures.bands import UNRECORDED
-from twinloop.report.figures.curves import available
-from twinloop.report.figures.steps import Steps, means_by_row
+from twinloop.report.figures.curves import sum_available_cores
+from twinloop.report.figures.steps import Steps, average_by_row
 from twinloop.report.figures.time_axis import TimeAxis
 from twinloop.report.quantity_text import format_count, format_number
 from twinloop.trace import Trace
@@ -54,7 +54,7 @@ class Lane:
         return float(most) or 1.0
 
 
-def usage(trace: Trace) -> Figure:
+def plot_usage(trace: Trace) -> Figure:
     """The CPU use over time: cores kept busy, on each node, under those that it has.
 
     A sample says how many CPU seconds a task used in a window of time; they are drawn as spread
@@ -67,13 +67,13 @@ def usage(trace: Trace) -> Figure:
     ...     usage=pl.DataFrame({"task": ["a", "a", "b"], "machine": "n1", "t": [1.0, 2.0, 2.0],
     ...                         "dt": 1.0, "cpu": [1.0, 0.5, 0.75]}),
     ... )
-    >>> [(curve.name, curve.y.tolist()) for curve in usage(trace).data]
+    >>> [(curve.name, curve.y.tolist()) for curve in plot_usage(trace).data]
     [('n1', [1.0, 1.25, 0.0]), ('cores of n1', [2.0, 2.0])]
     """
     # Plotly takes a moment to load, and only pictures need it.
     import plotly.graph_objects as go
 
-    found, notes = lanes(trace, LANES)
+    found, notes = make_lanes(trace, LANES)
     axis = TimeAxis.of(trace)
     figure = go.Figure()
     height = 1.0 / (len(found) + _GAP * (len(found) - 1))
@@ -111,36 +111,36 @@ def usage(trace: Trace) -> Figure:
     return figure
 
 
-def lanes(trace: Trace, most: int) -> tuple[list[Lane], list[str]]:
+def make_lanes(trace: Trace, most: int) -> tuple[list[Lane], list[str]]:
     """The CPU use of each node, or of all together where there are more; and what to say of it.
 
     >>> trace = Trace(usage=pl.DataFrame({"task": ["a", "b"], "machine": ["n1", "n2"],
     ...                                   "t": 2.0, "dt": 2.0, "cpu": [1.0, 3.0]}))
-    >>> [(lane.name, lane.busy.area) for lane in lanes(trace, most=2)[0]]
+    >>> [(lane.name, lane.busy.area) for lane in make_lanes(trace, most=2)[0]]
     [('n1', 1.0), ('n2', 3.0)]
-    >>> [(lane.name, lane.busy.area) for lane in lanes(trace, most=1)[0]]
+    >>> [(lane.name, lane.busy.area) for lane in make_lanes(trace, most=1)[0]]
     [('all nodes', 4.0)]
     """
-    rows, notes = _samples(required(trace))
+    rows, notes = _select_samples(required(trace))
     used = rows["machine"].unique().sort().to_list()
     names = list(dict.fromkeys([*trace.nodes["node"].drop_nulls(), *used]))
     together = used == [UNRECORDED] or len(names) > most
     place = {name: 0 if together else at for at, name in enumerate(names)}
     row = rows["machine"].replace_strict(place, return_dtype=pl.Int64).to_numpy()
     start, end, level = (rows[name].to_numpy() for name in ("start", "t", "level"))
-    busy, binned = _busy(row, start, end, level, 1 if together else len(names))
+    busy, binned = _compute_busy(row, start, end, level, 1 if together else len(names))
     if binned:
         notes.insert(0, f"means of at most {WINDOWS:,} windows; the CPU seconds are exact")
     first, last = float(start.min()), float(end.max())
     if together:
-        return [Lane(TOGETHER, busy[0], available(trace, first, last))], notes
+        return [Lane(TOGETHER, busy[0], sum_available_cores(trace, first, last))], notes
     return [
-        Lane(name, steps, _limit(trace, name, first, last))
+        Lane(name, steps, _find_limit(trace, name, first, last))
         for name, steps in zip(names, busy, strict=True)
     ], notes
 
 
-def _samples(trace: Trace) -> tuple[pl.DataFrame, list[str]]:
+def _select_samples(trace: Trace) -> tuple[pl.DataFrame, list[str]]:
     """The samples that can be drawn: machine, begin and end of the window, cores busy in it."""
     rows = trace.usage.select(
         pl.col("machine").fill_null(UNRECORDED), "t", "cpu", start=pl.col("t") - pl.col("dt")
@@ -165,7 +165,7 @@ def _samples(trace: Trace) -> tuple[pl.DataFrame, list[str]]:
     return drawn, notes
 
 
-def _busy(
+def _compute_busy(
     row: npt.NDArray[np.int64], start: Floats, end: Floats, height: Floats, rows: int
 ) -> tuple[list[Steps], bool]:
     """The use of each row over time, and whether it had to be averaged in windows."""
@@ -176,19 +176,19 @@ def _busy(
             Steps.of(Boxes.of(start[row == at], end[row == at], height[row == at]))
             for at in range(rows)
         ]
-        return [steps if steps.t.size else _nothing(first, last) for steps in exact], False
+        return [steps if steps.t.size else _make_zero_steps(first, last) for steps in exact], False
     edges = np.linspace(first, last, WINDOWS + 1)
-    means = means_by_row(row, start, end, height, rows, edges)
+    means = average_by_row(row, start, end, height, rows, edges)
     # What rounding leaves of a sum that has come down to nothing.
     means[np.abs(means) <= 1e-12 * height.sum()] = 0.0
     return [Steps(edges, np.append(levels, 0.0)) for levels in means], True
 
 
-def _nothing(first: float, last: float) -> Steps:
+def _make_zero_steps(first: float, last: float) -> Steps:
     return Steps(np.array([first, last]), np.zeros(2))
 
 
-def _limit(trace: Trace, name: str, first: float, last: float) -> Steps | None:
+def _find_limit(trace: Trace, name: str, first: float, last: float) -> Steps | None:
     """The cores that a node has, from the first time to the last."""
     node = trace.nodes.filter((pl.col("node") == name) & (pl.col("cores") > 0))
-    return available(trace.replace(nodes=node), first, last) if node.height else None
+    return sum_available_cores(trace.replace(nodes=node), first, last) if node.height else None

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from twinloop.report.figures.assessment import drawn
+from twinloop.report.figures.assessment import plot_available
 from twinloop.report.pages.page import (
-    Document,
-    bullets,
-    cards,
-    folded,
-    note,
-    paragraph,
-    source,
-    status,
-    table,
+    Page,
+    render_cards,
+    render_details,
+    render_list,
+    render_note,
+    render_paragraph,
+    render_preformatted,
+    render_status,
+    render_table,
 )
 from twinloop.report.quantity_text import format_count, format_number
 
@@ -48,7 +48,7 @@ _HEADINGS: Final = {
 }
 
 
-def assessment_page(verdict: Verdict, path: str | Path, *, title: str | None = None) -> Path:
+def write_assessment_page(verdict: Verdict, path: str | Path, *, title: str | None = None) -> Path:
     """Write an assessment as one HTML file: verdict, criteria, pictures, errors, thresholds.
 
     Its first line says whether the twin replayed or predicted, and what it was given of the
@@ -68,30 +68,36 @@ def assessment_page(verdict: Verdict, path: str | Path, *, title: str | None = N
     ...     placements=pl.DataFrame({"task": ["a"], "start": [0.0], "end": [5.0]}),
     ... )
     >>> with tempfile.TemporaryDirectory() as there:
-    ...     assessment_page(assess(run, run), there + "/verdict.html").name
+    ...     write_assessment_page(assess(run, run), there + "/verdict.html").name
     'verdict.html'
     """
     heading = "How far the twin can be trusted" if title is None else title
-    page = Document(heading, above=verdict.provenance)
-    page.add(status(verdict.status, big=True), cards(verdict.metrics.items()))
-    _criteria(page, verdict)
-    figures, missing = drawn(verdict)
+    page = Page(heading, above=verdict.provenance)
+    page.add(render_status(verdict.status, big=True), render_cards(verdict.metrics.items()))
+    _add_criteria(page, verdict)
+    figures, missing = plot_available(verdict)
     for name, figure in figures.items():
-        page.picture(name, figure, _HEIGHTS[name], over_time=name in _OVER_TIME)
+        page.add_figure(name, figure, _HEIGHTS[name], over_time=name in _OVER_TIME)
     if missing:
-        page.section("Not drawn", *map(note, missing))
-    _errors(page, verdict.errors)
-    page.section(
+        page.add_section("Not drawn", *map(render_note, missing))
+    _add_errors(page, verdict.errors)
+    page.add_section(
         "Thresholds",
-        paragraph(f"{verdict.declared[0].upper()}{verdict.declared[1:]}."),
-        folded("All thresholds and conditions", source(verdict.criteria.commented())),
+        render_paragraph(f"{verdict.declared[0].upper()}{verdict.declared[1:]}."),
+        render_details(
+            "All thresholds and conditions", render_preformatted(verdict.criteria.commented())
+        ),
     )
-    left_out = bullets(verdict.notes) if verdict.notes else paragraph("There is nothing to note.")
-    page.section("Notes on the data", left_out)
+    left_out = (
+        render_list(verdict.notes)
+        if verdict.notes
+        else render_paragraph("There is nothing to note.")
+    )
+    page.add_section("Notes on the data", left_out)
     return page.write(path)
 
 
-def _criteria(page: Document, verdict: Verdict) -> None:
+def _add_criteria(page: Page, verdict: Verdict) -> None:
     # Loading what assesses takes a moment, and every command loads the reports.
     from twinloop.fidelity.verdict_text import figure
 
@@ -104,48 +110,54 @@ def _criteria(page: Document, verdict: Verdict) -> None:
         row += [figure(found.floor, found.unit)] if verdict.repeats else []
         row += [figure(found.unaligned, found.unit)] if verdict.alignment is not None else []
         rows.append([*row, found.note])
-    said = [note("no repetition of the real run was given: the noise floor is not known")]
+    said = [render_note("no repetition of the real run was given: the noise floor is not known")]
     if verdict.repeats:
         runs = format_count(verdict.repeats + 1, "real run")
         weak = " (weak: one pair)" if verdict.repeats == 1 else ""
-        said = [note(f"noise floor: what a real run scores as the twin of another, the median "
-                     f"over {runs}{weak}")]  # fmt: skip
+        said = [
+            render_note(
+                f"noise floor: what a real run scores as the twin of another, the median over "
+                f"{runs}{weak}"
+            )
+        ]
     if verdict.alignment is not None:
         said.append(
-            note(f"the real data are changed before they are compared: {verdict.alignment}")
+            render_note(f"the real data are changed before they are compared: {verdict.alignment}")
         )
     numbers = ("figure", "noise floor", "without alignment")
-    page.section(
+    page.add_section(
         "Criteria",
-        table([*names, "note"], rows, numbers=numbers),
+        render_table([*names, "note"], rows, numbers=numbers),
         *said,
-        folded("How each was worked out", bullets(map(_method, verdict.findings))),
+        render_details(
+            "How each was worked out", render_list(map(_describe_method, verdict.findings))
+        ),
     )
 
 
-def _method(found: Finding) -> str:
+def _describe_method(found: Finding) -> str:
     beside = ", ".join(f"{name} {format_number(value)}" for name, value in found.figures.items())
     return f"{found.metric}, {found.name}: {found.method}{f' ({beside})' if beside else ''}."
 
 
-def _errors(page: Document, errors: Errors) -> None:
+def _add_errors(page: Page, errors: Errors) -> None:
     figures = errors.figures
     names = ["error of", "real", "twin", "error", "relative"]
     known = figures["floor"].null_count() < figures.height
     names += ["noise floor"] if known else []
-    parts = [bullets(errors.lines())]
+    parts = [render_list(errors.lines())]
     if figures.height:
-        parts.append(table(names, (_figure(row, known) for row in figures.rows(named=True)),
-                           numbers=names[1:]))  # fmt: skip
+        rows = (_make_error_row(row, known) for row in figures.rows(named=True))
+        parts.append(render_table(names, rows, numbers=names[1:]))
     for heading, frame in (("By user", errors.users), ("By size", errors.sizes)):
         if frame.height:
-            parts += [f"<h3>{heading}</h3>", _frame(frame.head(LISTED))]
+            parts += [f"<h3>{heading}</h3>", _render_frame(frame.head(LISTED))]
         if frame.height > LISTED:
-            parts.append(note(f"the first {LISTED} of {frame.height:,}"))
-    page.section("Errors", *parts)
+            parts.append(render_note(f"the first {LISTED} of {frame.height:,}"))
+    page.add_section("Errors", *parts)
 
 
-def _figure(row: dict[str, Any], with_floor: bool) -> list[str]:
+def _make_error_row(row: dict[str, Any], with_floor: bool) -> list[str]:
     from twinloop.fidelity.verdict_text import figure
 
     cells = [figure(row[name], row["unit"]) for name in ("real", "twin", "error")]
@@ -153,17 +165,19 @@ def _figure(row: dict[str, Any], with_floor: bool) -> list[str]:
     return [row["figure"], *cells, *(figure(row[name], "share") for name in shares)]
 
 
-def _frame(frame: pl.DataFrame) -> str:
+def _render_frame(frame: pl.DataFrame) -> str:
     """A frame as it stands, times in s; columns of which nothing is known are left out."""
     frame = frame[[each.name for each in frame if each.null_count() < frame.height]]
     names = [_HEADINGS.get(name, name.replace("_", " ")) for name in frame.columns]
     numbers = [
         name for name, kind in zip(names, frame.dtypes, strict=True) if kind.is_numeric()
     ]  # fmt: skip
-    return table(names, ([_cell(value) for value in row] for row in frame.rows()), numbers=numbers)
+    return render_table(
+        names, ([_format_cell(value) for value in row] for row in frame.rows()), numbers=numbers
+    )
 
 
-def _cell(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, int):

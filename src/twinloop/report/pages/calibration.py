@@ -8,13 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from twinloop.calibration.fit_text import below_floor
-from twinloop.report.calibration_result import Fitted
-from twinloop.report.figures.acceptable_set import looked_at
-from twinloop.report.figures.calibration import drawn
-from twinloop.report.figures.scales import said
-from twinloop.report.kpi_text import in_words
-from twinloop.report.pages.page import Document, bullets, cards, note, paragraph, table
-from twinloop.report.pages.parameter_changes import recipe
+from twinloop.report.calibration_result import CalibrationResult
+from twinloop.report.figures.acceptable_set import explain_acceptable_set
+from twinloop.report.figures.calibration import plot_available
+from twinloop.report.figures.scales import format_value
+from twinloop.report.kpi_text import expand_kpi_names
+from twinloop.report.pages.page import (
+    Page,
+    render_cards,
+    render_list,
+    render_note,
+    render_paragraph,
+    render_table,
+)
+from twinloop.report.pages.parameter_changes import render_parameter_changes
 from twinloop.report.quantity_text import format_count
 
 if TYPE_CHECKING:
@@ -27,7 +34,9 @@ CRITERIA: Final = (
 )  # fmt: skip
 
 
-def calibration_page(fit: Fitted, path: str | Path, *, title: str | None = None) -> Path:
+def write_calibration_page(
+    fit: CalibrationResult, path: str | Path, *, title: str | None = None
+) -> Path:
     """Write a calibration as one HTML file, in the order in which a reader asks.
 
     What was fitted on what; the values before and after with their intervals, and in plain words
@@ -48,28 +57,28 @@ def calibration_page(fit: Fitted, path: str | Path, *, title: str | None = None)
     ...     cloud=None, identifiability=None, recipe=["speed rose by 7 %"], before=[], after=[],
     ...     warnings=[])
     >>> with tempfile.TemporaryDirectory() as there:
-    ...     calibration_page(fit, there + "/fit.html").name
+    ...     write_calibration_page(fit, there + "/fit.html").name
     'fit.html'
     """
-    page = Document("Calibration" if title is None else title, above=_provenance(fit))
-    page.add(paragraph(_summary(fit)))
+    page = Page("Calibration" if title is None else title, above=_describe_provenance(fit))
+    page.add(render_paragraph(_describe_fit(fit)))
     if fit.warnings:
-        page.section("Warnings", bullets(map(in_words, fit.warnings)))
-    values(page, fit)
+        page.add_section("Warnings", render_list(map(expand_kpi_names, fit.warnings)))
+    add_values(page, fit)
     if fit.recipe:
-        page.section("What moved and why", recipe(fit.recipe))
-    _losses(page, fit)
-    _verdicts(page, fit)
-    figures, missing = drawn(fit)
+        page.add_section("What moved and why", render_parameter_changes(fit.recipe))
+    _add_losses(page, fit)
+    _add_verdicts(page, fit)
+    figures, missing = plot_available(fit)
     for name, figure in figures.items():
-        look = looked_at(fit) if name == "cloud" else ""
-        page.picture(name, figure, figure.layout.height or 360, look=look)
+        guide = explain_acceptable_set(fit) if name == "acceptable_set" else ""
+        page.add_figure(name, figure, figure.layout.height or 360, guide=guide)
     if missing:
-        page.section("Not drawn", *map(note, missing))
+        page.add_section("Not drawn", *map(render_note, missing))
     return page.write(path)
 
 
-def _provenance(fit: Fitted) -> str:
+def _describe_provenance(fit: CalibrationResult) -> str:
     """Replay or predict, and what was taken from the truth; nothing of a black box."""
     modes = {
         run["mode"]: ", ".join(run.get("injected", ())) or "nothing"
@@ -79,7 +88,7 @@ def _provenance(fit: Fitted) -> str:
     return "; ".join(f"{mode}: {taken} taken from the real runs" for mode, taken in modes.items())
 
 
-def _summary(fit: Fitted) -> str:
+def _describe_fit(fit: CalibrationResult) -> str:
     """What was fitted on what."""
     fitted, held_out = (
         [str(run["name"]) for run in fit.runs if run["used"] == used]
@@ -95,29 +104,34 @@ def _summary(fit: Fitted) -> str:
     )
 
 
-def values(page: Document, fit: Fitted) -> None:
+def add_values(page: Page, fit: CalibrationResult) -> None:
     """Put on a page what was fitted, and how far the data determine it.
 
     >>> from types import SimpleNamespace
-    >>> page = Document("Mine")
+    >>> page = Page("Mine")
     >>> fit = SimpleNamespace(values={"speed": 1.07}, defaults={"speed": 1.0}, identifiability=None)
-    >>> values(page, fit)
-    >>> "was not examined" in page.html()
+    >>> add_values(page, fit)
+    >>> "was not examined" in page.render()
     True
     """
     found = fit.identifiability
     rows = {} if found is None else {row["parameter"]: row for row in found.table.rows(named=True)}
-    sure = paragraph("How far the data determine these values was not examined.")
+    sure = render_paragraph("How far the data determine these values was not examined.")
     if found is not None:
-        sure = bullets(map(in_words, found.sentences)) if found.sentences else ""
+        sure = render_list(map(expand_kpi_names, found.sentences)) if found.sentences else ""
     names = ("parameter", "before", "after", "interval", "identifiable", "why")
-    page.section(
+    page.add_section(
         "Values",
         sure,
-        table(
+        render_table(
             names,
             (
-                (name, said(fit.defaults.get(name)), said(value), *_sure(rows.get(name)))
+                (
+                    name,
+                    format_value(fit.defaults.get(name)),
+                    format_value(value),
+                    *_describe_identifiability(rows.get(name)),
+                )
                 for name, value in fit.values.items()
             ),
             numbers=("before", "after", "interval"),
@@ -125,12 +139,12 @@ def values(page: Document, fit: Fitted) -> None:
     )
 
 
-def _sure(row: dict[str, Any] | None) -> tuple[str, str, str]:
+def _describe_identifiability(row: dict[str, Any] | None) -> tuple[str, str, str]:
     """Interval, identifiable or not, and why."""
     if row is None:
         return "-", "-", ""
     ends = row["low"], row["high"]
-    low, high = ("unknown" if end is None else said(end) for end in ends)
+    low, high = ("unknown" if end is None else format_value(end) for end in ends)
     interval = "unknown" if ends == (None, None) else f"{low} to {high}"
     if row.get("levels"):
         interval = ", ".join(row["levels"])
@@ -138,54 +152,56 @@ def _sure(row: dict[str, Any] | None) -> tuple[str, str, str]:
     return interval, "unknown" if known is None else "yes" if known else "no", row["why"] or ""
 
 
-def _losses(page: Document, fit: Fitted) -> None:
-    found = [("before", said(fit.loss_before)), ("fitted", said(fit.loss))]
+def _add_losses(page: Page, fit: CalibrationResult) -> None:
+    found = [("before", format_value(fit.loss_before)), ("fitted", format_value(fit.loss))]
     if fit.validation_loss is not None:
-        found.append(("on runs held out", said(fit.validation_loss)))
+        found.append(("on runs held out", format_value(fit.validation_loss)))
     if fit.floor is not None:
-        found.append(("between real runs", said(fit.floor)))
+        found.append(("between real runs", format_value(fit.floor)))
     history = fit.history
     if history.height:
         found.append(("evaluations", f"{history.height:,}"))
     if "failed" in history.columns and (failed := history["failed"].sum()):
         found.append(("failed evaluations", f"{failed:,}"))
-    held_out = [] if fit.validation_loss is not None else [note("no run was held out")]
+    held_out = [] if fit.validation_loss is not None else [render_note("no run was held out")]
     if below := below_floor(fit.loss, fit.floor):
-        held_out.append(note(below))
-    page.section(
+        held_out.append(render_note(below))
+    page.add_section(
         f"Loss: {fit.loss_name}",
-        paragraph("How far the twin is from the runs; 0 is the same."),
-        cards(found),
+        render_paragraph("How far the twin is from the runs; 0 is the same."),
+        render_cards(found),
         *held_out,
     )
 
 
-def _verdicts(page: Document, fit: Fitted) -> None:
+def _add_verdicts(page: Page, fit: CalibrationResult) -> None:
     before, after = dict(fit.before), dict(fit.after)
     runs = list(dict.fromkeys((*before, *after)))
     if not runs:
-        page.section("Verdicts before and after", paragraph("No run was assessed."))
+        page.add_section("Verdicts before and after", render_paragraph("No run was assessed."))
         return
-    overall = [(run, _status(before.get(run)), _status(after.get(run))) for run in runs]
-    details = [row for run in runs for row in criteria(run, before.get(run), after.get(run))]
-    page.section(
+    overall = [(run, _get_status(before.get(run)), _get_status(after.get(run))) for run in runs]
+    details = [row for run in runs for row in list_criteria(run, before.get(run), after.get(run))]
+    page.add_section(
         "Verdicts before and after",
-        table(("run", "before", "after"), overall),
+        render_table(("run", "before", "after"), overall),
         "<h3>Criterion by criterion</h3>",
-        table(CRITERIA, details, numbers=CRITERIA[3:5]),
+        render_table(CRITERIA, details, numbers=CRITERIA[3:5]),
     )
 
 
-def _status(verdict: Verdict | None) -> str:
+def _get_status(verdict: Verdict | None) -> str:
     return "-" if verdict is None else verdict.status
 
 
-def criteria(run: str, before: Verdict | None, after: Verdict | None) -> Iterator[Sequence[str]]:
+def list_criteria(
+    run: str, before: Verdict | None, after: Verdict | None
+) -> Iterator[Sequence[str]]:
     """A row per criterion that either verdict has, with the columns of `CRITERIA`.
 
     >>> from twinloop.fidelity import assess
     >>> from twinloop.trace import Trace
-    >>> next(criteria("real", None, assess(Trace(), Trace())))[:2]
+    >>> next(list_criteria("real", None, assess(Trace(), Trace())))[:2]
     ('real', 'wait times, KS p')
     """
     old, new = (
@@ -197,19 +213,20 @@ def criteria(run: str, before: Verdict | None, after: Verdict | None) -> Iterato
         either = now or was
         if either is not None:
             yield (
-                run, f"{either.metric}, {either.name}", rounded(either.threshold), _figure(was),
-                _figure(now), was.status if was else "-", now.status if now else "-",
+                run, f"{either.metric}, {either.name}", round_threshold(either.threshold),
+                _get_figure(was), _get_figure(now),
+                was.status if was else "-", now.status if now else "-",
             )  # fmt: skip
 
 
-def rounded(threshold: str) -> str:
+def round_threshold(threshold: str) -> str:
     """A threshold with three digits that matter.
 
-    >>> rounded("<= 0.123456 s"), rounded(">= 0.95")
+    >>> round_threshold("<= 0.123456 s"), round_threshold(">= 0.95")
     ('<= 0.123 s', '>= 0.95')
     """
     return re.sub(r"\d+\.\d+(e[-+]?\d+)?", lambda found: f"{float(found[0]):.3g}", threshold)
 
 
-def _figure(finding: Finding | None) -> str:
+def _get_figure(finding: Finding | None) -> str:
     return "-" if finding is None else finding.said

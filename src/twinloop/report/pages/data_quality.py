@@ -7,7 +7,14 @@ from typing import Final
 
 import polars as pl
 
-from twinloop.report.pages.page import Document, bullets, folded, note, paragraph, table
+from twinloop.report.pages.page import (
+    Page,
+    render_details,
+    render_list,
+    render_note,
+    render_paragraph,
+    render_table,
+)
 from twinloop.report.quantity_text import format_count
 from twinloop.trace import Trace
 from twinloop.trace.manifest import Edit
@@ -23,27 +30,30 @@ _FATES: Final = {
 }
 
 
-def quality(page: Document, trace: Trace, heading: str = "Data quality") -> None:
+def add_data_quality(page: Page, trace: Trace, heading: str = "Data quality") -> None:
     """Put on a page how good the data of a run are.
 
-    >>> page = Document("A run")
-    >>> quality(page, Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "run_time": [1.0]})))
-    >>> "Everything was taken as it stood." in page.html()
+    >>> page = Page("A run")
+    >>> tasks = pl.DataFrame({"id": ["a"], "submit": [0.0], "run_time": [1.0]})
+    >>> add_data_quality(page, Trace(tasks=tasks))
+    >>> "Everything was taken as it stood." in page.render()
     True
     """
     audit = check(trace)
-    page.section(
+    page.add_section(
         heading,
-        paragraph(_summary(trace, audit)),
-        *_gate(audit),
+        render_paragraph(_describe_quality(trace, audit)),
+        *_render_gate(audit),
         "<h3>What was not taken as it stood</h3>",
-        *_cleaned(trace),
+        *_render_cleaning(trace),
         "<h3>What was not recorded</h3>",
-        bullets(unrecorded(trace)) if any(unrecorded(trace)) else paragraph("All was recorded."),
+        render_list(list_missing_data(trace))
+        if any(list_missing_data(trace))
+        else render_paragraph("All was recorded."),
     )
 
 
-def _summary(trace: Trace, audit: Audit) -> str:
+def _describe_quality(trace: Trace, audit: Audit) -> str:
     counts = dict.fromkeys(_FATES, 0)
     for fate, kinds in _FATES.items():
         counts[fate] = sum(each.count for each in trace.manifest.cleaned if each.kind in kinds)
@@ -58,30 +68,30 @@ def _summary(trace: Trace, audit: Audit) -> str:
     return f"The quality gate finds {errors} and {warnings}; {taken}."
 
 
-def _gate(audit: Audit) -> Iterator[str]:
+def _render_gate(audit: Audit) -> Iterator[str]:
     broken = [*audit.errors, *audit.warnings]
     names = ("rule", "weight", "rows that break it", "what it says", "first example")
     if broken:
-        yield table(names, map(_broken, broken), numbers=("rows that break it",))
+        yield render_table(names, map(_make_rule_row, broken), numbers=("rows that break it",))
     kept = [found for found in audit.findings if found.applies and not found.broken]
     rest = [found.rule for found in audit.findings if not found.applies]
     said = [f"{found.rule}: {found.law} ({found.rows:,} looked at)" for found in kept]
     if rest:
         said.append(f"do not apply, for there is nothing they speak of: {', '.join(rest)}")
-    yield folded(f"{format_count(len(kept), 'rule')} kept", bullets(said))
+    yield render_details(f"{format_count(len(kept), 'rule')} kept", render_list(said))
 
 
-def _broken(found: Finding) -> tuple[str, ...]:
+def _make_rule_row(found: Finding) -> tuple[str, ...]:
     first = str(found.examples[0]) if found.examples else ""
     return (
         found.rule, found.severity, f"{found.broken:,} of {found.rows:,}", found.law, first,
     )  # fmt: skip
 
 
-def _cleaned(trace: Trace) -> Iterator[str]:
+def _render_cleaning(trace: Trace) -> Iterator[str]:
     cleaned = trace.manifest.cleaned
     if not cleaned:
-        yield paragraph("Everything was taken as it stood.")
+        yield render_paragraph("Everything was taken as it stood.")
     else:
         rows = [
             (fate, each.kind, f"{each.count:,}", each.what, ", ".join(each.examples))
@@ -90,20 +100,22 @@ def _cleaned(trace: Trace) -> Iterator[str]:
             if each.kind in kinds
         ]
         names = ("what became of it", "how", "times", "of what", "first places")
-        yield table(names, rows, numbers=("times",))
+        yield render_table(names, rows, numbers=("times",))
     if edits := trace.manifest.edits:
-        yield note(f"the log was changed on request: {'; '.join(map(_edit, edits))}")
+        yield render_note(
+            f"the log was changed on request: {'; '.join(map(_describe_edit, edits))}"
+        )
 
 
-def _edit(step: Edit) -> str:
+def _describe_edit(step: Edit) -> str:
     given = ", ".join(f"{name} {value}" for name, value in step.parameters.items())
     return f"{step.operation} ({given})"
 
 
-def unrecorded(trace: Trace) -> list[str]:
+def list_missing_data(trace: Trace) -> list[str]:
     """What a run does not say, and what cannot be known for that, in sentences.
 
-    >>> unrecorded(Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]})))[0]
+    >>> list_missing_data(Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]})))[0]
     'when tasks ran: no picture of the run, no waits and no makespan'
     """
     tasks, ran = trace.tasks, trace.placements

@@ -8,28 +8,28 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from twinloop.description.errors import InputError
 from twinloop.metrics.trace_figures import OVERCOMMITTED, figures
-from twinloop.report.figures.acceptable_set import cloud, looked_at
-from twinloop.report.figures.assessment import PICTURES
-from twinloop.report.figures.calibration import convergence
+from twinloop.report.figures.acceptable_set import explain_acceptable_set, plot_acceptable_set
+from twinloop.report.figures.assessment import PLOTS
+from twinloop.report.figures.calibration import plot_convergence
 from twinloop.report.glossary import glossary
-from twinloop.report.key_figures import key_figures
-from twinloop.report.kpi_text import in_words
+from twinloop.report.key_figures import list_key_figures
+from twinloop.report.kpi_text import expand_kpi_names
 from twinloop.report.pages import agreement, calibration, confirmation, study
-from twinloop.report.pages.data_quality import quality, unrecorded
+from twinloop.report.pages.data_quality import add_data_quality, list_missing_data
 from twinloop.report.pages.page import (
-    Document,
-    answer,
-    bullets,
-    contents,
-    folded,
-    note,
-    paragraph,
-    source,
-    table,
+    Page,
+    render_answer,
+    render_contents,
+    render_details,
+    render_list,
+    render_note,
+    render_paragraph,
+    render_preformatted,
+    render_table,
 )
-from twinloop.report.pages.parameter_changes import recipe
-from twinloop.report.pages.run import pictures, summary
-from twinloop.report.pages.run_title import page_title
+from twinloop.report.pages.parameter_changes import render_parameter_changes
+from twinloop.report.pages.run import add_run_figures, render_key_figures
+from twinloop.report.pages.run_title import describe_run
 from twinloop.report.quantity_text import format_count, format_duration, format_number
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from twinloop.trace import Trace
 
 
-class Looped(Protocol):
-    """A loop that was gone round once: any object that can be read as `loop_page` does."""
+class ClosedLoop(Protocol):
+    """A loop that was gone round once: any object that can be read as `write_loop_page` does."""
 
     @property
     def scenario(self) -> Scenario:
@@ -118,7 +118,7 @@ CHAPTERS: Final = {
 _OF_A_RUN: Final = ("gantt", "usage", "power")
 
 
-def loop_page(loop: Looped, path: str | Path, *, title: str | None = None) -> Path:
+def write_loop_page(loop: ClosedLoop, path: str | Path, *, title: str | None = None) -> Path:
     """Write a whole loop as one HTML file: what to do, and chapter by chapter what that rests on.
 
     Args:
@@ -141,70 +141,74 @@ def loop_page(loop: Looped, path: str | Path, *, title: str | None = None) -> Pa
     ...     notes=("no energy was measured",),
     ...     study=tl.explore(scenario, {"policy": ["fcfs", "easy"]}))
     >>> with tempfile.TemporaryDirectory() as there:
-    ...     text = loop_page(loop, there + "/loop.html").read_text("utf-8")
+    ...     text = write_loop_page(loop, there + "/loop.html").read_text("utf-8")
     >>> "Take easy." in text, 'href="#measured"' in text
     (True, True)
     """
-    page = Document(
+    page = Page(
         "From a real run to a decision" if title is None else title,
-        above=page_title(loop.real),
+        above=describe_run(loop.real),
     )
     # A reader wants the end of the story first: what is recommended, and whether it held.
     first = [*loop.lines[-2:], *loop.lines[:-2]]
-    page.add("<h2>What to do</h2>", answer(map(in_words, first)), contents(CHAPTERS.items()))
-    _measured(page, loop)
-    _simulated(page, loop)
-    _agreement(page, loop)
-    _fit(page, loop)
-    _what_if(page, loop)
-    _confirmed(page, loop)
-    said = list(dict.fromkeys([*loop.notes, *unrecorded(loop.real)]))
-    _chapter(
+    page.add(
+        "<h2>What to do</h2>",
+        render_answer(map(expand_kpi_names, first)),
+        render_contents(CHAPTERS.items()),
+    )
+    _add_measurement(page, loop)
+    _add_simulation(page, loop)
+    _add_agreement(page, loop)
+    _add_fit(page, loop)
+    _add_study(page, loop)
+    _add_confirmation(page, loop)
+    said = list(dict.fromkeys([*loop.notes, *list_missing_data(loop.real)]))
+    _add_chapter(
         page, "unmeasured",
         "Nothing on this page rests on what is listed here; it was not there to be measured.",
-        bullets(map(in_words, said)) if said else paragraph("All was measured."),
+        render_list(map(expand_kpi_names, said)) if said else render_paragraph("All was measured."),
     )  # fmt: skip
     levels = loop.study.design.factors.values()
     named = dict.fromkeys(str(label) for factor in levels for label in factor.labels)
     meant = glossary([loop.scenario.policy.name, *named], bool(loop.probes))
-    _chapter(
+    _add_chapter(
         page, "words", "As they are used on this page.",
-        table(("word", "what it means"), meant),
+        render_table(("word", "what it means"), meant),
     )  # fmt: skip
     return page.write(path)
 
 
-def _chapter(page: Document, anchor: str, said: str, *markup: str) -> None:
-    page.chapter(anchor, CHAPTERS[anchor], paragraph(said), *markup)
+def _add_chapter(page: Page, anchor: str, said: str, *markup: str) -> None:
+    page.add_chapter(anchor, CHAPTERS[anchor], render_paragraph(said), *markup)
 
 
-def _measured(page: Document, loop: Looped) -> None:
+def _add_measurement(page: Page, loop: ClosedLoop) -> None:
     tasks = format_count(loop.real.tasks.height, "task")
     nodes = format_count(loop.real.nodes.height, "node")
     done = "was executed" if loop.real.manifest.kind == "recorded" else "is given"
-    _chapter(
+    _add_chapter(
         page, "measured",
         f"A run of {tasks} on {nodes} {done}. These figures and pictures are what really happened.",
-        *summary(loop.real),
+        *render_key_figures(loop.real),
     )  # fmt: skip
     if loop.probes:
         rows = [
             (name, f"{probe.tasks.height:,}", format_duration(figures(probe).makespan))
             for name, probe in zip(loop.probe_names, loop.probes, strict=True)
         ]
-        page.section(
+        page.add_section(
             "Probe runs",
-            paragraph("Short real runs, made only to learn how tasks disturb each other."),
-            table(("probe", "tasks", "makespan"), rows, numbers=("tasks", "makespan")),
+            render_paragraph("Short real runs, made only to learn how tasks disturb each other."),
+            render_table(("probe", "tasks", "makespan"), rows, numbers=("tasks", "makespan")),
         )
     # Without its date: its pictures are to be compared with those of the twin, which has none.
     undated = loop.real.replace(manifest=loop.real.manifest.model_copy(update={"epoch_ms": None}))
-    pictures(page, undated, "real-", _OF_A_RUN, "measured")
-    quality(page, loop.real, "How good these data are")
+    add_run_figures(page, undated, "real-", _OF_A_RUN, "measured")
+    add_data_quality(page, loop.real, "How good these data are")
 
 
-def _simulated(page: Document, loop: Looped) -> None:
-    _chapter(
+def _add_simulation(page: Page, loop: ClosedLoop) -> None:
+    _add_chapter(
         page, "simulated",
         "The twin gets the same tasks, nodes and policy, and works out what happens. It was "
         "simulated twice: as it comes, and after it was calibrated on the real runs.",
@@ -215,39 +219,44 @@ def _simulated(page: Document, loop: Looped) -> None:
         "twin after calibration": loop.fitted_twin,
     }
     found = {name: figures(trace) for name, trace in sides.items()}
-    known = {name: dict(key_figures(each)) for name, each in found.items()}
+    known = {name: dict(list_key_figures(each)) for name, each in found.items()}
     above = any((each.utilisation or 0.0) > 1.0 for each in found.values())
     names = list(dict.fromkeys(name for each in known.values() for name in each))
-    page.section(
+    page.add_section(
         "Real run and twin side by side",
-        table(
+        render_table(
             ("", *sides),
             [(name, *(each.get(name, "-") for each in known.values())) for name in names],
             numbers=tuple(sides),
         ),
-        *([note(OVERCOMMITTED)] if above else []),
+        *([render_note(OVERCOMMITTED)] if above else []),
     )
-    pictures(page, loop.fitted_twin, "twin-", ("gantt",), "simulated after calibration")
-    page.section("Scenario", folded("What was run, in full", source(_yaml(loop.scenario))))
+    add_run_figures(page, loop.fitted_twin, "twin-", ("gantt",), "simulated after calibration")
+    page.add_section(
+        "Scenario",
+        render_details(
+            "What was run, in full", render_preformatted(_scenario_to_yaml(loop.scenario))
+        ),
+    )
 
 
-def _yaml(scenario: Scenario) -> str:
+def _scenario_to_yaml(scenario: Scenario) -> str:
     try:
         return scenario.to_yaml()
     except InputError:  # of parts in memory, which no file can name
         return repr(scenario)
 
 
-def _agreement(page: Document, loop: Looped) -> None:
+def _add_agreement(page: Page, loop: ClosedLoop) -> None:
     before, after, unseen = loop.before, loop.after, loop.unseen
-    _chapter(
-        page, "agreement", agreement.sentence(before, after, unseen, loop.fit),
-        agreement.verdicts(before, after, unseen),
+    _add_chapter(
+        page, "agreement", agreement.describe_agreement(before, after, unseen, loop.fit),
+        agreement.render_verdicts(before, after, unseen),
     )  # fmt: skip
-    agreement.runs(page, loop.fit)
-    agreement.criteria(page, before, after, unseen)
+    agreement.add_runs(page, loop.fit)
+    agreement.add_criteria(page, before, after, unseen)
     missing: dict[str, None] = {}
-    for name, verdict, when, look in (
+    for name, verdict, when, guide in (
         ("completions", before, "before calibration",
          "Where the two curves part, the twin ran ahead or fell behind."),
         ("completions", after, "after calibration",
@@ -256,66 +265,66 @@ def _agreement(page: Document, loop: Looped) -> None:
          "The two curves should lie on each other; the lower one is their difference."),
     ):  # fmt: skip
         try:
-            figure = PICTURES[name](verdict)
+            figure = PLOTS[name](verdict)
         except InputError as error:
             missing[error.problem] = None
             continue
         figure.update_layout(title_text=f"{figure.layout.title.text}, {when}")
-        page.picture(f"{name}-{when.split()[0]}", figure, 440, look=look)
+        page.add_figure(f"{name}-{when.split()[0]}", figure, 440, guide=guide)
     if missing:
-        page.section("Not drawn", *map(note, missing))
+        page.add_section("Not drawn", *map(render_note, missing))
 
 
-def _fit(page: Document, loop: Looped) -> None:
+def _add_fit(page: Page, loop: ClosedLoop) -> None:
     fit = loop.fit
-    _chapter(
+    _add_chapter(
         page, "fit",
         f"{format_count(len(fit.values), 'value')} of the twin moved until it came as near to "
         f"the real runs as it can: the loss fell from {format_number(fit.loss_before)} to "
         f"{format_number(fit.loss)} in {format_count(fit.history.height, 'simulation')}. The loss "
         "is how far the twin is from the runs; 0 is the same.",
-        recipe(fit.recipe, once=True) if fit.recipe else "",
+        render_parameter_changes(fit.recipe, once=True) if fit.recipe else "",
     )  # fmt: skip
     if fit.warnings:
-        page.section("Warnings", bullets(map(in_words, fit.warnings)))
-    calibration.values(page, fit)
+        page.add_section("Warnings", render_list(map(expand_kpi_names, fit.warnings)))
+    calibration.add_values(page, fit)
     draw = (
-        ("convergence", convergence, "The search is over where the line has become flat."),
-        ("cloud", cloud, looked_at(fit)),
+        ("convergence", plot_convergence, "The search is over where the line has become flat."),
+        ("acceptable_set", plot_acceptable_set, explain_acceptable_set(fit)),
     )  # fmt: skip
-    for name, drawn, look in draw:
+    for name, drawn, guide in draw:
         try:
             figure: Figure = drawn(fit)
         except InputError:
             continue
-        page.picture(name, figure, figure.layout.height or 360, look=look)
+        page.add_figure(name, figure, figure.layout.height or 360, guide=guide)
 
 
-def _what_if(page: Document, loop: Looped) -> None:
-    ranking = study.best_of(loop.study)
+def _add_study(page: Page, loop: ClosedLoop) -> None:
+    ranking = study.rank_configurations(loop.study)
     made = format_count(loop.study.configurations.height, "configuration")
-    _chapter(
+    _add_chapter(
         page, "what-if",
         f"The calibrated twin tried {made} of {', '.join(loop.study.factors)} in "
         f"{format_count(loop.study.done, 'run')}. These are predictions.",
-        answer(study.recommended(loop.study, ranking)),
+        render_answer(study.describe_recommendation(loop.study, ranking)),
     )  # fmt: skip
-    study.put(page, loop.study, ranking)
+    study.add_study(page, loop.study, ranking)
 
 
-def _confirmed(page: Document, loop: Looped) -> None:
+def _add_confirmation(page: Page, loop: ClosedLoop) -> None:
     found = loop.confirmation
     if found is None:
-        _chapter(
+        _add_chapter(
             page, "confirmed",
             "None of the recommendations was run for real, so that they remain predictions.",
         )  # fmt: skip
         return
     recommended = format_count(len(found.candidates), "candidate")
-    _chapter(
+    _add_chapter(
         page, "confirmed",
         f"The best {recommended} and the baseline were run for real, "
         f"{format_count(found.repetitions, 'time')} each, in an order drawn at random.",
-        answer(confirmation.sentences(found)),
+        render_answer(confirmation.describe_recommendations(found)),
     )  # fmt: skip
-    confirmation.put(page, found)
+    confirmation.add_confirmation(page, found)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from twinloop.description.errors import InputError
 from twinloop.description.files import first_bytes, is_file, writing
-from twinloop.report.kpi_text import in_words
+from twinloop.report.kpi_text import expand_kpi_names
 from twinloop.report.quantity_text import shorten_name
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _NO_SCRIPT: Final = (
 )
 
 
-class Document:
+class Page:
     """A page that is put together part by part, and then written as one HTML file.
 
     It works from disk and without a network, in light and dark, on a phone and on paper. The same
@@ -46,9 +46,9 @@ class Document:
         title: The heading.
         above: A line above the heading.
 
-    >>> page = Document("Mine & yours")
-    >>> page.section("Result", paragraph("2 < 3"))
-    >>> "<h1>Mine &amp; yours</h1>" in page.html() and "2 &lt; 3" in page.html()
+    >>> page = Page("Mine & yours")
+    >>> page.add_section("Result", render_paragraph("2 < 3"))
+    >>> "<h1>Mine &amp; yours</h1>" in page.render() and "2 &lt; 3" in page.render()
     True
     """
 
@@ -64,21 +64,21 @@ class Document:
         """Put these parts next."""
         self._parts += markup
 
-    def section(self, heading: str, *markup: str) -> None:
+    def add_section(self, heading: str, *markup: str) -> None:
         """Put these parts next, under a heading."""
         level = f"h{self._level}"
         self._parts.append(
             f"<section><{level}>{escape(heading)}</{level}>{''.join(markup)}</section>"
         )
 
-    def chapter(self, anchor: str, heading: str, *markup: str) -> None:
+    def add_chapter(self, anchor: str, heading: str, *markup: str) -> None:
         """Begin a chapter that `contents` can point to; the sections that follow belong to it."""
         self._level = 3
         self._parts.append(f'<h2 class="chapter" id="{anchor}">{escape(heading)}</h2>')
         self._parts += markup
 
-    def picture(
-        self, name: str, figure: Figure, height: int, *, over_time: bool = False, look: str = ""
+    def add_figure(
+        self, name: str, figure: Figure, height: int, *, over_time: bool = False, guide: str = ""
     ) -> None:
         """Put a figure next, under its title, with its notes below it.
 
@@ -89,7 +89,7 @@ class Document:
             figure: It loses its title, its notes and its height to the page.
             height: In pixels.
             over_time: Whether it follows what is chosen in the other pictures over time.
-            look: What to look at, in a sentence.
+            guide: What to look at, in a sentence.
         """
         if not self._figures:
             self._parts.append(_NO_SCRIPT)
@@ -100,18 +100,18 @@ class Document:
         follows = ' data-over="time"' if over_time else ""
         if over_time:
             self._over_time.add(name)
-        self.section(
+        self.add_section(
             heading,
-            paragraph(look) if look else "",
-            f'<div class="shown">{_tools(name, heading)}'
+            render_paragraph(guide) if guide else "",
+            f'<div class="shown">{_render_tools(name, heading)}'
             f'<div class="picture" id="{name}" style="height:{height}px" role="img" '
             f'aria-label="{escape(heading)}"{follows}></div></div>',
-            *(note(said) for said in notes),
+            *(render_note(said) for said in notes),
         )
 
-    def html(self) -> str:
+    def render(self) -> str:
         """The whole page."""
-        _align(self._figures, self._over_time)
+        _align_margins(self._figures, self._over_time)
         pictures = {name: json.loads(figure.to_json()) for name, figure in self._figures.items()}
         parts = self._parts if pictures else [*self._parts, _NO_SCRIPT]
         return f"""<!DOCTYPE html>
@@ -124,17 +124,17 @@ class Document:
 <meta name="color-scheme" content="light dark">
 <title>{escape(self._title)}</title>
 <style>
-{_asset("page.css")}</style>
+{_read_asset("page.css")}</style>
 </head>
 <body>
 <main>
 {chr(10).join(parts)}
 </main>
 <!-- plotly.js, Copyright Plotly, Inc., MIT licence; its text is packed with gzip. -->
-<script type="application/gzip" id="plotly">{_plotly()}</script>
-<script type="application/gzip" id="pictures">{_packed(json.dumps(pictures))}</script>
+<script type="application/gzip" id="plotly">{_compress_plotly()}</script>
+<script type="application/gzip" id="pictures">{_compress(json.dumps(pictures))}</script>
 <script>
-{_asset("page.js")}</script>
+{_read_asset("page.js")}</script>
 </body>
 </html>
 """
@@ -142,7 +142,7 @@ class Document:
     def write(self, path: str | Path) -> Path:
         """Write the page to this file, whole or not at all; one that is there is replaced."""
         path = Path(path)
-        page = self.html()
+        page = self.render()
         with writing(path) as stream:
             stream.write(page.encode())
         return path
@@ -167,46 +167,46 @@ def check_page(path: Path) -> None:
         )
 
 
-def paragraph(said: str) -> str:
+def render_paragraph(said: str) -> str:
     """A paragraph of plain text.
 
-    >>> paragraph("a < b")
+    >>> render_paragraph("a < b")
     '<p>a &lt; b</p>'
     """
     return f"<p>{escape(said)}</p>"
 
 
-def answer(said: Iterable[str]) -> str:
+def render_answer(said: Iterable[str]) -> str:
     """What a page has to say first, in sentences.
 
-    >>> answer(["Take the second."])
+    >>> render_answer(["Take the second."])
     '<div class="answer"><p>Take the second.</p></div>'
     """
-    return f'<div class="answer">{"".join(map(paragraph, said))}</div>'
+    return f'<div class="answer">{"".join(map(render_paragraph, said))}</div>'
 
 
-def note(said: str) -> str:
+def render_note(said: str) -> str:
     """A remark in small type, a clause without its full stop; KPIs are called as people do.
 
-    >>> note("three tasks have no wait_p95_s")
+    >>> render_note("three tasks have no wait_p95_s")
     '<p class="note">three tasks have no 95th percentile wait.</p>'
     """
-    return f'<p class="note">{escape(in_words(said).removesuffix("."))}.</p>'
+    return f'<p class="note">{escape(expand_kpi_names(said).removesuffix("."))}.</p>'
 
 
-def bullets(said: Iterable[str]) -> str:
+def render_list(said: Iterable[str]) -> str:
     """A list of sentences.
 
-    >>> bullets(["one", "two"])
+    >>> render_list(["one", "two"])
     '<ul><li>one</li><li>two</li></ul>'
     """
     return f"<ul>{''.join(f'<li>{escape(each)}</li>' for each in said)}</ul>"
 
 
-def contents(chapters: Iterable[tuple[str, str]]) -> str:
+def render_contents(chapters: Iterable[tuple[str, str]]) -> str:
     """A list of the chapters of a page, each by its anchor and its heading.
 
-    >>> contents([("real", "What was measured")])
+    >>> render_contents([("real", "What was measured")])
     '<nav aria-label="Contents"><ol><li><a href="#real">What was measured</a></li></ol></nav>'
     """
     inside = "".join(
@@ -215,26 +215,27 @@ def contents(chapters: Iterable[tuple[str, str]]) -> str:
     return f'<nav aria-label="Contents"><ol>{inside}</ol></nav>'
 
 
-def cards(figures: Iterable[tuple[str, str]]) -> str:
+def render_cards(figures: Iterable[tuple[str, str]]) -> str:
     """Key figures side by side: name and value of each; a status has its colour.
 
-    >>> cards([("tasks", "3")]).splitlines()[1]
+    >>> render_cards([("tasks", "3")]).splitlines()[1]
     '<div><dt>tasks</dt><dd>3</dd></div>'
     """
     inside = "".join(
-        f"<div><dt>{escape(name)}</dt><dd>{_cell(said)}</dd></div>\n" for name, said in figures
+        f"<div><dt>{escape(name)}</dt><dd>{_render_cell(said)}</dd></div>\n"
+        for name, said in figures
     )
     return f'<dl class="figures">\n{inside}</dl>\n'
 
 
-def table(
+def render_table(
     names: Sequence[str], rows: Iterable[Sequence[str]], numbers: Collection[str] = ()
 ) -> str:
     """A table of plain text; the columns of these names hold numbers.
 
     A cell that is a status (PASS, FAIL, not assessable; holds, reversed, tie) has its colour.
 
-    >>> table(["task", "error"], [["a & b", "3 s"]], numbers=["error"])
+    >>> render_table(["task", "error"], [["a & b", "3 s"]], numbers=["error"])
     '...<td>a &amp; b</td><td class="number">3 s</td>...'
     """
     kinds = [' class="number"' if name in numbers else "" for name in names]
@@ -243,7 +244,9 @@ def table(
     )
     body = "".join(
         "<tr>"
-        + "".join(f"<td{kind}>{_cell(cell)}</td>" for cell, kind in zip(row, kinds, strict=True))
+        + "".join(
+            f"<td{kind}>{_render_cell(cell)}</td>" for cell, kind in zip(row, kinds, strict=True)
+        )
         + "</tr>\n"
         for row in rows
     )
@@ -262,10 +265,10 @@ _STATUSES: Final = {
 }
 
 
-def status(said: str, *, big: bool = False) -> str:
+def render_status(said: str, *, big: bool = False) -> str:
     """A status in its colour.
 
-    >>> status("PASS")
+    >>> render_status("PASS")
     '<span class="status pass">PASS</span>'
     """
     size = " big" if big else ""
@@ -273,29 +276,29 @@ def status(said: str, *, big: bool = False) -> str:
     return f'<span class="status {kind}{size}">{escape(said)}</span>'
 
 
-def _cell(said: str) -> str:
-    return status(said) if said in _STATUSES else escape(said)
+def _render_cell(said: str) -> str:
+    return render_status(said) if said in _STATUSES else escape(said)
 
 
-def folded(summary: str, markup: str) -> str:
+def render_details(summary: str, markup: str) -> str:
     """A part that is shown when asked for.
 
-    >>> folded("Methods", paragraph("by hand"))
+    >>> render_details("Methods", render_paragraph("by hand"))
     '<details><summary>Methods</summary><p>by hand</p></details>'
     """
     return f"<details><summary>{escape(summary)}</summary>{markup}</details>"
 
 
-def source(text: str) -> str:
+def render_preformatted(text: str) -> str:
     """Lines of text as they stand.
 
-    >>> source("a: 1")
+    >>> render_preformatted("a: 1")
     '<pre>a: 1</pre>'
     """
     return f"<pre>{escape(text)}</pre>"
 
 
-def _tools(name: str, heading: str) -> str:
+def _render_tools(name: str, heading: str) -> str:
     """The buttons that save a picture."""
     kinds = {"png": "the picture as PNG", "svg": "the picture as SVG", "csv": "its data as CSV"}
     buttons = "".join(
@@ -306,13 +309,14 @@ def _tools(name: str, heading: str) -> str:
     return f'<div class="tools">{buttons}</div>'
 
 
-def _align(figures: Mapping[str, Figure], over_time: Collection[str]) -> None:
+def _align_margins(figures: Mapping[str, Figure], over_time: Collection[str]) -> None:
     """Give all pictures over time the same margins: a moment is at the same place in all.
 
     The others have these too, or wider ones where their names need them.
     """
     needed = {
-        name: max(_LEFT, _BESIDE + _LETTER * _shorten(figure)) for name, figure in figures.items()
+        name: max(_LEFT, _BESIDE + _LETTER * _shorten_names(figure))
+        for name, figure in figures.items()
     }
     shared = max((needed[name] for name in over_time), default=_LEFT)
     above = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom",
@@ -322,7 +326,7 @@ def _align(figures: Mapping[str, Figure], over_time: Collection[str]) -> None:
         figure.update_traces(colorbar=above, selector={"type": "heatmap"})
 
 
-def _shorten(figure: Figure) -> int:
+def _shorten_names(figure: Figure) -> int:
     """Shorten the names to the left of a picture; how long the longest then is."""
     maps = [drawn for drawn in figure.data if drawn.type == "heatmap"]
     names = maps[0].y if maps else figure.layout.yaxis.ticktext or ()
@@ -335,17 +339,17 @@ def _shorten(figure: Figure) -> int:
     return max(map(len, short), default=0)
 
 
-def _packed(text: str) -> str:
+def _compress(text: str) -> str:
     # Without a time stamp: the same parts give the same bytes.
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 @cache  # packing it takes longer than all the rest of a page
-def _plotly() -> str:
+def _compress_plotly() -> str:
     from plotly.offline import get_plotlyjs
 
-    return _packed(str(get_plotlyjs()))
+    return _compress(str(get_plotlyjs()))
 
 
-def _asset(name: str) -> str:
+def _read_asset(name: str) -> str:
     return importlib.resources.files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from twinloop.exploration.ranking.ranking import Place, Ranking
 
 
-def folds(ranking: Ranking) -> list[list[Place]]:
+def group_equal_places(ranking: Ranking) -> list[list[Place]]:
     """The places in order; those whose predictions are equal in everything are in one list.
 
     >>> from twinloop.exploration.ranking.candidate import Candidate
@@ -18,7 +18,8 @@ def folds(ranking: Ranking) -> list[list[Place]]:
     >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
     >>> a, b, c = (Candidate(name, scenario, {"makespan_s": seconds})
     ...     for name, seconds in (("a", 80.0), ("b", 90.0), ("c", 80.0)))
-    >>> [[place.candidate.name for place in fold] for fold in folds(ranked([a, b, c], baseline=b))]
+    >>> groups = group_equal_places(ranked([a, b, c], baseline=b))
+    >>> [[place.candidate.name for place in group] for group in groups]
     [['a', 'c'], ['b']]
     """
     found: dict[tuple[tuple[str, float], ...], list[Place]] = {}
@@ -27,11 +28,11 @@ def folds(ranking: Ranking) -> list[list[Place]]:
     return list(found.values())
 
 
-def folded_name(fold: Sequence[Place]) -> str:
+def name_group(fold: Sequence[Place]) -> str:
     """What such places are called together.
 
     >>> from types import SimpleNamespace
-    >>> folded_name([SimpleNamespace(candidate=SimpleNamespace(name=name)) for name in "ab"])
+    >>> name_group([SimpleNamespace(candidate=SimpleNamespace(name=name)) for name in "ab"])
     'a and 1 more that comes out the same'
     """
     name, more = fold[0].candidate.name, len(fold) - 1
@@ -40,7 +41,7 @@ def folded_name(fold: Sequence[Place]) -> str:
     return f"{name} and {more:,} more that {'comes' if more == 1 else 'come'} out the same"
 
 
-def sure_of_next(fold: Sequence[Place], ranking: Ranking) -> float | None:
+def get_lead_probability(fold: Sequence[Place], ranking: Ranking) -> float | None:
     """How sure it is that these are better than the next; None where it is equal, or not known.
 
     >>> from twinloop.exploration.ranking.candidate import Candidate
@@ -50,8 +51,10 @@ def sure_of_next(fold: Sequence[Place], ranking: Ranking) -> float | None:
     >>> a, b, c = (Candidate(name, scenario, {"makespan_s": seconds})
     ...     for name, seconds in (("a", 80.0), ("b", 80.0), ("c", 90.0)))
     >>> ranking = ranked([a, b, c], baseline=c, noise={"makespan_s": {"share": 0.1, "freedom": 9}})
-    >>> sure_of_next(ranking.places[:1], ranking), sure_of_next(ranking.places[:2], ranking) > 0.5
-    (None, True)
+    >>> get_lead_probability(ranking.places[:1], ranking) is None
+    True
+    >>> get_lead_probability(ranking.places[:2], ranking) > 0.5
+    True
     """
     last = fold[-1]
     kpi = ranking.objectives[0].kpi

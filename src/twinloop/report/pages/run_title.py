@@ -14,34 +14,34 @@ from twinloop.trace import Trace
 _KINDS = {"log": "Log", "recorded": "Recorded run", "simulated": "Simulated run"}
 
 
-def page_title(trace: Trace) -> str:
+def describe_run(trace: Trace) -> str:
     """What a trace is: of which workload, under which policy, on which platform.
 
     >>> from twinloop.trace import Manifest
     >>> scenario = {"workload": {"path": "logs/kth.swf"}, "platform": "100x1"}
     >>> run = Manifest(kind="simulated", scenario=scenario, facts={"run": {"policy": "easy"}})
-    >>> page_title(Trace(manifest=run))
+    >>> describe_run(Trace(manifest=run))
     'Simulated run · kth.swf · easy on 100x1'
     """
     manifest = trace.manifest
     scenario = manifest.scenario or {}
-    parts = [_KINDS.get(manifest.kind, "Generated run"), *_said(scenario.get("name"))]
+    parts = [_KINDS.get(manifest.kind, "Generated run"), *_list_name(scenario.get("name"))]
     if manifest.source and manifest.source.files:
         parts.append(manifest.source.files[0].name)
     else:
-        parts += _workload(scenario.get("workload"))
+        parts += _name_workload(scenario.get("workload"))
     run = manifest.facts.get("run")
-    policy = list(_said(run.get("policy"))) if isinstance(run, Mapping) else []
-    place = [f"on {name}" for name in _platform(scenario.get("platform"))]
+    policy = list(_list_name(run.get("policy"))) if isinstance(run, Mapping) else []
+    place = [f"on {name}" for name in _name_platform(scenario.get("platform"))]
     return " · ".join([*parts, " ".join(policy + place)]).removesuffix(" · ")
 
 
-def _said(name: Any) -> Iterator[str]:
+def _list_name(name: Any) -> Iterator[str]:
     if isinstance(name, str) and name:
         yield name
 
 
-def _workload(kept: Any) -> Iterator[str]:
+def _name_workload(kept: Any) -> Iterator[str]:
     """The file, the generator or the object in memory that a scenario names."""
     if not isinstance(kept, Mapping):
         return
@@ -49,12 +49,12 @@ def _workload(kept: Any) -> Iterator[str]:
     if path := kept.get("path"):
         yield PurePath(str(path)).name
     elif isinstance(made, Mapping):
-        yield from _said(made.get("name"))
+        yield from _list_name(made.get("name"))
     else:
-        yield from _said(kept.get("object"))
+        yield from _list_name(kept.get("object"))
 
 
-def _platform(kept: Any) -> Iterator[str]:
+def _name_platform(kept: Any) -> Iterator[str]:
     try:
         platform = Platform.from_dict(kept)
     except InputError:  # none is kept, or by a version that knew others

@@ -77,30 +77,30 @@ class Index:
     def entries(self) -> tuple[list[Entry], bool]:
         """What there is, newest first, and whether there is more than is listed."""
         found: list[Entry] = []
-        for path, kind in _found(self.root):
+        for path, kind in _find_results(self.root):
             if len(found) == LISTED:
-                return _sorted(found), True
-            found.append(self._entry(path, kind))
-        return _sorted(found), False
+                return _sort_entries(found), True
+            found.append(self._get_entry(path, kind))
+        return _sort_entries(found), False
 
-    def _entry(self, path: Path, kind: Kind | None) -> Entry:
+    def _get_entry(self, path: Path, kind: Kind | None) -> Entry:
         name = path.relative_to(self.root).as_posix()
         marker = path if kind is None else path / kind.marker
         # A study that runs grows by its journal, and its description stays as it is.
-        state = tuple(map(_state, (marker, path / JOURNAL)))
+        state = tuple(map(_get_state, (marker, path / JOURNAL)))
         known = self._known.get(name)
         if known is None or known[0] != state:
             blank = Entry(name, "log", state[0][0] / 1e9, is_run=True)
-            known = state, blank if kind is None else _described(blank, path, kind)
+            known = state, blank if kind is None else _describe(blank, path, kind)
             self._known[name] = known
         return known[1]
 
 
-def _sorted(entries: list[Entry]) -> list[Entry]:
+def _sort_entries(entries: list[Entry]) -> list[Entry]:
     return sorted(entries, key=lambda entry: (-entry.changed, entry.path))
 
 
-def _found(root: Path) -> Iterator[tuple[Path, Kind | None]]:
+def _find_results(root: Path) -> Iterator[tuple[Path, Kind | None]]:
     """Folders of our kinds, and logs; links are not followed, hidden folders are left out."""
     for place, folders, files in os.walk(root):
         here = Path(place)
@@ -117,7 +117,7 @@ def _found(root: Path) -> Iterator[tuple[Path, Kind | None]]:
                 yield here / name, None
 
 
-def _state(file: Path) -> tuple[int, int]:
+def _get_state(file: Path) -> tuple[int, int]:
     try:
         known = file.stat()
     except OSError:
@@ -125,18 +125,21 @@ def _state(file: Path) -> tuple[int, int]:
     return known.st_mtime_ns, known.st_size
 
 
-def _described(entry: Entry, folder: Path, kind: Kind) -> Entry:
+def _describe(entry: Entry, folder: Path, kind: Kind) -> Entry:
     entry = replace(entry, kind=kind.name, is_run=kind.name == "run")
     try:
-        kept = description(folder / kind.marker)
+        kept = read_description(folder / kind.marker)
     except InputError as error:
         return replace(entry, problem=error.problem)
-    return {"run": _run, "fit": _fit, "study": _study, "confirmation": _confirmation}.get(
-        kind.name, _loop
-    )(entry, folder, kept)
+    return {
+        "run": _describe_run,
+        "fit": _describe_fit,
+        "study": _describe_study,
+        "confirmation": _describe_confirmation,
+    }.get(kind.name, _describe_loop)(entry, folder, kept)
 
 
-def description(file: Path) -> dict[str, Any]:
+def read_description(file: Path) -> dict[str, Any]:
     """The JSON object in a file that describes its folder."""
     try:
         if file.stat().st_size > _LARGEST:
@@ -151,15 +154,17 @@ def description(file: Path) -> dict[str, Any]:
     return kept
 
 
-def _run(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
-    tables, scenario = part(kept, "tables"), part(kept, "scenario")
-    run = part(part(kept, "facts"), "run")
-    rows = {name: part(tables, f"{name}.parquet").get("rows") for name in ("tasks", "placements")}
-    makespan = _number(run.get("makespan_s"))
+def _describe_run(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
+    tables, scenario = get_object(kept, "tables"), get_object(kept, "scenario")
+    run = get_object(get_object(kept, "facts"), "run")
+    rows = {
+        name: get_object(tables, f"{name}.parquet").get("rows") for name in ("tasks", "placements")
+    }
+    makespan = _read_number(run.get("makespan_s"))
     small = all(type(count) is int and count <= _ROWS for count in rows.values())
     if makespan is None and small and not any(file.is_symlink() for file in folder.iterdir()):
-        makespan = _makespan(folder)
-    files = part(kept, "source").get("files")
+        makespan = _read_makespan(folder)
+    files = get_object(kept, "source").get("files")
     source = files[0] if isinstance(files, list) and files else None
     named = scenario.get("name") or (source.get("name") if isinstance(source, dict) else "")
     return replace(
@@ -173,7 +178,7 @@ def _run(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
     )
 
 
-def _makespan(folder: Path) -> float | None:
+def _read_makespan(folder: Path) -> float | None:
     """From the first submission of what ran to the last end, of two columns of two tables."""
     try:
         placed, tasks = (
@@ -188,27 +193,27 @@ def _makespan(folder: Path) -> float | None:
     return None if submit is None or end is None else float(end - submit)
 
 
-def _fit(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
-    after = list(part(part(kept, "verdicts"), "after").values())
+def _describe_fit(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
+    after = list(get_object(get_object(kept, "verdicts"), "after").values())
     passed = sum(status == "PASS" for status in after)
     said = f"{passed} of {len(after)} PASS" if len(after) > 1 else "".join(map(str, after))
-    values = part(kept, "values")
-    title = ", ".join(f"{name} {_value(value)}" for name, value in values.items())
+    values = get_object(kept, "values")
+    title = ", ".join(f"{name} {_format_value(value)}" for name, value in values.items())
     return replace(entry, title=title, verdict=said)
 
 
-def _study(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
+def _describe_study(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
     keys = kept.get("keys")
     planned = set(map(str, keys)) if isinstance(keys, list) else set()
-    done = len(planned & _done(folder / JOURNAL))
+    done = len(planned & _read_finished(folder / JOURNAL))
     said = f"{format_count(len(keys or ()), 'run')}"
     if done < len(planned):
         said = f"{done:,} of {format_count(len(planned), 'run')} done"
-    title = ", ".join(part(part(kept, "design"), "factors"))
+    title = ", ".join(get_object(get_object(kept, "design"), "factors"))
     return replace(entry, title=title, verdict=said)
 
 
-def _done(journal: Path) -> set[str]:
+def _read_finished(journal: Path) -> set[str]:
     """The keys of the runs that are over; the rest of a row is not looked at."""
     try:
         with journal.open("rb") as lines:
@@ -218,31 +223,31 @@ def _done(journal: Path) -> set[str]:
         return set()
 
 
-def _confirmation(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
+def _describe_confirmation(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
     first = kept.get("recommendations")
     said = first[0] if isinstance(first, list) and first and isinstance(first[0], dict) else {}
     title = f"{said['candidate']} against {said['against']}" if "against" in said else ""
     return replace(entry, title=title, verdict=str(kept.get("status") or ""))
 
 
-def _loop(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
-    named = part(part(kept, "plan"), "scenario").get("name")
+def _describe_loop(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
+    named = get_object(get_object(kept, "plan"), "scenario").get("name")
     return replace(entry, title=str(named or ""))
 
 
-def part(kept: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def get_object(kept: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """The object of this name; an empty one where there is none.
 
-    >>> part({"run": None}, "run"), part({"run": {"cores": 2}}, "run")
+    >>> get_object({"run": None}, "run"), get_object({"run": {"cores": 2}}, "run")
     ({}, {'cores': 2})
     """
     found = kept.get(name)
     return found if isinstance(found, dict) else {}
 
 
-def _number(value: Any) -> float | None:
+def _read_number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and value == value else None
 
 
-def _value(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -30,58 +30,58 @@ class Kind:
     write: Callable[[Path, Path], Path]
 
 
-def _loop(folder: Path, page: Path) -> Path:
+def _write_loop(folder: Path, page: Path) -> Path:
     from twinloop.exploration.closed_loop.result import Loop
-    from twinloop.report.pages.loop import loop_page
+    from twinloop.report.pages.loop import write_loop_page
 
-    return loop_page(Loop.load(folder), page)
+    return write_loop_page(Loop.load(folder), page)
 
 
-def _confirmation(folder: Path, page: Path) -> Path:
+def _write_confirmation(folder: Path, page: Path) -> Path:
     from twinloop.exploration.confirmation.result import Confirmation
-    from twinloop.report.pages.confirmation import confirmation_page
+    from twinloop.report.pages.confirmation import write_confirmation_page
 
-    return confirmation_page(Confirmation.load(folder), page)
+    return write_confirmation_page(Confirmation.load(folder), page)
 
 
-def _study(folder: Path, page: Path) -> Path:
+def _write_study(folder: Path, page: Path) -> Path:
     from twinloop.exploration.study.study import Study
-    from twinloop.report.pages.study import study_page
+    from twinloop.report.pages.study import write_study_page
 
-    return study_page(Study.load(folder), page)
+    return write_study_page(Study.load(folder), page)
 
 
-def _fit(folder: Path, page: Path) -> Path:
+def _write_fit(folder: Path, page: Path) -> Path:
     from twinloop.calibration import Fit
-    from twinloop.report.pages.calibration import calibration_page
+    from twinloop.report.pages.calibration import write_calibration_page
 
-    return calibration_page(Fit.load(folder), page)
+    return write_calibration_page(Fit.load(folder), page)
 
 
-def _run(path: Path, page: Path) -> Path:
-    from twinloop.report.pages.run import run_page
+def _write_run(path: Path, page: Path) -> Path:
+    from twinloop.report.pages.run import write_run_page
 
-    return run_page(run_at(path), page)
+    return write_run_page(read_run(path), page)
 
 
 #: What a folder may be. One that holds others comes first.
 KINDS: Final = (
-    Kind("loop", "loop.json", _loop),
-    Kind("confirmation", "confirmation.json", _confirmation),
-    Kind("study", "study.json", _study),
-    Kind("fit", FIT, _fit),
-    Kind("run", TRACE, _run),
+    Kind("loop", "loop.json", _write_loop),
+    Kind("confirmation", "confirmation.json", _write_confirmation),
+    Kind("study", "study.json", _write_study),
+    Kind("fit", FIT, _write_fit),
+    Kind("run", TRACE, _write_run),
 )
 
 
-def kind_of(path: Path) -> Kind:
+def find_kind(path: Path) -> Kind:
     """What there is to report at a path; an error says what was looked for.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
-    ...     kind_of(Trace().save(there + "/run")).name
+    ...     find_kind(Trace().save(there + "/run")).name
     'run'
-    >>> kind_of(Path("nowhere"))
+    >>> find_kind(Path("nowhere"))
     Traceback (most recent call last):
     twinloop.InputError: nowhere: does not exist
     """
@@ -105,12 +105,12 @@ def kind_of(path: Path) -> Kind:
     return KINDS[-1]
 
 
-def run_at(path: Path) -> Trace:
+def read_run(path: Path) -> Trace:
     """The run in a trace folder or a log.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
-    ...     run_at(Trace().save(there + "/run")).tasks.height
+    ...     read_run(Trace().save(there + "/run")).tasks.height
     0
     """
     if not path.exists():
@@ -118,22 +118,26 @@ def run_at(path: Path) -> Trace:
     return read(path)
 
 
-def default_page(path: Path, kind: Kind) -> Path:
+def choose_page_path(path: Path, kind: Kind) -> Path:
     """Where the page of this goes: into a folder that keeps its own, beside a run.
 
-    >>> default_page(Path("studies/a"), KINDS[2]), default_page(Path("logs/week.swf.gz"), KINDS[-1])
-    (PosixPath('studies/a/report.html'), PosixPath('logs/week.html'))
+    >>> choose_page_path(Path("studies/a"), KINDS[2])
+    PosixPath('studies/a/report.html')
+    >>> choose_page_path(Path("logs/week.swf.gz"), KINDS[-1])
+    PosixPath('logs/week.html')
     """
     if kind.marker != TRACE:
         return path / PAGE
-    return beside(path, "")
+    return make_page_path(path, "")
 
 
-def beside(path: Path, ending: str) -> Path:
+def make_page_path(path: Path, ending: str) -> Path:
     """A page beside a run, with its name and this ending.
 
-    >>> beside(Path("runs/twin.v2"), "-assessment").name, beside(Path("week.swf.gz"), "").name
-    ('twin.v2-assessment.html', 'week.html')
+    >>> make_page_path(Path("runs/twin.v2"), "-assessment").name
+    'twin.v2-assessment.html'
+    >>> make_page_path(Path("week.swf.gz"), "").name
+    'week.html'
     """
     if path.name in ("", ".."):
         path = path.resolve()

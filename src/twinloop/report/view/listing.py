@@ -9,7 +9,7 @@ from html import escape
 from typing import Final
 from urllib.parse import quote
 
-from twinloop.report.pages.page import status
+from twinloop.report.pages.page import render_status
 from twinloop.report.quantity_text import format_count, format_duration, shorten_name
 from twinloop.report.view.index import LISTED, Entry
 
@@ -18,28 +18,31 @@ _NUMBERS: Final = frozenset({"tasks", "makespan"})
 _STATUSES: Final = frozenset({"PASS", "FAIL", "not assessable", "holds", "reversed", "tie"})
 
 
-def address(path: str, base: str = "/") -> str:
+def make_address(path: str, base: str = "/") -> str:
     """Where the page of a run or study is served.
 
-    >>> address("runs/a b"), address(".", "/secret/")
+    >>> make_address("runs/a b"), make_address(".", "/secret/")
     ('/page/runs/a%20b', '/secret/page/')
     """
     return f"{base}page/{'' if path == '.' else quote(path)}"
 
 
-def listing(folder: str, entries: Sequence[Entry], more: bool, nonce: str, base: str = "/") -> str:
+def render_listing(
+    folder: str, entries: Sequence[Entry], more: bool, nonce: str, base: str = "/"
+) -> str:
     """The list as an HTML page; its one script and its style carry the nonce.
 
     Its links lead to pages below the path `base`.
 
-    >>> page = listing("runs", [Entry("easy", "simulated run", 0.0, is_run=True)], False, "abc")
+    >>> entries = [Entry("easy", "simulated run", 0.0, is_run=True)]
+    >>> page = render_listing("runs", entries, False, "abc")
     >>> '<a href="/page/easy">easy</a>' in page
     True
     """
     notes = "" if not more else f'<p class="note">Only the first {LISTED:,} are listed.</p>'
-    rows = "\n".join(_row(entry, base) for entry in entries)
+    rows = "\n".join(_render_row(entry, base) for entry in entries)
     head = "".join(
-        f"<th{_kind(name)}>{name or chr(60) + 'span class=hidden>compare</span>'}</th>"
+        f"<th{_make_class(name)}>{name or chr(60) + 'span class=hidden>compare</span>'}</th>"
         for name in _HEADINGS
     )
     table = (
@@ -49,6 +52,13 @@ def listing(folder: str, entries: Sequence[Entry], more: bool, nonce: str, base:
         f' <span class="note" id="ticked" role="status"></span></p>\n'
         f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody id="list">\n{rows}\n'
         f"</tbody></table></div>\n</form>"
+    )
+    style = "".join(
+        _read_asset(*place)
+        for place in (
+            ("twinloop.report.pages", "page.css"),
+            ("twinloop.report.view", "listing.css"),
+        )
     )
     nothing = (
         '<p id="nothing">There is no run, fit, study, confirmation or loop below this folder.</p>'
@@ -62,7 +72,7 @@ def listing(folder: str, entries: Sequence[Entry], more: bool, nonce: str, base:
 <link rel="icon" href="data:,">
 <title>{escape(folder)}</title>
 <style nonce="{nonce}">
-{_asset("twinloop.report.pages", "page.css")}{_asset("twinloop.report.view", "listing.css")}</style>
+{style}</style>
 </head>
 <body>
 <main>
@@ -71,25 +81,25 @@ def listing(folder: str, entries: Sequence[Entry], more: bool, nonce: str, base:
 {notes}{table if entries else nothing}
 </main>
 <script nonce="{nonce}">
-{_asset("twinloop.report.view", "listing.js")}</script>
+{_read_asset("twinloop.report.view", "listing.js")}</script>
 </body>
 </html>
 """
 
 
-def _row(entry: Entry, base: str) -> str:
+def _render_row(entry: Entry, base: str) -> str:
     name = escape(entry.path)
     tick = (
         f'<input type="checkbox" name="run" value="{name}" aria-label="compare {name}">'
         if entry.is_run
         else ""
     )
-    verdict = status(entry.verdict) if entry.verdict in _STATUSES else escape(entry.verdict)
+    verdict = render_status(entry.verdict) if entry.verdict in _STATUSES else escape(entry.verdict)
     if entry.problem:
         verdict = f'<span class="status fail">{escape(entry.problem)}</span>'
     cells = (
         tick,
-        f'<a href="{escape(address(entry.path, base))}">{name}</a>',
+        f'<a href="{escape(make_address(entry.path, base))}">{name}</a>',
         escape(entry.kind),
         escape(shorten_name(entry.title, 60)),
         "" if entry.tasks is None else f"{entry.tasks:,}",
@@ -99,15 +109,15 @@ def _row(entry: Entry, base: str) -> str:
         time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.changed)),
     )
     inside = "".join(
-        f"<td{_kind(heading)}>{cell}</td>"
+        f"<td{_make_class(heading)}>{cell}</td>"
         for heading, cell in zip(_HEADINGS, cells, strict=True)
     )  # fmt: skip
     return f"<tr>{inside}</tr>"
 
 
-def _kind(heading: str) -> str:
+def _make_class(heading: str) -> str:
     return ' class="number"' if heading in _NUMBERS else ""
 
 
-def _asset(package: str, name: str) -> str:
+def _read_asset(package: str, name: str) -> str:
     return importlib.resources.files(package).joinpath(name).read_text(encoding="utf-8")

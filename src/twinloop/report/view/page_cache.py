@@ -12,14 +12,14 @@ from typing import Any, Final
 
 from twinloop.description import InputError
 from twinloop.description.file_names import below
-from twinloop.report.view.comparison import MOST, comparison_page
-from twinloop.report.view.kinds import PAGE, kind_of, run_at
+from twinloop.report.view.comparison import MOST, write_comparison_page
+from twinloop.report.view.kinds import PAGE, find_kind, read_run
 
 #: How many pages are kept.
 _KEPT: Final = 16
 
 
-class Pages:
+class PageCache:
     """Pages in memory, each made anew when what it shows has changed.
 
     Args:
@@ -29,9 +29,9 @@ class Pages:
     >>> from twinloop.trace import Trace
     >>> with tempfile.TemporaryDirectory() as there:
     ...     _ = Trace().save(there + "/run")
-    ...     pages = Pages(Path(there))
-    ...     page = pages.report("run")
-    ...     again = pages.report("run") is page
+    ...     pages = PageCache(Path(there))
+    ...     page = pages.make_report("run")
+    ...     again = pages.make_report("run") is page
     >>> again, page.startswith(b"<!DOCTYPE html>")
     (True, True)
     """
@@ -44,28 +44,30 @@ class Pages:
         # What draws is not made for several threads, and the second to ask wants the same page.
         self._lock = Lock()
 
-    def report(self, name: str) -> bytes:
+    def make_report(self, name: str) -> bytes:
         """The page of what has this name in the list."""
-        return self._page("report", [name], lambda page: self._written(name, page))
+        return self._get_page("report", [name], lambda page: self._write_report(name, page))
 
-    def compared(self, names: Sequence[str]) -> bytes:
+    def make_comparison(self, names: Sequence[str]) -> bytes:
         """The page that shows these runs side by side."""
         names = list(dict.fromkeys(names))
         if not 2 <= len(names) <= MOST:
             raise InputError(f"{len(names)} runs cannot be compared", remedy=f"tick 2 to {MOST}")
-        return self._page(
+        return self._get_page(
             "compare",
             names,
-            lambda page: comparison_page(
-                {name: run_at(self.place(name)) for name in names}, page, self._base
+            lambda page: write_comparison_page(
+                {name: read_run(self.find_path(name)) for name in names}, page, self._base
             ),
         )
 
-    def assessed(self, real: str, twin: str) -> bytes:
+    def make_assessment(self, real: str, twin: str) -> bytes:
         """The assessment of a run as the twin of another."""
-        return self._page("assess", [real, twin], lambda page: self._assess(real, twin, page))
+        return self._get_page(
+            "assess", [real, twin], lambda page: self._write_assessment(real, twin, page)
+        )
 
-    def place(self, name: str) -> Path:
+    def find_path(self, name: str) -> Path:
         """Where a name of the list is; one that leads out of the folder does not exist."""
         absent = InputError("is not in this folder", file=name)
         try:
@@ -82,28 +84,30 @@ class Pages:
             if os.path.islink(os.path.join(place, entry))  # noqa: PTH114, PTH118
         )
         for link in links:
-            if not self._inside(link):
+            if not self._is_inside(link):
                 raise InputError(f"holds a link out of this folder: {link.name}", file=name)
         return path
 
-    def _inside(self, path: Path) -> bool:
+    def _is_inside(self, path: Path) -> bool:
         try:
             return path.resolve().is_relative_to(self.root)
         except (OSError, RuntimeError):
             return False
 
-    def _written(self, name: str, page: Path) -> Path:
-        place = self.place(name)
-        return kind_of(place).write(place, page)
+    def _write_report(self, name: str, page: Path) -> Path:
+        place = self.find_path(name)
+        return find_kind(place).write(place, page)
 
-    def _assess(self, real: str, twin: str, page: Path) -> Path:
+    def _write_assessment(self, real: str, twin: str, page: Path) -> Path:
         from twinloop.fidelity import assess
-        from twinloop.report.pages.assessment import assessment_page
+        from twinloop.report.pages.assessment import write_assessment_page
 
-        return assessment_page(assess(run_at(self.place(real)), run_at(self.place(twin))), page)
+        return write_assessment_page(
+            assess(read_run(self.find_path(real)), read_run(self.find_path(twin))), page
+        )
 
-    def _page(self, what: str, names: Sequence[str], write: Callable[[Path], Path]) -> bytes:
-        state = [_state(self.place(name)) for name in names]
+    def _get_page(self, what: str, names: Sequence[str], write: Callable[[Path], Path]) -> bytes:
+        state = [_get_state(self.find_path(name)) for name in names]
         key = (what, *names)
         with self._lock:
             known = self._kept.get(key)
@@ -118,7 +122,7 @@ class Pages:
             return known[1]
 
 
-def _state(path: Path) -> list[tuple[str, int, int]]:
+def _get_state(path: Path) -> list[tuple[str, int, int]]:
     """Which files there are, and when each was last written."""
     files = [path] if path.is_file() else [
         Path(place, name) for place, _, names in os.walk(path) for name in names if name != PAGE

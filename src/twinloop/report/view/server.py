@@ -16,8 +16,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from twinloop.description import InputError, TwinloopError
 from twinloop.description.safe_text import escape_controls
 from twinloop.report.view.index import Index
-from twinloop.report.view.listing import listing
-from twinloop.report.view.page_cache import Pages
+from twinloop.report.view.listing import render_listing
+from twinloop.report.view.page_cache import PageCache
 
 LOOPBACK: Final = "127.0.0.1"
 #: What a browser on this machine may call this server: not a name that a foreign DNS server lets
@@ -70,7 +70,7 @@ class Server(ThreadingHTTPServer):
         #: The name of the cookie: no two servers of this machine have the same.
         self.cookie = f"twinloop-{secrets.token_hex(8)}"
         self.index = Index(self.folder)
-        self.pages = Pages(self.folder, self.base)
+        self.pages = PageCache(self.folder, self.base)
         self._once: set[str] = set()
         try:
             super().__init__((LOOPBACK, port), _Handler)
@@ -84,7 +84,7 @@ class Server(ThreadingHTTPServer):
         """What to open; good as long as the server runs."""
         return f"http://{LOOPBACK}:{self.server_address[1]}/?token={self.token}"
 
-    def url_for_once(self) -> str:
+    def make_single_use_url(self) -> str:
         """What to open, good for one time: the command line of a browser is no secret."""
         token = secrets.token_urlsafe(32)
         self._once.add(token)
@@ -95,12 +95,12 @@ class Server(ThreadingHTTPServer):
         """The path below which all pages are."""
         return f"/{self.secret}/"
 
-    def admits(self, token: str) -> bool:
+    def accepts(self, token: str) -> bool:
         """Whether this token is good; one for a single time is so no longer."""
-        if same(token, self.token):
+        if is_same_secret(token, self.token):
             return True
         for known in tuple(self._once):
-            if same(token, known):
+            if is_same_secret(token, known):
                 self._once.discard(known)
                 return True
         return False
@@ -109,10 +109,10 @@ class Server(ThreadingHTTPServer):
         """Print nothing: every user of this machine can send what cannot be answered."""
 
 
-def same(one: str, other: str) -> bool:
+def is_same_secret(one: str, other: str) -> bool:
     """Whether two secrets are equal, in a time that does not tell how far they are.
 
-    >>> same("abc", "abc"), same("abc", "é")
+    >>> is_same_secret("abc", "abc"), is_same_secret("abc", "é")
     (True, False)
     """
     return hmac.compare_digest(one.encode(errors="replace"), other.encode(errors="replace"))
@@ -125,57 +125,64 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _PATIENCE
 
     def do_GET(self) -> None:
-        if not self._called_by_name():
-            self._say(HTTPStatus.FORBIDDEN, "This server is called 127.0.0.1 or localhost.")
+        if not self._is_known_host():
+            self._send_refusal(
+                HTTPStatus.FORBIDDEN, "This server is called 127.0.0.1 or localhost."
+            )
             return
         try:
             parts = urlsplit(self.path)
             asked = parse_qs(parts.query, max_num_fields=_FIELDS)
         except ValueError:
-            self._say(HTTPStatus.BAD_REQUEST, "This address cannot be read.")
+            self._send_refusal(HTTPStatus.BAD_REQUEST, "This address cannot be read.")
             return
         secret, slash, path = parts.path.removeprefix("/").partition("/")
         if parts.path == "/" and "token" in asked:
-            self._enter(asked["token"][0])
-        elif not (self._known() and slash and same(secret, self.server.secret)):
-            self._say(
+            self._start_session(asked["token"][0])
+        elif not (self._has_session() and slash and is_same_secret(secret, self.server.secret)):
+            self._send_refusal(
                 HTTPStatus.FORBIDDEN, "Open the address that twinloop view printed, with its token."
             )
         else:
-            self._answer(f"/{path}", asked)
+            self._send_page(f"/{path}", asked)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Refuse what is no request, without repeating any of it."""
         self.close_connection = True
-        self._say(HTTPStatus(code), "This is no request that can be answered.", Connection="close")
+        self._send_refusal(
+            HTTPStatus(code), "This is no request that can be answered.", Connection="close"
+        )
 
     def _refuse(self) -> None:
-        self._say(HTTPStatus.METHOD_NOT_ALLOWED, "Only GET is answered.", Allow="GET")
+        self._send_refusal(HTTPStatus.METHOD_NOT_ALLOWED, "Only GET is answered.", Allow="GET")
 
     do_HEAD = do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_TRACE = _refuse
 
-    def _called_by_name(self) -> bool:
+    def _is_known_host(self) -> bool:
         host = self.headers.get_all("Host") or []
         return len(host) == 1 and host[0].partition(":")[0].lower() in _NAMES
 
-    def _known(self) -> bool:
+    def _has_session(self) -> bool:
         # Those of other programs on this machine come along, and may be of any form.
         pairs = (part.partition("=") for part in self.headers.get("Cookie", "").split(";"))
         return any(
-            name.strip() == self.server.cookie and same(value.strip(), self.server.session)
+            name.strip() == self.server.cookie
+            and is_same_secret(value.strip(), self.server.session)
             for name, _, value in pairs
         )
 
-    def _enter(self, token: str) -> None:
-        if not self.server.admits(token):
-            self._say(HTTPStatus.FORBIDDEN, "This token is not, or no longer, good.")
+    def _start_session(self, token: str) -> None:
+        if not self.server.accepts(token):
+            self._send_refusal(HTTPStatus.FORBIDDEN, "This token is not, or no longer, good.")
             return
         base = self.server.base
         # A page that goes on by itself, and no redirection: a browser that came from another site
         # would not send the cookie along with the latter.
         self._send(
             HTTPStatus.OK,
-            _words("One moment.", f'<meta http-equiv="refresh" content="0; url={base}">', base),
+            _render_message(
+                "One moment.", f'<meta http-equiv="refresh" content="0; url={base}">', base
+            ),
             _NOWHERE,
             **{
                 "Set-Cookie": f"{self.server.cookie}={self.server.session}; HttpOnly; "
@@ -183,34 +190,34 @@ class _Handler(BaseHTTPRequestHandler):
             },
         )
 
-    def _answer(self, path: str, asked: dict[str, list[str]]) -> None:
+    def _send_page(self, path: str, asked: dict[str, list[str]]) -> None:
         pages = self.server.pages
         try:
             if path == "/":
                 nonce = secrets.token_urlsafe(16)
                 entries, more = self.server.index.entries()
                 name, base = self.server.folder.name or "/", self.server.base
-                page = listing(name, entries, more, nonce, base).encode()
+                page = render_listing(name, entries, more, nonce, base).encode()
                 policy = f"{_NOWHERE}; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'"
                 self._send(HTTPStatus.OK, page, policy)
                 return
             if path.startswith("/page/"):
-                page = pages.report(unquote(path.removeprefix("/page/")))
+                page = pages.make_report(unquote(path.removeprefix("/page/")))
             elif path == "/compare":
-                page = pages.compared(asked.get("run", []))
+                page = pages.make_comparison(asked.get("run", []))
             elif path == "/assess" and {"real", "twin"} <= asked.keys():
-                page = pages.assessed(asked["real"][0], asked["twin"][0])
+                page = pages.make_assessment(asked["real"][0], asked["twin"][0])
             else:
-                self._tell(HTTPStatus.NOT_FOUND, "There is no such page.")
+                self._send_message(HTTPStatus.NOT_FOUND, "There is no such page.")
                 return
         except (TwinloopError, OSError) as error:
             # Paths as the list has them, without the place of the folder.
             said = str(error).replace(f"{self.server.folder}/", "")
-            self._tell(HTTPStatus.NOT_FOUND, f"This cannot be shown: {said}")
+            self._send_message(HTTPStatus.NOT_FOUND, f"This cannot be shown: {said}")
             return
         except Exception as error:
             print(escape_controls(traceback.format_exc()), file=sys.stderr, end="")
-            self._tell(
+            self._send_message(
                 HTTPStatus.INTERNAL_SERVER_ERROR,
                 f"This cannot be shown, for a reason that twinloop did not foresee "
                 f"({type(error).__name__}); the terminal says more.",
@@ -218,13 +225,13 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._send(HTTPStatus.OK, page, _REPORT)
 
-    def _say(self, status: HTTPStatus, said: str, **headers: str) -> None:
+    def _send_refusal(self, status: HTTPStatus, said: str, **headers: str) -> None:
         """Answer a request that may be a stranger's."""
-        self._send(status, _words(said), _NOWHERE, **headers)
+        self._send(status, _render_message(said), _NOWHERE, **headers)
 
-    def _tell(self, status: HTTPStatus, said: str) -> None:
+    def _send_message(self, status: HTTPStatus, said: str) -> None:
         """Answer a browser that was let in."""
-        self._send(status, _words(said, base=self.server.base), _NOWHERE)
+        self._send(status, _render_message(said, base=self.server.base), _NOWHERE)
 
     def _send(self, status: HTTPStatus, page: bytes, policy: str, **headers: str) -> None:
         self.send_response(status)
@@ -248,7 +255,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing: an address may hold the token."""
 
 
-def _words(said: str, head: str = "", base: str = "") -> bytes:
+def _render_message(said: str, head: str = "", base: str = "") -> bytes:
     """A page of one sentence, with the way back for a browser that was let in."""
     back = f'<p><a href="{base}">All runs and studies</a></p>' if base else ""
     return (
