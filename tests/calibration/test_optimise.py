@@ -1,5 +1,6 @@
 """Laws of every optimiser: points of the cube, the same again, no failure stops it, it finds."""
 
+import json
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
@@ -380,3 +381,47 @@ def test_importing_the_optimisers_imports_no_heavy_library() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+#: The optimisers that only the table of the source document compares, by the module of each.
+ON_DEMAND = {
+    "genetic": "genetic",
+    "gradient": "gradient",
+    "bayes-gbrt": "bayes_trees",
+    "bayes-rf": "bayes_trees",
+    "bayes-et": "bayes_trees",
+}
+RUN = """
+import json, sys
+import twinloop.calibrate, twinloop.calibration.search.search
+from twinloop.calibration.optimisers import make
+from twinloop.calibration.parameters.parameters import Linear
+from twinloop.calibration.parameters.space import Space
+
+loaded = {}
+for name in sys.argv[1:]:
+    if name:
+        optimiser = make(name, Space([Linear("x", 0, 1), Linear("y", 0, 1)]), seed=1, budget=9)
+        for _ in range(9):
+            points = optimiser.ask(1)
+            optimiser.tell(points, ((points - 0.3) ** 2).sum(axis=1))
+    loaded[name] = [each.removeprefix("twinloop.calibration.optimisers.") for each in sys.modules]
+print(json.dumps(loaded))
+"""
+
+
+def test_optimisers_for_comparison_are_loaded_on_demand() -> None:
+    """In one process: the import, a run of each other optimiser, then of these."""
+    others = [name for name in OPTIMISERS if name not in ON_DEMAND and name != "bayes-gp"]
+    names = ["", *others, "bayes-gp", *ON_DEMAND]
+    found = subprocess.run(
+        [sys.executable, "-c", RUN, *names], capture_output=True, text=True, check=True
+    )
+    loaded = {name: set(modules) for name, modules in json.loads(found.stdout).items()}
+    assert loaded[""].isdisjoint({"scipy", "bayes", "cma_es", "differential_evolution"})
+    for name in ["", *others]:
+        assert "sklearn" not in loaded[name], name
+    wanted = set[str]()
+    for name in names:
+        wanted |= {ON_DEMAND[name]} if name in ON_DEMAND else set()
+        assert loaded[name] & set(ON_DEMAND.values()) == wanted, name

@@ -1,32 +1,40 @@
-"""Bayesian optimisation: a cheap model of the loss says where to look next."""
+"""Bayesian optimisation: a surrogate model of the loss selects the next points."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from twinloop.calibration.optimisers.interface import Floats, Grain, Search
 from twinloop.calibration.optimisers.sampling import Sobol
-from twinloop.calibration.optimisers.surrogates import SURROGATES, Surrogate
 from twinloop.calibration.parameters.space import Space
 
 #: The model is fitted to this many points: the best, and the latest.
 _BEST: Final = 100
 _LATEST: Final = 150
 _CANDIDATES: Final = 500
+_REFIT: Final = 1.15  # growth of the data after which the kernel of a process is fitted anew
 
 
-class _Bayes(Search):
+class Surrogate(Protocol):
+    """A model that is fitted and predicts, with a standard deviation."""
+
+    def fit(self, features: Floats, losses: Floats) -> None:
+        """Learn from these."""
+
+    def predict(self, features: Floats) -> tuple[Floats, Floats]:
+        """Means and standard deviations."""
+
+
+class Bayes(Search):
     """Expected improvement over the best, under a surrogate fitted to what was told.
 
     Candidates are random points and neighbours of the best ones. In a batch, each point keeps the
     next ones at a distance. A surrogate is fitted to a few hundred points at most, so that the
     cost of an ask stays bounded.
     """
-
-    surrogate: str
 
     def __init__(
         self, space: Space, *, seed: int, budget: int | None = None, batch: int = 1
@@ -39,7 +47,11 @@ class _Bayes(Search):
         self._points = np.empty((0, self.dimensions))
         self._losses = np.empty(0)
         self._asked = 0
-        self._model: Surrogate = SURROGATES[self.surrogate](int(self.rng.integers(1 << 31)))
+        self._model = self.surrogate(int(self.rng.integers(1 << 31)))
+
+    def surrogate(self, seed: int) -> Surrogate:
+        """A model of the loss, not yet fitted."""
+        raise NotImplementedError
 
     def ask(self, count: int) -> Floats:
         """A few spread points, then those that promise most."""
@@ -135,7 +147,40 @@ class _Bayes(Search):
         return np.concatenate(columns, axis=1)
 
 
-class GaussianProcess(_Bayes):
+class _Process:
+    """A Gaussian process; its kernel is fitted anew only when the data have grown."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._fitted_at = 0
+        self._kernel: Any = None
+        self._model: Any = None
+
+    def fit(self, features: Floats, losses: Floats) -> None:
+        from sklearn.gaussian_process import GaussianProcessRegressor
+        from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+
+        anew = self._kernel is None or len(losses) >= _REFIT * self._fitted_at
+        if self._kernel is None:
+            scales = np.full(features.shape[1], 0.5)
+            self._kernel = ConstantKernel(1.0, (1e-2, 1e3)) * Matern(
+                scales, (0.05, 20.0), nu=2.5
+            ) + WhiteKernel(1e-4, (1e-8, 1.0))
+        self._model = GaussianProcessRegressor(
+            self._kernel,
+            optimizer="fmin_l_bfgs_b" if anew else None,
+            random_state=self._seed,
+        )
+        self._model.fit(features, losses)
+        if anew:
+            self._kernel, self._fitted_at = self._model.kernel_, len(losses)
+
+    def predict(self, features: Floats) -> tuple[Floats, Floats]:
+        mean, deviation = self._model.predict(features, return_std=True)
+        return mean, deviation
+
+
+class GaussianProcess(Bayes):
     """Bayesian optimisation with a Gaussian process.
 
     >>> from twinloop.calibration.parameters.parameters import Linear
@@ -147,37 +192,9 @@ class GaussianProcess(_Bayes):
     True
     """
 
-    surrogate = "gp"
-
-
-class BoostedTrees(_Bayes):
-    """Bayesian optimisation with gradient-boosted trees for three quantiles.
-
-    >>> BoostedTrees.surrogate
-    'gbrt'
-    """
-
-    surrogate = "gbrt"
-
-
-class RandomForest(_Bayes):
-    """Bayesian optimisation with a random forest.
-
-    >>> RandomForest.surrogate
-    'rf'
-    """
-
-    surrogate = "rf"
-
-
-class ExtraTrees(_Bayes):
-    """Bayesian optimisation with extremely randomised trees.
-
-    >>> ExtraTrees.surrogate
-    'et'
-    """
-
-    surrogate = "et"
+    def surrogate(self, seed: int) -> Surrogate:
+        """A Gaussian process."""
+        return _Process(seed)
 
 
 def improvement(mean: Floats, deviation: Floats, best: float) -> Floats:

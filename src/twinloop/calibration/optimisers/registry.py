@@ -1,29 +1,20 @@
-"""Optimisers by name: the built-ins, several joined by `+`, and those of plug-ins."""
+"""Optimisers by name: the built-ins, several joined by `+`, and those of plug-ins.
+
+The module of a built-in is imported when that optimiser is made: a search with one optimiser does
+not wait for the imports of all others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from importlib.metadata import entry_points
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from twinloop.calibration.optimisers.auto import choose
-from twinloop.calibration.optimisers.bayes import (
-    BoostedTrees,
-    ExtraTrees,
-    GaussianProcess,
-    RandomForest,
-)
-from twinloop.calibration.optimisers.cma_es import Cma
-from twinloop.calibration.optimisers.evolution import DifferentialEvolution, Genetic
-from twinloop.calibration.optimisers.gradient import Gradient
-from twinloop.calibration.optimisers.grid import Grid
 from twinloop.calibration.optimisers.interface import Optimiser, Search
-from twinloop.calibration.optimisers.nelder_mead import NelderMead
 from twinloop.calibration.optimisers.portfolio import Portfolio
-from twinloop.calibration.optimisers.powell import Powell
-from twinloop.calibration.optimisers.quadratic import Quadratic
-from twinloop.calibration.optimisers.sampling import LatinHypercube, Random, Sobol
 from twinloop.calibration.parameters.space import Space
 from twinloop.description.address import nearest
 from twinloop.description.errors import InputError
@@ -31,31 +22,49 @@ from twinloop.description.errors import InputError
 #: The entry points through which an installed package offers optimisers.
 GROUP: Final = "twinloop.optimisers"
 
-_SINGLE: Final[Mapping[str, type[Search]]] = MappingProxyType(
+
+class _BuiltIn(NamedTuple):
+    """The module and the class of a built-in optimiser, and a description of one line."""
+
+    module: str
+    kind: str
+    description: str
+
+    def load(self) -> type[Search]:
+        """The class, from its module."""
+        found: type[Search] = getattr(import_module(f".{self.module}", __package__), self.kind)
+        return found
+
+
+_SINGLE: Final[Mapping[str, _BuiltIn]] = MappingProxyType(
     {
-        "random": Random,
-        "lhs": LatinHypercube,
-        "sobol": Sobol,
-        "grid": Grid,
-        "gradient": Gradient,
-        "genetic": Genetic,
-        "de": DifferentialEvolution,
-        "cma": Cma,
-        "powell": Powell,
-        "nelder-mead": NelderMead,
-        "quadratic": Quadratic,
-        "bayes-gp": GaussianProcess,
-        "bayes-gbrt": BoostedTrees,
-        "bayes-rf": RandomForest,
-        "bayes-et": ExtraTrees,
+        "random": _BuiltIn("sampling", "Random", "independent uniform points"),
+        "lhs": _BuiltIn(
+            "sampling", "LatinHypercube", "a Latin hypercube of the size of the budget"
+        ),
+        "sobol": _BuiltIn("sampling", "Sobol", "Sobol's sequence, scrambled"),
+        "grid": _BuiltIn("grid", "Grid", "a grid that is refined round by round"),
+        "gradient": _BuiltIn("gradient", "Gradient", "gradient descent by finite differences"),
+        "genetic": _BuiltIn("genetic", "Genetic", "a genetic algorithm"),
+        "de": _BuiltIn("differential_evolution", "DifferentialEvolution", "differential evolution"),
+        "cma": _BuiltIn("cma_es", "Cma", "CMA-ES with restarts"),
+        "powell": _BuiltIn("powell", "Powell", "Powell's method within bounds"),
+        "nelder-mead": _BuiltIn("nelder_mead", "NelderMead", "the simplex of Nelder and Mead"),
+        "quadratic": _BuiltIn(
+            "quadratic", "Quadratic", "a local quadratic model in a trust region"
+        ),
+        "bayes-gp": _BuiltIn("bayes", "GaussianProcess", "Bayesian, a Gaussian process"),
+        "bayes-gbrt": _BuiltIn("bayes_trees", "BoostedTrees", "Bayesian, gradient-boosted trees"),
+        "bayes-rf": _BuiltIn("bayes_trees", "RandomForest", "Bayesian, a random forest"),
+        "bayes-et": _BuiltIn("bayes_trees", "ExtraTrees", "Bayesian, extremely randomised trees"),
     }
 )
 
-#: The built-in optimisers by name, and what each does; `auto` stands for what `choose` says.
+#: The built-in optimisers by name, each with a description; `auto` is one that `choose` selects.
 OPTIMISERS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        **{name: (kind.__doc__ or "").partition("\n")[0] for name, kind in _SINGLE.items()},
-        "auto": "What suits the space, the budget and the cost of an evaluation.",
+        **{name: each.description for name, each in _SINGLE.items()},
+        "auto": "a choice by the space, the budget and the cost of an evaluation",
     }
 )
 
@@ -86,7 +95,7 @@ def make(
         name = choose(space, budget=budget)
     settings: dict[str, Any] = {"seed": seed, "budget": budget, "batch": batch}
     if name in _SINGLE:
-        return _SINGLE[name](space, **settings)
+        return _SINGLE[name].load()(space, **settings)
     if "+" in name:
         names = [part.strip() for part in name.split("+")]
         for part in names:
@@ -94,7 +103,7 @@ def make(
                 raise InputError(
                     f"no built-in optimiser is called '{part}'", remedy=nearest(part, [*_SINGLE])
                 )
-        return Portfolio(space, **settings, members=[_SINGLE[part] for part in names])
+        return Portfolio(space, **settings, members=[_SINGLE[part].load() for part in names])
     return _plugged_in(name, space, settings)
 
 

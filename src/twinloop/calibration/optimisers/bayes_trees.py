@@ -1,0 +1,95 @@
+"""Bayesian optimisation with surrogate models made of decision trees, from scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from twinloop.calibration.optimisers.bayes import Bayes, Surrogate
+from twinloop.calibration.optimisers.interface import Floats
+
+_TREES: Final = 30
+
+
+class _Forest:
+    """Trees side by side; what they disagree about is uncertain."""
+
+    def __init__(self, seed: int, *, extra: bool) -> None:
+        self._seed, self._extra = seed, extra
+        self._model: Any = None
+
+    def fit(self, features: Floats, losses: Floats) -> None:
+        from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
+
+        kind = ExtraTreesRegressor if self._extra else RandomForestRegressor
+        self._model = kind(_TREES, min_samples_leaf=2, max_features=0.8, random_state=self._seed)
+        self._model.fit(features, losses)
+
+    def predict(self, features: Floats) -> tuple[Floats, Floats]:
+        each = np.array([tree.predict(features) for tree in self._model.estimators_])
+        return each.mean(axis=0), np.maximum(each.std(axis=0), 1e-3)
+
+
+class _Quantiles:
+    """Gradient-boosted trees for the median and for the two quantiles one deviation away."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._models: list[Any] = []
+
+    def fit(self, features: Floats, losses: Floats) -> None:
+        from sklearn.ensemble import GradientBoostingRegressor
+
+        self._models = [
+            GradientBoostingRegressor(
+                loss="quantile", alpha=share, n_estimators=_TREES, random_state=self._seed
+            ).fit(features, losses)
+            for share in (0.16, 0.5, 0.84)
+        ]
+
+    def predict(self, features: Floats) -> tuple[Floats, Floats]:
+        low, middle, high = (model.predict(features) for model in self._models)
+        return middle, np.maximum((high - low) / 2, 1e-3)
+
+
+class BoostedTrees(Bayes):
+    """Bayesian optimisation with gradient-boosted trees for three quantiles.
+
+    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.space import Space
+    >>> BoostedTrees(Space([Linear("a", 0, 1)]), seed=1).ask(2).shape
+    (2, 1)
+    """
+
+    def surrogate(self, seed: int) -> Surrogate:
+        """Boosted trees."""
+        return _Quantiles(seed)
+
+
+class RandomForest(Bayes):
+    """Bayesian optimisation with a random forest.
+
+    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.space import Space
+    >>> RandomForest(Space([Linear("a", 0, 1)]), seed=1).ask(2).shape
+    (2, 1)
+    """
+
+    def surrogate(self, seed: int) -> Surrogate:
+        """A random forest."""
+        return _Forest(seed, extra=False)
+
+
+class ExtraTrees(Bayes):
+    """Bayesian optimisation with extremely randomised trees.
+
+    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.space import Space
+    >>> ExtraTrees(Space([Linear("a", 0, 1)]), seed=1).ask(2).shape
+    (2, 1)
+    """
+
+    def surrogate(self, seed: int) -> Surrogate:
+        """Extremely randomised trees."""
+        return _Forest(seed, extra=True)

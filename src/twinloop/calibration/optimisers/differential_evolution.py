@@ -1,0 +1,73 @@
+"""Differential evolution."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twinloop.calibration.optimisers.interface import Floats, usable
+from twinloop.calibration.optimisers.population import Population, reflected
+
+
+class DifferentialEvolution(Population):
+    """Differential evolution: members move by differences of others (Storn and Price 1997).
+
+    Towards one of the best, with factors and crossover rates that each member keeps as long as
+    they serve it (jDE, Brest et al. 2006). A population whose members are all alike is renewed.
+
+    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.space import Space
+    >>> search = DifferentialEvolution(Space([Linear("a", 0, 1)]), seed=1)
+    >>> for _ in range(60):
+    ...     points = search.ask(10)
+    ...     search.tell(points, (points[:, 0] - 0.3) ** 2)
+    >>> search.best_loss < 1e-9
+    True
+    """
+
+    def _renew(self, keep: Floats | None) -> None:
+        super()._renew(keep)
+        self._factor = np.full(self.size, 0.5)
+        self._crossing = np.full(self.size, 0.9)
+        self._trial: list[tuple[int, float, float]] = []
+
+    def ask(self, count: int) -> Floats:
+        """Members not tried yet, then one trial for each in turn."""
+        targets = (self.next + np.arange(count)) % self.size
+        self.next = int((self.next + count) % self.size)
+        new = np.isnan(self.losses[targets])
+        factor = np.where(
+            self.rng.random(count) < 0.1, 0.1 + 0.9 * self.rng.random(count), self._factor[targets]
+        )
+        crossing = np.where(
+            self.rng.random(count) < 0.1, self.rng.random(count), self._crossing[targets]
+        )
+        losses = np.where(np.isnan(self.losses), np.inf, self.losses)
+        top = np.argsort(losses, kind="stable")[: max(2, self.size // 8)]
+        leaders = self.members[self.rng.choice(top, count)]
+        first = self.members[self.rng.integers(self.size, size=count)]
+        second = self.members[self.rng.integers(self.size, size=count)]
+        own = self.members[targets]
+        moved = reflected(own + factor[:, None] * (leaders - own + first - second))
+        unordered = np.broadcast_to(self.grain.unordered, moved.shape)
+        moved = np.where(
+            unordered, np.where(self.rng.random(moved.shape) < 0.5, leaders, first), moved
+        )
+        cross = self.rng.random(moved.shape) < crossing[:, None]
+        cross[np.arange(count), self.rng.integers(self.dimensions, size=count)] = True
+        trial = self.flipped(np.where(cross, moved, own), 0.05)
+        trial[new] = self.grain.centred(own[new])
+        self._trial = list(zip(targets.tolist(), factor.tolist(), crossing.tolist(), strict=True))
+        return trial
+
+    def tell(self, points: Floats, losses: Floats) -> None:
+        """A trial that is no worse than its member takes its place."""
+        super().tell(points, losses)
+        for (target, factor, crossing), point, loss in zip(
+            self._trial, points, usable(losses).tolist(), strict=False
+        ):
+            known = self.losses[target]
+            if np.isnan(known) or loss <= known:
+                self.members[target], self.losses[target] = point, loss
+                self._factor[target], self._crossing[target] = factor, crossing
+        if self.alike():
+            self._renew(self.best)

@@ -1,0 +1,72 @@
+"""A genetic algorithm."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twinloop.calibration.optimisers.interface import Floats, usable
+from twinloop.calibration.optimisers.population import Population, reflected
+
+
+class Genetic(Population):
+    """A genetic algorithm: the better ones are parents, children mix and mutate.
+
+    Parents win tournaments of three. A child takes each coordinate from one parent or from
+    between both, and mutates in one coordinate on average, by less and less as the budget is
+    spent. The best of parents and children live on, so the best is never lost.
+
+    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.space import Space
+    >>> search = Genetic(Space([Linear("a", 0, 1)]), seed=1, budget=600)
+    >>> for _ in range(60):
+    ...     points = search.ask(10)
+    ...     search.tell(points, (points[:, 0] - 0.3) ** 2)
+    >>> search.best_loss < 1e-6
+    True
+    """
+
+    #: Evaluations after which mutations are a tenth as large, without a budget.
+    usual_budget = 2000
+
+    def ask(self, count: int) -> Floats:
+        """The first generation, then children."""
+        new = min(count, self.size - self.next)
+        first = self.members[self.next : self.next + new]
+        self.next += new
+        if new == count:
+            return self.grain.centred(first)
+        return np.concatenate([self.grain.centred(first), self._children(count - new)])
+
+    def _children(self, count: int) -> Floats:
+        losses = np.where(np.isnan(self.losses), np.inf, self.losses)
+        rivals = self.rng.integers(self.size, size=(2, count, 3))
+        winners = np.take_along_axis(rivals, np.argmin(losses[rivals], axis=2)[..., None], axis=2)[
+            ..., 0
+        ]
+        mother, father = self.members[winners[0]], self.members[winners[1]]
+        share = self.rng.random(mother.shape)
+        mixed = np.where(self.rng.random((count, 1)) < 0.5, share, np.rint(share))
+        mixed = np.where(self.grain.unordered, np.rint(share), mixed)
+        children = mother + mixed * (father - mother)
+        spent = min(self.told / (self.budget or self.usual_budget), 1.0)
+        scale = np.maximum(0.2 * 0.02**spent, self.grain.width)
+        changed = self.rng.random(children.shape) < 1.0 / self.dimensions
+        changed &= ~self.grain.unordered
+        children = children + changed * scale * self.rng.standard_normal(children.shape)
+        return self.flipped(reflected(children), 0.5 / self.dimensions)
+
+    def tell(self, points: Floats, losses: Floats) -> None:
+        """The best of all live on."""
+        super().tell(points, losses)
+        self.told += len(losses)
+        members = np.concatenate([self.members[~np.isnan(self.losses)], points])
+        values = np.concatenate([self.losses[~np.isnan(self.losses)], usable(losses)])
+        if len(values) > self.size or self.next >= self.size:
+            order = np.argsort(values, kind="stable")[: self.size]
+            members, values = members[order], values[order]
+        rest = self.size - len(values)
+        self.members = np.concatenate([members, self.members[self.size - rest :]])
+        self.losses = np.concatenate([values, np.full(rest, np.nan)])
+        if self.alike():
+            self._renew(self.best)
+            self.next = 1
