@@ -42,7 +42,7 @@ COMMANDS = {
         "check {folder}",
         "simulate {folder} --policy easy",
         "simulate --workload {folder} --platform 2x8 --policy easy",
-        "simulate --workload {folder} --platform 2x8 --policy easy --replay sessions:600",
+        "simulate --workload {folder} --platform 2x8 --policy easy --source sessions:600",
         "report {folder} -o {out}.html",
         "convert {folder} {out}.swf",
         "convert {folder} {out}.cts",

@@ -91,9 +91,12 @@ def test_reports_are_written_and_not_written_over(folders: dict[str, Path], tmp_
     text = report.read_text()
     assert text.splitlines()[0] == "predict: nothing taken from the real run"
     assert "| p50 | 10 % | <= 5 % | FAIL |" in text
-    assert "is there already" in run(*words, ends_with=2).output
+    assert "exists already" in run(*words, ends_with=2).output
     run(*words, "--overwrite", ends_with=1)
-    assert "is no report" in run(*words[:2], "-o", tmp_path / "report.pdf", ends_with=2).output
+    assert (
+        "is not a supported report format"
+        in run(*words[:2], "-o", tmp_path / "report.pdf", ends_with=2).output
+    )
 
 
 def test_a_page_is_written(folders: dict[str, Path], tmp_path: Path) -> None:

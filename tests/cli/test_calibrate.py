@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 import twinloop as tl
 from tests.calibration.test_fit import truth, untimed
+from tests.cli.json_page import list_keys
 from tests.cli.test_commands import answer, run
 from twinloop.calibration import Fit
 from twinloop.cli import app
-from twinloop.cli.calibrate import calibrate
 
 ROOT = Path(__file__).resolve().parents[2]
 TRUST = ROOT / "examples" / "trust"
@@ -72,9 +72,7 @@ def test_json_is_one_object_with_the_keys_that_are_promised(
     words = ["calibrate", runs["a"], "--params", runs["params"], "-o", tmp_path / "fit", *QUICK]
     done = run(*words, "--json")
     document = json.loads(done.stdout)
-    promised = re.search(r"Keys of --json:(.*?)\n\n", calibrate.__doc__ or "", re.DOTALL)
-    assert promised is not None
-    assert set(document) == set(re.findall(r"`(\w+)`", promised[1])) | {"output"}
+    assert set(document) == list_keys("calibrate")
     kept = json.loads((tmp_path / "fit" / "fit.json").read_bytes())
     assert {**kept, "output": str(tmp_path / "fit")} == document
     assert document["asked"]["budget"] == {"evaluations": 64, "seconds": None}
@@ -92,7 +90,7 @@ def test_with_a_journal_it_goes_on_where_it_was(runs: dict[str, Path], tmp_path:
     journal.parent.mkdir()
     first = (tmp_path / "whole" / "journal.jsonl").read_bytes().splitlines(keepends=True)
     journal.write_bytes(b"".join(first[:2]) + first[2][:9])
-    assert f"goes on from {journal}" in run(*words, journal.parent).stderr.replace("\n", "")
+    assert f"resuming from {journal}" in run(*words, journal.parent).stderr.replace("\n", "")
     killed, whole = Fit.load(journal.parent), Fit.load(tmp_path / "whole")
     assert untimed(killed) == untimed(whole)
     assert killed.history.equals(whole.history)
@@ -157,12 +155,12 @@ def test_mistakes_in_the_parameters_are_told_by_file_line_and_field(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["A"], "there is no folder to keep the fit in"),
-        (["-o", "FIT"], "there is no run to fit to"),
+        (["A"], "an output folder is needed"),
+        (["-o", "FIT"], "at least one run is needed"),
         (["A", "-o", "A"], "is no calibration"),
         (["A", "-o", "PARAMS"], "is no folder"),
         (["A", "A", "-o", "FIT"], "is given twice"),
-        (["A", "--validate", "A", "-o", "FIT"], "cannot be held out"),
+        (["A", "--validate", "A", "-o", "FIT"], "cannot be validation data"),
         (["A", "--hold-out", "run", "-o", "FIT"], "cannot be divided"),
         (["A", "B", "--validate", "LARGE", "--hold-out", "run", "-o", "FIT"], "--hold-out"),
         (["A", "--budget", "soon", "-o", "FIT"], "budget"),

@@ -87,7 +87,7 @@ def test_convert_keeps_every_field_and_writes_nothing_twice(log: Path, tmp_path:
     assert after.tasks.drop("line").equals(before.tasks.drop("line"))
     assert after.placements.equals(before.placements)
     again = answer("convert", log, tmp_path / "log.trace", ends_with=2)
-    assert "there already" in str(again["error"])
+    assert "exists already" in str(again["error"])
     run("convert", log, tmp_path / "log.trace", "--overwrite")
 
 
@@ -178,7 +178,7 @@ def test_the_input_is_never_written_to(log: Path) -> None:
 def test_a_picture_or_a_user_that_is_wrong_is_refused(log: Path, tmp_path: Path) -> None:
     (tmp_path / "load.html").write_text("mine")
     assert (
-        "there already"
+        "exists already"
         in run("inspect", log, "--picture", tmp_path / "load.html", ends_with=2).stderr
     )
     assert (tmp_path / "load.html").read_text() == "mine"
@@ -261,6 +261,6 @@ def test_options_of_another_format_are_refused_but_not_for_a_log_beside(
     table = tmp_path / "jobs.csv"
     table.write_text("JobID,Sent\nx,1\n")
     words = ["--column", "id=JobID", "--column", "submit=Sent"]
-    assert "--column is for csv" in run("inspect", log, *words, ends_with=2).stderr
+    assert "--column applies to csv" in run("inspect", log, *words, ends_with=2).stderr
     merged = answer("convert", table, tmp_path / "both.trace", *words, "--merge", log)
     assert merged["tasks"] == 3

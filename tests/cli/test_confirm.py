@@ -111,7 +111,7 @@ def test_a_bundle_is_written_and_what_comes_back_is_read(study: Path, tmp_path: 
 def test_what_cannot_be_used_is_said(study: Path, tmp_path: Path) -> None:
     assert "-o confirmed" in run(study, ends_with=2).stderr
     both = run(study, "--bundle", tmp_path / "b", "--traces", tmp_path, ends_with=2)
-    assert "cannot stand beside it" in both.stderr
+    assert "exclude each other" in both.stderr
     assert "makespan_s" in run(study, "--by", "makespam_s", "-o", "x", ends_with=2).stderr
     assert run(tmp_path, "-o", tmp_path / "x", ends_with=2).stderr.startswith("error")
     budget = run(study, "--budget", "soon", "-o", tmp_path / "x", "--json", ends_with=2)

@@ -27,7 +27,7 @@ from tests.report.runs import drawn_tasks, fcfs
 from twinloop.cli import app
 from twinloop.cli.commands import SUMMARIES
 from twinloop.cli.output import SafeConsole, err, escape, out
-from twinloop.cli.run_display import picture
+from twinloop.cli.run_display import render
 from twinloop.description import Cleaning, InputError
 from twinloop.execution.run_progress import Moment
 from twinloop.exploration import Study
@@ -290,7 +290,7 @@ def test_a_terminal_gets_no_command_but_those_of_rich() -> None:
         console.print(EVIL.replace("\n", ""), markup=False)
     moment = Moment(3.0, 10, {"completed": 4}, 2, {evil("node"): (evil("a"), evil("b"))})
     with Live(console=console) as live:
-        live.update(picture(moment))
+        live.update(render(moment))
     with Progress(console=console) as bar:
         bar.add_task(escape(evil("progress")))
     text = stream.getvalue()

@@ -92,7 +92,7 @@ def test_without_a_terminal_there_are_plain_lines(file: Path, tmp_path: Path) ->
     assert any("3 of 3 tasks over (1 completed, 2 failed)" in line for line in lines)
     assert lines[-1] == f"wrote {tmp_path / 'run'}"
     assert "\x1b" not in done.stdout + done.stderr
-    assert "kept apart by affinity" in done.stdout
+    assert "isolation by affinity" in done.stdout
     assert "dispatch latency" in done.stdout
     assert statuses(tl.read(tmp_path / "run")) == {"a": "completed", "b": "failed", "c": "failed"}
 
@@ -163,7 +163,7 @@ def test_a_terminal_shows_the_run_as_it_goes_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ([], "there is no folder to keep the run in"),
+        ([], "an output folder is needed"),
         (["-o", "RUN", "--interval", "soon"], "soon"),
         (["-o", "RUN", "--interval", "1ms"], "0.001 s is too short"),
         (["-o", "RUN", "--isolation", "jail"], "jail"),

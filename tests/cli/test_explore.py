@@ -55,7 +55,7 @@ def test_a_study_is_looked_at_without_running_anything(files: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("scenario.yaml", "factors.yaml"), "nobody said where to keep the study"),
+        (("scenario.yaml", "factors.yaml"), "an output folder is needed"),
         (("scenario.yaml", "-o", "study"), "scenario.yaml"),
         (("factors.yaml", "-o", "study"), "names no scenario"),
         (("scenario.yaml", "nosuch.yaml", "-o", "study"), "nosuch.yaml"),

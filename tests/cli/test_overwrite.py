@@ -14,7 +14,7 @@ import twinloop as tl
 from tests.cli.test_commands import SWF, run
 from tests.execution.runs import Launch, launch, scenario, task
 from tests.execution.runs import statuses as ends
-from twinloop.cli.commands import SUMMARIES, loaded
+from twinloop.cli.commands import SUMMARIES, load_command
 from twinloop.description.locks import FolderLock
 from twinloop.description.replacement import check_replaceable
 from twinloop.execution import execute
@@ -165,7 +165,7 @@ def refused(case: Case, said: str) -> None:
 def test_every_command_with_the_option_is_tried_here() -> None:
     found = set()
     for name in SUMMARIES:
-        command = loaded(name)
+        command = load_command(name)
         for inner, each in getattr(command, "commands", {"": command}).items():
             if any("--overwrite" in option.opts for option in each.params):
                 found.add(f"{name} {inner}".strip())

@@ -147,7 +147,7 @@ def test_it_is_opened_before_a_terminal_with_a_display(
     monkeypatch.setattr(command.out, "_force_terminal", terminal)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setenv("DISPLAY", display)
-    assert command.opens() is opens
+    assert command.can_open_browser() is opens
 
 
 def test_what_is_nothing_to_report_is_said_with_what_was_looked_for(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_page_has_the_name_of_a_page(tmp_path: Path) -> None:
     made().save(tmp_path / "run")
     data = tmp_path / "data.csv"
     data.write_text("mine")
-    assert "ends with .html" in run(tmp_path / "run", "-o", data, ends_with=2).stderr
+    assert "must end with .html" in run(tmp_path / "run", "-o", data, ends_with=2).stderr
     assert data.read_text() == "mine"
 
 

@@ -90,7 +90,7 @@ def test_a_scenario_file_and_changes_of_it(log: Path, tmp_path: Path) -> None:
 
 
 def test_users_who_wait_submit_later(log: Path) -> None:
-    document = answer("simulate", *parts(log, replay="sessions:0"), "--speed", 0.5)
+    document = answer("simulate", *parts(log, source="sessions:0"), "--speed", 0.5)
     assert document["lateness_mean_s"] >= 0
     assert document["lateness_relative"] >= 1
 
@@ -100,7 +100,7 @@ def test_users_who_wait_submit_later(log: Path) -> None:
     [
         (["--policy", "esay"], "did you mean 'easy'"),
         (["--platform", "many"], "2x8"),
-        (["--replay", "sometimes"], "is no source"),
+        (["--source", "sometimes"], "is no source"),
         (["--set", "model.sped_factor=2"], "speed_factor"),
         (["--option", "dept=3"], "is no option"),
         (["--speed", "-1"], "speed_factor"),

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from twinloop import cli
-from twinloop.cli.commands import SUMMARIES, loaded
+from twinloop.cli.commands import COMMANDS, SUMMARIES, load_command
 from twinloop.cli.log_options import FormatName
 from twinloop.trace import known_formats
 
@@ -30,10 +31,10 @@ print(json.dumps(list(sys.modules)), file=sys.stderr)
 
 FACES = """
 import json, sys
-from twinloop.cli.commands import loaded
+from twinloop.cli.commands import load_command
 
 for name in sys.argv[1:]:
-    loaded(name)
+    load_command(name)
 print(json.dumps(list(sys.modules)), file=sys.stderr)
 """
 
@@ -88,7 +89,7 @@ def test_no_command_needs_a_library_to_know_its_options() -> None:
 
 @pytest.mark.parametrize("name", SUMMARIES)
 def test_the_summary_of_a_command_is_how_its_own_help_begins(name: str) -> None:
-    first = inspect.cleandoc(loaded(name).help).partition("\n\n")[0]
+    first = inspect.cleandoc(load_command(name).help).partition("\n\n")[0]
     assert SUMMARIES[name] == " ".join(first.split())
 
 
@@ -104,3 +105,19 @@ def test_the_formats_that_help_names_are_those_that_are_known() -> None:
     option: typer.models.OptionInfo = FormatName.__metadata__[0]  # type: ignore[attr-defined]
     names = ", ".join(form.name for form in known_formats())
     assert (option.help or "").endswith(f"One of: {names}.")
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_the_help_of_a_command_fits_on_a_screen_of_60_lines(name: str) -> None:
+    shown = CliRunner().invoke(cli.app, [name, "--help"], env={"COLUMNS": "80"}).output
+    assert len(shown.splitlines()) <= 60
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_the_commands_are_grouped_by_purpose() -> None:
+    shown = CliRunner().invoke(cli.app, ["--help"], env={"COLUMNS": "80"}).output
+    for purpose, commands in COMMANDS.items():
+        panel = shown.split(f"─ {purpose} ─", 1)[1].split("╰", 1)[0]
+        listed = [line.split()[1] for line in panel.splitlines()[1:] if line.startswith("│")]
+        assert listed == list(commands)
+        assert all(f"{name} " in panel and text in panel for name, text in commands.items())

@@ -20,7 +20,7 @@ from typer.testing import CliRunner, Result
 import twinloop as tl
 from tests.execution.runs import scenario, task
 from twinloop.cli import app
-from twinloop.cli.commands import SUMMARIES, loaded
+from twinloop.cli.commands import SUMMARIES, load_command
 from twinloop.description.errors import UnwritableError
 from twinloop.description.files import writing
 
@@ -76,7 +76,7 @@ def test_every_command_that_writes_is_in_the_table() -> None:
     """A command or an option that writes and is not looked at here fails this test."""
     assert {*WRITING, *READING} == {*SUMMARIES}
     for name in SUMMARIES:
-        whole = loaded(name)
+        whole = load_command(name)
         parts = getattr(whole, "commands", {"": whole}).values()
         for part in parts:
             paths = {each.name for each in part.params if _is_path(each)}

@@ -3,7 +3,7 @@
 import pytest
 from rich.console import Console
 
-from twinloop.cli.run_display import picture, said
+from twinloop.cli.run_display import describe, render
 from twinloop.execution.run_progress import Moment
 
 
@@ -11,7 +11,7 @@ def lines(moment: Moment, width: int, *, terminal: bool = True) -> list[str]:
     """What is seen of a moment, without colours."""
     console = Console(width=width, force_terminal=terminal, color_system=None, highlight=False)
     with console.capture() as shown:
-        console.print(picture(moment))
+        console.print(render(moment))
     found = shown.get().splitlines()
     assert all(len(line) <= width for line in found)
     return [line.rstrip() for line in found]
@@ -30,7 +30,7 @@ def test_every_node_is_on_a_line_of_its_own(width: int, over: int, terminal: boo
         ["n[3]", "[red]c"],
     ]
     *words, bar = found[:-3]
-    assert " ".join(line.strip() for line in words) == said(moment)
+    assert " ".join(line.strip() for line in words) == describe(moment)
     assert set(bar) <= set("━╸╺ ")
     assert bar.count("━") == pytest.approx(min(width, 60) * over / 9, abs=1)
 

@@ -1,4 +1,4 @@
-"""`twinloop assess`: how far a twin can be trusted."""
+"""`twinloop assess`: assess a simulated run against a real one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from twinloop.cli.output import (
     out,
     print_json,
     refuse_page,
-    speaking,
-    working,
+    report_errors,
+    show_status,
 )
 from twinloop.description.errors import InputError
 
@@ -39,28 +39,26 @@ def assess(
     real: Annotated[
         Path,
         typer.Argument(
-            help="What really happened: a folder that a run wrote, or a log as `twinloop inspect` "
-            "takes it.",
+            help="The real run: a trace folder or a log.",
             show_default=False,
         ),
     ],
-    twin: Annotated[
-        Path, typer.Argument(help="What the simulator says of it.", show_default=False)
-    ],
+    twin: Annotated[Path, typer.Argument(help="The simulated run.", show_default=False)],
     criteria: Annotated[
         Path | None,
-        typer.Option("--criteria", help="A YAML file of thresholds, declared beforehand."),
+        typer.Option("--criteria", help="Thresholds in YAML."),
     ] = None,
     repeat: Annotated[
         list[Path] | None,
         typer.Option(
             "--repeat",
-            help="Another real run of the same scenario, for the noise floor; several times.",
+            help="A repetition of REAL, for the noise floor; repeatable.",
+            metavar="RUN",
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write a report: .md, or .html with pictures."),
+        typer.Option("--output", "-o", help="Write a report: .md or .html."),
     ] = None,
     overwrite: Overwrite = False,
     strict: Strict = False,
@@ -71,43 +69,34 @@ def assess(
             "--print-criteria",
             callback=_print_criteria,
             is_eager=True,
-            help="Print the criteria with their defaults and meanings as YAML, and end.",
+            help="Print all criteria with defaults as YAML.",
         ),
     ] = False,
 ) -> None:
-    """Assess a twin against reality: PASS, FAIL or not assessable, criterion by criterion.
+    """Assess a simulated run against a real one.
 
-    Compared are the waits, the completions over time and the makespan, the CPU usage of the tasks
-    and the trend of the power. First comes whether the twin is a replay or a prediction, and what
-    was taken from the real run.
+    Compares waits, completions over time, makespan, CPU usage per task and the trend of power;
+    each criterion is PASS, FAIL or not assessable. The verdict states first whether the simulated
+    run is a replay or a prediction. Exit status: 0 PASS, 1 FAIL, 3 not assessable.
 
-    Ends with 0 for PASS, 1 for FAIL, 3 where there is too little to assess.
-
-    Keys of --json: `real`, `twin`, `repeated` (paths), `mode`, `injected`, `status`, `metrics` (the
-    status of each), `findings` (a list: metric, name, figure, unit, threshold, bound, status,
-    floor, unaligned, figures, method, note; a unit "share" is a part of 1), `errors` (figures,
-    worst, users, sizes, matched, only_real, only_twin, same_machine, placed, power_mape,
-    power_bias_w), `criteria` (file, sha256, other_than_default, values), `alignment`, `repeats`,
-    `notes`, `report` (what was written).
-
-    Examples: `twinloop assess runs/real runs/twin`,
-    `twinloop assess real twin --criteria criteria.yaml --repeat real2 -o report.html`.
+    - `twinloop assess runs/real runs/twin`
+    - `twinloop assess real twin --criteria criteria.yaml --repeat real2 -o report.html`
     """
-    # It takes a moment to load, which other commands do not need.
+    # Imported here, because --help should not wait for it.
     from twinloop.fidelity import Criteria
     from twinloop.fidelity import assess as assess_traces
 
-    with speaking(json):
+    with report_errors(json):
         if output is not None:
             if output.suffix.lower() not in _REPORTS:
                 raise InputError(
-                    "is no report that can be written", file=output, remedy=" or ".join(_REPORTS)
+                    "is not a supported report format", file=output, remedy=" or ".join(_REPORTS)
                 )
             refuse_page(output, overwrite, real, twin, criteria, *(repeat or ()))
         demanded = Criteria.given(criteria)
         truth, simulated = (read_trace(path, None, strict) for path in (real, twin))
         others = [read_trace(path, None, strict) for path in repeat or ()]
-        with working("assessing"):
+        with show_status("assessing"):
             verdict = assess_traces(truth, simulated, criteria=demanded, repeats=others)
             if output is not None:
                 _write(verdict, output)
@@ -124,7 +113,7 @@ def assess(
 
 def _write(verdict: Verdict, path: Path) -> None:
     if path.suffix.lower() == ".html":
-        # Pictures take a moment to load.
+        # Imported here, because figures are slow to import.
         from twinloop.report.pages.assessment import write_assessment_page
 
         write_assessment_page(verdict, path)

@@ -1,4 +1,4 @@
-"""`twinloop burn`: real work of a known amount."""
+"""`twinloop burn`: a known amount of real work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from twinloop.cli.output import Json, speaking
+from twinloop.cli.output import Json, report_errors
 from twinloop.description.errors import InputError
 from twinloop.description.safe_text import escape_name
 
@@ -28,47 +28,45 @@ def burn(
         str | None,
         typer.Option(
             metavar="S",
-            help="As much work as an undisturbed core does in S seconds, on each thread.",
+            help="Work of S seconds on an idle core, per thread.",
             show_default=False,
         ),
     ] = None,
     work: Annotated[
         str | None,
-        typer.Option(metavar="W", help="W units of the kind, on each thread.", show_default=False),
+        typer.Option(metavar="W", help="Units of work, per thread.", show_default=False),
     ] = None,
     threads: Annotated[
-        str | None, typer.Option(metavar="N", help="Threads at a time. \\[default: 1]")
+        str | None, typer.Option(metavar="N", help="Number of threads. \\[default: 1]")
     ] = None,
     seed: Annotated[
         str | None,
-        typer.Option(metavar="I", help="Decides what is worked on, not how much. \\[default: 0]"),
+        typer.Option(
+            metavar="I", help="Random seed of the data, not of the amount. \\[default: 0]"
+        ),
     ] = None,
     rates: Annotated[
         str | None,
         typer.Option(
             metavar="R",
-            help="Units per CPU second, as cpu=2.5e8,cache=7e7. Without, those of "
-            "TWINLOOP_BURN_RATES; what that lacks is measured first.",
+            help="Units per CPU second: cpu=2.5e8,cache=7e7; by default TWINLOOP_BURN_RATES, else "
+            "measured.",
             show_default=False,
         ),
     ] = None,
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Measure the rates of the kinds, or of all.")
+        bool, typer.Option("--calibrate", help="Measure the rates of the given kinds, or of all.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Keep a core, a cache, the memory or a disk busy with a known amount of real work.
+    """Run a known amount of real work on CPU, memory or disk.
 
-    It becomes the program `twinloop-burn`, which starts in a millisecond and which tasks of a
-    scenario call by its own name. What comes out is always one JSON object.
+    The command replaces itself by the program `twinloop-burn`, which starts within a millisecond
+    and which tasks of a scenario can call directly. It always prints one JSON object.
 
-    Keys: `kind`, `units` (on each thread), `threads`, `seed`, `cpu_s` (of all threads), `wall_s`,
-    `checksum` (the same for the same kind, units, threads and seed). With --calibrate: units per
-    CPU second by kind.
-
-    Example: `twinloop burn cache --seconds 2 --threads 2`.
+    - `twinloop burn cache --seconds 2 --threads 2`
     """
-    # It takes a moment to load, for which nobody waits who asks for help.
+    # Imported here, because --help should not wait for it.
     from twinloop.execution.burn_program import program
 
     given = {
@@ -78,13 +76,13 @@ def burn(
         "--seed": seed,
         "--rates": rates,
     }
-    with speaking(json):
+    with report_errors(json):
         path = program()
     words = [f"{option}={value}" for option, value in given.items() if value is not None]
     flags = ["--calibrate"] if calibrate else []
-    with speaking(json):
+    with report_errors(json):
         for word in (*(kind or []), *words):
             if escape_name(word) != word:
-                raise InputError(f"{word!r} holds control characters")
+                raise InputError(f"{word!r} contains control characters")
     sys.stdout.flush()
     os.execv(path, [path.name, *flags, *(kind or []), *words])

@@ -12,8 +12,8 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from twinloop.cli.log_options import Strict, read_trace
-from twinloop.cli.output import Json, err, escape, out, print_json, speaking, working
-from twinloop.cli.recording_options import DryRun, going_on, print_commands
+from twinloop.cli.output import Json, err, escape, out, print_json, report_errors, show_status
+from twinloop.cli.recording_options import DryRun, print_commands, resume_hint
 from twinloop.cli.scenario_options import AllowCode, find_code
 from twinloop.description.errors import InputError
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class HoldOut(StrEnum):
-    """By what runs are told apart."""
+    """How runs are divided into training and validation data."""
 
     run = "run"
     size = "size"
@@ -33,104 +33,82 @@ class HoldOut(StrEnum):
 
 Real = Annotated[
     list[Path] | None,
-    typer.Argument(help="Folders of recorded runs, or logs with --scenario.", show_default=False),
+    typer.Argument(help="Recorded runs, or logs with --scenario.", show_default=False),
 ]
 
 
 def calibrate(
     real: Real = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The folder to keep it in.")
+        Path | None, typer.Option("-o", "--output", help="Folder for the fit.")
     ] = None,
     params: Annotated[
-        Path | None, typer.Option(help="The values to move and their ranges, in YAML.")
+        Path | None, typer.Option(help="Parameters and their ranges, in YAML.")
     ] = None,
-    budget: Annotated[str, typer.Option(help="Evaluations, or a time: 2000, 60s.")] = "2000",
-    scenario: Annotated[
-        Path | None, typer.Option(help="What was run, if the runs do not say it themselves.")
-    ] = None,
+    budget: Annotated[str, typer.Option(help="Evaluations, or a duration: 60s.")] = "2000",
+    scenario: Annotated[Path | None, typer.Option(help="The scenario of runs without one.")] = None,
     validate: Annotated[
-        list[Path] | None, typer.Option(help="A run to hold out. May be given several times.")
+        list[Path] | None, typer.Option(help="A run for validation; repeatable.", metavar="RUN")
     ] = None,
-    hold_out: Annotated[
-        HoldOut | None, typer.Option(help="Hold some of the runs out, and validate on them.")
-    ] = None,
-    loss: Annotated[
-        str | None, typer.Option(help="What is made small: a loss by its name; else matched.")
-    ] = None,
+    hold_out: Annotated[HoldOut | None, typer.Option(help="Hold out runs for validation.")] = None,
+    loss: Annotated[str | None, typer.Option(help="Loss to minimise. \\[default: matched]")] = None,
     aggregate: Annotated[
-        str | None, typer.Option(help="Over several scenarios: avg or max.")
+        str | None, typer.Option(help="Aggregate over scenarios: avg or max.")
     ] = None,
-    optimiser: Annotated[str, typer.Option(help="Who searches.")] = "auto",
+    optimiser: Annotated[str, typer.Option(help="Optimiser.")] = "auto",
     choose: Annotated[
         bool,
-        typer.Option(
-            "--choose", help="First find out which loss and which optimiser do best here."
-        ),
+        typer.Option("--choose", help="Select loss and optimiser first."),
     ] = False,
     analysis: Annotated[
         int | None,
-        typer.Option(
-            help="Evaluations to spend on what the data can tell; 0: none. By default by the "
-            "size of the runs, and none for a black box."
-        ),
+        typer.Option(help="Evaluations to study identifiability."),
     ] = None,
     criteria: Annotated[
-        Path | None, typer.Option(help="The thresholds of the verdicts, in YAML.")
+        Path | None, typer.Option(help="Criteria of the verdicts, in YAML.")
     ] = None,
     black_box: Annotated[
         Path | None,
-        typer.Option(help="A foreign simulator and what was measured, in YAML, in place of runs."),
+        typer.Option(help="An external simulator, in YAML."),
     ] = None,
     on: Annotated[
         str | None,
-        typer.Option(
-            help="Where to simulate: runs on threads here, a black box on processes, unless it "
-            "is said: processes, threads, dask, or tls://HOST:PORT."
-        ),
+        typer.Option(help="threads, processes, dask, tls://H:P."),
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="How many at the same time.")] = None,
-    seed: Annotated[int, typer.Option(help="Where all randomness starts.")] = 0,
+    workers: Annotated[int | None, typer.Option(help="Number of workers.")] = None,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     strict: Strict = False,
     allow_code: AllowCode = False,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Fit the simulator to real runs: find the values with which it is most like them.
+    """Fit the simulator to real runs.
 
-    Every run carries the scenario that it was made from; that is simulated with the work that was
-    declared. Runs of one scenario count as repetitions. Writes into the folder: `scenario.yaml`
-    with the fitted model (one for each scenario), `fit.json` with every value, `report.html` and
-    `report.md`, and what was tried; with --choose also `choice.csv`, how near each loss and
-    optimiser came. Nothing is overwritten. One that was interrupted, even by kill -9, goes on when
-    the same command is given again. With --black-box `commands.txt` in the folder has every
-    distinct command that is run, with parameters in braces, and --dry-run prints them.
+    The scenario of each run is simulated with its declared work; runs of one scenario are
+    repetitions. The output folder gets `scenario.yaml` with the fitted model, `fit.json`,
+    `report.html` and `report.md`. An interrupted calibration resumes when the same command is
+    given again.
 
-    Keys of --json: `output`, and those of `fit.json`: `twinloop` (the version), `values`,
-    `defaults` (the values before), `loss`, `loss_before`, `validation_loss`, `floor`, `loss_name`,
-    `aggregation`, `optimiser`, `seed`, `evaluations`, `failed`, `seconds`, `asked` (parameters with
-    their ranges, budget, optimiser, analysis, criteria), `noise`, `runs` (name, manifest_sha256,
-    used, mode, tasks, injected), `identifiability`, `verdicts` (before, after), `recipe`,
-    `warnings`, `scenarios`. With --dry-run: those of `twinloop execute --dry-run`.
-
-    Examples: `twinloop calibrate runs/first runs/second -o fit`, `twinloop calibrate runs/a
-    --params params.yaml --budget 60s --validate runs/b -o fit`, `twinloop calibrate --black-box
-    box.yaml --params params.yaml -o fit`.
+    - `twinloop calibrate runs/first runs/second -o fit`
+    - `twinloop calibrate runs/a --params params.yaml --budget 60s --validate runs/b -o fit`
+    - `twinloop calibrate --black-box box.yaml --params params.yaml -o fit`
     """
     from twinloop.calibration import Bench
     from twinloop.calibration.fit import JOURNAL, refuse_kept
 
-    with speaking(json):
+    with report_errors(json):
         if dry_run:
             if black_box is None:
-                raise InputError("--dry-run is for --black-box: a fit to runs runs no command")
+                raise InputError(
+                    "--dry-run applies to --black-box: a fit to runs starts no command"
+                )
             print_commands({"": _survey(Bench.load(black_box))}, json)
             return
         if output is None:
-            raise InputError("there is no folder to keep the fit in", remedy="-o fit")
+            raise InputError("an output folder is needed", remedy="-o fit")
         refuse_kept(output)
         if (output / JOURNAL).exists():
-            err.print(escape(f"goes on from {output / JOURNAL}"), soft_wrap=True)
+            err.print(escape(f"resuming from {output / JOURNAL}"), soft_wrap=True)
         find_code(allow_code)
         if black_box is not None:
             for option, given in {
@@ -138,10 +116,8 @@ def calibrate(
                 "--hold-out": hold_out, "--choose": choose, "--criteria": criteria,
             }.items():  # fmt: skip
                 if given:
-                    raise InputError(
-                        f"{option} is for runs; a black box is held against what its file says"
-                    )
-            fit = _foreign(
+                    raise InputError(f"{option} applies to recorded runs, not to --black-box")
+            fit = _fit_black_box(
                 black_box,
                 params,
                 output,
@@ -154,7 +130,7 @@ def calibrate(
                 workers=workers,
             )
         else:
-            fit = _ours(
+            fit = _fit_runs(
                 _read(real or [], strict),
                 _read(validate or [], strict),
                 hold_out,
@@ -189,8 +165,8 @@ def _read(paths: list[Path], strict: bool) -> dict[str, Trace]:
     return found
 
 
-def _written(output: Path, choice: Any = None) -> Callable[[Any], None]:
-    """Writes the reports into the folder, and how loss and optimiser were chosen, if they were."""
+def _report_writer(output: Path, choice: Any = None) -> Callable[[Any], None]:
+    """Make the function that writes the reports into the output folder."""
 
     def write(fit: Any) -> None:
         from twinloop.description.files import writing
@@ -199,7 +175,7 @@ def _written(output: Path, choice: Any = None) -> Callable[[Any], None]:
         if choice is not None:
             with writing(output / "choice.csv") as stream:
                 choice.table.write_csv(stream)
-        with working("drawing"):
+        with show_status("writing the report"):
             with writing(output / "report.md") as stream:
                 stream.write(fit.markdown().encode())
             write_calibration_page(fit, output / "report.html")
@@ -207,7 +183,7 @@ def _written(output: Path, choice: Any = None) -> Callable[[Any], None]:
     return write
 
 
-def _ours(
+def _fit_runs(
     runs: dict[str, Trace],
     held_out: dict[str, Trace],
     by: HoldOut | None,
@@ -220,12 +196,14 @@ def _ours(
     from twinloop.calibration import chosen, hold_out
 
     if twice := sorted(runs.keys() & held_out.keys()):
-        raise InputError("is fitted to, so it cannot be held out", file=twice[0])
+        raise InputError("is training data, so it cannot be validation data", file=twice[0])
     if not runs:
-        raise InputError("there is no run to fit to", remedy="twinloop calibrate runs/first -o fit")
+        raise InputError(
+            "at least one run is needed", remedy="twinloop calibrate runs/first -o fit"
+        )
     if by is not None:
         if held_out:
-            raise InputError("--hold-out and --validate cannot stand beside each other")
+            raise InputError("--hold-out and --validate exclude each other")
         split = hold_out(list(runs.values()), by=by.value, seed=options["seed"])
         called = {id(trace): name for name, trace in runs.items()}
         runs = {called.get(id(t), f"early part of {i + 1}"): t for i, t in enumerate(split.train)}
@@ -234,7 +212,7 @@ def _ours(
         }
     ranking = None
     if choose:
-        with working("trying losses and optimisers on hidden values"):
+        with show_status("selecting loss and optimiser on synthetic data"):
             ranking = chosen(
                 list(runs.values()),
                 parameters=options["parameters"],
@@ -243,19 +221,19 @@ def _ours(
             )
         err.print(str(ranking), markup=False, soft_wrap=True)
         options["loss"], options["optimiser"] = ranking.best
-    with going_on(output), _progress() as told:
+    with resume_hint(output), _progress() as progress:
         return fit_to(
             list(runs.values()),
             validation=list(held_out.values()),
             names=[*runs, *held_out],
             folder=output,
-            progress=told,
-            report=_written(output, ranking),
+            progress=progress,
+            report=_report_writer(output, ranking),
             **options,
         )
 
 
-def _foreign(path: Path, params: Path | None, output: Path, **options: Any) -> Any:
+def _fit_black_box(path: Path, params: Path | None, output: Path, **options: Any) -> Any:
     from twinloop.calibration import Bench, calibrate_black_box
     from twinloop.description.safe_text import escape_name
     from twinloop.execution.announcement import write_commands
@@ -264,20 +242,20 @@ def _foreign(path: Path, params: Path | None, output: Path, **options: Any) -> A
     space = bench.space if params is None else params
     if space is None:
         raise InputError(
-            "nobody said which values to move", field="parameters", remedy="--params params.yaml"
+            "the parameters to fit are missing", field="parameters", remedy="--params params.yaml"
         )
-    said = escape_name(f"runs {bench.black_box.describe()}")
-    err.print(said, markup=False, soft_wrap=True)
+    text = escape_name(f"runs {bench.black_box.describe()}")
+    err.print(text, markup=False, soft_wrap=True)
     file = write_commands(output, {"": _survey(bench)})
-    err.print(f"every command: {escape_name(str(file))}", markup=False, soft_wrap=True)
-    with going_on(output), _progress() as told:
+    err.print(f"all commands: {escape_name(str(file))}", markup=False, soft_wrap=True)
+    with resume_hint(output), _progress() as progress:
         return calibrate_black_box(
             bench.black_box,
             bench.experiments,
             space,
             folder=output,
-            progress=told,
-            report=_written(output),
+            progress=progress,
+            report=_report_writer(output),
             **options,
         )
 
@@ -288,36 +266,36 @@ def _survey(bench: Bench) -> Survey:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str, Any], None] | None]:
-    """A bar with the time left for whoever watches, a line now and then for a log."""
+    """Show the progress: a bar on a terminal, a line every ten seconds elsewhere."""
     if not err.is_terminal:
         yield _lines()
         return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.fields[said]}"),
+        TextColumn("{task.fields[state]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=err, transient=True) as bar:
-        task = bar.add_task("searching", total=1.0, said="")
+        task = bar.add_task("searching", total=1.0, state="")
 
-        def told(what: str, at: Any) -> None:
-            said = f"{at.evaluations:,} tried, best {at.best:.4g}"
-            # Whoever sees a full bar should know what they wait for.
-            doing = what if at.share < 1.0 else "looking at what the data can tell"
-            bar.update(task, description=doing, completed=at.share, said=said)
+        def update(what: str, at: Any) -> None:
+            state = f"{at.evaluations:,} tried, best {at.best:.4g}"
+            # After the search, the analysis of identifiability and uncertainty still takes time.
+            doing = what if at.share < 1.0 else "analysing identifiability"
+            bar.update(task, description=doing, completed=at.share, state=state)
 
-        yield told
+        yield update
 
 
 def _lines() -> Callable[[str, Any], None]:
     last = 0.0
 
-    def told(what: str, at: Any) -> None:
+    def update(what: str, at: Any) -> None:
         nonlocal last
         if at.seconds - last >= 10.0 or at.share >= 1.0:
             last = at.seconds
             err.print(f"{what}: {at.evaluations:,} tried, best {at.best:.4g} ({at.share:.0%})")
 
-    return told
+    return update

@@ -1,4 +1,4 @@
-"""`twinloop check`: can this log be trusted?"""
+"""`twinloop check`: the quality gate."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from twinloop.cli.output import (
     print_audit,
     print_json,
     refuse_page,
-    speaking,
-    working,
+    report_errors,
+    show_status,
 )
 
-#: What the command ends with when a rule is broken as an error.
+#: Exit status if a rule of severity error is violated.
 GATE_CLOSED = 1
 
 
@@ -44,30 +44,29 @@ def check(
     sstat: SstatFile = None,
     utc_offset: UtcOffset = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the audit here, as Markdown.")
+        Path | None, typer.Option("--output", "-o", help="Write the audit as Markdown.")
     ] = None,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Hold a log against the quality gate: every rule, how many rows break it, and where.
+    """Check a log against the rules of the quality gate.
 
-    Errors close the gate: a log that breaks such a rule is not simulated. Warnings are counted
-    and shown. Ends with 0 if the gate is open, 1 if it is closed, 2 if the log cannot be read.
+    Prints every violated rule with the number of rows and examples. Rules of severity error close
+    the gate: such a log is not simulated. Exit status: 0 gate open, 1 gate closed, 2 log not
+    readable.
 
-    Keys of --json: `path`, `ok`, and the audit: `rules` (name, severity, law, rows, broken,
-    examples), `cleaned`, `source`.
-
-    Examples: `twinloop check log.swf`, `twinloop check runs/first -o audit.md`.
+    - `twinloop check log.swf`
+    - `twinloop check runs/first -o audit.md`
     """
-    # They take a moment to load, for which nobody waits who asks for help.
+    # Imported here, because --help should not wait for it.
     from twinloop.description.files import writing
     from twinloop.trace import check as check_quality
 
-    with speaking(json):
+    with report_errors(json):
         if output is not None:
             refuse_page(output, overwrite, path, sstat)
         trace = read_trace(path, format, strict, column, unit, reference_mhz, sstat, utc_offset)
-        with working("checking"):
+        with show_status("checking"):
             audit = check_quality(trace)
         if output is not None:
             with writing(output) as stream:

@@ -1,4 +1,4 @@
-"""The commands by name; each is loaded when it is called, so that none waits for the others."""
+"""The commands by purpose; the module of a command is imported when it is called."""
 
 from __future__ import annotations
 
@@ -13,59 +13,68 @@ from typer.main import get_command
 
 from twinloop.description.safe_text import escape_controls
 
-#: What each command is for, in the order of the help: how its own help begins.
-SUMMARIES: Final = {
-    "inspect": "Say what is in a log: counts, ranges, users, load over time, problems.",
-    "check": "Hold a log against the quality gate: every rule, how many rows break it, and where.",
-    "convert": "Bring a log into another form, or cut, subset, scale, repair and merge it.",
-    "simulate": "Simulate a scenario, and say how it went.",
-    "nodes": "Say what this machine can offer to a real run: CPUs, memory, isolation, counters.",
-    "burn": "Keep a core, a cache, the memory or a disk busy with a known amount of real work.",
-    "record": "Record what a command uses, or what runs already.",
-    "execute": "Run a scenario for real, on nodes laid onto this machine, and record it.",
-    "assess": (
-        "Assess a twin against reality: PASS, FAIL or not assessable, criterion by criterion."
-    ),
-    "calibrate": "Fit the simulator to real runs: find the values with which it is most like them.",
-    "explore": "Simulate a scenario with all combinations of some levels, and rank them.",
-    "confirm": (
-        "Run the best of a study and its baseline for real, and say which recommendation holds."
-    ),
-    "loop": (
-        "Go round the whole loop: run a scenario for real, simulate it, judge the twin, fit "
-        "it, explore what-ifs, and run the best of them for real."
-    ),
-    "report": (
-        "Write the page that shows a run, a fit, a study, a confirmation, a loop or an assessment."
-    ),
-    "view": "Serve a folder of runs and studies on this machine, to browse and to compare.",
-    "diff": "Say in words and figures how two runs differ: figures, tasks, users, scenarios.",
-    "generate": "Make up a log, so that everything can be tried without one.",
+#: The commands by purpose, in the order of the help, each with the first line of its own help.
+COMMANDS: Final = {
+    "Logs": {
+        "inspect": "Show what is in a log: counts, ranges, users, load.",
+        "check": "Check a log against the rules of the quality gate.",
+        "convert": "Convert, cut, filter, scale, repair or merge logs.",
+        "generate": "Generate a synthetic log from a seed.",
+    },
+    "Simulate": {
+        "simulate": "Simulate a scenario and print its figures.",
+    },
+    "Run for real": {
+        "nodes": "Show what this machine can provide for real runs.",
+        "burn": "Run a known amount of real work on CPU, memory or disk.",
+        "record": "Record what a command or a running process uses.",
+        "execute": "Run a scenario with real processes and record it.",
+    },
+    "Trust": {
+        "assess": "Assess a simulated run against a real one.",
+        "calibrate": "Fit the simulator to real runs.",
+    },
+    "Decide": {
+        "explore": "Simulate all combinations of factor levels and rank them.",
+        "confirm": "Run the best configurations for real and compare.",
+        "loop": "Record, simulate, assess, calibrate, explore and confirm.",
+    },
+    "Look": {
+        "report": "Write an HTML report of a run, fit, study or loop.",
+        "view": "Browse a folder of runs and studies in the browser.",
+        "diff": "Show how two runs differ.",
+    },
 }
 
-#: What a command ends with that the user interrupted.
+#: The first line of the help of each command.
+SUMMARIES: Final = {
+    name: summary for commands in COMMANDS.values() for name, summary in commands.items()
+}
+
+#: Exit status of a command that the user interrupted.
 INTERRUPTED: Final = 130
 
 
-class Commands(TyperGroup):
-    """A group that knows what its commands are for without loading them.
+class CommandGroup(TyperGroup):
+    """A group that lists its commands without importing them.
 
-    >>> sorted(Commands(name="twinloop").commands)[:3]
+    >>> sorted(CommandGroup(name="twinloop").commands)[:3]
     ['assess', 'burn', 'calibrate']
     """
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        for name, summary in SUMMARIES.items():
-            self.add_command(TyperCommand(name, help=summary))
+        for purpose, commands in COMMANDS.items():
+            for name, summary in commands.items():
+                self.add_command(TyperCommand(name, help=summary, rich_help_panel=purpose))
 
     def make_context(self, *given: Any, **more: Any) -> Any:
-        """Take the words of the command line apart."""
+        """Parse the command line."""
         with _escaping():
             return super().make_context(*given, **more)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command, which may take a moment to load in which the user has had enough."""
+        """Run a command; Ctrl-C while it is imported ends it without a traceback."""
         try:
             with _escaping():
                 return super().invoke(ctx)
@@ -74,14 +83,14 @@ class Commands(TyperGroup):
             raise typer.Exit(INTERRUPTED) from None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that words call, whole."""
+        """Find the command of a command line, and import it."""
         name, known, rest = super().resolve_command(ctx, args)
-        return name, known and loaded(known.name or ""), rest
+        return name, known and load_command(known.name or ""), rest
 
 
 @contextmanager
 def _escaping() -> Iterator[None]:
-    """Escape what a usage error repeats: a word may be the name of a file that matched `*`."""
+    """Escape control characters in usage errors, which may repeat file names matched by `*`."""
     try:
         yield
     except Exception as error:
@@ -90,16 +99,16 @@ def _escaping() -> Iterator[None]:
         raise
 
 
-def loaded(name: str) -> Any:
-    """A command with its options: what its module calls by its name.
+def load_command(name: str) -> Any:
+    """Import a command with its options; its module has the same name.
 
-    >>> [option.name for option in loaded("nodes").params]
+    >>> [option.name for option in load_command("nodes").params]
     ['json']
     """
     module = import_module(f"twinloop.cli.{name}")
-    called = getattr(module, name)
-    if isinstance(called, typer.Typer):
-        return get_command(called)
+    command = getattr(module, name)
+    if isinstance(command, typer.Typer):
+        return get_command(command)
     alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-    alone.command(name, context_settings=getattr(module, "SETTINGS", None))(called)
+    alone.command(name, context_settings=getattr(module, "SETTINGS", None))(command)
     return get_command(alone)

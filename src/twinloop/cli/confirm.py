@@ -1,4 +1,4 @@
-"""`twinloop confirm`: run what a study recommends for real, and say what holds."""
+"""`twinloop confirm`: run the recommendations of a study for real."""
 
 from __future__ import annotations
 
@@ -12,85 +12,67 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from twinloop import report
 from twinloop.cli.log_options import read_trace
-from twinloop.cli.output import Json, err, escape, out, print_json, speaking, working
-from twinloop.cli.recording_options import DryRun, duration, going_on, print_commands
+from twinloop.cli.output import Json, err, escape, out, print_json, report_errors, show_status
+from twinloop.cli.recording_options import DryRun, duration, print_commands, resume_hint
 from twinloop.cli.scenario_options import AllowCode, find_code
 from twinloop.description.errors import InputError
 
-#: What the command ends with, by the verdict on the first recommendation.
+#: Exit status by the verdict on the first recommendation.
 STATUS: Final = {"holds": 0, "reversed": 1, "tie": 3, "not assessable": 3, "not measured": 3}
 
 
 def confirm(
-    study: Annotated[Path, typer.Argument(help="The folder of a study.")],
+    study: Annotated[Path, typer.Argument(help="Folder of a study.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The folder to keep it in.")
+        Path | None, typer.Option("-o", "--output", help="Folder for the confirmation.")
     ] = None,
-    top: Annotated[int, typer.Option(help="How many of the best to run.")] = 3,
+    top: Annotated[int, typer.Option(help="Number of configurations to run.")] = 3,
     by: Annotated[
         str | None,
-        typer.Option(help="The KPI that they are the best by; what the study is by if not said."),
+        typer.Option(help="KPI; by default that of the study."),
     ] = None,
-    repetitions: Annotated[int, typer.Option(help="How often each is run.")] = 5,
+    repetitions: Annotated[int, typer.Option(help="Repetitions of each configuration.")] = 5,
     budget: Annotated[
         str | None,
-        typer.Option(help="Time for all runs: as many repetitions as fit, but at least two: 2min."),
+        typer.Option(help="Time for all runs: 2min."),
     ] = None,
     bundle: Annotated[
         Path | None,
-        typer.Option(help="Run nothing: write into this folder what to run on another machine."),
+        typer.Option(help="Write a bundle for another machine."),
     ] = None,
-    traces: Annotated[
-        Path | None, typer.Option(help="Run nothing: read what came back of such a folder.")
-    ] = None,
+    traces: Annotated[Path | None, typer.Option(help="Read the runs of a bundle.")] = None,
     fitted_to: Annotated[
         list[Path] | None,
-        typer.Option(help="A run that the study's fit was made on. May be given several times."),
+        typer.Option(help="A run used by the fit; repeatable.", metavar="RUN"),
     ] = None,
     diagnosis: Annotated[
         bool,
-        typer.Option("--diagnosis/--no-diagnosis", help="Look for the cause of a wrong order."),
+        typer.Option("--diagnosis/--no-diagnosis", help="Explain a wrong ranking."),
     ] = True,
     isolation: Annotated[
         str,
-        typer.Option(
-            help="What keeps tasks to their nodes: auto, cgroup2, cgroup1, affinity, none."
-        ),
+        typer.Option(help="auto, cgroup2, cgroup1, affinity, none."),
     ] = "auto",
-    seed: Annotated[int, typer.Option(help="Where the randomness of the order starts.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the run order.")] = 0,
     allow_code: AllowCode = False,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Run the best of a study and its baseline for real, and say which recommendation holds.
+    """Run the best configurations for real and compare.
 
-    It says first what it will run; the commands of the tasks run as you, without a shell.
-    `commands.txt` in the folder has every distinct command, and --dry-run prints them. Each
-    repetition runs all of them, in a random order. A recommendation holds if the 90 % interval of
-    the difference to the baseline, repetition by repetition, excludes zero on the predicted side;
-    it is reversed if on the other, and else a tie. If two that really differ were ranked the wrong
-    way round, it looks for the option of the model that would have ranked them right. One that was
-    interrupted, even by kill -9, goes on when the same command is given again.
+    Each repetition runs the best configurations of a study and its baseline in random order. A
+    recommendation holds if the 90 % confidence interval of its paired difference to the baseline
+    excludes zero on the predicted side. Commands run as the current user, without a shell;
+    `commands.txt` lists them. An interrupted confirmation resumes when the same command is given
+    again. Exit status: 0 holds, 1 reversed, 3 undecided, 130 interrupted.
 
-    Without the platform at hand, `--bundle` writes what to run there, and `--traces` reads what
-    came back, also logs of another scheduler.
-
-    Keys of --json: `output`, and those of `confirmation.json`: `twinloop` (the version), `by`,
-    `status` (of the first recommendation), `seed`, `repetitions`, `metrics`, `recommendations`
-    (candidate, against, metric, predicted, real, low, high, verdict, probability, unsupported,
-    sentence), `table`, `ranks`, `pairs`, `notes`, `diagnosis`, `candidates`, `baseline`. With
-    --bundle: `bundle` and `runs`. With --dry-run: those of `twinloop execute --dry-run`.
-
-    Ends with 0 if the first recommendation holds, with 1 if it is reversed, with 3 if nobody can
-    tell, with 130 if you interrupted it.
-
-    Examples: `twinloop confirm study -o confirmed`, `twinloop confirm study --top 1 --by
-    wait_p95_s --repetitions 3 --budget 2min -o confirmed`, `twinloop confirm study --bundle
-    bundle`, then there `./run.sh`, then here `twinloop confirm study --traces bundle`.
+    - `twinloop confirm study -o confirmed`
+    - `twinloop confirm study --top 1 --by wait_p95_s --budget 2min -o confirmed`
+    - `twinloop confirm study --bundle bundle` (for another machine), then `--traces bundle`
     """
     from twinloop.exploration import Objective, Study
 
-    with speaking(json):
+    with report_errors(json):
         if by is not None:
             Objective.of(by)
         if not dry_run:
@@ -104,10 +86,10 @@ def confirm(
             print_commands(preview(ranking, allow_code=allow_code), json)
             return
         if bundle is not None:
-            _bundled(ranking, bundle, repetitions, seed, json)
+            _write_bundle(ranking, bundle, repetitions, seed, json)
             return
         runs = [read_trace(path, None, False) for path in fitted_to or ()]
-        found = _confirmed(
+        found = _run_confirmation(
             ranking,
             output,
             repetitions=repetitions,
@@ -129,16 +111,16 @@ def confirm(
 def _refuse_both(output: Path | None, bundle: Path | None, traces: Path | None) -> None:
     if bundle is not None and (traces is not None or output is not None):
         other = "--traces" if traces is not None else "-o"
-        raise InputError(f"--bundle runs nothing, so {other} cannot stand beside it")
+        raise InputError(f"--bundle and {other} exclude each other")
     if output is None and bundle is None and traces is None:
-        raise InputError("there is no folder to keep the runs in", remedy="-o confirmed")
+        raise InputError("an output folder is needed", remedy="-o confirmed")
 
 
-def _bundled(ranking: Any, folder: Path, repetitions: int, seed: int, json: bool) -> None:
+def _write_bundle(ranking: Any, folder: Path, repetitions: int, seed: int, json: bool) -> None:
     from twinloop.exploration.confirmation.bundles import bundle
     from twinloop.exploration.confirmation.plan import kept_plan
 
-    with working("copying"):
+    with show_status("copying"):
         bundle(ranking, folder, repetitions=repetitions, seed=seed)
     kept = kept_plan(folder)
     runs = len(kept[0]["runs"]) if kept is not None else 0
@@ -146,24 +128,24 @@ def _bundled(ranking: Any, folder: Path, repetitions: int, seed: int, json: bool
     if json:
         print_json({"bundle": str(folder), "runs": runs})
     else:
-        said = f"{report.format_count(runs, 'run')} to make there: {folder}/README.md says how"
-        out.print(escape(said), soft_wrap=True)
+        text = f"{report.format_count(runs, 'run')} to execute: see {folder}/README.md"
+        out.print(escape(text), soft_wrap=True)
 
 
-def _confirmed(ranking: Any, output: Path | None, **options: Any) -> Any:
+def _run_confirmation(ranking: Any, output: Path | None, **options: Any) -> Any:
     from twinloop.exploration.confirmation.run import confirm as confirm_ranking
     from twinloop.report import write_confirmation_page
 
-    with going_on(output), _progress() as told:
+    with resume_hint(output), _progress() as progress:
         found = confirm_ranking(
             ranking,
             folder=output,
             announce=lambda text: err.print(text, markup=False, soft_wrap=True),
-            progress=told,
+            progress=progress,
             **options,
         )
     if output is not None:
-        with working("drawing"):
+        with show_status("writing the report"):
             write_confirmation_page(found, output / "report.html")
         err.print(escape(f"wrote {output}"), soft_wrap=True)
     return found
@@ -171,20 +153,20 @@ def _confirmed(ranking: Any, output: Path | None, **options: Any) -> Any:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[Any], None]]:
-    """A bar with what runs and the time left for whoever watches, a line per run for a log."""
+    """Show the progress: a bar on a terminal, a line per run elsewhere."""
     if not err.is_terminal:
         yield _lines()
         return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.fields[said]}"),
+        TextColumn("{task.fields[state]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=err, transient=True) as bar:
-        task = bar.add_task("running", total=1.0, said="")
+        task = bar.add_task("running", total=1.0, state="")
 
-        def told(at: Any) -> None:
+        def update(at: Any) -> None:
             left = "" if at.left is None else f", about {report.format_duration(at.left)} left"
             inside = 0.0
             if at.moment is not None and at.moment.tasks:
@@ -193,20 +175,20 @@ def _progress() -> Iterator[Callable[[Any], None]]:
                 task,
                 description=escape(f"{at.name}, repetition {at.repetition}"),
                 completed=(at.done + inside) / at.planned,
-                said=f"{at.done} of {at.planned} runs{left}",
+                state=f"{at.done} of {at.planned} runs{left}",
             )
 
-        yield told
+        yield update
 
 
 def _lines() -> Callable[[Any], None]:
     last = 0
 
-    def told(at: Any) -> None:
+    def update(at: Any) -> None:
         nonlocal last
         if at.done > last:
             last = at.done
-            said = f"{at.done} of {at.planned} runs: {at.name}, repetition {at.repetition}"
-            err.print(said, markup=False, soft_wrap=True)
+            text = f"{at.done} of {at.planned} runs: {at.name}, repetition {at.repetition}"
+            err.print(text, markup=False, soft_wrap=True)
 
-    return told
+    return update

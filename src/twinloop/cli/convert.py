@@ -1,4 +1,4 @@
-"""`twinloop convert`: a log in another form, or another cut of it."""
+"""`twinloop convert`: format conversion and operations on logs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from twinloop.cli.output import (
     print_cleanings,
     print_json,
     refuse_existing,
-    speaking,
-    working,
+    report_errors,
+    show_status,
 )
 from twinloop.cli.recording_options import duration
 from twinloop.description.errors import InputError
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 OutputPath = Annotated[
     Path,
     typer.Argument(
-        help="Where to write. Its name says the format: .swf, .swf.gz, .cts or .opendc (folders), "
-        ".trace or no suffix (trace folder); or say it with --to.",
+        help="Output; by suffix .swf, .swf.gz, .cts, .opendc, .trace, or none (trace).",
         show_default=False,
     ),
 ]
 TargetFormat = Annotated[
-    str | None, typer.Option("--to", help="The format to write; by OUTPUT's name if not given.")
+    str | None,
+    typer.Option("--to", help="Output format, by default by the suffix.", metavar="NAME"),
 ]
 
 
@@ -61,57 +61,52 @@ def convert(
     sstat: SstatFile = None,
     utc_offset: UtcOffset = None,
     merge: Annotated[
-        list[Path] | None, typer.Option(help="Another log to merge in; can be given again.")
+        list[Path] | None, typer.Option(help="Another log to merge; repeatable.", metavar="LOG")
     ] = None,
-    repair: Annotated[
-        bool, typer.Option("--repair", help="Fix what has a defined fix, and count it.")
-    ] = False,
-    start: Annotated[
-        str | None, typer.Option(help="Keep tasks submitted from here on: 86400 (s), 1d, 12h.")
+    repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired.")] = False,
+    start: Annotated[str | None, typer.Option(help="Keep tasks submitted from here: 1d.")] = None,
+    end: Annotated[str | None, typer.Option(help="Keep tasks submitted before: 30d.")] = None,
+    user: Annotated[
+        list[str] | None, typer.Option(help="Keep this user; repeatable.", metavar="NAME")
     ] = None,
-    end: Annotated[str | None, typer.Option(help="Keep tasks submitted before.")] = None,
-    user: Annotated[list[str] | None, typer.Option(help="Keep this user; can be repeated.")] = None,
     queue: Annotated[
-        list[str] | None, typer.Option(help="Keep this queue; can be repeated.")
+        list[str] | None, typer.Option(help="Keep this queue; repeatable.", metavar="NAME")
     ] = None,
-    warm_up: Annotated[str | None, typer.Option(help="Cut off the begin: 1h or 5%.")] = None,
-    cool_down: Annotated[str | None, typer.Option(help="Cut off the end: 1h or 5%.")] = None,
+    warm_up: Annotated[str | None, typer.Option(help="Remove the beginning: 1h or 5%.")] = None,
+    cool_down: Annotated[str | None, typer.Option(help="Remove the end: 1h or 5%.")] = None,
     scale_load: Annotated[
-        float | None, typer.Option(help="Multiply the load, e.g. 1.2 for 20 % more.")
+        float | None, typer.Option(help="Factor on the load: 1.2 adds 20 %.")
     ] = None,
     by: Annotated[
-        Literal["arrivals", "run-time"], typer.Option(help="What --scale-load changes.")
+        Literal["arrivals", "run-time"],
+        typer.Option(help="Scale arrivals or run-time.", metavar="WHAT"),
     ] = "arrivals",
     missing: Annotated[
         Literal["synthetic", "drop", "leave"] | None,
         typer.Option(
-            help="For OpenDC: tasks without usage get one made-up fragment (synthetic), are left "
-            "out (drop) or stay without (leave). All are counted.",
+            help="OpenDC tasks without usage: synthetic, drop, leave.",
+            metavar="HOW",
         ),
     ] = None,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Bring a log into another form, or cut, subset, scale, repair and merge it.
+    """Convert, cut, filter, scale, repair or merge logs.
 
-    The steps happen in this order: merge, repair, window (--start, --end), subset (--user,
-    --queue), trim (--warm-up, --cool-down), scale. Each is recorded in the manifest of the result.
-    What the target cannot hold is counted and said; the input is never changed.
+    The operations are applied in this order: merge, repair, time window, users and queues,
+    warm-up and cool-down, load. The manifest of the result lists them. Values that the output
+    format cannot represent are counted and printed; the input is never changed.
 
-    Keys of --json: `input`, `output`, `format`, `tasks` (of the log as it was cut), `edits`,
-    `cleaned` (while reading and editing), `not_held` (what the format written could not hold, or
-    had made up for it).
-
-    Examples: `twinloop convert log.swf.gz log.trace`,
-    `twinloop convert log.swf march.swf --start 60d --end 90d`,
-    `twinloop convert runs/first.cts first.opendc`.
+    - `twinloop convert log.swf.gz log.trace`
+    - `twinloop convert log.swf march.swf --start 60d --end 90d`
+    - `twinloop convert runs/first.cts first.opendc`
     """
-    # They take a moment to load, for which nobody waits who asks for help.
+    # Imported here, because --help should not wait for it.
     from twinloop.trace import edit, write
     from twinloop.trace import repair as repair_trace
     from twinloop.trace.formats.registry import format_by_name
 
-    with speaking(json):
+    with report_errors(json):
         refuse_existing(output, overwrite, source, sstat, *(merge or ()))
         trace = read_trace(source, format, strict, column, unit, reference_mhz, sstat, utc_offset)
         if merge:
@@ -126,7 +121,7 @@ def convert(
         if scale_load is not None:
             trace = edit.scale_load(trace, scale_load, by=by)
         options: dict[str, Any] = {} if missing is None else {"missing": missing}
-        with working(f"writing {output}"):
+        with show_status(f"writing {output}"):
             not_held = write(trace, output, to, overwrite=overwrite, **options)
         if json:
             print_json(
@@ -179,7 +174,7 @@ def _moment(text: str | None, option: str) -> float | None:
 
 
 def _length(text: str | None, option: str) -> float | str:
-    """A length of time, or a share such as 5%, which the operation reads itself."""
+    """Parse a duration; a share such as 5% is parsed by the operation itself."""
     if text is not None and text.endswith("%"):
         return text
     return _moment(text, option) or 0.0

@@ -1,4 +1,4 @@
-"""`twinloop diff`: how two runs differ."""
+"""`twinloop diff`: the differences between two runs."""
 
 from __future__ import annotations
 
@@ -9,39 +9,34 @@ import typer
 from rich.table import Table
 
 from twinloop.cli.log_options import Strict, read_trace
-from twinloop.cli.output import Json, escape, out, print_json, speaking, working
+from twinloop.cli.output import Json, escape, out, print_json, report_errors, show_status
 
 if TYPE_CHECKING:
     from twinloop.metrics import Difference
 
-_RUN = "A log or a trace, as `twinloop inspect` takes it: a folder that a run wrote, SWF, ..."
-
 
 def diff(
-    a: Annotated[Path, typer.Argument(help=_RUN, show_default=False)],
-    b: Annotated[Path, typer.Argument(help="The other one.", show_default=False)],
+    a: Annotated[Path, typer.Argument(help="A log or a trace.", show_default=False)],
+    b: Annotated[
+        Path, typer.Argument(help="The log or trace to compare with.", show_default=False)
+    ],
     strict: Strict = False,
     json: Json = False,
 ) -> None:
-    """Say in words and figures how two runs differ: figures, tasks, users, scenarios.
+    """Show how two runs differ.
 
-    Tasks are matched by their ids; a change is B minus A. Real and simulated runs can be compared
-    with each other.
+    Compares figures, tasks, users and scenarios. Tasks are matched by id; a change is B minus A.
+    Real and simulated runs can be compared with each other.
 
-    Keys of --json: `a`, `b` (paths), `figures` (a list: figure, unit, a, b, change, relative),
-    `without_scenario` (neither keeps one), `scenario` (a list of the fields that differ: field, a,
-    b), `tasks` (matched, only_a and only_b with count and examples, earlier, later, same,
-    elsewhere, statuses, starts: those that moved most), `users` (gains and losses: who waits less
-    and more), `notes` (what could not be counted).
-
-    Examples: `twinloop diff runs/fcfs runs/easy`, `twinloop diff log.swf runs/twin --json`.
+    - `twinloop diff runs/fcfs runs/easy`
+    - `twinloop diff log.swf runs/twin --json`
     """
-    # It takes a moment to load, for which nobody waits who asks for help.
+    # Imported here, because --help should not wait for it.
     from twinloop.metrics import difference
 
-    with speaking(json):
+    with report_errors(json):
         before, after = (read_trace(path, None, strict) for path in (a, b))
-        with working("comparing"):
+        with show_status("comparing"):
             found = difference(before, after)
         if json:
             print_json({"a": str(a), "b": str(b)} | found.to_dict())

@@ -15,13 +15,13 @@ from twinloop.cli.output import (
     err,
     escape,
     out,
-    pairs,
+    parse_pairs,
     print_json,
     refuse_existing,
     refuse_inside,
     refuse_page,
-    speaking,
-    working,
+    report_errors,
+    show_status,
 )
 from twinloop.cli.recording_options import (
     DryRun,
@@ -36,10 +36,10 @@ from twinloop.cli.scenario_options import (
     OptionOption,
     PlatformOption,
     PolicyOption,
-    ReplayOption,
     ScenarioFile,
     SeedOption,
     SetOption,
+    SourceOption,
     TimeScaleOption,
     WorkloadOption,
     find_code,
@@ -50,91 +50,74 @@ from twinloop.description.errors import InputError
 if TYPE_CHECKING:
     from twinloop.trace import Trace
 
-#: What the command ends with if the run went on to its end, but not every task completed.
+#: Exit status if the run ended, but not every task completed.
 INCOMPLETE: Final = 1
 
 
 def execute(
     scenario: ScenarioFile = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Where to keep the run, as a folder.")
+        Path | None, typer.Option("-o", "--output", help="Folder for the recorded run.")
     ] = None,
     workload: WorkloadOption = None,
     platform: PlatformOption = None,
     policy: PolicyOption = None,
     option: OptionOption = None,
-    replay: ReplayOption = None,
+    source: SourceOption = None,
     time_scale: TimeScaleOption = None,
     seed: SeedOption = None,
     set_: SetOption = None,
     interval: Interval = "1s",
     isolation: Annotated[
         str,
-        typer.Option(
-            help="What keeps tasks to their nodes: auto, cgroup2, cgroup1, affinity, none."
-        ),
+        typer.Option(help="auto, cgroup2, cgroup1, affinity, none."),
     ] = "auto",
-    task_limit: Annotated[
-        str | None, typer.Option(help="The most that any task may take; it is ended then: 10min.")
-    ] = None,
-    grace: Annotated[
-        str, typer.Option(help="Time from the request to end until a task is killed.")
-    ] = "2s",
+    task_limit: Annotated[str | None, typer.Option(help="Time limit of every task: 10min.")] = None,
+    grace: Annotated[str, typer.Option(help="Time between SIGTERM and SIGKILL.")] = "2s",
     power: PowerOption = Power.auto,
-    picture: Annotated[
-        Path | None, typer.Option(help="Write the run as a page to look at: run.html.")
-    ] = None,
+    picture: Annotated[Path | None, typer.Option(help="Write an HTML page of the run.")] = None,
     allow_code: AllowCode = False,
     dry_run: DryRun = False,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Run a scenario for real, on nodes laid onto this machine, and record it.
+    """Run a scenario with real processes and record it.
 
-    It says first what it will run: the programs and how many tasks run each; `commands.txt` in the
-    folder has every distinct command, and --dry-run prints them and runs nothing. The commands of
-    the tasks run as you, without a shell. The run is kept in the folder as a trace, beside what
-    each task printed; Ctrl-C ends it and keeps what was recorded. A run that was killed is kept as
-    far as it got: `twinloop inspect` reads it.
+    The command first prints which programs it will run. Commands run as the current user, without
+    a shell; `commands.txt` in the output folder lists them. The folder holds the trace and the
+    output of every task. Ctrl-C ends the run and keeps the recording; a killed run can be read as
+    far as it got. Exit status: 0 all tasks completed, 1 some did not, 130 interrupted.
 
-    Keys of --json: those of `twinloop simulate`, with `wall_s` the length of the run; beside these
-    `isolation` (what kept tasks to their nodes), `warnings` (what was weaker than asked for),
-    `dispatch_latency_s` and `release_latency_s` (medians), `recording_share` (of one core),
-    `interrupted`. With --dry-run: `commands` (`of`, `command`, `folder`, `program`, `tasks`),
-    `prepare`, `programs` (tasks by program), `missing`.
-
-    Ends with 0 if every task completed, with 1 if one did not, with 130 if you interrupted it.
-
-    Examples: `twinloop execute scenario.yaml -o runs/first`, then `twinloop check runs/first` and
-    `twinloop simulate runs/first`, which replays it.
+    - `twinloop execute scenario.yaml -o runs/first`
+    - `twinloop simulate runs/first` (replays it)
     """
-    # They take a moment to load, for which nobody waits who asks for help.
-    from twinloop.cli.run_display import watching
-    from twinloop.cli.run_summary import document, figures_of, show
+    # Imported here, because --help should not wait for them.
+    from twinloop.cli.run_display import display_run
+    from twinloop.cli.run_summary import compute_figures, make_document, show
     from twinloop.execution import Interrupted
     from twinloop.execution import execute as run_scenario
     from twinloop.execution.announcement import survey_scenario
 
-    with speaking(json):
+    with report_errors(json):
         made = scenario_of(
             scenario,
             {
                 "workload": workload,
                 "platform": platform,
                 "policy": policy,
-                "source": replay,
+                "source": source,
                 "time_scale": time_scale,
                 "seed": seed,
             },
-            pairs(option, "--option"),
-            pairs(set_, "--set"),
+            parse_pairs(option, "--option"),
+            parse_pairs(set_, "--set"),
         )
         find_code(allow_code)
         if dry_run:
             print_commands({"": survey_scenario(made, allow_code=allow_code)}, json)
             return
         if output is None:
-            raise InputError("there is no folder to keep the run in", remedy="-o runs/first")
+            raise InputError("an output folder is needed", remedy="-o runs/first")
         inputs = [scenario, *made._files()]
         if picture is not None:
             refuse_page(picture, overwrite, *inputs)
@@ -143,7 +126,7 @@ def execute(
             refuse_existing(output, overwrite, *inputs)
         interrupted = False
         try:
-            with watching() as watcher:
+            with display_run() as watcher:
                 trace = run_scenario(
                     made,
                     output,
@@ -160,19 +143,19 @@ def execute(
         except Interrupted as ended:
             trace, interrupted = ended.trace, True
         err.print(escape(f"wrote {output}"), soft_wrap=True)
-        with working("counting"):
-            found, trace = figures_of(made, trace, 0.0)
+        with show_status("counting"):
+            found, trace = compute_figures(made, trace, 0.0)
         if picture is not None:
             report.write_run_page(trace, picture)
             err.print(escape(f"wrote {picture}"), soft_wrap=True)
         if json:
             wall = trace.manifest.facts["run"]["wall_s"]
-            print_json(document(trace, found, output, wall) | _measured(trace))
+            print_json(make_document(trace, found, output, wall) | _measured(trace))
         else:
             show(trace, found)
             _show_measured(trace)
     if interrupted:
-        err.print("interrupted: what ran until then is kept")
+        err.print("interrupted: the recording so far is kept")
         raise typer.Exit(INTERRUPTED)
     if (trace.tasks["status"] != "completed").any():
         raise typer.Exit(INCOMPLETE)
@@ -192,7 +175,7 @@ def _measured(trace: Trace) -> dict[str, object]:
 
 def _show_measured(trace: Trace) -> None:
     facts = _measured(trace)
-    out.print(f"\nkept apart by {facts['isolation']}", highlight=False)
+    out.print(f"\nisolation by {facts['isolation']}", highlight=False)
     for name in ("dispatch", "release"):
         known = trace.manifest.facts["latency"][name]
         if known["count"]:

@@ -1,4 +1,4 @@
-"""`twinloop explore`: what if, for all combinations of some levels."""
+"""`twinloop explore`: simulate all combinations of factor levels."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from twinloop import report
-from twinloop.cli.output import Json, err, escape, out, print_json, speaking, working
-from twinloop.cli.recording_options import going_on
+from twinloop.cli.output import Json, err, escape, out, print_json, report_errors, show_status
+from twinloop.cli.recording_options import resume_hint
 from twinloop.cli.scenario_options import AllowCode, find_code
 from twinloop.description.errors import InputError
 
-#: What it ends with when runs failed.
+#: Exit status if runs failed.
 INCOMPLETE = 1
-#: So many different reasons of failures are said.
+#: How many different reasons of failures are printed.
 REASONS = 3
 
 
@@ -27,53 +27,45 @@ def explore(
     scenario: Annotated[
         Path,
         typer.Argument(
-            help="A scenario; factors that name theirs; or the folder of a study, to look at it."
+            help="A scenario, a file of factors that names one, or the folder of a study."
         ),
     ],
     factors: Annotated[
         Path | None, typer.Argument(help="Factors and levels, in YAML.", show_default=False)
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The folder to keep the study in.")
+        Path | None, typer.Option("-o", "--output", help="Folder for the study.")
     ] = None,
     fit: Annotated[
-        Path | None, typer.Option(help="A calibration: its values, and the doubt that it leaves.")
+        Path | None, typer.Option(help="Folder of a calibration: values and uncertainty.")
     ] = None,
-    by: Annotated[
-        str | None, typer.Option(help="The KPI that is to be good; makespan_s if not said.")
-    ] = None,
-    top: Annotated[int, typer.Option(help="How many of the best to list.")] = 3,
+    by: Annotated[str | None, typer.Option(help="KPI to rank by. \\[default: makespan_s]")] = None,
+    top: Annotated[int, typer.Option(help="Number of best configurations to list.")] = 3,
     on: Annotated[
-        str | None, typer.Option(help="threads, processes, serial, dask, or tls://HOST:PORT.")
+        str | None,
+        typer.Option(help="threads, processes, serial, dask, tls://H:P."),
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="How many runs at the same time.")] = None,
-    retry: Annotated[bool, typer.Option("--retry", help="Make failed runs again.")] = False,
+    workers: Annotated[int | None, typer.Option(help="Number of workers.")] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Repeat failed runs.")] = False,
     allow_code: AllowCode = False,
     json: Json = False,
 ) -> None:
-    """Simulate a scenario with all combinations of some levels, and rank them.
+    """Simulate all combinations of factor levels and rank them.
 
-    The factors name fields of the scenario and the values that they take; `twinloop explore`
-    writes a folder with one table of all runs and one of all configurations (CSV and Parquet) and
-    `report.html`. Given again, the same command runs only what is missing: after an interruption,
-    or with new levels. With the folder alone it says how far the study is, also while it runs.
+    The output folder gets a table of all runs, a table of all configurations and `report.html`.
+    The same command runs only what is missing. With a study's folder alone the command shows its
+    state. Exit status: 0, 1 if runs failed, 2 if nothing can be run or ranked.
 
-    It ends with 1 if runs failed, and says why; with 2 if nothing can be run or ranked.
-
-    Keys of --json: `output`, `planned`, `done`, `failed`, `errors` (the first reasons),
-    `configurations`, `factors`, `by`, `notes`, `top` (rank, name, levels, kpis, probability, tie,
-    `fewer_tasks`: fewer complete than in others, unsupported), `pareto` (names), `objectives`,
-    `effects` (factor, level, mean, effect, share).
-
-    Examples: `twinloop explore scenario.yaml factors.yaml -o study`, `twinloop explore
-    examples/what-if.yaml -o study`, `twinloop explore
-    scenario.yaml factors.yaml -o study --fit fit --by wait_p95_s`, `twinloop explore study`.
+    - `twinloop explore scenario.yaml factors.yaml -o study`
+    - `twinloop explore examples/what-if.yaml -o study`
+    - `twinloop explore scenario.yaml factors.yaml -o study --fit fit --by wait_p95_s`
+    - `twinloop explore study`
     """
     from twinloop.exploration import Objective, Study
     from twinloop.exploration.study.study import MANIFEST
 
     ran = False
-    with speaking(json):
+    with report_errors(json):
         if by is not None:
             Objective.of(by)
         if (scenario / MANIFEST).is_file() and factors is None:
@@ -82,7 +74,7 @@ def explore(
             study = study if by is None else replace(study, by=by)
         else:
             options: dict[str, Any] = {"on": on, "workers": workers, "retry": retry}
-            study = _made(
+            study = _run_study(
                 scenario,
                 factors,
                 output,
@@ -95,20 +87,20 @@ def explore(
             ran = True
         _check_objective(study)
         if json:
-            print_json(_told(study, top))
+            print_json(_make_document(study, top))
         else:
             from twinloop.exploration.study.text import study_text
 
             out.print(study_text(study, top), markup=False, soft_wrap=True)
     if ran and study.failed:
-        _say_failures(study)
+        _print_failures(study)
         raise typer.Exit(INCOMPLETE)
 
 
-def _say_failures(study: Any) -> None:
-    """How many runs failed, and the first reasons."""
+def _print_failures(study: Any) -> None:
+    """Print how many runs failed, and the first reasons."""
     runs = report.format_count(study.planned, "run")
-    err.print(f"{study.failed:,} of {runs} failed; --retry makes them again:")
+    err.print(f"{study.failed:,} of {runs} failed; --retry repeats them:")
     for reason in study.errors[:REASONS]:
         err.print(escape(f"  {reason}"), soft_wrap=True)
     if len(study.errors) > REASONS:
@@ -116,7 +108,7 @@ def _say_failures(study: Any) -> None:
 
 
 def _check_objective(study: Any) -> None:
-    """Refuse to end without an answer where runs are over, and none has the KPI asked for."""
+    """Raise an error if runs have ended and none has the requested KPI."""
     from twinloop.exploration import Objective
 
     kpi = Objective.of(study.by).kpi
@@ -129,11 +121,11 @@ def _refuse(**options: Any) -> None:
     for name, given in options.items():
         if given is not None:
             raise InputError(
-                f"--{name} is for a study that is to run", remedy="name a scenario and the factors"
+                f"--{name} applies to a new study", remedy="name a scenario and the factors"
             )
 
 
-def _made(
+def _run_study(
     scenario: Path,
     factors: Path | None,
     output: Path | None,
@@ -157,24 +149,24 @@ def _made(
             )
         scenario = Path(design.scenario)
     if output is None:
-        raise InputError("nobody said where to keep the study", remedy="-o study")
+        raise InputError("an output folder is needed", remedy="-o study")
     find_code(allow_code)
-    with going_on(output), _progress() as told:
+    with resume_hint(output), _progress() as progress:
         study = study_of(
             scenario,
             factors,
             fit,
             folder=output,
             allow_code=allow_code,
-            progress=told,
+            progress=progress,
             **options,
         )
-    with working("drawing"):
+    with show_status("writing the report"):
         write_study_page(study, output / "report.html")
     return study
 
 
-def _told(study: Any, top: int) -> dict[str, Any]:
+def _make_document(study: Any, top: int) -> dict[str, Any]:
     ranking = study.top(top) if study.failed < study.done else None
     return {
         "output": None if study.folder is None else str(study.folder),
@@ -213,7 +205,7 @@ def _told(study: Any, top: int) -> dict[str, Any]:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[Any], None]]:
-    """A bar with the time left for whoever watches, a line now and then for a log."""
+    """Show the progress: a bar on a terminal, a line every ten seconds elsewhere."""
     if not err.is_terminal:
         yield _lines()
         return
@@ -227,21 +219,21 @@ def _progress() -> Iterator[Callable[[Any], None]]:
     with Progress(*columns, console=err, transient=True) as bar:
         task = bar.add_task("exploring", total=None, failed="")
 
-        def told(at: Any) -> None:
+        def update(at: Any) -> None:
             failed = f", {at.failed:,} failed" if at.failed else ""
             bar.update(task, completed=at.done, total=at.total, failed=failed)
 
-        yield told
+        yield update
 
 
 def _lines() -> Callable[[Any], None]:
     last = 0.0
 
-    def told(at: Any) -> None:
+    def update(at: Any) -> None:
         nonlocal last
         if at.seconds - last >= 10.0:
             last = at.seconds
             left = "" if at.left is None else f", about {at.left:.0f} s left"
             err.print(f"{at.done:,} of {at.total:,} runs, {at.failed:,} failed{left}")
 
-    return told
+    return update

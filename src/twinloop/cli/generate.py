@@ -1,4 +1,4 @@
-"""`twinloop generate`: logs made up, from a seed."""
+"""`twinloop generate`: synthetic logs from a seed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from twinloop.cli.output import (
     print_cleanings,
     print_json,
     refuse_existing,
-    speaking,
-    working,
+    report_errors,
+    show_status,
 )
 from twinloop.report.quantity_text import format_count
 from twinloop.trace import write
@@ -27,7 +27,7 @@ from twinloop.workload.generators import Generator, Parameter, generator, genera
 
 generate = typer.Typer(
     name="generate",
-    help="Make up a log, so that everything can be tried without one.\n\n"
+    help="Generate a synthetic log from a seed.\n\n"
     "The same seed and parameters give the same log. `twinloop generate lublin --help` explains "
     "one model and its parameters.",
     no_args_is_help=True,
@@ -38,8 +38,7 @@ generate = typer.Typer(
 GeneratedPath = Annotated[
     Path,
     typer.Argument(
-        help="Where to write. Its name says the format: .swf, .swf.gz, or the folders .trace, "
-        ".opendc and .cts.",
+        help="Output; format by suffix: .swf, .swf.gz, .trace, .opendc or .cts.",
         show_default=False,
     ),
 ]
@@ -54,12 +53,12 @@ def _run(
     json: bool,
     given: dict[str, str],
 ) -> None:
-    with speaking(json):
+    with report_errors(json):
         refuse_existing(output, overwrite)
         model = generator(name, **given)
-        with working(f"generating {name}"):
+        with show_status(f"generating {name}"):
             trace = model.generate(seed)
-        with working(f"writing {output}"):
+        with show_status(f"writing {output}"):
             not_held = write(trace, output, to, overwrite=overwrite)
         if json:
             print_json(
@@ -73,13 +72,13 @@ def _run(
                 }
             )
         else:
-            said = f"wrote {output}: {format_count(trace.tasks.height, 'task')}, seed {seed}"
-            out.print(escape(said))
+            text = f"wrote {output}: {format_count(trace.tasks.height, 'task')}, seed {seed}"
+            out.print(escape(text))
             print_cleanings(not_held)
 
 
 def _command(model: type[Generator]) -> Callable[..., None]:
-    """A command whose options are the parameters of a generator."""
+    """Make a command whose options are the parameters of a generator."""
 
     def run(
         output: Path,
@@ -92,7 +91,7 @@ def _command(model: type[Generator]) -> Callable[..., None]:
         given = {key: text for key, text in parameters.items() if text is not None}
         _run(model.name, output, seed, to, overwrite, json, given)
 
-    seed = Annotated[int, typer.Option(help="Where the random numbers start.")]
+    seed = Annotated[int, typer.Option(help="Random seed.")]
     options: list[tuple[str, Any, Any]] = [
         ("output", GeneratedPath, inspect.Parameter.empty),
         *((found.name, _option(found), None) for found in model.parameters()),
@@ -123,11 +122,7 @@ def _option(parameter: Parameter) -> Any:
 
 def _help(model: type[Generator]) -> str:
     about = (inspect.getdoc(model) or model.title).partition(">>>")[0].strip()
-    keys = "`generator`, `parameters`, `seed`, `output`, `tasks`, `not_held`"
-    return (
-        f"{about}\n\nKeys of --json: {keys} (what the format written could not hold).\n\n"
-        f"Example: `twinloop generate {model.name} made.swf --seed 1`."
-    )
+    return f"{about}\n\n- `twinloop generate {model.name} made.swf --seed 1`"
 
 
 for _model in generators().values():

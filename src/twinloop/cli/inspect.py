@@ -1,4 +1,4 @@
-"""`twinloop inspect`: what is in a log."""
+"""`twinloop inspect`: the contents of a log."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from twinloop.cli.output import (
     print_cleanings,
     print_json,
     refuse_page,
-    speaking,
-    working,
+    report_errors,
+    show_status,
 )
 
 if TYPE_CHECKING:
@@ -50,30 +50,29 @@ def inspect(
     utc_offset: UtcOffset = None,
     picture: Annotated[
         Path | None,
-        typer.Option(help="Write the load over time as a page to look at: load.html."),
+        typer.Option(help="Write the load over time as an HTML page."),
     ] = None,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Say what is in a log: counts, ranges, users, load over time, problems.
+    """Show what is in a log: counts, ranges, users, load.
 
-    Keys of --json: `path`, `summary` (counts and spreads; times in seconds, memory in bytes),
-    `load` (a list of bins: t, dt, submitted, offered, running, used), `cleaned` (what the reader
-    skipped, repaired, invented, assumed or ignored), `problems` (rule -> rows, for the rules of
-    the quality gate that were broken), `manifest`.
+    Also shown: what the reader skipped, repaired or assumed, and the rules of the quality gate
+    that are violated.
 
-    Examples: `twinloop inspect log.swf.gz`, `twinloop inspect runs/first --picture load.html`,
-    `twinloop inspect jobs.csv --column id=JobID --column submit=Submit --unit submit=ms`.
+    - `twinloop inspect log.swf.gz`
+    - `twinloop inspect runs/first --picture load.html`
+    - `twinloop inspect jobs.csv --column id=JobID --column submit=Submit --unit submit=ms`
     """
-    # They take a moment to load, for which nobody waits who asks for help.
+    # Imported here, because --help should not wait for it.
     from twinloop.description.files import writing
     from twinloop.trace import Summary, check
 
-    with speaking(json):
+    with report_errors(json):
         if picture is not None:
             refuse_page(picture, overwrite, path, sstat)
         trace = read_trace(path, format, strict, column, unit, reference_mhz, sstat, utc_offset)
-        with working("looking"):
+        with show_status("looking"):
             summary, audit = Summary.of(trace), check(trace)
         if picture is not None:
             page = report.plot_load(trace).to_html(include_plotlyjs=True, full_html=True)
@@ -135,9 +134,9 @@ def _show(path: Path, trace: Trace, summary: Summary, audit: Audit) -> None:
     if load.height > 1:
         out.print(report.render_load_chart(load))
     else:
-        out.print("everything was submitted at one moment: there is no load over time to draw")
+        out.print("all tasks were submitted at the same time: no load over time")
     if trace.manifest.cleaned:
-        out.print("\nwhat was not taken as it stood")
+        out.print("\ndata cleaning")
         print_cleanings(trace.manifest.cleaned)
     out.print()
     print_audit(audit)

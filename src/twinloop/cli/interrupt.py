@@ -1,8 +1,8 @@
-"""Ctrl-C that waits until Polars has returned.
+"""Ctrl-C that is deferred until Polars has returned.
 
-Polars is written in Rust and calls back into Python, for example to build the type of a column. A
-KeyboardInterrupt raised there is no error that it expects: it panics, and the command would end
-with the trace of a crash instead of its own word on how to go on.
+Polars is written in Rust and calls back into Python, for example to build the type of a column. It
+panics on a KeyboardInterrupt raised there, and the command would end with the traceback of a crash
+instead of its own message on how to resume.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ class DeferredInterrupt:
         self._traced_by: Any = None
 
     def install(self) -> None:
-        """Handle SIGINT from now on, where Python would; nohup, for one, has it ignored."""
+        """Handle SIGINT, unless it is ignored, as under nohup."""
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self)
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Obey, or wait for the caller of Polars."""
+        """Raise KeyboardInterrupt now, or when Polars returns."""
         caller = _caller_of_polars(frame)
         if self._waits or caller is None:
-            self._obey()
+            self._raise_interrupt()
             return
         self._waits, self._traced_by = True, sys.gettrace()
         caller.f_trace, caller.f_trace_opcodes = self._in_caller, True
         sys.settrace(self._at_call)
 
     def _in_caller(self, frame: FrameType, event: str, argument: object) -> None:
-        self._obey()
+        self._raise_interrupt()
 
     def _at_call(self, frame: FrameType, event: str, argument: object) -> None:
         if _caller_of_polars(frame) is None:
-            self._obey()
+            self._raise_interrupt()
 
-    def _obey(self) -> None:
+    def _raise_interrupt(self) -> None:
         if self._waits:
             self._waits = False
             sys.settrace(self._traced_by)
@@ -63,7 +63,7 @@ class DeferredInterrupt:
 
 
 def _caller_of_polars(frame: FrameType | None) -> FrameType | None:
-    """The frame that called Polars, as seen from one that Polars may have called."""
+    """Find the frame that called Polars, if the frame was called by Polars."""
     found = None
     while frame is not None:
         if _POLARS in frame.f_code.co_filename:

@@ -1,4 +1,4 @@
-"""The options that say how to read a log, the same for every command."""
+"""Options for reading a log, shared by all commands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from twinloop.cli.output import pairs, working
+from twinloop.cli.output import parse_pairs, show_status
 from twinloop.description.errors import FormatError, InputError
 
 if TYPE_CHECKING:
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 InputPath = Annotated[
     Path,
     typer.Argument(
-        help="A log or a trace: SWF, GWF, CSV, sacct output, WfCommons JSON, a folder of OpenDC "
-        "or Core Trace Schema files, or a trace folder. Compressed files are read as they are.",
+        help="A log (SWF, GWF, CSV, sacct, WfCommons, OpenDC, CTS) or a trace.",
         show_default=False,
     ),
 ]
@@ -25,47 +24,45 @@ FormatName = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help="The format of the input; found by its content if not given. One of: trace, "
-        "unfinished, cts, opendc, wfcommons, swf, gwf, sacct, csv.",
+        help="Input format; by default detected. One of: trace, unfinished, cts, opendc, "
+        "wfcommons, swf, gwf, sacct, csv.",
+        metavar="NAME",
     ),
 ]
 Strict = Annotated[
     bool,
-    typer.Option("--strict", help="Stop at the first row that cannot be read."),
+    typer.Option("--strict", help="Stop at the first unreadable row."),
 ]
 Columns = Annotated[
     list[str] | None,
     typer.Option(
         "--column",
-        help="For CSV: TARGET=NAME, e.g. --column id=JobID --column submit=SubmitTime.",
-        metavar="TARGET=NAME",
+        help="CSV: column of a field: id=JobID.",
+        metavar="FIELD=NAME",
     ),
 ]
 Units = Annotated[
     list[str] | None,
     typer.Option(
         "--unit",
-        help="For CSV: TARGET=UNIT, e.g. --unit submit=ms --unit requested_memory=MiB.",
-        metavar="TARGET=UNIT",
+        help="CSV: unit of a field: submit=ms.",
+        metavar="FIELD=UNIT",
     ),
 ]
 ReferenceMhz = Annotated[
     float | None,
     typer.Option(
         "--reference-mhz",
-        help="For OpenDC: the clock of the core whose seconds are counted. Without it the clock "
-        "in the topology beside the log, else what most tasks ask for per core.",
+        help="OpenDC: clock of the reference core.",
     ),
 ]
 SstatFile = Annotated[
     Path | None,
-    typer.Option("--sstat", help="For sacct: samples of the jobs, as sstat printed them."),
+    typer.Option("--sstat", help="sacct: samples printed by sstat."),
 ]
 UtcOffset = Annotated[
     float | None,
-    typer.Option(
-        "--utc-offset", help="For sacct: hours that the clock of the cluster is ahead of UTC."
-    ),
+    typer.Option("--utc-offset", help="sacct: hours ahead of UTC."),
 ]
 
 
@@ -83,15 +80,15 @@ def read_trace(
 ) -> Trace:
     """Read an input of a command.
 
-    One that is read `beside` another may be of another kind, which the options are not for.
+    With `beside` the input is an additional log, to which format options apply only if they fit.
     """
     from twinloop.trace import read
 
     name = _format_of(path, format, mapped=bool(columns))
     options: dict[str, Any] = {}
     for option, form, key, value in (
-        ("--column", "csv", "columns", pairs(columns, "--column")),
-        ("--unit", "csv", "units", pairs(units, "--unit")),
+        ("--column", "csv", "columns", parse_pairs(columns, "--column")),
+        ("--unit", "csv", "units", parse_pairs(units, "--unit")),
         ("--reference-mhz", "opendc", "reference_mhz", reference_mhz),
         ("--sstat", "sacct", "sstat", sstat),
         ("--utc-offset", "sacct", "utc_offset", utc_offset),
@@ -101,13 +98,13 @@ def read_trace(
         if name == form:
             options[key] = value
         elif not beside:
-            raise InputError(f"is in the format {name}; {option} is for {form}", file=path)
-    with working(f"reading {path}"):
+            raise InputError(f"is in the format {name}; {option} applies to {form}", file=path)
+    with show_status(f"reading {path}"):
         return read(path, name, strict=strict, **options)
 
 
 def _format_of(path: Path, named: str | None, *, mapped: bool) -> str:
-    """The format of an input: as named, as its content says, or CSV where a map was given."""
+    """Find the format of an input: as named, by content, or CSV where columns are mapped."""
     from twinloop.trace.formats import format_named, recognise
 
     if named is not None:

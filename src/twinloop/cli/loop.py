@@ -1,4 +1,4 @@
-"""`twinloop loop`: record, simulate, judge, fit, explore, confirm: all in one command."""
+"""`twinloop loop`: record, simulate, assess, calibrate, explore and confirm."""
 
 from __future__ import annotations
 
@@ -7,100 +7,92 @@ from typing import Annotated, Any
 
 import typer
 
-from twinloop.cli.output import Json, err, escape, out, print_json, speaking, working
-from twinloop.cli.recording_options import DryRun, going_on, print_commands
+from twinloop.cli.output import Json, err, escape, out, print_json, report_errors, show_status
+from twinloop.cli.recording_options import DryRun, print_commands, resume_hint
 from twinloop.description.errors import InputError
 
-#: What each step is, for whoever watches.
+#: The heading of each step.
 STEPS = {
-    "run": "Run it for real",
-    "probe": "Probe: what does sharing cost",
-    "check": "Check what was recorded",
-    "simulate": "Simulate the same",
-    "assess": "Judge the twin",
-    "calibrate": "Fit the twin",
-    "explore": "Explore what-ifs",
-    "confirm": "Confirm the best for real",
+    "run": "Real run",
+    "probe": "Probe run: cost of sharing cores",
+    "check": "Quality of the recording",
+    "simulate": "Simulation",
+    "assess": "Assessment of the simulation",
+    "calibrate": "Calibration",
+    "explore": "Exploration",
+    "confirm": "Confirmation by real runs",
 }
 
 
 def loop(
-    plan: Annotated[Path, typer.Argument(help="What to do, in YAML.")],
+    plan: Annotated[Path, typer.Argument(help="Plan of the loop, in YAML.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The folder to keep it in.")
+        Path | None, typer.Option("-o", "--output", help="Folder for the loop.")
     ] = None,
     traces: Annotated[
         Path | None,
-        typer.Option(help="Run nothing; take what an earlier loop recorded in this folder."),
+        typer.Option(help="Use the recordings of an earlier loop instead of running."),
     ] = None,
     isolation: Annotated[
-        str, typer.Option(help="auto, cgroup2, cgroup1, affinity or none.")
+        str, typer.Option(help="auto, cgroup2, cgroup1, affinity, none.")
     ] = "auto",
     overwrite: Annotated[
         bool,
         typer.Option(
             "--overwrite",
-            help="Replace a loop that is in the folder, once the plan and all inputs are checked; "
-            "never other files.",
+            help="Replace an existing loop, but no foreign files.",
         ),
     ] = False,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Go round the whole loop: run a scenario for real, simulate it, judge the twin, fit it,
-    explore what-ifs, and run the best of them for real.
+    """Record, simulate, assess, calibrate, explore and confirm.
 
-    It says first which programs it will run; `commands.txt` in the folder has every distinct
-    command, and --dry-run prints them. Writes everything into the folder, and `report.html`,
-    which explains it. A loop that was interrupted goes on when the same command is given again,
-    without --overwrite. The exit status is 0 if the first recommendation holds, 1 if it is
-    reversed, 3 if the measurements do not decide it.
+    The command first prints which programs it will run; `commands.txt` in the output folder lists
+    all commands. `report.html` explains the result. An interrupted loop resumes when the same
+    command is given again, without --overwrite. Exit status: 0 the first recommendation holds, 1
+    it is reversed, 3 undecided.
 
-    Keys of --json: `output`, `report`, `lines` (five sentences), `notes`, `before`, `after`,
-    `unseen` (statuses of the verdicts), `values` (what was fitted), `best` (name), `status`. With
-    --dry-run: those of `twinloop execute --dry-run`.
-
-    Examples: `twinloop loop examples/demo/loop.yaml -o demo`, `twinloop loop
-    examples/demo/loop.yaml --traces examples/demo/recorded -o demo`.
+    - `twinloop loop examples/demo/loop.yaml -o demo`
     """
-    from twinloop.exploration import loop as going
+    from twinloop.exploration import loop as run_loop
 
-    with speaking(json):
+    with report_errors(json):
         if dry_run:
             from twinloop.exploration.closed_loop.run import preview
 
             print_commands(preview(plan), json)
             return
         if output is None:
-            raise InputError("there is no folder to keep the loop in", remedy="-o DIR")
-        with going_on(output, "without --overwrite" if overwrite else ""):
-            made = going(
+            raise InputError("an output folder is needed", remedy="-o DIR")
+        with resume_hint(output, "without --overwrite" if overwrite else ""):
+            made = run_loop(
                 plan,
                 output,
                 traces=traces,
                 isolation=isolation,
                 overwrite=overwrite,
-                say=_Said(),
+                say=_StepPrinter(),
             )
         page = output / "report.html"
-        with working("drawing"):
+        with show_status("writing the report"):
             from twinloop.report import write_loop_page
 
             write_loop_page(made, page)
         status = "not assessable" if made.confirmation is None else made.confirmation.status
         if json:
-            print_json(_told(made, page, status))
+            print_json(_make_document(made, page, status))
         else:
             err.print()
             for line in made.lines:
                 out.print(line, markup=False, soft_wrap=True)
             err.print()
-            err.print(escape(f"Open {page} in a browser: it shows all of this."), soft_wrap=True)
+            err.print(escape(f"Report: {page}"), soft_wrap=True)
     raise typer.Exit({"holds": 0, "reversed": 1}.get(status, 3))
 
 
-class _Said:
-    """Prints a heading when a step begins, and what it says below."""
+class _StepPrinter:
+    """Print a heading when a step begins, and its messages below."""
 
     def __init__(self) -> None:
         self._step = ""
@@ -112,7 +104,7 @@ class _Said:
         err.print(escape(f"  {text}"), soft_wrap=True)
 
 
-def _told(made: Any, page: Path, status: str) -> dict[str, Any]:
+def _make_document(made: Any, page: Path, status: str) -> dict[str, Any]:
     return {
         "output": str(made.folder),
         "report": str(page),

@@ -1,4 +1,4 @@
-"""`twinloop nodes`: what this machine can offer to a real run."""
+"""`twinloop nodes`: resources of this machine for real runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twinloop import _core, report
-from twinloop.cli.output import Json, escape, out, print_json, speaking
+from twinloop.cli.output import Json, escape, out, print_json, report_errors
 
 if TYPE_CHECKING:
     from twinloop.execution.local_machine import Machine
@@ -17,22 +17,16 @@ _POWERCAP = Path("/sys/class/powercap")
 
 
 def nodes(json: Json = False) -> None:
-    """Say what this machine can offer to a real run: CPUs, memory, isolation, counters.
+    """Show what this machine can provide for real runs.
 
-    A small node is laid onto it and removed again, so what is said has been tried. What killed runs
-    left behind is removed as well.
+    CPUs, memory, isolation and counters are tried out with a small node, which is removed again.
+    Leftovers of killed runs are removed as well.
 
-    Keys of --json: `cpus` (their numbers), `cores` (how much they may give), `model`, `mhz`,
-    `memory` (bytes), `isolation` (what keeps tasks to their nodes: cgroup2, cgroup1 or affinity),
-    `controllers` (name -> version and the group that runs lie in), `warnings` (what is not
-    enforced, and why), `counters` (of the processor, per task), `rapl` (whether it has energy
-    counters), `ffmpeg` (path or null), `suggestions` (platforms that fit), `swept` (what was
-    removed).
-
-    Examples: `twinloop nodes`, `twinloop nodes --json`.
+    - `twinloop nodes`
+    - `twinloop nodes --json`
     """
-    with speaking(json):
-        # Not for every command: it needs Linux.
+    with report_errors(json):
+        # Imported here, because it needs Linux.
         from twinloop.execution.local_machine import Machine
 
         machine = Machine.here()
@@ -104,4 +98,4 @@ def _show(document: dict[str, Any]) -> None:
     for text in document["warnings"]:
         out.print(f"[yellow]warning[/]: {escape(text)}", soft_wrap=True)
     for text in document["swept"]:
-        out.print(f"[yellow]left by a dead run[/]: {escape(text)}", soft_wrap=True)
+        out.print(f"[yellow]removed leftover of a killed run[/]: {escape(text)}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""How every command speaks: results on stdout, everything else on stderr."""
+"""Output of all commands: results on stdout, everything else on stderr."""
 
 from __future__ import annotations
 
@@ -25,29 +25,25 @@ if TYPE_CHECKING:
     from twinloop.description import Cleaning
     from twinloop.trace import Audit
 
-#: What a command ends with when what it was given cannot be used.
+#: Exit status if the input cannot be used.
 BAD_INPUT = 2
 
-Json = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object to stdout, and nothing else there.")
-]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to stdout.")]
 
 Overwrite = Annotated[
     bool,
     typer.Option(
         "--overwrite",
-        help="Replace an output that is there: a file of this name, or a folder that this command "
-        "wrote and that holds nothing else.",
+        help="Replace an existing output.",
     ),
 ]
 
 
 class SafeConsole(Console):
-    """A console on which no text can be taken for a command to the terminal.
+    """A console that escapes control characters in all text.
 
-    What every command prints passes through here, also tables, errors and pictures that change.
-    Control characters of the text, which may come from names in files, are written out; the styles
-    of rich, which it adds later, are not text.
+    All output of commands passes through it: tables, errors and live displays. Names in files may
+    contain control sequences that a terminal would execute; the styles that rich adds are not text.
 
     >>> SafeConsole(color_system=None).print("a\\x1b]0;b\\x07")
     a\\x1b]0;b\\x07
@@ -74,7 +70,7 @@ err = SafeConsole(stderr=True, highlight=False, emoji=False)
 
 
 def escape(text: object) -> str:
-    """A name, or a line with names in it, for a console: neither markup nor a line of its own.
+    """Escape markup, control characters and line breaks in a text with names.
 
     >>> escape("a[/]\\nb")
     'a\\\\[/]\\\\nb'
@@ -83,11 +79,11 @@ def escape(text: object) -> str:
 
 
 @contextmanager
-def speaking(as_json: bool) -> Iterator[None]:
-    """Turn what goes wrong with the input into a message, and into JSON where that is wanted.
+def report_errors(as_json: bool) -> Iterator[None]:
+    """Report input errors as a message or as JSON, and end with `BAD_INPUT`.
 
-    What the system refuses (a file that may not be read or written, a disk that is full) is wrong
-    input too: the message names the file. Warnings of Twinloop are a line each on stderr.
+    Errors of the operating system (permissions, a full disk) count as input errors, and the message
+    names the file. Warnings of Twinloop are printed to stderr, one line each.
     """
     before = warnings.showwarning
     warnings.showwarning = _warn
@@ -98,7 +94,7 @@ def speaking(as_json: bool) -> Iterator[None]:
     except (TwinloopError, OSError) as problem:
         error = refused(problem) if isinstance(problem, OSError) else problem
         if as_json:
-            print_json({"error": _explained(error)})
+            print_json({"error": _describe(error)})
         else:
             err.print(f"[bold red]error[/]: {escape_markup(str(error))}", soft_wrap=True)
         raise typer.Exit(BAD_INPUT) from None
@@ -122,8 +118,8 @@ def _warn(
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
-    """Say what is being done, while it is being done, to whoever watches."""
+def show_status(what: str) -> Iterator[None]:
+    """Show a status line on a terminal while a step is running."""
     if err.is_terminal:
         with err.status(what):
             yield
@@ -132,7 +128,7 @@ def working(what: str) -> Iterator[None]:
 
 
 def print_json(document: dict[str, Any]) -> None:
-    """One JSON object; what is no number in JSON becomes null, and control characters `\\uXXXX`."""
+    """Print one JSON object; NaN and infinity become null, control characters `\\uXXXX`."""
     from twinloop.description.json_values import plain
 
     text = json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False)
@@ -140,44 +136,44 @@ def print_json(document: dict[str, Any]) -> None:
 
 
 def print_cleanings(notes: Iterable[Cleaning]) -> None:
-    """What was skipped, repaired, invented, assumed or ignored, a line each."""
+    """Print what was skipped, repaired, invented, assumed or ignored, one line each."""
     for note in notes:
         out.print(f"  {escape(note)}", soft_wrap=True)
 
 
 def refuse_existing(path: Path, overwrite: bool, *inputs: Path | None) -> None:
-    """Raise an error if an output is there already, unless it is to be replaced.
+    """Raise an error if an output exists already and is not to be replaced.
 
-    What is an input, holds one or lies in one is never replaced. What else must not be replaced,
-    the function says that writes: `twinloop.description.replacement` has the rules.
+    An input, a folder that contains one, and a file inside one are never replaced. The other rules
+    are in `twinloop.description.replacement`.
     """
     if not os.path.lexists(path):
         return
     refuse_input(path, [given for given in inputs if given is not None])
     if not overwrite:
-        raise InputError("is there already", file=path, remedy="--overwrite replaces it")
+        raise InputError("exists already", file=path, remedy="--overwrite replaces it")
     if not path.is_dir():
         check_file(path)
 
 
 def refuse_page(path: Path, overwrite: bool, *inputs: Path | None) -> None:
-    """Raise an error if a file cannot be written: like `refuse_existing`, and for no folder."""
+    """Raise an error if a file exists already or cannot be written."""
     refuse_existing(path, overwrite, *inputs)
     check_file(path)
 
 
 def refuse_inside(page: Path, folder: Path | None) -> None:
-    """Raise an error if a page is to lie in the folder of a run, which owns its own files only."""
+    """Raise an error if a page would be written into the folder of a run."""
     if folder is not None and page.resolve().is_relative_to(folder.resolve()):
         raise InputError(
-            f"lies in {folder}, which holds the files of the run alone",
+            f"is in {folder}, which contains only the files of the run",
             file=page,
-            remedy="choose a place beside it",
+            remedy="choose a path outside of it",
         )
 
 
 def print_audit(audit: Audit) -> None:
-    """The verdict of the quality gate, and the rules that were broken."""
+    """Print the result of the quality gate and the violated rules."""
     gate = "[bold green]open[/]" if audit.ok else "[bold red]closed[/]"
     broken = (*audit.errors, *audit.warnings)
     held = sum(finding.applies for finding in audit.findings) - len(broken)
@@ -185,8 +181,8 @@ def print_audit(audit: Audit) -> None:
     count = report.format_count
     out.print(
         f"the gate is {gate}: {count(len(audit.errors), 'error')}, "
-        f"{count(len(audit.warnings), 'warning')}; {count(held, 'rule')} kept, "
-        f"{apart} about things that are not in this log"
+        f"{count(len(audit.warnings), 'warning')}; {count(held, 'rule')} satisfied, "
+        f"{apart} not applicable"
     )
     for finding in broken:
         colour = "red" if finding.severity == "error" else "yellow"
@@ -199,8 +195,8 @@ def print_audit(audit: Audit) -> None:
             out.print(f"    {example}", markup=False, soft_wrap=True)
 
 
-def pairs(values: Iterable[str] | None, option: str) -> dict[str, str]:
-    """`NAME=VALUE` words as a dictionary."""
+def parse_pairs(values: Iterable[str] | None, option: str) -> dict[str, str]:
+    """Parse `NAME=VALUE` words into a dictionary."""
     found = {}
     for value in values or ():
         name, equals, rest = value.partition("=")
@@ -212,6 +208,6 @@ def pairs(values: Iterable[str] | None, option: str) -> dict[str, str]:
     return found
 
 
-def _explained(error: TwinloopError) -> dict[str, Any]:
+def _describe(error: TwinloopError) -> dict[str, Any]:
     parts = ("problem", "file", "line", "field", "remedy")
     return {"message": str(error)} | {part: getattr(error, part, None) for part in parts}

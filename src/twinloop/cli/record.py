@@ -1,4 +1,4 @@
-"""`twinloop record`: what a command, or something that runs already, really uses."""
+"""`twinloop record`: record the resource usage of a command or of running processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 
 from twinloop import report
 from twinloop.cli.commands import INTERRUPTED
-from twinloop.cli.output import Json, Overwrite, err, escape, print_json, speaking
+from twinloop.cli.output import Json, Overwrite, err, escape, print_json, report_errors
 from twinloop.cli.recording_options import (
     DryRun,
     Interval,
@@ -29,83 +29,74 @@ if TYPE_CHECKING:
     from twinloop.scenario import Scenario
     from twinloop.trace import Trace
 
-#: How the command line of `record` is read: what follows the first word of CMD is CMD's.
+#: Options after the first word of CMD belong to CMD.
 SETTINGS: Final = {"allow_interspersed_args": False}
-#: What shells say of a program that could not be started.
+#: Exit status of shells for a program that could not be started.
 NOT_STARTED: Final = 127
 
 
 def record(
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[-- CMD...]", help="What to run, and record.", show_default=False),
+        typer.Argument(
+            metavar="[-- CMD...]", help="The command to run and record.", show_default=False
+        ),
     ] = None,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Write the trace folder here.")
-    ] = ...,  # type: ignore[assignment]
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the trace.")] = ...,  # type: ignore[assignment]
     pid: Annotated[
         list[int] | None,
-        typer.Option(help="Record this process, and what it starts; several are possible."),
+        typer.Option(help="Record this process; repeatable."),
     ] = None,
     cgroup: Annotated[
         str | None,
-        typer.Option(help="Record this control group: its folder, or its place in the hierarchy."),
+        typer.Option(help="Record this control group."),
     ] = None,
     cores: Annotated[
         float | None,
-        typer.Option(help="Cores that the trace says the command asked for; by default all."),
+        typer.Option(help="Requested cores; by default all."),
     ] = None,
     interval: Interval = "1s",
     for_: Annotated[
         str | None,
-        typer.Option("--for", help="With --pid or --cgroup: stop after this time.", metavar="TIME"),
+        typer.Option("--for", help="Stop after this time.", metavar="TIME"),
     ] = None,
     isolation: Annotated[
         str,
-        typer.Option(
-            help="What holds the command together: none (its processes are looked for), or a "
-            "group, as in `twinloop execute`."
-        ),
+        typer.Option(help="none (process tree), or as in `twinloop execute`."),
     ] = "none",
     power: PowerOption = Power.auto,
     dry_run: DryRun = False,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Record what a command uses, or what runs already.
+    """Record what a command or a running process uses.
 
-    The command is run as it stands, without a shell, and reads and prints where this command does;
-    with --json what it prints goes to stderr. Ends with the status of the command, with 128 plus
-    the signal that killed it, with 127 if it cannot be started. What runs already is recorded
-    until it ends, or until Ctrl-C; everything is saved then. --dry-run prints the command as it
-    would be run, and runs nothing.
+    The command runs as given, without a shell; with --json its output goes to stderr. A running
+    process is recorded until it ends or until Ctrl-C; the recording is saved in both cases. Exit
+    status: that of the command, 128 + signal if it was killed, 127 if it could not be started.
 
-    Keys of --json: `output`; `tasks` (`id`, `pid`, `status`, `exit_code`, `run_time_s`, `cpu_s`,
-    `peak_bytes`, each null where unknown), `samples`, `recording` (passes, lateness, and what
-    recording cost), `cleaned`.
-
-    Examples: `twinloop record -o runs/make -- make -j4`, `twinloop record -o runs/service --pid
-    4711 --for 10min`, `twinloop record -o runs/job --cgroup /system.slice/slurmstepd.scope/job_7`.
+    - `twinloop record -o runs/make -- make -j4`
+    - `twinloop record -o runs/service --pid 4711 --for 10min`
     """
-    # It takes a moment to load, for which nobody waits who asks for help.
+    # Imported here, because --help should not wait for it.
     from twinloop.execution import attach
     from twinloop.execution.announcement import survey_scenario
 
-    with speaking(json):
+    with report_errors(json):
         period = duration(interval, "--interval")
         if bool(command) + bool(pid) + (cgroup is not None) != 1:
             raise InputError(
-                "one of a command, --pid and --cgroup is needed",
+                "exactly one of a command, --pid and --cgroup is needed",
                 remedy="twinloop record -o DIR -- CMD",
             )
         if dry_run:
             if not command:
-                raise InputError("--dry-run is for a command: --pid and --cgroup run nothing")
+                raise InputError("--dry-run applies to a command: --pid and --cgroup run nothing")
             print_commands({"": survey_scenario(_scenario(command, cores))}, json)
             return
         if command:
             if for_ is not None:
-                raise InputError("--for is for what runs already: a command ends by itself")
+                raise InputError("--for applies to --pid and --cgroup: a command ends by itself")
             with _to_stderr(json):
                 trace, status = _run(
                     command, output, period, isolation, power, cores=cores, overwrite=overwrite
@@ -143,7 +134,7 @@ def _run(
     cores: float | None,
     overwrite: bool,
 ) -> tuple[Trace, int]:
-    """Run a command alone on this machine; what it did, and the status to end with."""
+    """Run a command alone on this machine; return its trace and the exit status."""
     from twinloop.execution import Interrupted, execute
 
     try:
@@ -166,38 +157,37 @@ def _run(
 
 
 def _scenario(command: list[str], cores: float | None) -> Scenario:
-    """A command as the only task of this machine."""
+    """Make a scenario with the command as its only task, on this machine."""
     from twinloop.execution import Machine
     from twinloop.scenario import Scenario
 
     if not all(_is_text(word) for word in command):
-        raise InputError("a word of the command is no UTF-8: a trace cannot hold it")
+        raise InputError("a word of the command is not UTF-8, which a trace cannot store")
     there = Machine.here().cores
     if cores is not None and not 0 < cores <= there:
-        raise InputError(f"must be more than 0 and at most {there:g}", field="--cores")
+        raise InputError(f"must be positive and at most {there:g}", field="--cores")
     task = {
         "id": Path(command[0]).name or command[0],
-        # These are words, not templates.
+        # Literal words: braces must not be read as templates.
         "command": [word.replace("{", "{{").replace("}", "}}") for word in command],
         "folder": str(Path.cwd()),
         "cores": there if cores is None else cores,
         "user": getpass.getuser(),
     }
-    if _is_text(
-        os.environ.get("PATH", "\udcff")
-    ):  # as the user has it, without the programs of Twinloop
+    # The user's own PATH, without the programs of Twinloop.
+    if _is_text(os.environ.get("PATH", "\udcff")):
         task["environment"] = {"PATH": os.environ["PATH"].replace("{", "{{").replace("}", "}}")}
     return Scenario(platform=f"1x{there:g}", workload={"tasks": [task]}, policy="fcfs")
 
 
 def _is_text(word: str) -> bool:
-    """Whether a word of the system is text, not just bytes."""
+    """Whether a word of the command line is valid UTF-8."""
     return not any("\udc80" <= each <= "\udcff" for each in word)
 
 
 @contextmanager
 def _to_stderr(wanted: bool) -> Iterator[None]:
-    """Let what children print to stdout go to stderr meanwhile."""
+    """Redirect stdout of child processes to stderr."""
     if not wanted:
         yield
         return
@@ -214,13 +204,13 @@ def _to_stderr(wanted: bool) -> Iterator[None]:
 def _show(trace: Trace, output: Path) -> None:
     for row in trace.tasks.iter_rows(named=True):
         known = row["run_time"] is not None
-        said = [row["status"] or "recorded"]
-        said += [f"{row['run_time']:.3f} s" if known else "length unknown"]
+        parts = [row["status"] or "recorded"]
+        parts += [f"{row['run_time']:.3f} s" if known else "length unknown"]
         known = row["cpu_time"] is not None
-        said += [f"{row['cpu_time']:.3f} CPU s" if known else "CPU time unknown"]
+        parts += [f"{row['cpu_time']:.3f} CPU s" if known else "CPU time unknown"]
         known = row["memory_used"] is not None
-        said += [f"at most {row['memory_used'] / 2**20:.1f} MiB" if known else "memory unknown"]
-        err.print(escape(f"{row['id']}: {', '.join(said)}"), soft_wrap=True)
+        parts += [f"at most {row['memory_used'] / 2**20:.1f} MiB" if known else "memory unknown"]
+        err.print(escape(f"{row['id']}: {', '.join(parts)}"), soft_wrap=True)
     cost = trace.manifest.facts["recording"]["share_of_core"]
     share = "" if cost is None else f"; recording took {cost:.2%} of a core"
     err.print(f"{report.format_count(trace.usage.height, 'sample')}{share}")

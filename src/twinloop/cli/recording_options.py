@@ -1,4 +1,4 @@
-"""The options of commands that run or record something real."""
+"""Options of commands that run or record real processes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def going_on(output: Path | None, how: str = "") -> Iterator[None]:
-    """Say on Ctrl-C that nothing is lost of what is kept in a folder, and how to go on."""
+def resume_hint(output: Path | None, how: str = "") -> Iterator[None]:
+    """Print on Ctrl-C that the results so far are kept, and how to resume."""
     try:
         yield
     except KeyboardInterrupt:
@@ -32,7 +32,7 @@ def going_on(output: Path | None, how: str = "") -> Iterator[None]:
 
 DryRun = Annotated[
     bool,
-    typer.Option("--dry-run", help="Run nothing, and write nothing: print every distinct command."),
+    typer.Option("--dry-run", help="Only print the commands."),
 ]
 
 
@@ -47,22 +47,18 @@ def print_commands(surveys: Mapping[str, Survey], as_json: bool) -> None:
 
 
 class Power(StrEnum):
-    """Whether counters of power are read."""
+    """Whether power counters are read."""
 
     auto = "auto"
     none = "none"
 
 
-Interval = Annotated[
-    str, typer.Option(help="Time between two samples, at least 50ms.", metavar="TIME")
-]
-PowerOption = Annotated[
-    Power, typer.Option(help="Read the counters of power, where there are any.")
-]
+Interval = Annotated[str, typer.Option(help="Sampling period, at least 50ms.", metavar="TIME")]
+PowerOption = Annotated[Power, typer.Option(help="Read power counters where available.")]
 
 
 def duration(text: str, option: str) -> float:
-    """The time (s) that an option says.
+    """Parse a duration given as an option, in seconds.
 
     >>> duration("1min30s", "--interval")
     90.0

@@ -1,4 +1,4 @@
-"""`twinloop report`: what was found, on one page."""
+"""`twinloop report`: HTML reports."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from typing import Annotated
 
 import typer
 
-from twinloop.cli.output import Json, err, escape, out, print_json, speaking, working
+from twinloop.cli.output import Json, err, escape, out, print_json, report_errors, show_status
 from twinloop.description.errors import InputError
 
 Open = Annotated[
     bool | None,
     typer.Option(
         "--open/--no-open",
-        help="Open it in the browser of this desktop; without either, if a terminal and a display "
-        "are there.",
+        help="Open the page in a browser; by default if there is a terminal and a display.",
         show_default=False,
     ),
 ]
@@ -30,15 +29,14 @@ def report(
         Path,
         typer.Argument(
             metavar="X",
-            help="A run (a folder or a log), or the folder of a fit, a study, a confirmation or a "
-            "loop.",
+            help="A run, or the folder of a fit, study, confirmation or loop.",
             show_default=False,
         ),
     ],
     twin: Annotated[
         Path | None,
         typer.Argument(
-            help="A simulated run: the page is then the assessment of it against X.",
+            help="A simulated run to assess against X.",
             show_default=False,
         ),
     ] = None,
@@ -47,51 +45,48 @@ def report(
         typer.Option(
             "--output",
             "-o",
-            help="The page: FILE.html. By default report.html in the folder of a fit, a study, a "
-            "confirmation or a loop, and NAME.html beside a run.",
+            help="The page, FILE.html; by default report.html in the folder, NAME.html for a run.",
         ),
     ] = None,
     open: Open = None,
     json: Json = False,
 ) -> None:
-    """Write the page that shows a run, a fit, a study, a confirmation, a loop or an assessment.
+    """Write an HTML report of a run, fit, study or loop.
 
-    It is one file that needs nothing else: it can be sent, printed and read on a phone. A page that
-    is there is written anew; another file of that name is left alone.
+    The page is one self-contained file. An existing page of Twinloop is replaced; any other file
+    is left alone.
 
-    Keys of --json: `input` (paths), `kind` (run, fit, study, confirmation, loop, assessment),
-    `report` (what was written), `size` (in bytes), `opened`.
-
-    Examples: `twinloop report runs/real`, `twinloop report runs/real runs/twin -o trust.html`,
-    `twinloop report study --open`.
+    - `twinloop report runs/real`
+    - `twinloop report runs/real runs/twin -o trust.html`
+    - `twinloop report study --open`
     """
-    # Pictures take a moment to load.
+    # Imported here, because figures are slow to import.
     from twinloop.report.pages.page import check_page
     from twinloop.report.view.kinds import choose_page_path, find_kind
 
     given = [what] if twin is None else [what, twin]
-    with speaking(json):
+    with report_errors(json):
         if output is not None and output.suffix.lower() not in _PAGES:
-            raise InputError("is no name of a page", file=output, remedy="it ends with .html")
+            raise InputError("must end with .html", file=output)
         if twin is None:
             kind = find_kind(what)
             called, page = kind.name, output or choose_page_path(what, kind)
             check_page(page)
-            with working(f"writing {page}"):
+            with show_status(f"writing {page}"):
                 kind.write(what, page)
         else:
-            called, page = "assessment", _assessed(what, twin, output)
-        opened = _opened(page, (not json and opens()) if open is None else open)
+            called, page = "assessment", _write_assessment(what, twin, output)
+        opened = _open_page(page, (not json and can_open_browser()) if open is None else open)
         if json:
-            said = {"input": list(map(str, given)), "kind": called, "report": str(page)}
-            print_json(said | {"size": page.stat().st_size, "opened": opened})
+            document = {"input": list(map(str, given)), "kind": called, "report": str(page)}
+            print_json(document | {"size": page.stat().st_size, "opened": opened})
         else:
             out.print(f"wrote {escape(page)}", soft_wrap=True)
             if open and not opened:
-                err.print("no browser could be started here: open the file yourself")
+                err.print("no browser could be started: open the file yourself")
 
 
-def _assessed(real: Path, twin: Path, output: Path | None) -> Path:
+def _write_assessment(real: Path, twin: Path, output: Path | None) -> Path:
     """Write the assessment of one run against another."""
     from twinloop.fidelity import assess
     from twinloop.report.pages.assessment import write_assessment_page
@@ -100,16 +95,16 @@ def _assessed(real: Path, twin: Path, output: Path | None) -> Path:
 
     page = output or make_page_path(twin, "-assessment")
     check_page(page)
-    with working("assessing"):
+    with show_status("assessing"):
         return write_assessment_page(assess(read_run(real), read_run(twin)), page)
 
 
-def opens() -> bool:
-    """Whether somebody sits before this terminal who would see a browser open."""
+def can_open_browser() -> bool:
+    """Whether there is a terminal, and a display for a browser."""
     desktop = sys.platform in ("win32", "darwin")
     display = desktop or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
     return display and out.is_terminal
 
 
-def _opened(page: Path, wanted: bool) -> bool:
+def _open_page(page: Path, wanted: bool) -> bool:
     return wanted and webbrowser.open(page.resolve().as_uri())

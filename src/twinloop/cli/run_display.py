@@ -1,4 +1,4 @@
-"""A real run as it goes on: a picture that changes on a terminal, plain lines elsewhere."""
+"""Progress of a real run: a live display on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from twinloop.description.safe_text import escape_name
 from twinloop.execution.run_progress import Moment, Watcher
 from twinloop.report.quantity_text import format_count
 
-#: How often a line is printed where there is no terminal (s).
-_PACE: Final = 5.0
-#: Nodes and tasks that are shown by name at most.
+#: Time between two lines where there is no terminal (s).
+_LINE_PERIOD: Final = 5.0
+#: Largest number of nodes and of tasks per node that are shown by name.
 _NODES: Final = 16
 _TASKS: Final = 8
-#: The most that the name of a node takes from its tasks (characters).
+#: Largest width of the column of node names (characters).
 _NAME: Final = 24
 
 
 @contextmanager
-def watching() -> Iterator[Watcher]:
-    """Somebody who shows what a run looks like."""
+def display_run() -> Iterator[Watcher]:
+    """Yield a function that displays the state of a run."""
     if not err.is_terminal:
         yield _lines()
         return
     with Live(console=err, refresh_per_second=5, transient=True) as live:
-        yield lambda moment: live.update(picture(moment))
+        yield lambda moment: live.update(render(moment))
 
 
-def said(moment: Moment) -> str:
-    """A moment in one line.
+def describe(moment: Moment) -> str:
+    """Describe the state of a run in one line.
 
-    >>> said(Moment(3.0, 10, {"completed": 4, "failed": 1}, 2, {"n1": ("a", "b"), "n2": ()}))
+    >>> describe(Moment(3.0, 10, {"completed": 4, "failed": 1}, 2, {"n1": ("a", "b"), "n2": ()}))
     '3.0 s: 5 of 10 tasks over (4 completed, 1 failed), 2 running, 2 waiting'
     """
     ended = ", ".join(f"{count:,} {status}" for status, count in sorted(moment.ended.items()))
@@ -49,13 +49,13 @@ def said(moment: Moment) -> str:
     )
 
 
-def picture(moment: Moment) -> Table:
-    """A moment as a terminal shows it: progress, and who runs where.
+def render(moment: Moment) -> Table:
+    """Render the state of a run: progress, and the tasks on each node.
 
     >>> from rich.console import Console
     >>> moment = Moment(3.0, 10, {"completed": 4}, 2, {"n1": ("a", "b"), "n2": ()})
     >>> with (console := Console(width=70, color_system=None)).capture() as shown:
-    ...     console.print(picture(moment))
+    ...     console.print(render(moment))
     >>> print("\\n".join(line.rstrip() for line in shown.get().splitlines()))
     3.0 s: 4 of 10 tasks over (4 completed), 2 running, 2 waiting
     ━━━━━━━━━━━━━━━━━━━━━━━━
@@ -71,20 +71,20 @@ def picture(moment: Moment) -> Table:
     if len(moment.running) > _NODES:
         nodes.add_row("...", f"and {len(moment.running) - _NODES} more nodes")
     bar = ProgressBar(total=max(1, moment.tasks), completed=moment.over, width=60)
-    # A grid ends the line of each of its rows, which the bar alone does not.
+    # A grid ends each row with a line break; the bar alone does not.
     whole = Table.grid()
-    for part in (Text(said(moment)), bar, nodes):
+    for part in (Text(describe(moment)), bar, nodes):
         whole.add_row(part)
     return whole
 
 
 def _lines() -> Watcher:
-    last = -_PACE
+    last = -_LINE_PERIOD
 
-    def told(moment: Moment) -> None:
+    def update(moment: Moment) -> None:
         nonlocal last
-        if moment.t - last >= _PACE or moment.over == moment.tasks:
+        if moment.t - last >= _LINE_PERIOD or moment.over == moment.tasks:
             last = moment.t
-            err.print(said(moment), markup=False, soft_wrap=True)
+            err.print(describe(moment), markup=False, soft_wrap=True)
 
-    return told
+    return update

@@ -1,4 +1,4 @@
-"""What a command says of a run, simulated or real."""
+"""Summary of a run, simulated or real, for the terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from twinloop.scenario import Scenario
 from twinloop.trace import Trace
 
 
-def figures_of(scenario: Scenario, trace: Trace, warm_up: float) -> tuple[Figures, Trace]:
-    """The figures of a run, and the run with what its scenario makes of them noted."""
+def compute_figures(scenario: Scenario, trace: Trace, warm_up: float) -> tuple[Figures, Trace]:
+    """Compute the figures of a run, and add carbon and cost to its manifest."""
     found = figures(trace, warm_up=warm_up, prices=scenario.prices)
     whole = figures(trace, prices=scenario.prices) if warm_up else found
     made = {"carbon_g": whole.carbon, "cost": whole.cost.total if whole.cost else None}
@@ -27,8 +27,10 @@ def figures_of(scenario: Scenario, trace: Trace, warm_up: float) -> tuple[Figure
     return found, trace.noting(facts=facts)
 
 
-def document(trace: Trace, found: Figures, output: Path | None, total: float) -> dict[str, Any]:
-    """What `--json` prints of a run."""
+def make_document(
+    trace: Trace, found: Figures, output: Path | None, total: float
+) -> dict[str, Any]:
+    """Make the JSON object of a run."""
     run = trace.manifest.facts["run"]
     values = found.to_dict()
     return {
@@ -46,21 +48,21 @@ def document(trace: Trace, found: Figures, output: Path | None, total: float) ->
 
 
 def wall_time(trace: Trace) -> float:
-    """How long a run took in reality (s): the simulator, or the run itself where it was real."""
+    """Return the wall time (s): of the simulator, or of the run itself if it was real."""
     measured = trace.timings.get("wall_s")
     return trace.manifest.facts["run"].get("wall_s", 0.0) if measured is None else measured
 
 
 def show(trace: Trace, found: Figures) -> None:
-    """Print what is worth knowing of a run."""
+    """Print the figures, the chart and the data cleaning of a run."""
     run = trace.manifest.facts["run"]
     machines, cores = format_count(run["machines"], "machine"), format_number(run["cores"])
     many = "core" if run["cores"] == 1 else "cores"
     out.print(f"[bold]{escape(run['policy'])}[/] on {machines} with {cores} {many}")
-    for name, said in list_key_figures(found):
+    for name, text in list_key_figures(found):
         if name == "tasks" and run["skipped"]:
-            said = f"{found.tasks + run['skipped']:,}, {run['skipped']:,} of which cannot be run"
-        out.print(f"  {name:22} {said}", highlight=False)
+            text = f"{found.tasks + run['skipped']:,}, {run['skipped']:,} of which cannot be run"
+        out.print(f"  {name:22} {text}", highlight=False)
     if found.left_out:
         out.print(f"  {'left out':22} {format_count(found.left_out, 'task')} of the warm-up")
     for note in found.notes:
@@ -69,5 +71,5 @@ def show(trace: Trace, found: Figures) -> None:
         out.print()
         out.print(render_run_chart(trace, width=min(100, out.width - 2)), markup=False)
     if trace.manifest.cleaned:
-        out.print("\nwhat was not taken as it stood")
+        out.print("\ndata cleaning")
         print_cleanings(trace.manifest.cleaned)

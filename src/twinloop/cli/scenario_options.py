@@ -1,4 +1,4 @@
-"""A scenario as a command is given it: a file, its parts as options, or a run to replay."""
+"""Options that name a scenario: a file, its parts, or a recorded run to replay."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 ScenarioFile = Annotated[
     Path | None,
-    typer.Argument(help="A scenario in YAML; or give its parts as options.", show_default=False),
+    typer.Argument(help="A scenario in YAML, or the folder of a run.", show_default=False),
 ]
 WorkloadOption = Annotated[
-    str | None, typer.Option(help="A log, a trace, or a folder: what is to run.")
+    str | None, typer.Option(help="The workload: a log, a trace or a folder.")
 ]
 PlatformOption = Annotated[
     str | None,
-    typer.Option(help="NODESxCORES such as 100x1 or 2x8@2400MHz/64GiB, or a platform file."),
+    typer.Option(help="A file, or NODESxCORES such as 100x1."),
 ]
 PolicyOption = Annotated[
     str | None, typer.Option(help="Scheduling policy: fcfs, easy, first-fit...")
@@ -30,40 +30,38 @@ PolicyOption = Annotated[
 OptionOption = Annotated[
     list[str] | None,
     typer.Option(
-        help="An option of the policy, beside those in the file: --option depth=100.",
+        help="An option of the policy: depth=100.",
         metavar="NAME=VALUE",
     ),
 ]
-ReplayOption = Annotated[
+SourceOption = Annotated[
     str | None,
-    typer.Option(help="rigid: submit as recorded; sessions:SECONDS: users who wait."),
+    typer.Option(help="Submission: rigid, or sessions:SECONDS."),
 ]
 SeedOption = Annotated[int | None, typer.Option(help="Random seed.")]
 TimeScaleOption = Annotated[
     float | None,
-    typer.Option(help="Times the times of submission: 0.1 lets tasks come ten times as fast."),
+    typer.Option(help="Factor on the submission times."),
 ]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
-        help="Any other value of the scenario: --set model.kill_at_requested_time=true.",
+        help="Another value: model.speed_factor=2.",
         metavar="PATH=VALUE",
     ),
 ]
-AllowCode = Annotated[
-    bool, typer.Option("--allow-code", help="Let a policy named module:Class be imported.")
-]
+AllowCode = Annotated[bool, typer.Option("--allow-code", help="Allow code named module:Class.")]
 
 
 def find_code(allow_code: bool) -> None:
-    """Where code is allowed, let a policy be found in the folder that the user is in."""
+    """Add the current folder to the import path if code is allowed."""
     if allow_code and "" not in sys.path:
         sys.path.insert(0, "")
 
 
-#: Parts whose option is called otherwise.
-_OPTIONS = {"source": "--replay", "time_scale": "--time-scale", "model.speed_factor": "--speed"}
+#: Options whose name is not that of the field.
+_OPTIONS = {"time_scale": "--time-scale", "model.speed_factor": "--speed"}
 
 
 def scenario_of(
@@ -72,13 +70,13 @@ def scenario_of(
     options: dict[str, str],
     changes: dict[str, str],
 ) -> Scenario:
-    """The scenario of a file or of a run, or of parts alone, with these changes.
+    """Make a scenario from a file, a recorded run or single parts, with changes.
 
     Args:
         path: A scenario, or the folder of a run.
-        parts: What the options of the command say, by field; None: not given.
-        options: Options of the policy, beside those that it has in the file.
-        changes: Other values by their path, as text.
+        parts: Values of the command's options by field; None: not given.
+        options: Options of the policy, which replace those in the file.
+        changes: Other values by path, as text.
     """
     from twinloop.scenario import Scenario, replaying
     from twinloop.trace import read
@@ -111,14 +109,14 @@ def scenario_of(
 def _with_options(
     name: str | None, base: Scenario | None, values: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """The policy with these options; those in the file stay, unless another policy is named."""
+    """Add options to the policy; those in the file stay unless another policy is named."""
     if base is not None and name in (None, base.policy.name):
         return {"name": base.policy.name, "options": {**base.policy.options, **values}}
     return {"name": name, "options": values} if name else None
 
 
 def _check_paths(given: dict[str, Any], more: dict[str, Any]) -> None:
-    """Refuse a value that two options set, and one that no scenario has."""
+    """Raise an error for a value that two options set, or that no scenario has."""
     from twinloop.description.address import nearest, read
     from twinloop.scenario import Scenario
 
@@ -137,7 +135,7 @@ def _check_paths(given: dict[str, Any], more: dict[str, Any]) -> None:
 
 
 def _check_options(options: dict[str, str], more: dict[str, Any]) -> None:
-    """Refuse an option of the policy that `--set` sets too, alone or with the whole policy."""
+    """Raise an error for a policy option that `--set` sets too."""
     for name in options:
         for path in ("policy", "policy.options", f"policy.options.{name}"):
             if path in more:
@@ -147,7 +145,7 @@ def _check_options(options: dict[str, str], more: dict[str, Any]) -> None:
 
 
 def _value(text: str, option: str) -> Any:
-    """A value as a file would have it, which an option gives as text."""
+    """Parse the value of an option as YAML."""
     from twinloop.description.text import parse
 
     try:

@@ -1,4 +1,4 @@
-"""`twinloop simulate`: what would happen."""
+"""`twinloop simulate`: simulate a scenario."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from twinloop.cli.output import (
     err,
     escape,
     out,
-    pairs,
+    parse_pairs,
     print_json,
     refuse_existing,
     refuse_inside,
     refuse_page,
-    speaking,
-    working,
+    report_errors,
+    show_status,
 )
 from twinloop.cli.recording_options import duration
 from twinloop.cli.scenario_options import (
@@ -32,10 +32,10 @@ from twinloop.cli.scenario_options import (
     OptionOption,
     PlatformOption,
     PolicyOption,
-    ReplayOption,
     ScenarioFile,
     SeedOption,
     SetOption,
+    SourceOption,
     TimeScaleOption,
     WorkloadOption,
     find_code,
@@ -44,97 +44,81 @@ from twinloop.cli.scenario_options import (
 from twinloop.description.errors import InputError
 from twinloop.description.replacement import check_replaceable
 
-#: What it ends with when no task ran.
+#: Exit status if no task ran.
 NOTHING_RAN = 1
 
 
 def simulate(
     scenario: ScenarioFile = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the run as a trace folder.")
+        Path | None, typer.Option("-o", "--output", help="Folder for the trace.")
     ] = None,
     workload: WorkloadOption = None,
     platform: PlatformOption = None,
     policy: PolicyOption = None,
     option: OptionOption = None,
-    replay: ReplayOption = None,
+    source: SourceOption = None,
     time_scale: TimeScaleOption = None,
-    speed: Annotated[
-        float | None, typer.Option(help="Times the speed of every host; the work is kept.")
-    ] = None,
+    speed: Annotated[float | None, typer.Option(help="Factor on the speed of every host.")] = None,
     seed: SeedOption = None,
     set_: SetOption = None,
-    warm_up: Annotated[
-        float, typer.Option(help="Leave tasks submitted in the first so many seconds out.")
-    ] = 0.0,
+    warm_up: Annotated[float, typer.Option(help="Exclude the first seconds.")] = 0.0,
     power_step: Annotated[
-        float | None, typer.Option(help="Length of the windows of the power table (s).")
+        float | None, typer.Option(help="Windows of the power table (s).")
     ] = None,
     power_per_node: Annotated[
-        bool, typer.Option("--power-per-node", help="Power of every node, not only of all.")
+        bool, typer.Option("--power-per-node", help="Power of every node.")
     ] = False,
     usage: Annotated[
         str | None,
         typer.Option(
-            help="Length of the windows of the usage table, such as 1s; none: no such table. By "
-            "default as in the recording that is replayed.",
+            help="Windows of the usage table: 1s; or none.",
             metavar="TIME",
         ),
     ] = None,
     most_rows: Annotated[
         float | None,
         typer.Option(
-            help="Most rows that the usage table and the power table may have each, by default "
-            "10 million; a run that would need more is refused. inf: no bound.",
+            help="Row limit per table. \\[default: 1e7]",
             metavar="ROWS",
         ),
     ] = None,
-    picture: Annotated[
-        Path | None, typer.Option(help="Write the run as a page to look at: run.html.")
-    ] = None,
+    picture: Annotated[Path | None, typer.Option(help="Write an HTML page of the run.")] = None,
     allow_code: AllowCode = False,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Simulate a scenario, and say how it went.
+    """Simulate a scenario and print its figures.
 
-    It ends with 1 if no task could run.
+    The scenario is a YAML file, the folder of a recorded run (which is replayed), or given by
+    options. Exit status: 0, or 1 if no task could run.
 
-    Keys of --json: `tasks`, which is the sum of `completed`, `rejected`, `killed`, `failed` (the
-    `lost` among them) and `skipped` (records that could not be run); `makespan_s`; `wait_mean_s`,
-    `wait_p50_s`, `wait_p95_s`, `wait_p99_s`, `wait_max_s`, and so for `turnaround_..._s`,
-    `slowdown_...` and `bounded_slowdown_...`; `utilisation`; `energy_j` and `carbon_g` (null
-    without a power model or an intensity); `cost`; `lateness_mean_s`, `lateness_relative`,
-    `lateness_additional_s`; the other figures of `twinloop.metrics`; `events`, `wall_s` (in the
-    engine), `total_s` (all of it); `policy`; `output`; `notes` (what could not be counted, and
-    why); `cleaned` (records that were repaired or left out).
-
-    Examples: `twinloop simulate scenario.yaml -o runs/first`, `twinloop simulate --workload
-    log.swf.gz --platform 100x1 --policy easy --replay sessions:3600`.
+    - `twinloop simulate scenario.yaml -o runs/first`
+    - `twinloop simulate --workload log.swf.gz --platform 100x1 --policy easy`
     """
     began = perf_counter()
-    # They take a moment to load, which --help does not need.
-    from twinloop.cli.run_summary import document, figures_of, show, wall_time
+    # Imported here, because --help should not wait for them.
+    from twinloop.cli.run_summary import compute_figures, make_document, show, wall_time
     from twinloop.engine import Compiled
     from twinloop.engine import simulate as run_scenario
     from twinloop.engine.table_size import MOST_ROWS
     from twinloop.scenario.carbon import check_carbon, has_series
     from twinloop.trace.folder import owner_of
 
-    with speaking(json):
+    with report_errors(json):
         made = scenario_of(
             scenario,
             {
                 "workload": workload,
                 "platform": platform,
                 "policy": policy,
-                "source": replay,
+                "source": source,
                 "time_scale": time_scale,
                 "model.speed_factor": speed,
                 "seed": seed,
             },
-            pairs(option, "--option"),
-            pairs(set_, "--set"),
+            parse_pairs(option, "--option"),
+            parse_pairs(set_, "--set"),
         )
         inputs = [scenario, *made._files()]
         if picture is not None and picture.suffix.lower() not in (".html", ".htm"):
@@ -148,7 +132,7 @@ def simulate(
             refuse_inside(picture, output)
         find_code(allow_code)
         check_carbon(made)
-        with working("reading"):
+        with show_status("reading"):
             ready = Compiled(made, allow_code=allow_code)
         if ready.epoch_ms is None and has_series(made):
             raise InputError(
@@ -162,14 +146,14 @@ def simulate(
                 ready,
                 power_step=power_step,
                 power_per_node=power_per_node,
-                usage_step=_every(usage),
+                usage_step=_parse_window(usage),
                 most_rows=MOST_ROWS if most_rows is None else most_rows,
                 progress=progress,
             )
         if power_step is not None and not trace.power.height:
-            err.print("no host has a power model: there is no power to say anything of")
-        with working("counting"):
-            found, trace = figures_of(made, trace, warm_up)
+            err.print("no host has a power model, so there is no power table")
+        with show_status("counting"):
+            found, trace = compute_figures(made, trace, warm_up)
         if output is not None:
             trace.save(output, overwrite=overwrite)
             err.print(escape(f"wrote {output}"))
@@ -177,7 +161,7 @@ def simulate(
             report.write_run_page(trace, picture)
             err.print(escape(f"wrote {picture}"))
         if json:
-            print_json(document(trace, found, output, perf_counter() - began))
+            print_json(make_document(trace, found, output, perf_counter() - began))
         else:
             show(trace, found)
             run = trace.manifest.facts["run"]
@@ -188,12 +172,12 @@ def simulate(
                 f"second), {perf_counter() - began:.2f} s with reading and counting"
             )
     if not trace.placements.height:
-        err.print(f"no task could run: {_fates(trace)}")
+        err.print(f"no task could run: {_count_statuses(trace)}")
         raise typer.Exit(NOTHING_RAN)
 
 
-def _fates(trace: Any) -> str:
-    """What became of tasks of which none ran."""
+def _count_statuses(trace: Any) -> str:
+    """Count the statuses of tasks of which none ran."""
     counts = trace.tasks["status"].value_counts(sort=True).rows()
     parts = [f"{count:,} {status or 'of unknown status'}" for status, count in counts]
     if skipped := trace.manifest.facts["run"]["skipped"]:
@@ -201,8 +185,8 @@ def _fates(trace: Any) -> str:
     return ", ".join(parts) or "there is none"
 
 
-def _every(usage: str | None) -> float | None:
-    """The length of windows of usage that the option says."""
+def _parse_window(usage: str | None) -> float | None:
+    """Parse the window length of the usage table."""
     if usage == "none":
         return float("inf")
     return None if usage is None else duration(usage, "--usage")
@@ -210,7 +194,7 @@ def _every(usage: str | None) -> float | None:
 
 @contextmanager
 def _progress() -> Iterator[Any]:
-    """A line that says how far it is, on a terminal."""
+    """Show the progress in one line, on a terminal."""
     if not err.is_terminal:
         yield None
         return
@@ -218,8 +202,8 @@ def _progress() -> Iterator[Any]:
     with Progress(*columns, console=err, transient=True) as bar:
         line = bar.add_task("simulating", total=None)
 
-        def told(events: int, now: float) -> None:
-            said = f"simulating: {events:,} events, {report.format_duration(now)} of the run"
-            bar.update(line, description=said)
+        def update(events: int, now: float) -> None:
+            text = f"simulating: {events:,} events, {report.format_duration(now)} simulated"
+            bar.update(line, description=text)
 
-        yield told
+        yield update

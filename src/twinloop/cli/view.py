@@ -1,4 +1,4 @@
-"""`twinloop view`: a folder of runs and studies in the browser."""
+"""`twinloop view`: browse runs and studies."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from twinloop.cli.output import Json, err, escape, out, print_json, speaking
-from twinloop.cli.report import Open, opens
+from twinloop.cli.output import Json, err, escape, out, print_json, report_errors
+from twinloop.cli.report import Open, can_open_browser
 
 
 def view(
@@ -17,29 +17,28 @@ def view(
         Path,
         typer.Argument(
             metavar="DIR",
-            help="A folder with runs, fits, studies, confirmations and loops below it.",
+            help="A folder with runs, fits, studies, confirmations and loops.",
             show_default=False,
         ),
     ],
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="0 takes one that is free.")
+        int, typer.Option("--port", min=0, max=65535, help="Port; 0: any free port.")
     ] = 0,
     open: Open = None,
     json: Json = False,
 ) -> None:
-    """Serve a folder of runs and studies on this machine, to browse and to compare.
+    """Browse a folder of runs and studies in the browser.
 
-    Only this machine can reach it, and only who has the address with its token. Pages are made
-    when they are asked for; nothing in the folder is changed. Ctrl-C ends it.
+    The server listens on this machine only and requires the token in its address. Pages are made
+    on request; nothing in the folder is changed. Ctrl-C ends it.
 
-    Keys of --json: `folder`, `url` (with the token), `port`; printed when the server is ready.
-
-    Examples: `twinloop view runs`, `twinloop view . --port 8000 --no-open`.
+    - `twinloop view runs`
+    - `twinloop view . --port 8000 --no-open`
     """
-    # Pictures take a moment to load.
+    # Imported here, because figures are slow to import.
     from twinloop.report.view.server import Server
 
-    with speaking(json):
+    with report_errors(json):
         server = Server(folder, port)
     try:
         with server:
@@ -50,9 +49,9 @@ def view(
             else:
                 out.print(f"{escape(folder)} at {server.url}", soft_wrap=True)
                 err.print("Ctrl-C ends it")
-            wanted = (not json and opens()) if open is None else open
+            wanted = (not json and can_open_browser()) if open is None else open
             if wanted and not webbrowser.open(server.make_single_use_url()):
-                err.print("no browser could be started here: open the address yourself")
+                err.print("no browser could be started: open the address yourself")
             server.serve_forever()
     except KeyboardInterrupt:
         raise typer.Exit from None
