@@ -36,8 +36,12 @@ SHARED_NAMES = {"_core", "__version__"}
 
 
 def imported_modules(file: Path, package: str) -> Iterator[tuple[int, str]]:
-    """Line and dotted name of each import, wherever in the file it stands."""
+    """Line and dotted name of each import, wherever in the file, by statement or by function."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            name = node.args[0] if node.args else None
+            if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                yield node.lineno, name.value
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
@@ -135,6 +139,8 @@ def test_core_folders_include_only_from_layers_above_them_and_only_bind_knows_py
         ("trace/tables.py", "from twinloop import engine", False),
         ("trace/tables.py", "import twinloop", False),
         ("trace/tables.py", "def plot():\n    from ..report import plots", False),
+        ("trace/tables.py", "import_module('twinloop.report').Plots", False),
+        ("report/tables.py", "importlib.import_module('twinloop.trace')", True),
         ("scenario.py", "from .engine import simulate", False),
         ("utils/strings.py", "", False),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from twinloop.calibration.parameters.values import with_values
 from twinloop.description.errors import InputError, UnwritableError
 from twinloop.description.files import require_input, writing
 from twinloop.description.json_values import plain
+from twinloop.description.plugins import load_component
 from twinloop.description.safe_text import escape_name
 from twinloop.description.saved_json import Kept, read_kept
 from twinloop.execution.announcement import COMMANDS, is_command_file
@@ -145,7 +145,7 @@ class Fit:
     @property
     def plot(self) -> Any:
         """Its pictures: `fit.plot.history()`; see `FitPlots`."""
-        return importlib.import_module("twinloop.report").FitPlots(self)
+        return load_component("fit-plots")(self)
 
     # --- keeping ---------------------------------------------------------------------------------
 

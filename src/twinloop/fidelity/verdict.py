@@ -20,7 +20,6 @@ first submission of each run.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -28,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import polars as pl
 
 from twinloop.description.errors import InputError
+from twinloop.description.plugins import load_component
 from twinloop.fidelity import verdict_text
 from twinloop.fidelity.criteria import Criteria
 
@@ -176,7 +176,7 @@ class Verdict:
     @property
     def plot(self) -> Any:
         """Its pictures, as Plotly figures: `verdict.plot.waits()`; see `VerdictPlots`."""
-        return importlib.import_module("twinloop.report").VerdictPlots(self)
+        return load_component("verdict-plots")(self)
 
     def __getitem__(self, name: str) -> Finding:
         """The finding of this name, such as "p50"."""

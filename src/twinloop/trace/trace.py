@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +11,7 @@ import polars as pl
 
 from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import TwinloopError
+from twinloop.description.plugins import load_component
 from twinloop.trace import folder
 from twinloop.trace.content_hash import hash_tables
 from twinloop.trace.manifest import Edit, Manifest
@@ -127,7 +127,7 @@ class Trace:
     def plot(self) -> Any:
         """Its pictures, as Plotly figures: `trace.plot.gantt()`; see `twinloop.report.Plots`."""
         # Pictures are of a higher layer, so this names it, and loads it only when one is wanted.
-        return importlib.import_module("twinloop.report").Plots(self)
+        return load_component("trace-plots")(self)
 
     def replace(self, *, manifest: Manifest | None = None, **tables: pl.DataFrame) -> Trace:
         """A Trace with these tables, or this manifest, in place of its own."""

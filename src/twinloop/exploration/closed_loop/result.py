@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from twinloop.calibration.fit import MANIFEST as FIT_MANIFEST
 from twinloop.calibration.fit import Fit
 from twinloop.description.errors import InputError
 from twinloop.description.file_names import below
+from twinloop.description.plugins import load_component
 from twinloop.description.safe_text import escape_name, join_lines
 from twinloop.engine import simulate
 from twinloop.exploration.closed_loop.plan import LoopPlan
@@ -100,7 +100,7 @@ class Loop:
     @property
     def plot(self) -> Any:
         """Its page: `loop.plot.page(path)`; see `LoopPlots`."""
-        return importlib.import_module("twinloop.report").LoopPlots(self)
+        return load_component("loop-plots")(self)
 
     @classmethod
     def load(cls, folder: str | Path) -> Loop:

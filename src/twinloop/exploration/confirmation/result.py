@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from twinloop.description.errors import InputError
 from twinloop.description.file_names import below
 from twinloop.description.files import writing
 from twinloop.description.json_values import plain
+from twinloop.description.plugins import load_component
 from twinloop.description.safe_text import escape_name
 from twinloop.exploration.confirmation.tables import (
     Columns,
@@ -229,7 +229,7 @@ class Confirmation:
     @property
     def plot(self) -> Any:
         """Its pictures: `confirmation.plot.ranks()`; see `ConfirmationPlots`."""
-        return importlib.import_module("twinloop.report").ConfirmationPlots(self)
+        return load_component("confirmation-plots")(self)
 
     def save(self, folder: str | Path) -> Path:
         """Keep it in a folder: `confirmation.json`, the table of runs, and `report.md`."""

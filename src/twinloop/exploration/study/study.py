@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from twinloop.description.errors import InputError, TwinloopError
+from twinloop.description.plugins import load_component
 from twinloop.description.safe_text import escape_name
 from twinloop.exploration.factors.design import Configuration, Design
 from twinloop.exploration.factors.factors import changed
@@ -413,7 +413,7 @@ class Study:
     @property
     def plot(self) -> Any:
         """Its pictures, as Plotly figures: `study.plot.pareto()`; see `StudyPlots`."""
-        return importlib.import_module("twinloop.report").StudyPlots(self)
+        return load_component("study-plots")(self)
 
     def __str__(self) -> str:
         from twinloop.exploration.study.text import study_text

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from twinloop.description.cleaning import Cleaning
+from twinloop.description.plugins import load_component
 from twinloop.trace.formats import (
     csv_map,
     cts,
@@ -55,7 +55,7 @@ def _write_opendc(
     reference_mhz: float | None = None,
 ) -> Iterable[Cleaning]:
     # From usage to demand is a matter of workloads, a layer above: named here, loaded when used.
-    written: Iterable[Cleaning] = import_module("twinloop.workload.opendc").write(
+    written: Iterable[Cleaning] = load_component("opendc-writer")(
         trace, path, missing=missing, platform=platform, reference_mhz=reference_mhz
     )
     return written

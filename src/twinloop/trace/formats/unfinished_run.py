@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 
+from twinloop.description.plugins import load_component
 from twinloop.trace.folder import MANIFEST
 from twinloop.trace.formats.registry import Format
 from twinloop.trace.trace import Trace
@@ -13,7 +13,7 @@ from twinloop.trace.trace import Trace
 def read(path: Path, *, strict: bool = False) -> Trace:
     """Read a run as far as its journal goes; what it says of tasks that ran then is `lost`."""
     # Recording is a matter of a higher layer: named here, loaded when used.
-    found: Trace = import_module("twinloop.execution.run_trace").unfinished(path)
+    found: Trace = load_component("unfinished-run-reader")(path)
     return found
 
 

@@ -11,7 +11,6 @@ Source of names, types and units: OpenDC's schemas (github.com/atlarge-research/
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from twinloop.description.errors import InputError
 from twinloop.description.files import source_file
+from twinloop.description.plugins import load_component
 from twinloop.trace.formats import parquet
 from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.formats.clock import in_units, seconds
@@ -260,7 +260,7 @@ def _reference(
 
 def _nodes(topology: Path, tally: Tally) -> pl.DataFrame:
     # What a topology describes is a platform, a layer above: named here, loaded when used.
-    description = import_module("twinloop.platform").Platform
+    description = load_component("platform")
     try:
         nodes: pl.DataFrame = description.load(topology).nodes()
     except InputError as error:
