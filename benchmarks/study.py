@@ -13,8 +13,8 @@ from measure import Result, Table, side_by_side
 
 from twinloop import Scenario, explore, simulate
 from twinloop.exploration.factors.design import Design
-from twinloop.exploration.factors.factors import changed
-from twinloop.exploration.study.plan import planned
+from twinloop.exploration.factors.factors import apply_changes
+from twinloop.exploration.study.plan import plan_runs
 from twinloop.metrics import figures
 
 #: 28 configurations, three seeds: the design space of a published study.
@@ -31,8 +31,8 @@ def scenario(tasks: int) -> Scenario:
 def plain(base: Scenario) -> list[float]:
     """What somebody would write who has no studies: one run after the other."""
     found = []
-    for run in planned(base, DESIGN, {}).runs:
-        makespan = figures(simulate(changed(base, run.changes))).makespan
+    for run in plan_runs(base, DESIGN, {}).runs:
+        makespan = figures(simulate(apply_changes(base, run.changes))).makespan
         found.append(float("nan") if makespan is None else makespan)
     return found
 

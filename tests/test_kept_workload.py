@@ -16,7 +16,7 @@ from twinloop.calibration.cases import cases_of
 from twinloop.cli import app
 from twinloop.description import DamagedTraceError
 from twinloop.exploration import Candidate, Confirmation
-from twinloop.exploration.confirmation.plan import fingerprint
+from twinloop.exploration.confirmation.plan import compute_fingerprint
 from twinloop.scenario import replaying
 from twinloop.trace.folder import MANIFEST, owned
 
@@ -132,7 +132,7 @@ def test_a_manifest_that_describes_no_workload_is_damaged(tmp_path: Path, said: 
 def test_runs_of_two_workloads_of_one_size_are_no_repetitions() -> None:
     runs = [tl.simulate(held(log(seed))) for seed in (1, 2, 1)]
     assert [len(case.traces) for case in cases_of(runs)] == [2, 1]
-    one, other, same = (fingerprint(run.manifest.scenario or {}) for run in runs)
+    one, other, same = (compute_fingerprint(run.manifest.scenario or {}) for run in runs)
     assert one == same != other
 
 

@@ -29,7 +29,7 @@ from twinloop.exploration.closed_loop.run import loop
 from twinloop.exploration.confirmation.bundles import bundle
 from twinloop.exploration.confirmation.result import Confirmation
 from twinloop.exploration.confirmation.run import confirm
-from twinloop.exploration.owned_files import owned_by_loop
+from twinloop.exploration.owned_files import list_loop_files
 from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.exploration.study.study import Study
 from twinloop.report.view.page_cache import PageCache
@@ -120,7 +120,7 @@ def whole_loop(folder: Path) -> None:
 #: What reads each description: a file below the folders, the folder that is read, and how.
 READ: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "loop": ("loop/loop.json", "loop", whole_loop),
-    "owned": ("loop/loop.json", "loop", owned_by_loop),
+    "owned": ("loop/loop.json", "loop", list_loop_files),
     "study": ("loop/study/study.json", "loop/study", Study.load),
     "fit": ("loop/fit/fit.json", "loop/fit", Fit.load),
     "confirmation": (

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import twinloop as tl
 from twinloop.description import DescriptionError, InputError
-from twinloop.exploration.confirmation.plan import Plan
+from twinloop.exploration.confirmation.plan import ConfirmationPlan
 from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.platform import Platform
 from twinloop.policy import POLICIES, Policy, View, policy
@@ -549,7 +549,7 @@ def test_repetitions_are_bounded(many: int) -> None:
         "a", Scenario(platform="2x8", workload="log.swf", policy="easy"), {"makespan_s": 1.0}
     )
     with pytest.raises(InputError, match="repetitions: must be from 1 to 10,000"):
-        Plan((candidate,), candidate, repetitions=many, seed=0)
+        ConfirmationPlan((candidate,), candidate, repetitions=many, seed=0)
 
 
 # --- the published schemas -----------------------------------------------------------------------

@@ -14,8 +14,8 @@ import twinloop as tl
 from twinloop.campaign import worker
 from twinloop.campaign.main_module import HiddenMain
 from twinloop.campaign.serialisation import by_value
-from twinloop.exploration.factors.design import design_of
-from twinloop.exploration.study.plan import planned
+from twinloop.exploration.factors.design import read_design
+from twinloop.exploration.study.plan import plan_runs
 from twinloop.exploration.study.runner import Runner
 
 HELPER = "def limit(most):\n    return most\n"
@@ -57,7 +57,7 @@ def test_a_policy_travels_with_the_modules_that_it_needs(
         here.syspath_prepend(folder)
         forget()
         mine = __import__("policy_of_mine").Mine
-        plan = planned(BASE, design_of({"policy": [mine(1), named]}), {}, allow_code=True)
+        plan = plan_runs(BASE, read_design({"policy": [mine(1), named]}), {}, allow_code=True)
         items: list[Any] = [run.changes for run in plan.runs]
         runner = Runner(BASE, allow_code=True, code=plan.code)
         parcels = [by_value(thing, everywhere=True) for thing in (runner, *items)]

@@ -21,7 +21,7 @@ from twinloop.execution import execute
 from twinloop.execution.run_folder import RunFolder
 from twinloop.exploration.closed_loop.run import loop
 from twinloop.exploration.confirmation.run import confirm
-from twinloop.exploration.owned_files import owned_by_loop
+from twinloop.exploration.owned_files import list_loop_files
 from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.trace import Manifest, Trace, write
 from twinloop.workload.generators import generators
@@ -270,11 +270,11 @@ def test_a_loop_owns_no_file_that_no_loop_writes(name: str) -> None:
     looped(Path("made"))
     kept = json.loads(Path("made", "loop.json").read_text())
     Path("made", "loop.json").write_text(json.dumps(kept | {"offline": True}))
-    check_replaceable(Path("made"), owned_by_loop)
+    check_replaceable(Path("made"), list_loop_files)
     Path("made", name).parent.mkdir(parents=True, exist_ok=True)
     Path("made", name).write_text("years of work")
     with pytest.raises(tl.InputError, match=f"holds something else, .*: {name} "):
-        check_replaceable(Path("made"), owned_by_loop)
+        check_replaceable(Path("made"), list_loop_files)
 
 
 def test_the_folder_that_a_link_names_is_replaced() -> None:

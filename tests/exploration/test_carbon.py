@@ -10,7 +10,7 @@ import twinloop as tl
 from tests.cli.test_commands import answer, run
 from twinloop import metrics
 from twinloop.engine import compiled as compiled_module
-from twinloop.exploration.factors.factors import changed
+from twinloop.exploration.factors.factors import apply_changes
 from twinloop.metrics.electricity import intensity_of
 
 LINEAR = {"model": "linear", "idle": "100 W", "max": "300 W"}
@@ -114,7 +114,7 @@ def test_every_run_of_a_study_has_the_carbon_of_that_scenario(
     assert len(started) == 6
     monkeypatch.undo()
     for row in study.runs.iter_rows(named=True):
-        one = changed(base, study.planned_runs[row["run"]].changes)
+        one = apply_changes(base, study.planned_runs[row["run"]].changes)
         trace = tl.simulate(one, power_per_node=True)
         found = metrics.figures(trace, prices=one.prices).to_dict()
         assert found["carbon_g"] is not None

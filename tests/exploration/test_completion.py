@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 import twinloop as tl
 from twinloop.cli import app
-from twinloop.exploration.confirmation.plan import Run
-from twinloop.exploration.confirmation.runs import counted_run
+from twinloop.exploration.confirmation.plan import PlannedRun
+from twinloop.exploration.confirmation.runs import measure_run
 from twinloop.exploration.ranking.candidate import Candidate
-from twinloop.exploration.ranking.ranking import Ranking, ranked
+from twinloop.exploration.ranking.ranking import Ranking, rank_candidates
 
 SCENARIO = tl.Scenario(platform="2x8", workload="log.swf", policy="easy")
 #: Two small tasks, and one that is most of the work and needs eight cores.
@@ -68,24 +68,24 @@ def test_of_different_workloads_the_share_is_compared() -> None:
     """Three of three tasks are more than three of four."""
     some = candidate("some", 10, completed=3)
     small = candidate("small", 20, kpis={"tasks": 3.0, "completed": 3.0})
-    assert names(ranked([some, small], baseline=small)) == ["small", "some"]
+    assert names(rank_candidates([some, small], baseline=small)) == ["small", "some"]
 
 
 def test_the_baseline_tells_what_can_complete() -> None:
     fast, slow = candidate("fast", 10, completed=2), candidate("slow", 20, completed=3)
-    found = ranked([fast, slow], baseline=candidate("base", 30))
+    found = rank_candidates([fast, slow], baseline=candidate("base", 30))
     assert names(found) == ["slow", "fast"]
     assert "in slow (3 of 4 tasks), fast (2 of 4 tasks) than in others" in found.notes[0]
 
 
 def test_a_baseline_that_completes_fewer_is_named() -> None:
-    found = ranked([candidate("a", 10)], baseline=candidate("as given", 5, completed=1.5))
+    found = rank_candidates([candidate("a", 10)], baseline=candidate("as given", 5, completed=1.5))
     assert found.notes[0].startswith("Fewer tasks complete in as given (1.50 of 4 tasks) than in")
 
 
 def test_runs_that_do_not_say_how_many_completed_are_ranked_as_before() -> None:
     many = [Candidate(str(s), SCENARIO, {"makespan_s": s}) for s in (30.0, 10.0)]
-    found = ranked([*many, candidate("known", 20)], baseline=many[0])
+    found = rank_candidates([*many, candidate("known", 20)], baseline=many[0])
     assert names(found) == ["10.0", "known", "30.0"]
     assert not any(place.fewer for place in found.places)
 
@@ -94,8 +94,8 @@ def test_runs_that_do_not_say_how_many_completed_are_ranked_as_before() -> None:
 def test_what_does_less_has_no_part_in_ties_and_probabilities(by: Any) -> None:
     noise = {"makespan_s": {"share": 0.02, "freedom": 10.0}}
     done = [candidate("a", 100), candidate("b", 120)]
-    alone = ranked(done, by, baseline=done[0], noise=noise)
-    found = ranked([candidate("less", 99, 3), *done], by, baseline=done[0], noise=noise)
+    alone = rank_candidates(done, by, baseline=done[0], noise=noise)
+    found = rank_candidates([candidate("less", 99, 3), *done], by, baseline=done[0], noise=noise)
     assert names(found) == ["a", "b", "less"]
     assert found.table["tie"].to_list() == [None, None, None]
     assert found.table["probability"].to_list()[1:] == [None, None]
@@ -110,7 +110,9 @@ def test_what_does_less_decides_not_what_is_equal() -> None:
     slow = candidate("slow", 109, kpis={"energy_j": 1.0})
     fast = candidate("fast", 100, kpis={"energy_j": 2.0})
     less = candidate("less", 95, completed=3)
-    found = ranked([fast, slow, less], ["makespan_s", "energy_j"], baseline=fast, tolerance=0.1)
+    found = rank_candidates(
+        [fast, slow, less], ["makespan_s", "energy_j"], baseline=fast, tolerance=0.1
+    )
     assert names(found) == ["slow", "fast", "less"]
 
 
@@ -129,7 +131,7 @@ def limited(kill: bool = True) -> tl.Scenario:
 
 
 def counted(trace: tl.Trace, one: Candidate) -> str | None:
-    return counted_run(Run(1, 0, 1, "01-one-1"), trace, one, None).error
+    return measure_run(PlannedRun(1, 0, 1, "01-one-1"), trace, one, None).error
 
 
 def test_a_run_that_killed_what_was_predicted_did_not_fail() -> None:
@@ -164,7 +166,7 @@ def test_a_run_that_rejected_tasks_failed_unless_the_twin_said_so() -> None:
 
 def test_shares_that_are_means_are_compared_as_numbers() -> None:
     means = [float(np.mean(row)) for row in ([4, 3, 3], [3, 4, 3])]
-    found = ranked(
+    found = rank_candidates(
         [candidate("a", 20, means[0]), candidate("b", 10, means[1])], baseline=candidate("c", 9, 3)
     )
     assert names(found) == ["b", "a"]

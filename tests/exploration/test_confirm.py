@@ -17,10 +17,14 @@ from scipy import stats
 import twinloop as tl
 from twinloop.description.errors import InputError, UnwritableError
 from twinloop.exploration.confirmation.bundles import bundle
-from twinloop.exploration.confirmation.plan import Plan, fingerprint
+from twinloop.exploration.confirmation.plan import ConfirmationPlan, compute_fingerprint
 from twinloop.exploration.confirmation.result import Confirmation
 from twinloop.exploration.confirmation.run import confirm
-from twinloop.exploration.confirmation.runs import Budget, Step, complete_run
+from twinloop.exploration.confirmation.runs import (
+    ConfirmationProgress,
+    TimeBudget,
+    load_complete_run,
+)
 from twinloop.exploration.ranking.candidate import Candidate
 
 
@@ -56,14 +60,14 @@ def judged(predicted: dict[str, float], real: dict[str, list[float]], **more: An
 @given(st.integers(1, 6), st.integers(1, 7), st.integers(0, 1000))
 def test_each_block_has_all_of_them_once(count: int, repetitions: int, seed: int) -> None:
     every = [named("x" * (i + 1)) for i in range(count + 1)]
-    plan = Plan(tuple(every[:-1]), every[-1], repetitions, seed)
+    plan = ConfirmationPlan(tuple(every[:-1]), every[-1], repetitions, seed)
     for number, block in enumerate(plan.blocks(), start=1):
         assert sorted(run.configuration for run in block) == list(range(count + 1))
         assert {run.repetition for run in block} == {number}
     assert [run.order for run in plan.runs] == list(range(1, (count + 1) * repetitions + 1))
     assert len({run.name for run in plan.runs}) == len(plan.runs)
     # More repetitions change none before.
-    longer = Plan(tuple(every[:-1]), every[-1], repetitions + 1, seed)
+    longer = ConfirmationPlan(tuple(every[:-1]), every[-1], repetitions + 1, seed)
     assert longer.runs[: len(plan.runs)] == plan.runs
 
 
@@ -72,7 +76,7 @@ def test_orders_are_random_and_depend_on_the_seed() -> None:
     orders = [
         tuple(run.configuration for run in block)
         for seed in range(20)
-        for block in Plan(every[:2], every[2], 10, seed).blocks()
+        for block in ConfirmationPlan(every[:2], every[2], 10, seed).blocks()
     ]
     counts = Counter(orders)
     # Six orders of three; 200 draws, of which each has a sixth, about (sd 5.3).
@@ -82,14 +86,18 @@ def test_orders_are_random_and_depend_on_the_seed() -> None:
 
 def test_names_that_differ_in_signs_alone_have_files_of_their_own() -> None:
     every = [named("pack +"), named("pack -"), named("!")]
-    assert Plan((every[0], every[1]), every[2], 1).slugs == ("pack", "pack-2", "configuration")
+    assert ConfirmationPlan((every[0], every[1]), every[2], 1).slugs == (
+        "pack",
+        "pack-2",
+        "configuration",
+    )
 
 
 def test_what_runs_is_told_apart_and_what_is_only_modelled_is_not() -> None:
     base = waiting(0.1)
 
     def of(scenario: tl.Scenario) -> str:
-        return fingerprint(scenario.to_manifest())
+        return compute_fingerprint(scenario.to_manifest())
 
     for change in (
         {"model.speed_factor": 2.0},
@@ -223,14 +231,14 @@ def test_a_budget_cuts_repetitions_but_not_below_two() -> None:
 
     def blocks(seconds: float, asked: int) -> int:
         number = 0
-        while number < asked and Budget.of(seconds).fits(10.0 * number, number, asked):
+        while number < asked and TimeBudget.of(seconds).fits(10.0 * number, number, asked):
             number += 1
         return number
 
     assert [blocks(s, 5) for s in (5, 19, 25, 30, 49, 50, 500)] == [2, 2, 2, 3, 4, 5, 5]
     assert blocks(1, 1) == 1
     with pytest.raises(InputError, match="must be a time"):
-        Budget.of(0)
+        TimeBudget.of(0)
 
 
 # --- real runs -----------------------------------------------------------------------------------
@@ -250,7 +258,7 @@ def pair() -> tuple[list[Candidate], Candidate]:
 def test_real_runs_are_judged_kept_and_taken_up_again(tmp_path: Path) -> None:
     candidates, baseline = pair()
     said: list[str] = []
-    steps: list[Step] = []
+    steps: list[ConfirmationProgress] = []
     first = confirm(
         candidates,
         baseline=baseline,
@@ -339,13 +347,13 @@ def test_a_run_that_was_interrupted_is_no_run(tmp_path: Path) -> None:
         facts = {"run": {"interrupted": interrupted}}
         manifest = trace.manifest.model_copy(update={"facts": facts})
         kept = trace.replace(manifest=manifest).save(tmp_path / str(interrupted))
-        assert (complete_run(kept, one) is None) == interrupted
-    assert complete_run(tmp_path / "nothing", one) is None
+        assert (load_complete_run(kept, one) is None) == interrupted
+    assert load_complete_run(tmp_path / "nothing", one) is None
 
 
 def test_that_something_else_was_running_is_said(tmp_path: Path) -> None:
     (one,), base = pair()
-    for run in Plan((one,), base, 1).runs:
+    for run in ConfirmationPlan((one,), base, 1).runs:
         scenario = (one, base)[run.configuration].scenario
         trace = tl.simulate(scenario)
         tasks = trace.tasks.with_columns(
@@ -401,7 +409,7 @@ def test_a_disk_that_gets_full_ends_it_and_loses_no_run(tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     seen: list[int] = []
 
-    def told(at: Step) -> None:
+    def told(at: ConfirmationProgress) -> None:
         seen.append(at.done)
         if at.done == 2:
             resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from twinloop import InputError, Scenario
 from twinloop.exploration import Design
-from twinloop.exploration.factors.factors import Factor, changed
+from twinloop.exploration.factors.factors import Factor, apply_changes
 
 THESIS = """
 factors:
@@ -32,7 +32,7 @@ def test_the_published_design_has_28_scenarios_of_84_runs() -> None:
     assert len(found) == 2 * (2 + 3 * 4) == 28
     assert design.seeds == (0, 1, 2)
     assert len({each.name for each in found}) == 28
-    scenarios = [changed(BASE, each.changes) for each in found]
+    scenarios = [apply_changes(BASE, each.changes) for each in found]
     plain = [each for each in scenarios if each.policy.name in ("baseline-ic1", "first-fit")]
     assert len(plain) == 4
     assert all("overcommit" not in each.policy.options for each in plain)
@@ -124,7 +124,7 @@ factors:
       large: {platform: 16x4, policy: fcfs}
 """)
     assert [each.name for each in design.configurations()] == ["small", "large"]
-    large = changed(BASE, list(design.configurations())[1].changes)
+    large = apply_changes(BASE, list(design.configurations())[1].changes)
     assert (large.platform.shorthand, large.policy.name) == ("16x4", "fcfs")
 
 

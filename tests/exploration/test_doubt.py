@@ -14,7 +14,11 @@ from hypothesis import strategies as st
 from twinloop.description.errors import InputError
 from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.exploration.ranking.objectives import Objective
-from twinloop.exploration.ranking.uncertainty import better, outcomes, wins
+from twinloop.exploration.ranking.uncertainty import (
+    compute_probability_better,
+    count_wins,
+    sample_outcomes,
+)
 from twinloop.scenario import Scenario
 
 SCENARIO = Scenario(platform="2x8", workload="log.swf", policy="easy")
@@ -35,59 +39,70 @@ def noise(share: float, freedom: float, kpi: str = "makespan_s") -> dict[str, di
 
 def test_without_scatter_the_calibrations_are_counted() -> None:
     one, other = candidate(2, [1, 2, 3, 4]), candidate(2, [2, 2, 4, 1])
-    assert better(one, other, "makespan_s", {}) == pytest.approx(2.5 / 4)
-    assert better(one, other, "makespan_s", noise(0.0, 3)) == pytest.approx(2.5 / 4)
+    assert compute_probability_better(one, other, "makespan_s", {}) == pytest.approx(2.5 / 4)
+    assert compute_probability_better(one, other, "makespan_s", noise(0.0, 3)) == pytest.approx(
+        2.5 / 4
+    )
 
 
 def test_calibrations_are_paired() -> None:
     """They disagree by a factor of ten, and yet none doubts the order."""
     seconds = np.geomspace(10, 100, 50)
-    assert better(candidate(30, seconds), candidate(31, 1.03 * seconds), "makespan_s", {}) == 1.0
+    assert (
+        compute_probability_better(
+            candidate(30, seconds), candidate(31, 1.03 * seconds), "makespan_s", {}
+        )
+        == 1.0
+    )
 
 
 @pytest.mark.parametrize("share", [0.01, 0.05, 0.3])
 def test_known_scatter_is_normal(share: float) -> None:
-    found = better(candidate(95), candidate(100), "makespan_s", noise(share, 1e9))
+    found = compute_probability_better(
+        candidate(95), candidate(100), "makespan_s", noise(share, 1e9)
+    )
     apart = 5 / (share * math.hypot(95, 100))
     assert found == pytest.approx(NormalDist().cdf(apart), abs=1e-6)
 
 
 def test_scatter_that_is_known_from_one_run_has_cauchys_tails() -> None:
-    found = better(candidate(95), candidate(100), "makespan_s", noise(0.05, 1))
+    found = compute_probability_better(candidate(95), candidate(100), "makespan_s", noise(0.05, 1))
     apart = 5 / (0.05 * math.hypot(95, 100))
     assert found == pytest.approx(0.5 + math.atan(apart) / math.pi)
 
 
 def test_of_what_more_is_better_more_wins() -> None:
     low, high = candidate(0.5, [0.5], "utilisation"), candidate(0.9, [0.9], "utilisation")
-    assert better(high, low, "utilisation", {}) == 1.0
-    assert better(high, low, "min:utilisation", {}) == 0.0
-    found = better(high, low, "utilisation", noise(0.2, 1e9, "utilisation"))
+    assert compute_probability_better(high, low, "utilisation", {}) == 1.0
+    assert compute_probability_better(high, low, "min:utilisation", {}) == 0.0
+    found = compute_probability_better(high, low, "utilisation", noise(0.2, 1e9, "utilisation"))
     assert found == pytest.approx(NormalDist().cdf(0.4 / (0.2 * math.hypot(0.5, 0.9))), abs=1e-6)
 
 
 def test_energy_per_task_scatters_as_energy_does() -> None:
     one, other = (candidate(each, kpi="energy_per_task_j") for each in (9.0, 10.0))
     scatter = noise(0.1, 5)["makespan_s"]
-    assert better(one, other, "energy_per_task_j", {"energy_j": scatter}) == better(
-        one, other, "energy_per_task_j", {"energy_per_task_j": scatter}
-    )
+    assert compute_probability_better(
+        one, other, "energy_per_task_j", {"energy_j": scatter}
+    ) == compute_probability_better(one, other, "energy_per_task_j", {"energy_per_task_j": scatter})
 
 
 def test_where_nothing_is_known_of_the_doubt_there_is_no_probability() -> None:
-    assert math.isnan(better(candidate(1), candidate(2), "makespan_s", {}))
+    assert math.isnan(compute_probability_better(candidate(1), candidate(2), "makespan_s", {}))
     failed = candidate(1, [math.nan, math.nan])
-    assert math.isnan(better(failed, candidate(2, [2, 2]), "makespan_s", noise(0.1, 3)))
+    assert math.isnan(
+        compute_probability_better(failed, candidate(2, [2, 2]), "makespan_s", noise(0.1, 3))
+    )
 
 
 def test_a_calibration_under_which_one_failed_does_not_count() -> None:
     one, other = candidate(1, [1, math.nan, 3]), candidate(2, [2, 2, 2])
-    assert better(one, other, "makespan_s", {}) == 0.5
+    assert compute_probability_better(one, other, "makespan_s", {}) == 0.5
 
 
 def test_candidates_of_different_fits_are_refused() -> None:
     with pytest.raises(InputError, match="tried with 1 and 2 calibrations"):
-        better(candidate(1, [1]), candidate(1, [1, 2]), "makespan_s", {})
+        compute_probability_better(candidate(1, [1]), candidate(1, [1, 2]), "makespan_s", {})
 
 
 # --- laws ----------------------------------------------------------------------------------------
@@ -105,16 +120,19 @@ def test_either_this_one_is_better_or_the_other(
 ) -> None:
     one, other = (candidate(1, column) for column in zip(*pairs, strict=True))
     scatter = noise(share, freedom)
-    there, back = (better(*both, MAKESPAN, scatter) for both in ((one, other), (other, one)))
+    there, back = (
+        compute_probability_better(*both, MAKESPAN, scatter)
+        for both in ((one, other), (other, one))
+    )
     assert there + back == pytest.approx(1.0)
     assert 0.0 <= there <= 1.0
-    assert better(one, one, MAKESPAN, scatter) == pytest.approx(0.5)
+    assert compute_probability_better(one, one, MAKESPAN, scatter) == pytest.approx(0.5)
 
 
 @given(st.lists(seconds, min_size=2, max_size=6), st.floats(0.001, 0.2))
 def test_somebody_is_the_best(values: list[float], share: float) -> None:
     many = [candidate(each) for each in values]
-    found = wins(outcomes(many, [MAKESPAN], noise(share, 5)))
+    found = count_wins(sample_outcomes(many, [MAKESPAN], noise(share, 5)))
     assert found.sum() == pytest.approx(1.0)
     assert (found >= 0).all()
 
@@ -126,8 +144,8 @@ def test_drawn_outcomes_agree_with_the_formula(freedom: float, doubted: float) -
     drawn = 100 * np.exp(doubted * rng.standard_normal((2, 200)))
     one, other = candidate(100, drawn[0]), candidate(110, drawn[1] + 10)
     scatter = noise(0.05, freedom)
-    found = wins(outcomes([one, other], [MAKESPAN], scatter))
-    exact = better(one, other, MAKESPAN, scatter)
+    found = count_wins(sample_outcomes([one, other], [MAKESPAN], scatter))
+    exact = compute_probability_better(one, other, MAKESPAN, scatter)
     assert found[0] == pytest.approx(exact, abs=4 * math.sqrt(0.25 / 4000))
 
 
@@ -155,7 +173,7 @@ def test_what_is_said_comes_true_as_often_as_it_is_said() -> None:
         share = estimate * np.sqrt(freedom / rng.chisquare(freedom))
         real = [kpi(truth, i) * (1 + share * rng.standard_normal()) for i in (0, 1)]
         one, other = (candidate(kpi(0, i), kpi(allowed, i)) for i in (0, 1))
-        said.append(better(one, other, MAKESPAN, noise(estimate, freedom)))
+        said.append(compute_probability_better(one, other, MAKESPAN, noise(estimate, freedom)))
         came.append(real[0] < real[1])
     p, held = np.array(said), np.array(came)
     assert np.mean(np.abs(p - 0.5) > 0.4) > 0.1  # it does say something
@@ -178,7 +196,7 @@ def test_the_best_of_many_is_so_as_often_as_it_is_said() -> None:
         many = [candidate(b, b + s * allowed) for b, s in zip(base, slope, strict=True)]
         scale = 0.02 * np.sqrt(6 / rng.chisquare(6))
         real = (base + slope * rng.standard_normal()) * (1 + scale * rng.standard_normal(5))
-        said += wins(outcomes(many, [MAKESPAN], noise(0.02, 6))).tolist()
+        said += count_wins(sample_outcomes(many, [MAKESPAN], noise(0.02, 6))).tolist()
         came += (np.arange(5) == real.argmin()).tolist()
     p, held = np.array(said), np.array(came)
     for low in np.arange(0, 1, 0.2):
@@ -189,11 +207,11 @@ def test_the_best_of_many_is_so_as_often_as_it_is_said() -> None:
 
 def test_the_second_kpi_decides_among_equals() -> None:
     found = np.array([[[10.0, 5.0], [10.4, 1.0], [12.0, 0.0]]])
-    assert wins(found).tolist() == [1.0, 0.0, 0.0]
-    assert wins(found, tolerance=0.05).tolist() == [0.0, 1.0, 0.0]
-    assert wins(np.array([[[1.0], [1.0]], [[np.nan], [3.0]]])).tolist() == [0.25, 0.75]
+    assert count_wins(found).tolist() == [1.0, 0.0, 0.0]
+    assert count_wins(found, tolerance=0.05).tolist() == [0.0, 1.0, 0.0]
+    assert count_wins(np.array([[[1.0], [1.0]], [[np.nan], [3.0]]])).tolist() == [0.25, 0.75]
 
 
 def test_scatter_of_next_to_nothing_leaves_the_calibrations() -> None:
     one, other = candidate(1, [1.0, 3.0, 2.0]), candidate(1, [2.0, 2.0, 2.0])
-    assert better(one, other, MAKESPAN, noise(5e-324, 4)) == pytest.approx(0.5)
+    assert compute_probability_better(one, other, MAKESPAN, noise(5e-324, 4)) == pytest.approx(0.5)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinloop.description.errors import InputError
-from twinloop.exploration.study.effects import interactions, main_effects
+from twinloop.exploration.study.effects import compute_interactions, compute_main_effects
 
 
 def told(table: pl.DataFrame, *columns: str) -> dict[Any, tuple[Any, ...]]:
@@ -40,7 +40,7 @@ def test_two_by_two_with_two_runs_each() -> None:
             "kpi": [10.0, 12.0, 20.0, 22.0, 30.0, 32.0, 60.0, 62.0],
         }
     )
-    main = main_effects(runs, ["a", "b"], "kpi")
+    main = compute_main_effects(runs, ["a", "b"], "kpi")
     assert told(main, "runs", "mean", "effect") == {
         ("a", "low"): (4, 16.0, -15.0),
         ("a", "high"): (4, 46.0, 15.0),
@@ -51,7 +51,7 @@ def test_two_by_two_with_two_runs_each() -> None:
     # 16 ± t(3; 97.5 %) x sd / 2, the sd of 10, 12, 20, 22 being sqrt(104 / 3)
     half = 3.18244631 * (104 / 3) ** 0.5 / 2
     assert told(main, "low", "high")["a", "low"] == pytest.approx((16 - half, 16 + half))
-    both = interactions(runs, ["a", "b"], "kpi")
+    both = compute_interactions(runs, ["a", "b"], "kpi")
     assert shares(both) == pytest.approx({"a x b": 200 / 2808})
     assert {key: row[0] for key, row in told(both, "interaction").items()} == pytest.approx(
         {
@@ -69,10 +69,10 @@ def test_two_by_three() -> None:
     runs = pl.DataFrame(
         [{"row": row, "column": column, "kpi": value} for (row, column), value in cells.items()]
     )
-    main = main_effects(runs, ["row", "column"], "kpi")
+    main = compute_main_effects(runs, ["row", "column"], "kpi")
     assert [row[-1] for row in told(main, "effect").values()] == [-1.0, 1.0, -1.0, 0.0, 1.0]
     assert shares(main) == pytest.approx({"row": 6 / 22, "column": 4 / 22})
-    both = interactions(runs, ["row", "column"], "kpi")
+    both = compute_interactions(runs, ["row", "column"], "kpi")
     assert both["interaction"].to_list() == pytest.approx([-1, -1, 2, 1, 1, -2])
     assert both["share"][0] == pytest.approx(12 / 22)
     assert main["low"].is_null().sum() == 0
@@ -82,10 +82,10 @@ def test_a_pure_interaction_has_no_main_effects() -> None:
     runs = pl.DataFrame(
         [{"a": a, "b": b, "kpi": 50.0 + 7 * a * b} for a, b in product((-1, 1), repeat=2)]
     )
-    main = main_effects(runs, ["a", "b"], "kpi")
+    main = compute_main_effects(runs, ["a", "b"], "kpi")
     assert main["effect"].to_list() == pytest.approx([0.0] * 4)
     assert main["share"].to_list() == pytest.approx([0.0] * 4)
-    both = interactions(runs, ["a", "b"], "kpi")
+    both = compute_interactions(runs, ["a", "b"], "kpi")
     assert both["share"].to_list() == pytest.approx([1.0] * 4)
     assert both["interaction"].to_list() == pytest.approx([7.0, -7.0, -7.0, 7.0])
 
@@ -108,7 +108,7 @@ def conditional() -> pl.DataFrame:
 
 def test_a_factor_counts_where_it_is_active() -> None:
     runs = conditional()
-    main = main_effects(runs, ["platform", "policy", "overcommit"], "kpi")
+    main = compute_main_effects(runs, ["platform", "policy", "overcommit"], "kpi")
     found = told(main, "runs", "effect")
     assert found["overcommit", "1"] == (4, pytest.approx(-3.0))
     assert found["overcommit", "2"] == (4, pytest.approx(3.0))
@@ -120,7 +120,7 @@ def test_a_factor_counts_where_it_is_active() -> None:
     assert known["overcommit"] == pytest.approx(8 * 9 / whole)
     assert known["platform"] == pytest.approx(12 * 100 / whole)
     assert sum(known.values()) == pytest.approx(1.0)
-    both = interactions(runs, ["platform", "policy", "overcommit"], "kpi")
+    both = compute_interactions(runs, ["platform", "policy", "overcommit"], "kpi")
     assert both["interaction"].to_list() == pytest.approx([0.0] * both.height)
     assert "-" not in both["other_level"]
 
@@ -147,7 +147,7 @@ def test_factors_that_add_up_do_not_interact(
     adds = {name: rng.normal(size=4) * 10 for name in names}
     kpi = sum(adds[name][runs[name].cast(pl.Int64).to_numpy()] for name in names)
     runs = runs.with_columns(kpi=pl.Series(100.0 + kpi))
-    found = interactions(runs, names, "kpi")
+    found = compute_interactions(runs, names, "kpi")
     assert np.abs(found["interaction"].to_numpy()).max(initial=0.0) < 1e-6
     assert found["share"].max() is None or found["share"].max() < 1e-6
 
@@ -168,7 +168,7 @@ def test_shares_are_those_of_two_regressions(
         return float(((values - design_matrix @ solved) ** 2).sum())
 
     whole = float(((values - values.mean()) ** 2).sum())
-    for name, share in shares(main_effects(runs, names, "kpi")).items():
+    for name, share in shares(compute_main_effects(runs, names, "kpi")).items():
         gained = unexplained([each for each in names if each != name]) - unexplained(names)
         assert share == pytest.approx(gained / whole if whole else 0.0, abs=1e-6)
 
@@ -178,7 +178,10 @@ def test_in_a_balanced_factorial_everything_adds_up_to_the_whole(seed: int, repe
     rng = np.random.default_rng(seed)
     rows = [{"a": a, "b": b} for a, b, _ in product("xyz", "pq", range(repeats))]
     runs = pl.DataFrame(rows).with_columns(kpi=pl.Series(rng.normal(size=len(rows))))
-    main, both = (shares(find(runs, ["a", "b"], "kpi")) for find in (main_effects, interactions))
+    main, both = (
+        shares(find(runs, ["a", "b"], "kpi"))
+        for find in (compute_main_effects, compute_interactions)
+    )
     cells = runs.with_columns(mean=pl.col("kpi").mean().over("a", "b"))
     values = runs["kpi"].to_numpy()
     within = float(((values - cells["mean"].to_numpy()) ** 2).sum())
@@ -189,7 +192,7 @@ def test_in_a_balanced_factorial_everything_adds_up_to_the_whole(seed: int, repe
 def test_many_numbers_are_put_into_quarters() -> None:
     numbers = np.random.default_rng(1).permutation(np.linspace(1.0, 2.0, 40))
     runs = pl.DataFrame({"x": numbers, "kpi": numbers})
-    main = main_effects(runs, ["x"], "kpi")
+    main = compute_main_effects(runs, ["x"], "kpi")
     assert main["runs"].to_list() == [10] * 4
     assert main["effect"].to_list() == pytest.approx(
         [np.mean(part) - 1.5 for part in np.split(np.sort(numbers), 4)]
@@ -199,19 +202,19 @@ def test_many_numbers_are_put_into_quarters() -> None:
 
 def test_runs_that_failed_are_left_out() -> None:
     runs = pl.DataFrame({"a": ["x", "x", "y"], "kpi": [1.0, None, 3.0]})
-    assert main_effects(runs, ["a"], "kpi")["runs"].to_list() == [1, 1]
+    assert compute_main_effects(runs, ["a"], "kpi")["runs"].to_list() == [1, 1]
 
 
 def test_runs_that_are_all_equal_have_nothing_to_explain() -> None:
     runs = pl.DataFrame({"a": ["x", "y"], "b": ["p", "q"], "kpi": [0.1 + 0.2, 0.3]})
-    assert main_effects(runs, ["a", "b"], "kpi")["share"].to_list() == [0.0] * 4
+    assert compute_main_effects(runs, ["a", "b"], "kpi")["share"].to_list() == [0.0] * 4
 
 
 def test_what_is_not_there_is_named() -> None:
     runs = pl.DataFrame({"a": ["x"], "kpi": [None]}, schema={"a": pl.String, "kpi": pl.Float64})
     with pytest.raises(InputError, match="factors: the runs have no column 'b'"):
-        main_effects(runs, ["b"], "kpi")
+        compute_main_effects(runs, ["b"], "kpi")
     with pytest.raises(InputError, match="kpi: no run has 'kpi'"):
-        interactions(runs, ["a"], "kpi")
+        compute_interactions(runs, ["a"], "kpi")
     with pytest.raises(InputError, match="kpi: 'a' is no number"):
-        main_effects(runs, ["a"], "a")
+        compute_main_effects(runs, ["a"], "a")

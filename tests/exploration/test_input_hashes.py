@@ -12,8 +12,8 @@ import twinloop as tl
 from tests.cli.test_commands import run
 from tests.exploration.test_study import swf
 from twinloop.exploration.confirmation.bundles import bundle
-from twinloop.exploration.confirmation.plan import chosen
-from twinloop.exploration.confirmation.run import confirm, preview
+from twinloop.exploration.confirmation.plan import choose_candidates
+from twinloop.exploration.confirmation.run import confirm, preview_commands
 from twinloop.exploration.ranking.candidate import Candidate
 
 AGAIN = r"give the same `twinloop explore` again"
@@ -46,7 +46,7 @@ def of(study: tl.Study, log: str) -> Any:
     [
         lambda ranking, there: confirm(ranking, folder=there, announce=lambda text: None),
         lambda ranking, there: bundle(ranking, there),
-        lambda ranking, there: preview(ranking),
+        lambda ranking, there: preview_commands(ranking),
     ],
     ids=["confirm", "bundle", "preview"],
 )
@@ -111,14 +111,14 @@ def test_files_that_come_into_a_folder_or_leave_it_are_seen(tmp_path: Path) -> N
         Candidate(policy, scenario.replace(policy=policy), {}, inputs=hashes)
         for policy in ("fcfs", "easy")
     ]
-    assert chosen(many[:1], many[1])[1] is many[1]
+    assert choose_candidates(many[:1], many[1])[1] is many[1]
     (tmp_path / "3.json").write_text("{}")
     with pytest.raises(tl.InputError, match=r"3\.json: has changed"):
-        chosen(many[:1], many[1])
+        choose_candidates(many[:1], many[1])
     (tmp_path / "3.json").unlink()
     (tmp_path / "2.json").unlink()
     with pytest.raises(tl.InputError, match=r"2\.json: is not there any more"):
-        chosen(many[:1], many[1])
+        choose_candidates(many[:1], many[1])
 
 
 def test_a_study_from_before_the_hashes_were_kept_is_read(folder: Path) -> None:

@@ -9,8 +9,8 @@ import twinloop as tl
 from twinloop import metrics
 from twinloop.exploration.closed_loop.plan import LoopPlan
 from twinloop.exploration.factors.design import Design
-from twinloop.exploration.factors.factors import changed
-from twinloop.exploration.factors.level_files import anchor, locate
+from twinloop.exploration.factors.factors import apply_changes
+from twinloop.exploration.factors.level_files import make_paths_absolute, resolve_files
 
 BASE = "platform: 2x1\npolicy: fcfs\nworkload: log.swf\n"
 STUDY = """
@@ -130,7 +130,7 @@ def test_a_loop_read_from_elsewhere_has_the_files_beside_it(one: Path) -> None:
     assert makespan(plan.asked) == 100.0
     assert plan.asked.platform.total_cores == 1.0
     found = list(plan.factors.configurations())
-    assert [makespan(changed(plan.asked, each.changes)) for each in found] == [50.0, 100.0]
+    assert [makespan(apply_changes(plan.asked, each.changes)) for each in found] == [50.0, 100.0]
     assert [each.name for each in found] == ["log.swf", "path sub/more.swf"]
 
 
@@ -177,27 +177,32 @@ HERE = Path("/there")
     ],
 )
 def test_what_goes_to_a_path_of_the_scenario_is_a_path(path: str, value: Any, found: Any) -> None:
-    assert locate(path, value, HERE) == found
+    assert resolve_files(path, value, HERE) == found
 
 
 def test_descriptions_in_memory_are_located_too(one: Path) -> None:
     platform = tl.Platform.from_dict({"clusters": [{"hosts": [{"cores": 1}], "carbon": "c.csv"}]})
-    found = locate("platform", platform, HERE)
+    found = resolve_files("platform", platform, HERE)
     assert found.clusters[0].carbon == "/there/c.csv"
     scenario = tl.Scenario.load("scenario.yaml").replace(platform=platform)
-    whole = anchor(scenario)
+    whole = make_paths_absolute(scenario)
     assert whole.workload.path == (Path.cwd() / "log.swf").as_posix()
     assert whole.platform.clusters[0].carbon == (Path.cwd() / "c.csv").as_posix()
-    assert anchor(whole) is whole
+    assert make_paths_absolute(whole) is whole
 
 
 def test_options_of_a_reader_that_are_paths_are_located_too() -> None:
     there, options = Path("/logs"), {"sstat": "samples.txt", "utc_offset": 1}
     located = {"sstat": "/logs/samples.txt", "utc_offset": 1}
-    assert locate("workload.options", options, there) == located
-    assert locate("workload.options.sstat", "samples.txt", there) == "/logs/samples.txt"
-    assert locate("workload.options.utc_offset", 2, there) == 2
+    assert resolve_files("workload.options", options, there) == located
+    assert resolve_files("workload.options.sstat", "samples.txt", there) == "/logs/samples.txt"
+    assert resolve_files("workload.options.utc_offset", 2, there) == 2
     workload = {"path": "jobs.txt", "options": options}
-    assert locate("workload", workload, there) == {"path": "/logs/jobs.txt", "options": located}
+    assert resolve_files("workload", workload, there) == {
+        "path": "/logs/jobs.txt",
+        "options": located,
+    }
     scenario = tl.Scenario(platform="1x1", policy="fcfs", workload=workload)
-    assert anchor(scenario).workload.options["sstat"] == str(Path("samples.txt").resolve())
+    assert make_paths_absolute(scenario).workload.options["sstat"] == str(
+        Path("samples.txt").resolve()
+    )

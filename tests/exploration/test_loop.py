@@ -11,7 +11,7 @@ import twinloop as tl
 from twinloop import metrics
 from twinloop.exploration.closed_loop.plan import LoopPlan
 from twinloop.exploration.closed_loop.result import Loop
-from twinloop.exploration.closed_loop.run import loop, preview
+from twinloop.exploration.closed_loop.run import loop, preview_commands
 from twinloop.report import write_loop_page
 
 DEMO = Path(__file__).resolve().parents[2] / "examples" / "demo"
@@ -60,7 +60,7 @@ def test_the_recorded_runs_go_round_the_whole_loop(made: tuple[Loop, list[str]])
 
 def test_every_command_is_known_before_anything_runs() -> None:
     plan = quick()
-    surveys = preview(plan)
+    surveys = preview_commands(plan)
     assert list(surveys) == ["real", *(f"probes/{name}" for name in plan.probes), "confirmation"]
     for survey in surveys.values():
         assert {name for name, _ in survey.programs} == {"twinloop-burn"}
@@ -69,7 +69,7 @@ def test_every_command_is_known_before_anything_runs() -> None:
     # A factor that changes what is run adds its commands.
     other = {"command": ["other", "{id}"], "tasks": [{"id": "x", "run_time": 1}]}
     more = plan.replace(factors={"factors": {"workload": [other], "policy": ["fifo", "sjf"]}})
-    assert "other x" in [each.command for each in preview(more)["confirmation"].commands]
+    assert "other x" in [each.command for each in preview_commands(more)["confirmation"].commands]
 
 
 def test_the_figures_of_the_confirmation_are_those_of_its_traces(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinloop.description.errors import InputError
-from twinloop.exploration.ranking.pareto import front
+from twinloop.exploration.ranking.pareto import find_front
 
 
 def by_definition(rows: list[list[float]], lower: list[bool]) -> list[bool]:
@@ -39,7 +39,7 @@ def tables(draw: st.DrawFn) -> tuple[list[list[float]], list[bool]]:
 @given(tables())
 def test_the_front_is_what_its_definition_says(table: tuple[list[list[float]], list[bool]]) -> None:
     rows, lower = table
-    found = front(np.array(rows, dtype=float).reshape(len(rows), len(lower)), lower)
+    found = find_front(np.array(rows, dtype=float).reshape(len(rows), len(lower)), lower)
     assert found.tolist() == by_definition(rows, lower)
 
 
@@ -47,7 +47,9 @@ def test_the_front_is_what_its_definition_says(table: tuple[list[list[float]], l
 def test_more_rows_than_are_compared_at_once(columns: int) -> None:
     rng = np.random.default_rng(columns)
     rows = rng.integers(0, 30, (700, columns)).astype(float)
-    assert front(rows, [True] * columns).tolist() == by_definition(rows.tolist(), [True] * columns)
+    assert find_front(rows, [True] * columns).tolist() == by_definition(
+        rows.tolist(), [True] * columns
+    )
 
 
 @pytest.mark.parametrize("columns", [2, 3, 5])
@@ -55,14 +57,14 @@ def test_ten_thousand_rows_none_of_which_beats_another(columns: int) -> None:
     """On the plane of all shares that add up to one, less of one is more of another."""
     whole = np.random.default_rng(0).integers(0, 2**20, (10_000, columns))
     whole[:, -1] = -whole[:, :-1].sum(axis=1)
-    assert front(whole, [True] * columns).all()
+    assert find_front(whole, [True] * columns).all()
     # One that is better than all of them in everything is alone.
     best = np.vstack([whole, np.full(columns, -(2**40))])
-    assert np.flatnonzero(front(best, [True] * columns)).tolist() == [10_000]
+    assert np.flatnonzero(find_front(best, [True] * columns)).tolist() == [10_000]
 
 
 def test_of_nothing_there_is_no_front() -> None:
-    assert front(np.empty((0, 2)), [True, True]).tolist() == []
+    assert find_front(np.empty((0, 2)), [True, True]).tolist() == []
 
 
 @pytest.mark.parametrize(
@@ -72,4 +74,4 @@ def test_a_table_that_does_not_fit_its_objectives_is_refused(
     values: list[object], lower: list[bool]
 ) -> None:
     with pytest.raises(InputError, match="values: must have a row per configuration"):
-        front(values, lower)  # type: ignore[arg-type]
+        find_front(values, lower)  # type: ignore[arg-type]

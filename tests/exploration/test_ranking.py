@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from twinloop.description.errors import InputError
 from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.exploration.ranking.objectives import Objective
-from twinloop.exploration.ranking.ranking import Ranking, ranked
-from twinloop.exploration.ranking.uncertainty import better
+from twinloop.exploration.ranking.ranking import Ranking, rank_candidates
+from twinloop.exploration.ranking.uncertainty import compute_probability_better
 from twinloop.scenario import Scenario
 
 SCENARIO = Scenario(platform="2x8", workload="log.swf", policy="easy")
@@ -57,30 +57,32 @@ def test_the_published_candidates_have_the_published_roles(published: list[Candi
         ("energy_per_task_j", "Pack-IC+ 1.25"),
         ("wait_p95_s", "Spread-IC- 2.0"),
     ):
-        assert ranked(published, by, baseline=published[1])[0].name == best
+        assert rank_candidates(published, by, baseline=published[1])[0].name == best
     # All makespans lie within 3 % of the best: then the wait decides.
-    by_wait = ranked(published, ["makespan_s", "wait_p95_s"], baseline=published[1], tolerance=0.03)
+    by_wait = rank_candidates(
+        published, ["makespan_s", "wait_p95_s"], baseline=published[1], tolerance=0.03
+    )
     assert names(by_wait) == ["Spread-IC- 2.0", "Pack-IC+ 1.25", "FirstFit 1.0"]
     assert by_wait.how == "lexicographic by makespan_s (equal within 3 %), then wait_p95_s"
 
 
 def test_a_weighted_score_is_the_mean_of_scaled_values() -> None:
     many = [candidate("a", 100, 30), candidate("b", 150, 10), candidate("c", 200, 20)]
-    found = ranked(many, {"makespan_s": 3, "energy_j": 1}, baseline=many[0])
+    found = rank_candidates(many, {"makespan_s": 3, "energy_j": 1}, baseline=many[0])
     # a: (3 x 0 + 1) / 4, b: (3 x 0.5 + 0) / 4, c: (3 x 1 + 0.5) / 4
     assert names(found) == ["a", "b", "c"]
     assert found.table["score"].to_list() == pytest.approx([0.25, 0.375, 0.875])
     assert found.how == "weighted by 3 makespan_s + 1 energy_j"
-    turned = ranked(many, {"makespan_s": 0, "energy_j": 1}, baseline=many[0])
+    turned = rank_candidates(many, {"makespan_s": 0, "energy_j": 1}, baseline=many[0])
     assert names(turned) == ["b", "c", "a"]
-    same = ranked(many[:1], {"makespan_s": 1}, baseline=many[0])
+    same = rank_candidates(many[:1], {"makespan_s": 1}, baseline=many[0])
     assert same.table["score"].to_list() == [0.0]
 
 
 def test_of_utilisation_more_is_better() -> None:
     many = [Candidate(str(u), SCENARIO, {"utilisation": u}) for u in (0.5, 0.9, 0.7)]
-    assert names(ranked(many, "utilisation", baseline=many[0])) == ["0.9", "0.7", "0.5"]
-    weighted = ranked(many, {"utilisation": 1}, baseline=many[0])
+    assert names(rank_candidates(many, "utilisation", baseline=many[0])) == ["0.9", "0.7", "0.5"]
+    weighted = rank_candidates(many, {"utilisation": 1}, baseline=many[0])
     assert weighted.table["score"].to_list() == pytest.approx([0.0, 0.5, 1.0])
 
 
@@ -90,7 +92,7 @@ pairs = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=1, ma
 @given(pairs)
 def test_without_tolerance_the_order_is_that_of_tuples(values: list[tuple[int, int]]) -> None:
     many = [candidate(str(i), *map(float, pair)) for i, pair in enumerate(values)]
-    found = ranked(many, ["makespan_s", "energy_j"], baseline=many[0])
+    found = rank_candidates(many, ["makespan_s", "energy_j"], baseline=many[0])
     expected = sorted(range(len(many)), key=lambda i: values[i])
     assert names(found) == [str(i) for i in expected]
 
@@ -100,7 +102,7 @@ def test_nobody_far_behind_is_put_before_the_best(
     values: list[tuple[int, int]], tolerance: float
 ) -> None:
     many = [candidate(str(i), *map(float, pair)) for i, pair in enumerate(values)]
-    found = ranked(many, ["makespan_s", "energy_j"], baseline=many[0], tolerance=tolerance)
+    found = rank_candidates(many, ["makespan_s", "energy_j"], baseline=many[0], tolerance=tolerance)
     assert sorted(names(found)) == sorted(each.name for each in many)
     lowest = min(first for first, _ in values)
     near = [pair for pair in values if pair[0] <= lowest * (1 + tolerance)]
@@ -109,7 +111,7 @@ def test_nobody_far_behind_is_put_before_the_best(
 
 def test_candidates_that_failed_are_left_out_and_named() -> None:
     many = [candidate("fine"), candidate("failed", math.nan), Candidate("empty", SCENARIO, {})]
-    found = ranked(many, baseline=many[0])
+    found = rank_candidates(many, baseline=many[0])
     assert names(found) == ["fine"]
     assert [each.name for each in found.left_out] == ["failed", "empty"]
     assert "Left out, as they have no value to be ranked by: failed, empty." in str(found)
@@ -124,11 +126,13 @@ def test_probabilities_are_of_each_against_the_next() -> None:
         candidate(str(i), 100 + 2 * i, draws={"makespan_s": 100 + 2 * i + rng.normal(0, 2, 50)})
         for i in range(5)
     ]
-    found = ranked(many, baseline=many[0], noise=SCATTER)
-    held = [better(many[i], many[i + 1], "makespan_s", SCATTER) for i in range(4)]
+    found = rank_candidates(many, baseline=many[0], noise=SCATTER)
+    held = [
+        compute_probability_better(many[i], many[i + 1], "makespan_s", SCATTER) for i in range(4)
+    ]
     assert found.table["probability"].to_list() == [*held, None]
     assert found.table["best"].sum() == pytest.approx(1.0)
-    kept = ranked(many, baseline=many[0], noise=SCATTER, k=2)
+    kept = rank_candidates(many, baseline=many[0], noise=SCATTER, k=2)
     assert kept.table.equals(found[:2].table)
     assert kept.table["probability"][1] == held[1]
 
@@ -137,7 +141,7 @@ def test_near_ties_are_called_ties() -> None:
     """Two of 100 s and two of 150 s, with a scatter of 2 %: nobody can tell these pairs apart."""
     many = [candidate(n, s) for n, s in (("a", 100), ("b", 101), ("c", 150), ("d", 151))]
     many.append(candidate("e", 300))
-    found = ranked(many, baseline=many[-1], noise=SCATTER)
+    found = rank_candidates(many, baseline=many[-1], noise=SCATTER)
     assert found.table["tie"].to_list() == [1, 1, 2, 2, None]
     assert "their order is less than 90 % sure" in str(found)
     assert "not known" not in found.notes[0]
@@ -146,7 +150,7 @@ def test_near_ties_are_called_ties() -> None:
 
 def test_without_a_fit_equal_ones_are_tied_and_the_text_says_what_is_not_known() -> None:
     many = [candidate("a"), candidate("b"), candidate("c", 100.001)]
-    found = ranked(many, baseline=many[2])
+    found = rank_candidates(many, baseline=many[2])
     assert found.table["tie"].to_list() == [1, 1, None]
     assert found.table["probability"].null_count() == found.table["best"].null_count() == 3
     assert "without a fit the doubt about the model is not known" in str(found)
@@ -162,28 +166,30 @@ def test_without_a_fit_seeds_that_disagree_are_a_tie() -> None:
         ]
         # By hand: the mean over its standard error against 2.92.
         assert (abs(np.mean(apart)) <= 2.92 * np.std(apart, ddof=1) / 3**0.5) == tied
-        ranking = ranked(found, baseline=found[1])
+        ranking = rank_candidates(found, baseline=found[1])
         assert ranking.table["tie"].to_list() == ([1, 1] if tied else [None, None])
 
 
 def test_ties_are_with_the_best_of_a_group_and_no_chains() -> None:
     noise = {"makespan_s": {"share": 0.02, "freedom": 50.0}}
     many = [candidate(f"c{i}", 100.0 * 1.02**i) for i in range(8)]
-    ties = ranked(many, baseline=many[-1], noise=noise).table["tie"].to_list()
+    ties = rank_candidates(many, baseline=many[-1], noise=noise).table["tie"].to_list()
     for group in {tie for tie in ties if tie is not None}:
         members = [many[i] for i, tie in enumerate(ties) if tie == group]
         for each in members[1:]:
-            assert better(members[0], each, "makespan_s", noise) < 0.9
+            assert compute_probability_better(members[0], each, "makespan_s", noise) < 0.9
     assert len({tie for tie in ties if tie is not None}) > 1
 
 
 def test_what_is_not_known_of_the_doubt_is_said() -> None:
     drawn = [candidate("a", 1, draws={"makespan_s": np.array([1.0, 2.0])}), candidate("b", 2)]
     assert "the probabilities are those of the calibrations alone" in str(
-        ranked(drawn, baseline=drawn[0])
+        rank_candidates(drawn, baseline=drawn[0])
     )
     plain = [candidate("a", 1), candidate("b", 2)]
-    assert "the scatter of real runs alone" in str(ranked(plain, baseline=plain[0], noise=SCATTER))
+    assert "the scatter of real runs alone" in str(
+        rank_candidates(plain, baseline=plain[0], noise=SCATTER)
+    )
 
 
 @pytest.mark.parametrize(
@@ -197,7 +203,7 @@ def test_orders_of_several_kpis_have_their_doubt(by: Any) -> None:
         candidate("a", 100, 10, draws={"makespan_s": 100 + shifts}),
         candidate("b", 101, 10.1, draws={"makespan_s": 101 - shifts}),
     ]
-    found = ranked(many, by, baseline=many[2])
+    found = rank_candidates(many, by, baseline=many[2])
     assert names(found) == ["sure", "a", "b"]
     assert found.table["tie"].to_list() == [None, 2 - 1, 1]
     assert found.table["best"].to_list() == [1.0, 0.0, 0.0]
@@ -217,7 +223,7 @@ def mixed() -> Ranking:
         candidate("fifo", 100, levels={"policy": "fifo"}),
         candidate("spread <&>", 120, levels={"policy": "spread", "overcommit": 1.5}),
     ]  # fmt: skip
-    return ranked(many, ["makespan_s", "energy_j"], baseline=many[1], noise=SCATTER)
+    return rank_candidates(many, ["makespan_s", "energy_j"], baseline=many[1], noise=SCATTER)
 
 
 def test_the_table_has_levels_values_and_doubt() -> None:
@@ -285,4 +291,4 @@ def test_a_slice_is_a_ranking_that_keeps_its_ranks() -> None:
 )
 def test_what_cannot_be_ranked_by_is_said(by: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        ranked([candidate("a")], by, baseline=candidate("a"), **options)
+        rank_candidates([candidate("a")], by, baseline=candidate("a"), **options)

@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from twinloop.exploration.ranking.comparison import Paired, judged, ranks, tau
+from twinloop.exploration.ranking.comparison import (
+    PairedDifference,
+    compute_ranks,
+    compute_tau,
+    judge_difference,
+)
 
 FEW = st.lists(st.integers(-5, 5).map(float), min_size=2, max_size=8)
 PAIRS = FEW.flatmap(
@@ -46,12 +51,12 @@ def tau_b(pairs: list[tuple[float, float]]) -> float | None:
 @given(st.lists(FIGURES, max_size=10), st.booleans())
 def test_ranks_are_those_of_the_definition(values: list[float], lower: bool) -> None:
     expected = [average_rank(value, values, lower=lower) for value in values]
-    np.testing.assert_array_equal(ranks(values, lower=lower), expected)
+    np.testing.assert_array_equal(compute_ranks(values, lower=lower), expected)
 
 
 @given(st.lists(st.tuples(FIGURES, FIGURES), max_size=10))
 def test_tau_is_that_of_the_definition(pairs: list[tuple[float, float]]) -> None:
-    found = tau([one for one, _ in pairs], [other for _, other in pairs])
+    found = compute_tau([one for one, _ in pairs], [other for _, other in pairs])
     expected = tau_b(pairs)
     assert (found is None) == (expected is None)
     if found is not None:
@@ -62,7 +67,7 @@ def test_tau_is_that_of_the_definition(pairs: list[tuple[float, float]]) -> None
 @given(PAIRS)
 def test_the_paired_interval_is_that_of_the_t_test(pair: tuple[list[float], list[float]]) -> None:
     one, other = pair
-    found = Paired.of(one, other)
+    found = PairedDifference.of(one, other)
     assert found is not None
     if np.ptp(np.subtract(one, other)) == 0:
         assert found.low == found.high == found.mean
@@ -77,7 +82,9 @@ def test_whoever_is_compared_the_other_way_round_is_judged_alike(
 ) -> None:
     one, other = pair
     for predicted in (-1.0, 1.0):
-        assert judged(predicted, Paired.of(one, other)) == judged(-predicted, Paired.of(other, one))
+        assert judge_difference(predicted, PairedDifference.of(one, other)) == judge_difference(
+            -predicted, PairedDifference.of(other, one)
+        )
 
 
 @given(PAIRS, st.floats(-1e3, 1e3))
@@ -87,7 +94,10 @@ def test_drift_that_a_block_shares_changes_nothing(
     """Blocks are there for that: what all runs of a repetition share falls out."""
     one, other = pair
     moved = [drift * repetition for repetition in range(len(one))]
-    before, after = Paired.of(one, other), Paired.of(np.add(one, moved), np.add(other, moved))
+    before, after = (
+        PairedDifference.of(one, other),
+        PairedDifference.of(np.add(one, moved), np.add(other, moved)),
+    )
     assert before is not None
     assert after is not None
     assert (after.mean, after.low, after.high) == pytest.approx(
@@ -96,12 +106,12 @@ def test_drift_that_a_block_shares_changes_nothing(
 
 
 def test_repetitions_that_one_lacks_are_left_out() -> None:
-    found = Paired.of([1.0, math.nan, 3.0], [0.0, 7.0, math.nan])
-    assert found == Paired(1.0, None, None, 1)
-    assert judged(1.0, found) == "not assessable"
-    assert Paired.of([math.nan], [1.0]) is None
-    assert ranks([math.nan, 2.0, 1.0]).tolist()[1:] == [2.0, 1.0]
-    assert tau([math.nan, 2.0, 1.0], [9.0, 2.0, 1.0]) == 1.0
+    found = PairedDifference.of([1.0, math.nan, 3.0], [0.0, 7.0, math.nan])
+    assert found == PairedDifference(1.0, None, None, 1)
+    assert judge_difference(1.0, found) == "not assessable"
+    assert PairedDifference.of([math.nan], [1.0]) is None
+    assert compute_ranks([math.nan, 2.0, 1.0]).tolist()[1:] == [2.0, 1.0]
+    assert compute_tau([math.nan, 2.0, 1.0], [9.0, 2.0, 1.0]) == 1.0
 
 
 def test_the_published_table_comes_out() -> None:
@@ -117,11 +127,13 @@ def test_the_published_table_comes_out() -> None:
         "95 % wait": ([2, 3, 1], [2, 3, 1]),
     }
     for metric, (predicted, real) in table.items():
-        assert (ranks(predicted).tolist(), ranks(real).tolist()) == published[metric]
+        assert (compute_ranks(predicted).tolist(), compute_ranks(real).tolist()) == published[
+            metric
+        ]
     # By hand: of three pairs of the makespan, one is in the right order and two are not.
-    assert tau(*table["makespan"]) == pytest.approx(-1 / 3)
-    assert tau(*table["energy per task"]) == pytest.approx(-1 / 3)
-    assert tau(*table["95 % wait"]) == 1.0
+    assert compute_tau(*table["makespan"]) == pytest.approx(-1 / 3)
+    assert compute_tau(*table["energy per task"]) == pytest.approx(-1 / 3)
+    assert compute_tau(*table["95 % wait"]) == 1.0
 
 
 def test_the_interval_holds_the_truth_nine_times_in_ten() -> None:
@@ -132,7 +144,7 @@ def test_the_interval_holds_the_truth_nine_times_in_ten() -> None:
         other = drift + random.normal(0, 1, drift.shape)
         held = 0
         for first, second in zip(one, other, strict=True):
-            found = Paired.of(first, second)
+            found = PairedDifference.of(first, second)
             assert found is not None
             assert found.low is not None
             assert found.high is not None
@@ -147,7 +159,7 @@ def test_a_difference_beyond_the_noise_is_found_and_none_is_not() -> None:
     for truth, found in verdicts.items():
         for _ in range(500):
             noise = random.normal(0, 1, (2, 5))
-            found.append(judged(1.0, Paired.of(noise[0] + truth, noise[1])))
+            found.append(judge_difference(1.0, PairedDifference.of(noise[0] + truth, noise[1])))
     assert verdicts[5.0].count("holds") > 495
     assert verdicts[5.0].count("reversed") == 0
     # Without a difference, each side is taken for the truth in 5 of 100 cases.
@@ -158,7 +170,9 @@ def test_of_two_configurations_the_scatter_of_all_is_that_of_their_differences()
     rng = np.random.default_rng(4)
     for repetitions in (2, 3, 4):
         one, other = rng.normal(10, 1, (2, repetitions)).tolist()
-        assert Paired.of(one, other, beside=[one, other]) == pytest.approx(Paired.of(one, other))
+        assert PairedDifference.of(one, other, beside=[one, other]) == pytest.approx(
+            PairedDifference.of(one, other)
+        )
 
 
 @pytest.mark.parametrize(("configurations", "repetitions"), [(4, 2), (3, 3), (6, 2)])
@@ -170,7 +184,7 @@ def test_the_interval_of_few_pairs_holds_nine_of_ten(configurations: int, repeti
     for _ in range(count):
         drift = rng.normal(0, 5, repetitions)
         runs = (means + drift + rng.normal(0, 0.7, (configurations, repetitions))).tolist()
-        found = Paired.of(runs[0], runs[-1], beside=runs)
+        found = PairedDifference.of(runs[0], runs[-1], beside=runs)
         assert found is not None
         assert found.low is not None
         assert found.high is not None
@@ -181,4 +195,6 @@ def test_the_interval_of_few_pairs_holds_nine_of_ten(configurations: int, repeti
 
 def test_five_pairs_speak_for_themselves() -> None:
     one, other, wild = [1.0, 2, 3, 4, 5], [2.0, 3, 4, 5, 6.5], [0.0, 50, -50, 80, 9]
-    assert Paired.of(one, other, beside=[one, other, wild]) == Paired.of(one, other)
+    assert PairedDifference.of(one, other, beside=[one, other, wild]) == PairedDifference.of(
+        one, other
+    )

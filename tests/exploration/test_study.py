@@ -18,7 +18,7 @@ import pytest
 import twinloop as tl
 from twinloop import metrics
 from twinloop.campaign import Journal
-from twinloop.exploration.factors.factors import changed
+from twinloop.exploration.factors.factors import apply_changes
 from twinloop.exploration.study import runner
 
 FACTORS = {
@@ -45,7 +45,7 @@ def test_every_run_is_that_scenario_simulated(study: tl.Study) -> None:
     assert study.runs.height == 24
     for row in study.runs[::5].iter_rows(named=True):
         run = study.planned_runs[row["run"]]
-        found = metrics.figures(tl.simulate(changed(BASE, run.changes))).to_dict()
+        found = metrics.figures(tl.simulate(apply_changes(BASE, run.changes))).to_dict()
         for name in ("makespan_s", "wait_p95_s", "turnaround_mean_s", "utilisation", "completed"):
             assert row[name] == pytest.approx(found[name], rel=1e-9), name
         assert (row["platform"], row["policy"]) == (run.changes["platform"], run.changes["policy"])

@@ -10,8 +10,8 @@ import pytest
 
 from twinloop.calibration import Fit, calibrate
 from twinloop.engine import Compiled, simulate
-from twinloop.exploration.extrapolation.load_levels import Seen
-from twinloop.exploration.extrapolation.support import unsupported
+from twinloop.exploration.extrapolation.load_levels import LoadLevels
+from twinloop.exploration.extrapolation.support import find_extrapolations
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
 
@@ -71,28 +71,28 @@ def blind() -> Fit:
 
 def test_what_was_fitted_is_supported(alone: Fit, probed: Fit, blind: Fit) -> None:
     for fit in (alone, probed, blind):
-        assert unsupported(scenario(), fit) == ()
+        assert find_extrapolations(scenario(), fit) == ()
 
 
 def test_co_location_without_a_probe_is_not_supported(alone: Fit) -> None:
-    (said,) = unsupported(scenario(2), alone)
+    (said,) = find_extrapolations(scenario(2), alone)
     assert said == (
         "Up to 2 tasks per core run at a time, and no run that was fitted had more than 1: "
         "contention between them is not in the model."
     )
-    assert "Up to 4 tasks per core" in unsupported(scenario(4), alone)[0]
+    assert "Up to 4 tasks per core" in find_extrapolations(scenario(4), alone)[0]
 
 
 def test_with_a_probe_it_is(probed: Fit) -> None:
     assert probed.values["contention.linear.slope"] == pytest.approx(0.3, abs=0.02)
-    assert unsupported(scenario(2), probed) == ()
-    assert unsupported(scenario(4), probed) == ()
+    assert find_extrapolations(scenario(2), probed) == ()
+    assert find_extrapolations(scenario(4), probed) == ()
     # Its contention is told, so it is believed beyond what was probed.
-    assert unsupported(scenario(6), probed) == ()
+    assert find_extrapolations(scenario(6), probed) == ()
 
 
 def test_contention_that_the_data_could_not_tell_is_none(blind: Fit) -> None:
-    (said,) = unsupported(scenario(2), blind)
+    (said,) = find_extrapolations(scenario(2), blind)
     assert said.startswith(
         "Up to 2 tasks per core run at a time, and no run that was fitted had more than 1: the "
         "data could not tell the contention between them, which changes the makespan by "
@@ -104,18 +104,18 @@ def test_contention_that_the_data_could_not_tell_is_none(blind: Fit) -> None:
 def test_contention_that_was_set_by_hand_was_not_fitted() -> None:
     by_hand = {"model.contention": {"linear": {"slope": 0.1}}}
     fit = fitted(scenario(**by_hand), parameters=SPEED, analysis=0)
-    (said,) = unsupported(scenario(2, **by_hand), fit)
+    (said,) = find_extrapolations(scenario(2, **by_hand), fit)
     assert said.endswith("the contention in the model was not fitted to any run.")
 
 
 def test_more_tasks_on_a_host_are_more_neighbours(alone: Fit) -> None:
     """Each has a core for itself, but no two of them were ever seen on one host."""
-    (said,) = unsupported(scenario(platform="1x4"), alone)
+    (said,) = find_extrapolations(scenario(platform="1x4"), alone)
     assert said == (
         "Up to 4 tasks on one host run at a time, and no run that was fitted had more than 1: "
         "contention between them is not in the model."
     )
-    assert unsupported(scenario(platform="4x1"), alone) == ()
+    assert find_extrapolations(scenario(platform="4x1"), alone) == ()
 
 
 def test_a_probe_of_one_kind_says_nothing_of_another() -> None:
@@ -125,8 +125,8 @@ def test_a_probe_of_one_kind_says_nothing_of_another() -> None:
     parameters = SPEED | {"contention.kinds.cpu.sensitivity": {"linear": [0, 1]}}
     runs = [truth(plain, **{"model.speed_factor": 0.9}), truth(crowd, **hidden)]
     fit = calibrate(runs, parameters=parameters, budget=20, analysis=0)
-    assert unsupported(crowd, fit) == ()
-    (said,) = unsupported(scenario(2, **both), fit)
+    assert find_extrapolations(crowd, fit) == ()
+    (said,) = find_extrapolations(scenario(2, **both), fit)
     assert said == (
         "Up to 2 tasks per core run at a time, some of the kind 'cache', and no run with such that "
         "was fitted had more than 1: the model knows no contention for tasks of the kind 'cache'."
@@ -135,7 +135,7 @@ def test_a_probe_of_one_kind_says_nothing_of_another() -> None:
 
 def test_without_an_analysis_nobody_knows_what_was_told() -> None:
     fit = fitted(scenario(), parameters=SPEED | SLOPE, analysis=0)
-    (said,) = unsupported(scenario(2), fit)
+    (said,) = find_extrapolations(scenario(2), fit)
     assert said.endswith("whether the data can tell the contention between them was not analysed.")
 
 
@@ -144,7 +144,7 @@ def test_without_an_analysis_nobody_knows_what_was_told() -> None:
 
 def test_kinds_that_no_run_had_are_named(probed: Fit) -> None:
     more = {"workload.tasks": tasks() + tasks(3, "memory") + tasks(1, "stream")}
-    assert unsupported(scenario(**more), probed) == (
+    assert find_extrapolations(scenario(**more), probed) == (
         "3 tasks are of the kind 'memory', and no run that was fitted had any: they had 'cpu'.",
         "1 task is of the kind 'stream', and no run that was fitted had any: they had 'cpu'.",
     )
@@ -152,12 +152,12 @@ def test_kinds_that_no_run_had_are_named(probed: Fit) -> None:
 
 def test_hosts_of_another_clock_or_speed_are_named() -> None:
     fit = fitted(scenario(platform="2x1@2400MHz"), parameters=SPEED, analysis=0)
-    assert unsupported(scenario(platform="4x1@2400MHz"), fit) == ()
-    assert unsupported(scenario(platform="2x1@3000MHz"), fit) == (
+    assert find_extrapolations(scenario(platform="4x1@2400MHz"), fit) == ()
+    assert find_extrapolations(scenario(platform="2x1@3000MHz"), fit) == (
         "It runs on hosts of 3,000 MHz, and the runs that were fitted ran on such of 2,400 MHz.",
     )
     faster = {"clusters": [{"hosts": [{"cores": 1, "count": 2, "mhz": 2400, "speed": 1.5}]}]}
-    assert unsupported(scenario().replace(platform=faster), fit) == (
+    assert find_extrapolations(scenario().replace(platform=faster), fit) == (
         "It runs on hosts of speed 1.5, and the runs that were fitted ran on such of 1.",
     )
 
@@ -174,8 +174,8 @@ def equal() -> Fit:
 def test_values_that_compensate_each_other_matter_where_they_do_not(equal: Fit) -> None:
     assert set(equal.identifiability.flagged) == {"speed_factor", "startup_overhead"}
     same = scenario(**{"workload.tasks": tasks(run_time=2.0)})
-    assert unsupported(same, equal) == ()
-    (said,) = unsupported(scenario(**{"workload.tasks": tasks(run_time=20.0)}), equal)
+    assert find_extrapolations(same, equal) == ()
+    (said,) = find_extrapolations(scenario(**{"workload.tasks": tasks(run_time=20.0)}), equal)
     assert said.startswith("Its makespan changes by ")
     assert "speed_factor (from " in said
     assert said.endswith("which compensate each other in the data.")
@@ -185,10 +185,10 @@ def test_values_that_compensate_each_other_matter_where_they_do_not(equal: Fit) 
 
 def test_what_a_scenario_sets_itself_does_not_lean_on_the_fit(blind: Fit) -> None:
     told = blind.apply(scenario(1))
-    assert unsupported(told, blind) == ()
+    assert find_extrapolations(told, blind) == ()
     moved = told.replace(**{"policy.options": {"overcommit": 2}})
-    assert "could not tell" in unsupported(moved, blind)[0]
-    assert unsupported(
+    assert "could not tell" in find_extrapolations(moved, blind)[0]
+    assert find_extrapolations(
         moved.replace(**{"model.contention": {"linear": {"slope": 0.5}}}), blind
     ) == (
         "Up to 2 tasks per core run at a time, and no run that was fitted had more than 1: the "
@@ -201,14 +201,14 @@ def test_what_a_scenario_sets_itself_does_not_lean_on_the_fit(blind: Fit) -> Non
 
 def test_a_fit_that_was_kept_says_the_same(blind: Fit, tmp_path: Path) -> None:
     read = Fit.load(blind.save(tmp_path / "fit"))
-    assert unsupported(scenario(2), read) == unsupported(scenario(2), blind)
+    assert find_extrapolations(scenario(2), read) == find_extrapolations(scenario(2), blind)
 
 
 def test_what_cannot_be_found_out_is_said(alone: Fit) -> None:
-    (said,) = unsupported(scenario(), replace(alone, scenarios=()))
+    (said,) = find_extrapolations(scenario(), replace(alone, scenarios=()))
     assert said == "The fit is that of a black box: nobody knows what its runs had."
     lost = scenario(workload={"path": "gone.swf"})
-    (said,) = unsupported(scenario(), replace(alone, scenarios=(lost,)))
+    (said,) = find_extrapolations(scenario(), replace(alone, scenarios=(lost,)))
     assert said.startswith("What the runs that were fitted had cannot be found out any more: ")
     assert "gone.swf" in said
 
@@ -218,7 +218,7 @@ def test_crowding_is_what_is_seen_at_every_moment(overcommit: float) -> None:
     mixed = tasks(9, "cpu") + tasks(5, "cache") + tasks(2, None)
     mixed += [{"id": "wide", "run_time": 3, "cores": 2, "kind": "wide"}]
     made = scenario(overcommit, "2x2", **{"workload.tasks": mixed})
-    seen = Seen.of([Compiled(made)])
+    seen = LoadLevels.of([Compiled(made)])
     trace = simulate(made)
     kinds = {row["id"]: row["kind"] or "" for row in trace.tasks.rows(named=True)}
     rows = trace.placements.rows(named=True)

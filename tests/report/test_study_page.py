@@ -12,7 +12,7 @@ from tests.report.pages import EVIL, Reader, loads_nothing, pictures
 from tests.report.studies import scenario, study
 from twinloop.description import InputError
 from twinloop.exploration.ranking.candidate import Candidate
-from twinloop.exploration.ranking.ranking import ranked
+from twinloop.exploration.ranking.ranking import rank_candidates
 from twinloop.exploration.study.study import Study
 from twinloop.report import write_study_page
 from twinloop.report.figures.pareto import plot_pareto
@@ -170,7 +170,7 @@ def made(**seconds: float) -> list[Candidate]:
 def test_how_sure_a_lead_is_is_said_where_it_is_known() -> None:
     noise = {"makespan_s": {"share": 0.02, "freedom": 10.0}}
     many = made(a=80.0, b=81.0, c=200.0)
-    ranking = ranked(many, baseline=many[-1], noise=noise)
+    ranking = rank_candidates(many, baseline=many[-1], noise=noise)
     sure = ranking.places[0].probability
     assert sure is not None
     assert sure < 0.9
@@ -182,7 +182,7 @@ def test_how_sure_a_lead_is_is_said_where_it_is_known() -> None:
 def test_what_comes_out_the_same_is_one_row_whose_lead_is_that_over_the_next() -> None:
     noise = {"makespan_s": {"share": 0.02, "freedom": 10.0}}
     many = made(a=80.0, b=80.0, c=80.0, d=200.0)
-    ranking = ranked(many, baseline=many[-1], noise=noise)
+    ranking = rank_candidates(many, baseline=many[-1], noise=noise)
     first, second = group_equal_places(ranking)
     assert [name_group(fold) for fold in (first, second)] == [
         "a and 2 more that come out the same", "d",

@@ -81,9 +81,9 @@ def confirm(
         find_code(allow_code)
         ranking = Study.load(study, allow_code=allow_code).top(top, by)
         if dry_run:
-            from twinloop.exploration.confirmation.run import preview
+            from twinloop.exploration.confirmation.run import preview_commands
 
-            print_commands(preview(ranking, allow_code=allow_code), json)
+            print_commands(preview_commands(ranking, allow_code=allow_code), json)
             return
         if bundle is not None:
             _write_bundle(ranking, bundle, repetitions, seed, json)
@@ -118,11 +118,11 @@ def _refuse_both(output: Path | None, bundle: Path | None, traces: Path | None) 
 
 def _write_bundle(ranking: Any, folder: Path, repetitions: int, seed: int, json: bool) -> None:
     from twinloop.exploration.confirmation.bundles import bundle
-    from twinloop.exploration.confirmation.plan import kept_plan
+    from twinloop.exploration.confirmation.plan import load_plan
 
     with show_status("copying"):
         bundle(ranking, folder, repetitions=repetitions, seed=seed)
-    kept = kept_plan(folder)
+    kept = load_plan(folder)
     runs = len(kept[0]["runs"]) if kept is not None else 0
     err.print(escape(f"wrote {folder}"), soft_wrap=True)
     if json:

@@ -89,9 +89,9 @@ def explore(
         if json:
             print_json(_make_document(study, top))
         else:
-            from twinloop.exploration.study.text import study_text
+            from twinloop.exploration.study.text import study_to_text
 
-            out.print(study_text(study, top), markup=False, soft_wrap=True)
+            out.print(study_to_text(study, top), markup=False, soft_wrap=True)
     if ran and study.failed:
         _print_failures(study)
         raise typer.Exit(INCOMPLETE)
@@ -135,11 +135,11 @@ def _run_study(
     **options: Any,
 ) -> Any:
     from twinloop.exploration import explore as study_of
-    from twinloop.exploration.factors.design import design_of
+    from twinloop.exploration.factors.design import read_design
     from twinloop.report import write_study_page
 
     if factors is None:
-        factors, design = scenario, design_of(scenario)
+        factors, design = scenario, read_design(scenario)
         if design.scenario is None:
             raise InputError(
                 "names no scenario",

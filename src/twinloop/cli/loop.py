@@ -59,9 +59,9 @@ def loop(
 
     with report_errors(json):
         if dry_run:
-            from twinloop.exploration.closed_loop.run import preview
+            from twinloop.exploration.closed_loop.run import preview_commands
 
-            print_commands(preview(plan), json)
+            print_commands(preview_commands(plan), json)
             return
         if output is None:
             raise InputError("an output folder is needed", remedy="-o DIR")

@@ -9,7 +9,7 @@ from .factors.factors import Factor
 from .ranking.candidate import Candidate
 from .ranking.objectives import Objective
 from .ranking.ranking import Ranking
-from .study.run import Progress, explore
+from .study.run import StudyProgress, explore
 from .study.study import Study
 
 __all__ = [
@@ -21,10 +21,10 @@ __all__ = [
     "Factor",
     "Loop",
     "Objective",
-    "Progress",
     "Ranking",
     "Recommendation",
     "Study",
+    "StudyProgress",
     "bundle",
     "confirm",
     "diagnose",

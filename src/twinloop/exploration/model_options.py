@@ -28,7 +28,7 @@ _MEASURED: Final = ("dispatch_latency", "release_latency")
 
 
 @dataclass(frozen=True)
-class Option:
+class ModelOption:
     """A part of the Model that is on or off.
 
     >>> start_up.name, start_up.is_on(Model(startup_overhead=0.5), (), ())
@@ -100,19 +100,21 @@ def _speed(cases: Sequence[Case]) -> list[Parameter]:
     return single or [Linear("service_factor", *_FACTORS)]
 
 
-contention = Option("contention", ("contention",), _contention)
-start_up = Option("start-up overhead", ("startup_overhead",), _start_up)
-latencies = Option("latencies of the scheduler", _MEASURED, _latencies, measured=True)
-services = Option("service by kind", ("service_factors",), _services)
-speed = Option("speed", ("speed_factor", "service_factor"), _speed)
-no_delay = Option("sharing without delay", ("sharing",), lambda cases: [], {"sharing": "no-delay"})
+contention = ModelOption("contention", ("contention",), _contention)
+start_up = ModelOption("start-up overhead", ("startup_overhead",), _start_up)
+latencies = ModelOption("latencies of the scheduler", _MEASURED, _latencies, measured=True)
+services = ModelOption("service by kind", ("service_factors",), _services)
+speed = ModelOption("speed", ("speed_factor", "service_factor"), _speed)
+no_delay = ModelOption(
+    "sharing without delay", ("sharing",), lambda cases: [], {"sharing": "no-delay"}
+)
 
 #: The options that are tried unless others are given.
 DEFAULTS: Final = (contention, start_up, latencies, services, speed, no_delay)
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedOptions:
     """A model with some options on: what is set in it, the values that were found, their loss."""
 
     model: Model
@@ -131,7 +133,7 @@ class Refit:
         self,
         runs: Sequence[Trace],
         model: Model,
-        options: Sequence[Option] = DEFAULTS,
+        options: Sequence[ModelOption] = DEFAULTS,
         *,
         budget: str | float = 400,
         seed: int = 0,
@@ -155,7 +157,7 @@ class Refit:
         self._names = tuple(found)
         self._cases.clear()
 
-    def fitted(self, on: Collection[Option]) -> Fitted:
+    def fitted(self, on: Collection[ModelOption]) -> FittedOptions:
         """The model with these options on and all others off."""
         changes: dict[str, Any] = {}
         for option in on:
@@ -169,11 +171,11 @@ class Refit:
         space = Space(free or [Linear("speed_factor", *_FACTORS)])
         objective = TwinObjective(space, self._cases_with(model), loss_named(DEFAULT))
         if not free:
-            return Fitted(model, {}, objective.at({}))
+            return FittedOptions(model, {}, objective.at({}))
         history = polished(objective, search(objective, budget=self._budget, seed=self._seed))
-        return Fitted(model, history.best_values, history.best_loss)
+        return FittedOptions(model, history.best_values, history.best_loss)
 
-    def kpis(self, scenario: Scenario, found: Fitted) -> Mapping[str, float]:
+    def kpis(self, scenario: Scenario, found: FittedOptions) -> Mapping[str, float]:
         """What a model that was fitted says of a scenario."""
         key = (found.model, scenario)
         if key not in self._compiled:

@@ -26,7 +26,7 @@ from twinloop.exploration.closed_loop.result import (
     REAL,
     STUDY,
     TWIN,
-    manifest,
+    read_loop_manifest,
 )
 from twinloop.exploration.confirmation.plan import PLAN, RUNS
 from twinloop.exploration.confirmation.result import MANIFEST as CONFIRMATION_MANIFEST
@@ -44,10 +44,10 @@ _FITTED: Final = re.compile(r"fit-[0-9a-f]{8}")
 _KEPT: Final = re.compile(r"workload-[0-9a-f]{12}")
 
 
-def owned_by_loop(folder: Path) -> Owned:
+def list_loop_files(folder: Path) -> Owned:
     """The files of a loop, as its `loop.json` names its parts; an error if it is no loop."""
     try:
-        kept = manifest(folder) or {}
+        kept = read_loop_manifest(folder) or {}
     except InputError:
         kept = {}
     plan = kept.get("plan")
@@ -66,16 +66,18 @@ def owned_by_loop(folder: Path) -> Owned:
     for name in probes:
         place = below(folder / PROBES, name, file=folder / MANIFEST, field="plan.probes")
         found |= _owned_run(place).inside(f"{PROBES}/{name}")
-    found |= owned_by_fit(folder / FIT).inside(FIT)
-    found |= owned_by_study(folder / STUDY).inside(STUDY)
+    found |= list_fit_files(folder / FIT).inside(FIT)
+    found |= list_study_files(folder / STUDY).inside(STUDY)
     copied = kept.get("offline") is True
-    return found | owned_by_confirmation(folder / CONFIRMATION, copied=copied).inside(CONFIRMATION)
+    return found | list_confirmation_files(folder / CONFIRMATION, copied=copied).inside(
+        CONFIRMATION
+    )
 
 
-def owned_by_fit(folder: Path) -> Owned:
+def list_fit_files(folder: Path) -> Owned:
     """The files of a fit, finished or not.
 
-    >>> "fit.json" in owned_by_fit(Path("nowhere")).files
+    >>> "fit.json" in list_fit_files(Path("nowhere")).files
     True
     """
     kept = _document(folder / fits.MANIFEST)
@@ -94,10 +96,10 @@ def owned_by_fit(folder: Path) -> Owned:
     )
 
 
-def owned_by_study(folder: Path) -> Owned:
+def list_study_files(folder: Path) -> Owned:
     """The files of a study, with the copies of its fits and of a workload that was in memory.
 
-    >>> "runs.csv" in owned_by_study(Path("nowhere")).files
+    >>> "runs.csv" in list_study_files(Path("nowhere")).files
     True
     """
     tables = [f"{name}.{suffix}" for name in TABLES for suffix in ("csv", "parquet")]
@@ -105,11 +107,11 @@ def owned_by_study(folder: Path) -> Owned:
     found |= _owned_run(folder / WORKLOAD).inside(WORKLOAD)
     for name in _names(folder):
         if _FITTED.fullmatch(name.removeprefix(".")):
-            found |= owned_by_fit(folder / name).inside(name)
+            found |= list_fit_files(folder / name).inside(name)
     return found
 
 
-def owned_by_confirmation(folder: Path, *, copied: bool = False) -> Owned:
+def list_confirmation_files(folder: Path, *, copied: bool = False) -> Owned:
     """The files of a confirmation, with the runs that its plan or its table names.
 
     Args:

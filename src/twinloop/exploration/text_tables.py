@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 
-def aligned(rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> list[str]:
+def align_columns(rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> list[str]:
     """Rows as lines whose columns stand below each other, those at these places to the right.
 
-    >>> aligned([["a", "b"], ["long", "c"]])
+    >>> align_columns([["a", "b"], ["long", "c"]])
     ['a     b', 'long  c']
-    >>> aligned([["policy", "wait"], ["easy", "12"]], right=[1])
+    >>> align_columns([["policy", "wait"], ["easy", "12"]], right=[1])
     ['policy  wait', 'easy      12']
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -23,10 +23,10 @@ def aligned(rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> li
     ]
 
 
-def piped(rows: Sequence[Sequence[str]]) -> list[str]:
+def make_markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
     """Rows as a Markdown table.
 
-    >>> piped([["a", "b"], ["1", "x|y"]])
+    >>> make_markdown_table([["a", "b"], ["1", "x|y"]])
     ['| a | b |', '|---|---|', '| 1 | x\\\\|y |']
     """
     safe = [[each.replace("|", r"\|") for each in row] for row in rows]

@@ -13,8 +13,8 @@ from twinloop.description.file_names import check_name
 from twinloop.description.problems import Findings
 from twinloop.exploration.confirmation.plan import MOST_REPETITIONS
 from twinloop.exploration.factors.design import MOST, Design
-from twinloop.exploration.factors.factors import changed
-from twinloop.exploration.factors.level_files import locate_all
+from twinloop.exploration.factors.factors import apply_changes
+from twinloop.exploration.factors.level_files import resolve_all_files
 from twinloop.exploration.ranking.objectives import Objective
 from twinloop.scenario import Scenario
 
@@ -93,28 +93,28 @@ class LoopPlan(Description):
 
     def _located(self, folder: Path) -> LoopPlan:
         """The plan with all files in its changes named by absolute paths."""
-        probes = {name: locate_all(changes, folder) for name, changes in self.probes.items()}
-        what_if = locate_all(self.what_if, folder)
+        probes = {name: resolve_all_files(changes, folder) for name, changes in self.probes.items()}
+        what_if = resolve_all_files(self.what_if, folder)
         return self.model_copy(update={"probes": probes, "what_if": what_if})
 
     @property
     def probe_scenarios(self) -> dict[str, Scenario]:
         """The scenario of each probe."""
         return {
-            name: changed(self.scenario, {"name": name, **changes})
+            name: apply_changes(self.scenario, {"name": name, **changes})
             for name, changes in self.probes.items()
         }
 
     @property
     def asked(self) -> Scenario:
         """The scenario that is explored."""
-        return changed(self.scenario, self.what_if)
+        return apply_changes(self.scenario, self.what_if)
 
 
 def _try(
     findings: Findings, where: tuple[str, ...], scenario: Scenario, changes: dict[str, Any]
 ) -> None:
     try:
-        changed(scenario, changes)
+        apply_changes(scenario, changes)
     except InputError as error:
         findings.add(where, str(error).replace("\n", "; "), None)

@@ -86,16 +86,16 @@ class Loop:
     @cached_property
     def lines(self) -> tuple[str, ...]:
         """What was found, in five lines."""
-        from twinloop.exploration.closed_loop.text import lines
+        from twinloop.exploration.closed_loop.text import summarise_loop
 
-        return lines(self)
+        return summarise_loop(self)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What was not measured, and what else should be known."""
-        from twinloop.exploration.closed_loop.text import notes
+        from twinloop.exploration.closed_loop.text import list_notes
 
-        return notes(self)
+        return list_notes(self)
 
     @property
     def plot(self) -> Any:
@@ -106,7 +106,7 @@ class Loop:
     def load(cls, folder: str | Path) -> Loop:
         """Read a loop back; its twins are simulated again, which takes no time."""
         folder = Path(folder)
-        kept = manifest(folder)
+        kept = read_loop_manifest(folder)
         if kept is None:
             raise InputError(
                 "no loop is kept there", file=folder, remedy=f"it would have {MANIFEST}"
@@ -126,11 +126,11 @@ class Loop:
                 )
         made, file = folder / CONFIRMATION, folder / MANIFEST
         real = Trace.load(folder / REAL)
-        return closed(
+        return assemble_loop(
             folder,
             plan,
             real,
-            judged(plan, real),
+            assess_before_calibration(plan, real),
             {name: Trace.load(below(folder / PROBES, name, file=file)) for name in plan.probes},
             Fit.load(folder / FIT),
             Study.load(folder / STUDY),
@@ -145,13 +145,13 @@ class Loop:
         return escape_name(f"<Loop in {self.folder}: {self.lines[-1]}>")
 
 
-def judged(plan: LoopPlan, real: Trace) -> tuple[Trace, Verdict]:
+def assess_before_calibration(plan: LoopPlan, real: Trace) -> tuple[Trace, Verdict]:
     """What is predicted of the real run before anything is fitted, and how good that is."""
     twin = simulate(plan.scenario, usage_step=plan.period)
     return twin, assess(real, twin)
 
 
-def closed(
+def assemble_loop(
     folder: Path,
     plan: LoopPlan,
     real: Trace,
@@ -180,11 +180,11 @@ def closed(
     )
 
 
-def tally(verdict: Verdict) -> str:
+def count_passed_criteria(verdict: Verdict) -> str:
     """How many criteria of those that can be assessed pass.
 
     >>> from twinloop.fidelity import assess
-    >>> tally(assess(Trace(), Trace()))
+    >>> count_passed_criteria(assess(Trace(), Trace()))
     'too little to assess'
     """
     found = [finding.status for finding in verdict.findings]
@@ -192,10 +192,10 @@ def tally(verdict: Verdict) -> str:
     return f"{passed} of {judged} criteria pass" if judged else "too little to assess"
 
 
-def manifest(folder: Path) -> dict[str, Any] | None:
+def read_loop_manifest(folder: Path) -> dict[str, Any] | None:
     """What a folder says it is a loop of; None: it says nothing.
 
-    >>> manifest(Path("nowhere"))
+    >>> read_loop_manifest(Path("nowhere"))
     """
     path = folder / MANIFEST
     if not path.is_file():

@@ -42,16 +42,16 @@ from twinloop.exploration.closed_loop.result import (
     STUDY,
     TWIN,
     Loop,
-    closed,
-    judged,
-    manifest,
-    tally,
+    assemble_loop,
+    assess_before_calibration,
+    count_passed_criteria,
+    read_loop_manifest,
 )
 from twinloop.exploration.confirmation.result import Confirmation
 from twinloop.exploration.confirmation.run import confirm
-from twinloop.exploration.confirmation.runs import complete_run
-from twinloop.exploration.factors.factors import changed
-from twinloop.exploration.owned_files import owned_by_loop
+from twinloop.exploration.confirmation.runs import load_complete_run
+from twinloop.exploration.factors.factors import apply_changes
+from twinloop.exploration.owned_files import list_loop_files
 from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.exploration.ranking.objectives import Objective
 from twinloop.exploration.ranking.ranking import Ranking
@@ -100,13 +100,13 @@ def loop(
         say: Called with what is being done, and what came out.
     """
     asked = LoopPlan.load(plan) if isinstance(plan, str | Path) else plan
-    going = _Going(asked, Path(folder), traces, isolation, say or (lambda step, text: None))
+    going = _LoopRun(asked, Path(folder), traces, isolation, say or (lambda step, text: None))
     if overwrite:
         going.replace([] if plan is asked else [Path(str(plan))])
     return going.on()
 
 
-def preview(plan: LoopPlan | str | Path) -> dict[str, Survey]:
+def preview_commands(plan: LoopPlan | str | Path) -> dict[str, Survey]:
     """Every command that a loop may run for real, by what runs it; nothing is run.
 
     Which what-ifs are confirmed is known when they have been simulated: these are the commands of
@@ -126,12 +126,12 @@ def preview(plan: LoopPlan | str | Path) -> dict[str, Survey]:
     ]
     distinct = {json.dumps(each, sort_keys=True, default=str): each for each in ({}, *changes)}
     found[CONFIRMATION] = merge_surveys(
-        survey_scenario(changed(asked.asked, each)) for each in distinct.values()
+        survey_scenario(apply_changes(asked.asked, each)) for each in distinct.values()
     )
     return found
 
 
-class _Going:
+class _LoopRun:
     """One way round."""
 
     def __init__(
@@ -143,12 +143,12 @@ class _Going:
     def replace(self, inputs: Sequence[Path]) -> None:
         """Put the beginning of this loop in the place of the loop that is in the folder."""
         self._check_recorded()
-        check_replaceable(self.folder, owned_by_loop, inputs=inputs)
+        check_replaceable(self.folder, list_loop_files, inputs=inputs)
         given = [*inputs, *self._check_inputs()]
         if not self.folder.exists():
             return
         with locked(self.folder):
-            check_replaceable(self.folder, owned_by_loop, inputs=given, ours=(LOCK,))
+            check_replaceable(self.folder, list_loop_files, inputs=given, ours=(LOCK,))
             try:
                 with set_aside(self.folder):
                     self._begin()
@@ -174,7 +174,9 @@ class _Going:
             confirmation = self._confirmed(study, fit, [real, *probes.values()])
         say("assess", "comparing what was predicted with what came out")
         offline = self.traces is not None
-        made = closed(self.folder, plan, real, before, probes, fit, study, confirmation, offline)
+        made = assemble_loop(
+            self.folder, plan, real, before, probes, fit, study, confirmation, offline
+        )
         if not (self.folder / TWIN).exists():
             made.twin.save(self.folder / TWIN)
         return made
@@ -212,7 +214,7 @@ class _Going:
 
     def _check_folder(self) -> None:
         """A folder of something else, or of another loop, is not touched."""
-        kept = manifest(self.folder)
+        kept = read_loop_manifest(self.folder)
         own = (LOCK, RATES, COMMANDS)
         if kept is None and self.folder.exists():
             if not self.folder.is_dir() or any(e.name not in own for e in self.folder.iterdir()):
@@ -233,7 +235,7 @@ class _Going:
         """Say what will be run for real, before anything is."""
         self._begin()
         if self.traces is None:
-            surveys = preview(self.plan)
+            surveys = preview_commands(self.plan)
             for name, survey in surveys.items():
                 self.say("run", f"{escape_name(name)}: {summarise_programs(survey)}")
             file = write_commands(self.folder, surveys)
@@ -287,7 +289,7 @@ class _Going:
     def _run(self, scenario: Scenario, place: str, step: Step) -> Trace:
         """A run for real; one that is there is not made again."""
         path = _part(self.folder, place)
-        kept = complete_run(path, Candidate(place, scenario, {}))
+        kept = load_complete_run(path, Candidate(place, scenario, {}))
         if kept is not None:
             return kept
         if self.traces is not None:
@@ -322,8 +324,8 @@ class _Going:
     def _judged(self, real: Trace) -> tuple[Trace, Verdict]:
         """The twin as it is, before anything is fitted."""
         self.say("simulate", "the same scenario in the simulator, from the work that was declared")
-        twin, verdict = judged(self.plan, real)
-        self.say("assess", f"{verdict.mode}: {tally(verdict)}")
+        twin, verdict = assess_before_calibration(self.plan, real)
+        self.say("assess", f"{verdict.mode}: {count_passed_criteria(verdict)}")
         return twin, verdict
 
     def _fit(self, real: Trace, probes: Mapping[str, Trace]) -> Fit:

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from twinloop.exploration.ranking.objectives import Objective
-from twinloop.exploration.ranking.uncertainty import better
+from twinloop.exploration.ranking.uncertainty import compute_probability_better
 from twinloop.metrics import figures
 from twinloop.trace.trace import counted
 
@@ -29,7 +29,7 @@ _TO_DO: Final = {
 }
 
 
-def lines(loop: Loop) -> tuple[str, ...]:
+def summarise_loop(loop: Loop) -> tuple[str, ...]:
     """What was measured, how far the twin agrees, what was fitted, recommended, and what holds."""
     return (_measured(loop), _agreed(loop), _fitted(loop), _recommended(loop), _confirmed(loop))
 
@@ -44,14 +44,15 @@ def _measured(loop: Loop) -> str:
 
 
 def _agreed(loop: Loop) -> str:
-    from twinloop.exploration.closed_loop.result import tally
+    from twinloop.exploration.closed_loop.result import count_passed_criteria
 
-    said = f"Trust: as it came, the twin: {tally(loop.before)}; fitted: {tally(loop.after)}"
+    before, fitted = count_passed_criteria(loop.before), count_passed_criteria(loop.after)
+    said = f"Trust: as it came, the twin: {before}; fitted: {fitted}"
     after = loop.fit.statuses.get("after", {})
     if failing := [name for name, status in after.items() if status == "FAIL"]:
         said += f", but {len(failing)} of {len(after)} runs still fail ({', '.join(failing)})"
     if loop.unseen is not None:
-        said += f"; on a new load that it had never seen: {tally(loop.unseen)}"
+        said += f"; on a new load that it had never seen: {count_passed_criteria(loop.unseen)}"
     return f"{said}."
 
 
@@ -132,7 +133,7 @@ def _recommended(loop: Loop) -> str:
         f"Recommended out of {count}: {best.name}: {by.meaning} {_short(new)} {by.unit} instead of "
         f"{_short(old)} {by.unit} with {base.name}{change}"
     )
-    sure = better(best, base, by, loop.fit.noise)
+    sure = compute_probability_better(best, base, by, loop.fit.noise)
     if not math.isnan(sure):
         said += f"; the twin is {100 * sure:.0f} % sure that it is better"
     if best.unsupported:
@@ -164,7 +165,7 @@ def _price(made: Confirmation) -> str:
     return f"; its price: {', '.join(found)}" if found else ""
 
 
-def notes(loop: Loop) -> tuple[str, ...]:
+def list_notes(loop: Loop) -> tuple[str, ...]:
     """What was not measured, and what else whoever reads the rest should know."""
     found: list[str] = []
     where = "the machine that recorded it" if loop.offline else "this machine"

@@ -18,13 +18,13 @@ from twinloop.exploration.confirmation.plan import (
     PLAN,
     RUNS,
     UNFINISHED,
-    Plan,
-    Run,
-    chosen,
-    kept_plan,
-    strange,
+    ConfirmationPlan,
+    PlannedRun,
+    choose_candidates,
+    explain_mismatch,
+    load_plan,
 )
-from twinloop.exploration.confirmation.runs import AllExecuted, Executed, counted_run
+from twinloop.exploration.confirmation.runs import ExecutedRun, ExecutedRuns, measure_run
 from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.policy.registry import CODE
 from twinloop.scenario import Scenario
@@ -68,8 +68,8 @@ def bundle(
     ...     sorted(entry.name for entry in made.iterdir())
     ['README.md', 'plan.json', 'run.sh', 'runs', 'scenarios']
     """
-    candidates, base, _ = chosen(ranking, baseline)
-    plan = Plan(candidates, base, repetitions, seed)
+    candidates, base, _ = choose_candidates(ranking, baseline)
+    plan = ConfirmationPlan(candidates, base, repetitions, seed)
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(
@@ -156,7 +156,7 @@ def _copied(given: str, new: Path, inputs: dict[str, str], neighbours: Sequence[
     return f"../{named.relative_to(new).as_posix()}"
 
 
-def _script(plan: Plan) -> str:
+def _script(plan: ConfirmationPlan) -> str:
     lines = [
         "#!/bin/sh",
         "# Makes the runs of plan.json in their order. What is there is not made again, so it can",
@@ -192,7 +192,7 @@ def _script(plan: Plan) -> str:
     return "\n".join([*lines, 'exit "$incomplete"', ""])
 
 
-def _readme(plan: Plan) -> str:
+def _readme(plan: ConfirmationPlan) -> str:
     runs = plan.runs
     listed = "\n".join(
         f"| {slug}.yaml | {each.name}{' (the baseline)' if each is plan.baseline else ''} |"
@@ -251,15 +251,15 @@ Then, where the study is:
 
 @dataclass(frozen=True)
 class _Return:
-    plan: Plan
+    plan: ConfirmationPlan
     folder: Path
-    runs: tuple[Run, ...]
+    runs: tuple[PlannedRun, ...]
 
     @classmethod
-    def of(cls, plan: Plan, folder: Path) -> _Return:
+    def of(cls, plan: ConfirmationPlan, folder: Path) -> _Return:
         if not folder.is_dir():
             raise InputError("is no folder", file=folder, remedy="name the bundle that came back")
-        found = kept_plan(folder)
+        found = load_plan(folder)
         if found is None:
             return cls(plan, folder, plan.runs)
         kept, file = found
@@ -267,7 +267,7 @@ class _Return:
         plan.refuse_other(kept, file)
         return cls(plan, folder, tuple(_planned(kept, plan, file)))
 
-    def place(self, run: Run) -> Path | None:
+    def place(self, run: PlannedRun) -> Path | None:
         """Where a run is, whatever the ending of its name."""
         inner = self.folder / RUNS
         where = inner if inner.is_dir() else self.folder
@@ -285,30 +285,34 @@ class _Return:
         return found[0] if found else None
 
 
-def _planned(kept: Mapping[str, Any], plan: Plan, file: Path) -> list[Run]:
+def _planned(kept: Mapping[str, Any], plan: ConfirmationPlan, file: Path) -> list[PlannedRun]:
     names = [each.name for each in plan.all]
     try:
         return [
-            Run(each["order"], names.index(each["configuration"]), each["repetition"], each["name"])
+            PlannedRun(
+                each["order"], names.index(each["configuration"]), each["repetition"], each["name"]
+            )
             for each in kept["runs"]
         ]
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"its runs cannot be read: {error}", file=file, field="runs") from None
 
 
-def plan_of_return(plan: Plan, folder: Path) -> Plan:
+def match_returned_plan(plan: ConfirmationPlan, folder: Path) -> ConfirmationPlan:
     """The plan with the repetitions and the seed of the one that came back, if one did."""
     return _Return.of(plan, folder).plan
 
 
-def returned(plan: Plan, folder: Path, *, allow_code: bool = False) -> AllExecuted:
+def load_returned_runs(
+    plan: ConfirmationPlan, folder: Path, *, allow_code: bool = False
+) -> ExecutedRuns:
     """The runs that came back; an error if one is that of another scenario, or none is there.
 
     `folder` is the bundle, or the folder of its runs. Where its plan is there, it says how many
     runs there are and how they are called.
     """
     given = _Return.of(plan, folder)
-    made: list[Executed] = []
+    made: list[ExecutedRun] = []
     missing: list[str] = []
     for run in given.runs:
         path = given.place(run)
@@ -320,11 +324,11 @@ def returned(plan: Plan, folder: Path, *, allow_code: bool = False) -> AllExecut
         try:
             trace = read(path)
         except TwinloopError as error:
-            made.append(Executed(run, where, None, None, {}, str(error)))
+            made.append(ExecutedRun(run, where, None, None, {}, str(error)))
             continue
-        if (why := strange(trace, one.scenario, allow_code=allow_code)) is not None:
+        if (why := explain_mismatch(trace, one.scenario, allow_code=allow_code)) is not None:
             raise InputError(why, file=path, remedy=f"{run.name} must be a run of {one.name}")
-        made.append(counted_run(run, trace, one, where))
+        made.append(measure_run(run, trace, one, where))
     if not made:
         raise InputError(
             f"none of the {len(given.runs)} runs is there",
@@ -336,4 +340,4 @@ def returned(plan: Plan, folder: Path, *, allow_code: bool = False) -> AllExecut
         more = ", ..." if len(missing) > _NAMED else ""
         named = ", ".join(missing[:_NAMED]) + more
         notes.append(f"{len(missing)} of {len(given.runs)} runs are missing: {named}")
-    return AllExecuted(tuple(made), tuple(notes), given.plan.seed)
+    return ExecutedRuns(tuple(made), tuple(notes), given.plan.seed)

@@ -17,10 +17,10 @@ import polars as pl
 from twinloop._core import KPI_NAMES
 from twinloop.description.errors import InputError
 from twinloop.description.safe_text import join_lines
-from twinloop.exploration.confirmation.text import table_rows
-from twinloop.exploration.model_options import DEFAULTS, Option, Refit
-from twinloop.exploration.ranking.comparison import tau
-from twinloop.exploration.text_tables import aligned, piped
+from twinloop.exploration.confirmation.text import format_rows
+from twinloop.exploration.model_options import DEFAULTS, ModelOption, Refit
+from twinloop.exploration.ranking.comparison import compute_tau
+from twinloop.exploration.text_tables import align_columns, make_markdown_table
 from twinloop.fidelity.alignment import digest
 from twinloop.trace import Trace
 from twinloop.trace.trace import counted
@@ -78,11 +78,19 @@ class Diagnosis:
         return cls(**{**kept, "table": pl.DataFrame(kept["table"], schema=_SCHEMA)})
 
     def __str__(self) -> str:
-        return join_lines([self.sentence, self.fitted_to, "", *aligned(table_rows(self.table))])
+        return join_lines(
+            [self.sentence, self.fitted_to, "", *align_columns(format_rows(self.table))]
+        )
 
     def markdown(self) -> str:
         """The diagnosis as a part of a Markdown document."""
-        said = [self.sentence, "", self.fitted_to, "", *piped(table_rows(self.table))]
+        said = [
+            self.sentence,
+            "",
+            self.fitted_to,
+            "",
+            *make_markdown_table(format_rows(self.table)),
+        ]
         return "\n".join(said) + "\n"
 
     def __repr__(self) -> str:
@@ -98,7 +106,7 @@ def diagnose(
     confirmation: Confirmation,
     traces: Sequence[Trace] = (),
     *,
-    options: Sequence[Option] = DEFAULTS,
+    options: Sequence[ModelOption] = DEFAULTS,
     budget: str | float = 400,
     fit: Fit | None = None,
     with_confirmed: bool = True,
@@ -182,7 +190,7 @@ class _Real:
             },
         )
 
-    def ranked(self, refit: Refit, on: Sequence[Option]) -> dict[str, Any]:
+    def ranked(self, refit: Refit, on: Sequence[ModelOption]) -> dict[str, Any]:
         """What a model with these options makes of the configurations."""
         found = refit.fitted(on)
         confirmation = self.confirmation
@@ -201,7 +209,7 @@ class _Real:
             "loss": found.loss,
             "right": right,
             "pairs": len(self.signs),
-            "tau": tau([predicted[n] for n in names], [means[n] for n in names]),
+            "tau": compute_tau([predicted[n] for n in names], [means[n] for n in names]),
         }
 
 

@@ -20,7 +20,7 @@ from twinloop.description.files import writing
 from twinloop.description.json_values import plain
 from twinloop.engine import Compiled
 from twinloop.exploration.ranking.candidate import Candidate
-from twinloop.exploration.study.input_hashes import refuse_changed
+from twinloop.exploration.study.input_hashes import check_inputs_unchanged
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
 from twinloop.trace.folder import MANIFEST
@@ -40,10 +40,10 @@ _IN_REALITY: Final = ("kill_at_requested_time", "effective_capacity")
 _MODELLED: Final = re.compile(r"\.(mhz|speed|power\b.*)$")
 
 
-class Run(NamedTuple):
+class PlannedRun(NamedTuple):
     """One run of a plan.
 
-    >>> Run(order=1, configuration=0, repetition=1, name="01-easy-1").name
+    >>> PlannedRun(order=1, configuration=0, repetition=1, name="01-easy-1").name
     '01-easy-1'
     """
 
@@ -58,7 +58,7 @@ class Run(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class ConfirmationPlan:
     """Candidates and the baseline, each so many times, in blocks of a random order.
 
     Each repetition has all of them, so that what drifts from one to the next is shared by all. The
@@ -66,7 +66,7 @@ class Plan:
 
     >>> easy = Candidate("easy", Scenario(platform="1x1", workload="log.swf", policy="easy"), {})
     >>> fifo = Candidate("fifo", Scenario(platform="1x1", workload="log.swf", policy="fifo"), {})
-    >>> [run.name for run in Plan((easy,), fifo, repetitions=2, seed=1).runs]
+    >>> [run.name for run in ConfirmationPlan((easy,), fifo, repetitions=2, seed=1).runs]
     ['01-easy-1', '02-fifo-1', '03-fifo-2', '04-easy-2']
     """
 
@@ -111,18 +111,20 @@ class Plan:
         return tuple(found)
 
     @property
-    def runs(self) -> tuple[Run, ...]:
+    def runs(self) -> tuple[PlannedRun, ...]:
         """All runs, in their order."""
         return tuple(run for block in self.blocks() for run in block)
 
-    def blocks(self) -> Iterator[tuple[Run, ...]]:
+    def blocks(self) -> Iterator[tuple[PlannedRun, ...]]:
         """The runs of each repetition."""
         many, slugs = len(self.all), self.slugs
         for repetition in range(1, self.repetitions + 1):
             first = (repetition - 1) * many + 1
             order = np.random.default_rng((self.seed, repetition)).permutation(many)
             yield tuple(
-                Run(first + i, int(c), repetition, f"{first + i:02d}-{slugs[c]}-{repetition}")
+                PlannedRun(
+                    first + i, int(c), repetition, f"{first + i:02d}-{slugs[c]}-{repetition}"
+                )
                 for i, c in enumerate(order)
             )
 
@@ -137,7 +139,7 @@ class Plan:
                     "name": each.name,
                     "file": slug,
                     "baseline": each is self.baseline,
-                    "fingerprint": fingerprint(each.scenario.to_manifest()),
+                    "fingerprint": compute_fingerprint(each.scenario.to_manifest()),
                     "predicted": dict(each.predicted),
                 }
                 for each, slug in zip(self.all, self.slugs, strict=True)
@@ -171,7 +173,7 @@ class Plan:
             )
 
 
-def kept_plan(folder: Path) -> tuple[dict[str, Any], Path] | None:
+def load_plan(folder: Path) -> tuple[dict[str, Any], Path] | None:
     """The plan that a folder, or the one above it, keeps, and where; None: it keeps none."""
     for file in (folder / PLAN, folder.parent / PLAN):
         if not file.is_file():
@@ -188,17 +190,17 @@ def kept_plan(folder: Path) -> tuple[dict[str, Any], Path] | None:
     return None
 
 
-def fingerprint(kept: Mapping[str, Any]) -> str:
+def compute_fingerprint(kept: Mapping[str, Any]) -> str:
     """What real runs of a scenario have in common, whatever its model and wherever its files.
 
     `kept` is the scenario as a manifest has it.
 
     >>> scenario = Scenario(platform="1x1", workload="log.swf", policy="easy")
     >>> faster = scenario.replace(**{"model.speed_factor": 2.0, "name": "faster"})
-    >>> fingerprint(scenario.to_manifest()) == fingerprint(faster.to_manifest())
+    >>> compute_fingerprint(scenario.to_manifest()) == compute_fingerprint(faster.to_manifest())
     True
     >>> other = scenario.replace(policy="fifo")
-    >>> fingerprint(scenario.to_manifest()) == fingerprint(other.to_manifest())
+    >>> compute_fingerprint(scenario.to_manifest()) == compute_fingerprint(other.to_manifest())
     False
     """
     hashes: dict[str, str] = {}
@@ -234,13 +236,15 @@ def _without_places(value: Any, hashes: Mapping[str, str]) -> Any:
     return hashes.get(value, value) if isinstance(value, str) else value
 
 
-def strange(trace: Trace, scenario: Scenario, *, allow_code: bool = False) -> str | None:
+def explain_mismatch(trace: Trace, scenario: Scenario, *, allow_code: bool = False) -> str | None:
     """Why a run cannot be one of this scenario; None: it can.
 
     A log of another scheduler keeps no scenario: its tasks are counted, and their cores compared.
     """
     if trace.manifest.scenario is not None:
-        same = fingerprint(trace.manifest.scenario) == fingerprint(scenario.to_manifest())
+        same = compute_fingerprint(trace.manifest.scenario) == compute_fingerprint(
+            scenario.to_manifest()
+        )
         return None if same else "is a run of another scenario"
     compiled = Compiled(scenario, allow_code=allow_code)
     expected = np.sort(compiled.arrays.cores[np.asarray(compiled.rejected) == 0])
@@ -257,7 +261,7 @@ def strange(trace: Trace, scenario: Scenario, *, allow_code: bool = False) -> st
     return None
 
 
-def chosen(
+def choose_candidates(
     ranking: Sequence[Candidate], baseline: Candidate | None
 ) -> tuple[tuple[Candidate, ...], Candidate, tuple[str, ...]]:
     """The candidates beside the baseline, the baseline, and what is to be said of them.
@@ -265,7 +269,7 @@ def chosen(
     >>> scenario = Scenario(platform="1x1", workload="log.swf", policy="easy")
     >>> easy = Candidate("easy", scenario, {})
     >>> fifo = Candidate("fifo", scenario.replace(policy="fifo"), {})
-    >>> chosen([easy, fifo], fifo)[0]
+    >>> choose_candidates([easy, fifo], fifo)[0]
     (<Candidate easy: nothing nan>,)
     """
     base = baseline if baseline is not None else getattr(ranking, "baseline", None)
@@ -275,7 +279,7 @@ def chosen(
             field="baseline",
             remedy="baseline=study.baseline",
         )
-    refuse_changed((*ranking, base))
+    check_inputs_unchanged((*ranking, base))
     # What is run has one seed: what is predicted of that is what it has to be compared with.
     found = tuple(each.of_its_scenario() for each in ranking if each.scenario != base.scenario)
     notes = []

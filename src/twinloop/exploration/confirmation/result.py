@@ -20,18 +20,22 @@ from twinloop.description.plugins import load_component
 from twinloop.description.safe_text import escape_name
 from twinloop.exploration.confirmation.tables import (
     Columns,
-    difference_of,
-    frame_of,
-    mean_of,
-    pairs_of,
-    predicted_of,
-    ranks_of,
-    repetitions_of,
-    table_of,
+    compute_mean,
+    get_prediction,
+    get_repetitions,
+    make_metric_table,
+    make_pair_table,
+    make_rank_table,
+    make_run_table,
+    predict_difference,
 )
-from twinloop.exploration.confirmation.text import as_markdown, as_text, sentence
+from twinloop.exploration.confirmation.text import (
+    confirmation_to_markdown,
+    confirmation_to_text,
+    describe_recommendation,
+)
 from twinloop.exploration.ranking.candidate import Candidate
-from twinloop.exploration.ranking.comparison import Judged, Paired, judged
+from twinloop.exploration.ranking.comparison import Judged, PairedDifference, judge_difference
 from twinloop.exploration.ranking.objectives import Objective
 from twinloop.scenario.stored_workload import keep_workload, read_scenario
 from twinloop.trace import Trace, read
@@ -140,14 +144,14 @@ class Confirmation:
             diagnosis: Why a ranking was reversed.
         """
         wanted = tuple(Objective.of(each) for each in objectives)
-        frame = frame_of(runs, [each.kpi for each in wanted], baseline.name)
+        frame = make_run_table(runs, [each.kpi for each in wanted], baseline.name)
         measured = {each.kpi for each in wanted if frame[each.kpi].count()}
         absent = [each.kpi for each in wanted if each.kpi not in measured]
         notes = [*notes, *(f"{each} was not measured" for each in absent)]
         counted = tuple(each for each in wanted if each.kpi in measured)
         every = (*candidates, baseline)
         columns = {
-            each.kpi: {one.name: repetitions_of(frame, one.name, each.kpi) for one in every}
+            each.kpi: {one.name: get_repetitions(frame, one.name, each.kpi) for one in every}
             for each in wanted
         }
         foretold = probabilities or {}
@@ -156,9 +160,9 @@ class Confirmation:
             baseline=baseline,
             objectives=wanted[:1] + tuple(each for each in counted if each != wanted[0]),
             runs=frame.drop([each for each in absent if each != wanted[0].kpi]),
-            table=table_of(every, baseline, counted, columns),
-            pairs=(pairs := pairs_of(every, counted, columns)),
-            ranks=ranks_of(every, counted, columns, pairs),
+            table=make_metric_table(every, baseline, counted, columns),
+            pairs=(pairs := make_pair_table(every, counted, columns)),
+            ranks=make_rank_table(every, counted, columns, pairs),
             recommendations=tuple(
                 _recommended(each, baseline, wanted[0], columns, foretold.get(each.name))
                 for each in candidates
@@ -281,11 +285,11 @@ class Confirmation:
     # --- showing ---------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        return as_text(self)
+        return confirmation_to_text(self)
 
     def markdown(self) -> str:
         """The confirmation as a Markdown document."""
-        return as_markdown(self)
+        return confirmation_to_markdown(self)
 
     def __repr__(self) -> str:
         first = self.recommendations[0]
@@ -308,11 +312,11 @@ def _recommended(
 ) -> Recommendation:
     metric = objective.kpi
     mine, theirs = columns[metric][one.name], columns[metric][baseline.name]
-    predicted = difference_of(one, baseline, metric)
-    real = Paired.of(mine, theirs, beside=columns[metric].values())
-    verdict = judged(predicted, real)
+    predicted = predict_difference(one, baseline, metric)
+    real = PairedDifference.of(mine, theirs, beside=columns[metric].values())
+    verdict = judge_difference(predicted, real)
     # Of the repetitions that both have, as the differences are.
-    base = mean_of([t for m, t in zip(mine, theirs, strict=True) if not np.isnan(m)])
+    base = compute_mean([t for m, t in zip(mine, theirs, strict=True) if not np.isnan(m)])
     return Recommendation(
         candidate=one.name,
         against=baseline.name,
@@ -324,12 +328,12 @@ def _recommended(
         verdict=verdict,
         probability=probability,
         unsupported=one.unsupported,
-        sentence=sentence(
+        sentence=describe_recommendation(
             one.name,
             baseline.name,
             objective,
             predicted=predicted,
-            of_predicted=predicted_of(baseline, metric),
+            of_predicted=get_prediction(baseline, metric),
             real=real,
             of_real=base,
             verdict=verdict,

@@ -15,21 +15,27 @@ from twinloop.description.file_names import below
 from twinloop.description.safe_text import escape_controls
 from twinloop.execution.announcement import COMMANDS
 from twinloop.execution.task_commands import Survey
-from twinloop.exploration.confirmation.bundles import plan_of_return, returned
-from twinloop.exploration.confirmation.plan import PLAN, RUNS, Plan, chosen, kept_plan
+from twinloop.exploration.confirmation.bundles import load_returned_runs, match_returned_plan
+from twinloop.exploration.confirmation.plan import (
+    PLAN,
+    RUNS,
+    ConfirmationPlan,
+    choose_candidates,
+    load_plan,
+)
 from twinloop.exploration.confirmation.result import Confirmation
 from twinloop.exploration.confirmation.runs import (
-    AllExecuted,
-    Budget,
-    Executed,
+    ExecutedRun,
+    ExecutedRuns,
+    TimeBudget,
     Told,
-    executed,
+    execute_plan,
     survey_plan,
 )
 from twinloop.exploration.ranking.candidate import Candidate
-from twinloop.exploration.ranking.completion import fewer_completed
+from twinloop.exploration.ranking.completion import describe_fewer_completions
 from twinloop.exploration.ranking.objectives import KPIS, Objective
-from twinloop.exploration.ranking.uncertainty import better
+from twinloop.exploration.ranking.uncertainty import compute_probability_better
 from twinloop.trace import Trace
 from twinloop.trace.trace import counted
 
@@ -99,29 +105,29 @@ def confirm(
     >>> found.status, found.runs.height
     ('not assessable', 2)
     """
-    candidates, base, notes = chosen(ranking, baseline)
+    candidates, base, notes = choose_candidates(ranking, baseline)
     wanted = _objectives(ranking, metrics)
     kept = None if folder is None else Path(folder)
     where = None if traces is None else Path(traces)
-    plan = Plan(candidates, base, repetitions, seed)
-    if (fewer := fewer_completed(candidates, base)) is not None:
+    plan = ConfirmationPlan(candidates, base, repetitions, seed)
+    if (fewer := describe_fewer_completions(candidates, base)) is not None:
         notes = (*notes, f"{fewer}: they are not compared over the same work")
     say = announce or _to_stderr
     fit = fit if fit is not None else getattr(ranking, "fit", None)
     elsewhere = kept is not None and (where is None or kept.resolve() != where.resolve())
     if where is not None and where.is_dir():
-        plan = plan_of_return(plan, where)
+        plan = match_returned_plan(plan, where)
     if kept is not None and elsewhere:
         _refuse_other(plan, kept)
     if where is not None:
-        found = returned(plan, where, allow_code=allow_code)
+        found = load_returned_runs(plan, where, allow_code=allow_code)
         if kept is not None and elsewhere:
             found = _copied(plan, found, kept)
     else:
-        found = executed(
+        found = execute_plan(
             plan,
             kept,
-            budget=Budget.of(budget),
+            budget=TimeBudget.of(budget),
             isolation=isolation,
             allow_code=allow_code,
             say=say,
@@ -146,7 +152,7 @@ def confirm(
     return made
 
 
-def preview(
+def preview_commands(
     ranking: Sequence[Candidate], *, baseline: Candidate | None = None, allow_code: bool = False
 ) -> dict[str, Survey]:
     """Every command that `confirm` would run, by the name of the configuration; nothing is run.
@@ -156,8 +162,8 @@ def preview(
         baseline: What it is compared with; a ranking knows its own.
         allow_code: Whether a policy named as `module:Class` may be imported.
     """
-    candidates, base, _ = chosen(ranking, baseline)
-    return survey_plan(Plan(candidates, base, 1, 0), allow_code)
+    candidates, base, _ = choose_candidates(ranking, baseline)
+    return survey_plan(ConfirmationPlan(candidates, base, 1, 0), allow_code)
 
 
 def _objectives(
@@ -173,7 +179,7 @@ def _objectives(
     return [known[kpi] for kpi in order]
 
 
-def _refuse_other(plan: Plan, folder: Path) -> None:
+def _refuse_other(plan: ConfirmationPlan, folder: Path) -> None:
     """A folder of another confirmation, or of something else, is not touched."""
     if folder.exists() and not folder.is_dir():
         raise InputError("is no folder", file=folder, remedy="name one that is not there yet")
@@ -186,7 +192,7 @@ def _refuse_other(plan: Plan, folder: Path) -> None:
                 file=folder,
                 remedy="name a folder that is not there yet",
             )
-    if (folder / PLAN).exists() and (kept := kept_plan(folder)) is not None:
+    if (folder / PLAN).exists() and (kept := load_plan(folder)) is not None:
         plan.refuse_other(*kept)
     elif folder.is_dir() and (names := [e.name for e in folder.iterdir() if e.name in own]):
         # Without a plan, only a confirmation of runs that came back says that they are ours.
@@ -199,7 +205,7 @@ def _refuse_other(plan: Plan, folder: Path) -> None:
         Confirmation.load(folder)
 
 
-def _copied(plan: Plan, found: AllExecuted, folder: Path) -> AllExecuted:
+def _copied(plan: ConfirmationPlan, found: ExecutedRuns, folder: Path) -> ExecutedRuns:
     """The runs that came back as traces in the folder of the confirmation: it names no others.
 
     The plan comes first, so that a folder in which copying was interrupted is known again.
@@ -224,7 +230,7 @@ def _copied(plan: Plan, found: AllExecuted, folder: Path) -> AllExecuted:
     return replace(found, runs=tuple(runs))
 
 
-def _row(plan: Plan, each: Executed, wanted: Sequence[Objective]) -> dict[str, Any]:
+def _row(plan: ConfirmationPlan, each: ExecutedRun, wanted: Sequence[Objective]) -> dict[str, Any]:
     return {
         "order": each.run.order,
         "candidate": plan.all[each.run.configuration].name,
@@ -236,7 +242,7 @@ def _row(plan: Plan, each: Executed, wanted: Sequence[Objective]) -> dict[str, A
     }
 
 
-def _disturbed(found: AllExecuted) -> list[str]:
+def _disturbed(found: ExecutedRuns) -> list[str]:
     """That something else was running, where tasks did not get the cores that they had."""
     told = [
         said
@@ -248,7 +254,7 @@ def _disturbed(found: AllExecuted) -> list[str]:
     )
 
 
-def _unmeasured(wanted: Sequence[Objective], found: AllExecuted) -> list[str]:
+def _unmeasured(wanted: Sequence[Objective], found: ExecutedRuns) -> list[str]:
     """Why no energy was measured, where it was asked for."""
     if not any(each.kpi in ("energy_j", "energy_per_task_j", "carbon_g") for each in wanted):
         return []
@@ -267,7 +273,7 @@ def _foretold(
     for each in candidates:
         if by.kpi not in KPIS or by.kpi not in each.predicted or by.kpi not in base.predicted:
             continue
-        share = better(each, base, by, {} if fit is None else fit.noise)
+        share = compute_probability_better(each, base, by, {} if fit is None else fit.noise)
         found[each.name] = None if math.isnan(share) else share
     return found
 

@@ -20,7 +20,12 @@ from twinloop.execution.announcement import summarise_programs, survey_scenario,
 from twinloop.execution.run import execute
 from twinloop.execution.run_progress import Moment
 from twinloop.execution.task_commands import Survey
-from twinloop.exploration.confirmation.plan import RUNS, Plan, Run, strange
+from twinloop.exploration.confirmation.plan import (
+    RUNS,
+    ConfirmationPlan,
+    PlannedRun,
+    explain_mismatch,
+)
 from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.metrics import figures
 from twinloop.trace import Trace
@@ -33,10 +38,12 @@ _UNDONE: Final = ("failed", "lost", "cancelled")
 _PREDICTED: Final = ("rejected", "killed")
 
 
-class Step(NamedTuple):
+class ConfirmationProgress(NamedTuple):
     """How far a confirmation is.
 
-    >>> Step(done=3, planned=8, name="easy", repetition=1, seconds=6.0, left=10.0).left
+    >>> ConfirmationProgress(
+    ...     done=3, planned=8, name="easy", repetition=1, seconds=6.0, left=10.0
+    ... ).left
     10.0
     """
 
@@ -53,14 +60,14 @@ class Step(NamedTuple):
     moment: Moment | None = None
 
 
-Told = Callable[[Step], None]
+Told = Callable[[ConfirmationProgress], None]
 
 
 @dataclass(frozen=True)
-class Executed:
+class ExecutedRun:
     """A run that was made, or failed."""
 
-    run: Run
+    run: PlannedRun
     #: Where its trace is, relative to the folder; None: nowhere.
     path: str | None
     trace: Trace | None
@@ -72,29 +79,29 @@ class Executed:
 
 
 @dataclass(frozen=True)
-class AllExecuted:
+class ExecutedRuns:
     """All runs that were made, and what is to be said of them."""
 
-    runs: tuple[Executed, ...]
+    runs: tuple[ExecutedRun, ...]
     notes: tuple[str, ...] = ()
     #: Of their order.
     seed: int = 0
 
 
 @dataclass(frozen=True)
-class Budget:
+class TimeBudget:
     """The time that all runs may take (s); None: as long as they do.
 
-    >>> Budget(100.0).fits(spent=60.0, blocks=2, asked=5), Budget(100.0).fits(70.0, 2, 5)
+    >>> TimeBudget(100.0).fits(spent=60.0, blocks=2, asked=5), TimeBudget(100.0).fits(70.0, 2, 5)
     (True, False)
-    >>> Budget(1.0).fits(spent=60.0, blocks=1, asked=5)
+    >>> TimeBudget(1.0).fits(spent=60.0, blocks=1, asked=5)
     True
     """
 
     seconds: float | None = None
 
     @classmethod
-    def of(cls, seconds: float | None) -> Budget:
+    def of(cls, seconds: float | None) -> TimeBudget:
         """From what a user gives."""
         if seconds is not None and not 0 < seconds < math.inf:
             raise InputError(f"must be a time, not {seconds}", field="budget")
@@ -107,16 +114,16 @@ class Budget:
         return spent + spent / blocks <= self.seconds
 
 
-def executed(
-    plan: Plan,
+def execute_plan(
+    plan: ConfirmationPlan,
     folder: Path | None,
     *,
-    budget: Budget,
+    budget: TimeBudget,
     isolation: str,
     allow_code: bool,
     say: Callable[[str], None],
     progress: Told | None,
-) -> AllExecuted:
+) -> ExecutedRuns:
     """Make all runs of a plan that are not there yet, in its order."""
     surveys = survey_plan(plan, allow_code)
     with ExitStack() as stack:
@@ -147,7 +154,7 @@ def executed(
     notes += [f"{each.run.name} failed: {each.error}" for each in failed]
     if len(failed) == len(here.made):
         raise InputError(f"every run failed: {failed[0].error}", field="scenario")
-    return AllExecuted(tuple(here.made), tuple(notes), plan.seed)
+    return ExecutedRuns(tuple(here.made), tuple(notes), plan.seed)
 
 
 class _Here:
@@ -155,7 +162,7 @@ class _Here:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: ConfirmationPlan,
         folder: Path,
         kept: bool,
         isolation: str,
@@ -166,7 +173,7 @@ class _Here:
         self.plan, self.folder, self.kept = plan, folder, kept
         self.isolation, self.allow_code = isolation, allow_code
         self.say, self.progress = say, progress
-        self.made: list[Executed] = []
+        self.made: list[ExecutedRun] = []
         self.began = time.monotonic()
 
     @property
@@ -174,14 +181,14 @@ class _Here:
         """What the runs took so far (s), also those that are kept from before."""
         return sum(each.seconds or 0.0 for each in self.made)
 
-    def make(self, run: Run) -> None:
+    def make(self, run: PlannedRun) -> None:
         """Make a run, unless it is there."""
         one = self.plan.all[run.configuration]
         path = self.folder / RUNS / run.name
         self._tell(one, run, None)
         begin = time.monotonic()
         try:
-            trace = complete_run(path, one) or execute(
+            trace = load_complete_run(path, one) or execute(
                 one.scenario,
                 path,
                 isolation=self.isolation,
@@ -191,45 +198,47 @@ class _Here:
                 announce=self.say,
                 watcher=lambda moment: self._tell(one, run, moment),
             )
-            self.made.append(counted_run(run, trace, one, self._named(run)))
+            self.made.append(measure_run(run, trace, one, self._named(run)))
         except UnwritableError:
             raise  # no other run could be kept either, and what there is can be resumed from
         except TwinloopError as error:
             seconds = time.monotonic() - begin
-            self.made.append(Executed(run, None, None, seconds, {}, str(error)))
+            self.made.append(ExecutedRun(run, None, None, seconds, {}, str(error)))
         self._tell(one, run, None)
 
-    def _named(self, run: Run) -> str | None:
+    def _named(self, run: PlannedRun) -> str | None:
         return f"{RUNS}/{run.name}" if self.kept else None
 
-    def _tell(self, one: Candidate, run: Run, moment: Moment | None) -> None:
+    def _tell(self, one: Candidate, run: PlannedRun, moment: Moment | None) -> None:
         if self.progress is None:
             return
         done, planned = len(self.made), len(self.plan.all) * self.plan.repetitions
         left = self.spent / done * (planned - done) if done else None
         seconds = time.monotonic() - self.began
-        self.progress(Step(done, planned, one.name, run.repetition, seconds, left, moment))
+        self.progress(
+            ConfirmationProgress(done, planned, one.name, run.repetition, seconds, left, moment)
+        )
 
 
-def complete_run(path: Path, one: Candidate) -> Trace | None:
+def load_complete_run(path: Path, one: Candidate) -> Trace | None:
     """The run that is in a folder, if it was made to its end; None: it has to be made."""
     if not (path / MANIFEST).is_file():
         return None
     trace = Trace.load(path)
-    if (why := strange(trace, one.scenario)) is not None:
+    if (why := explain_mismatch(trace, one.scenario)) is not None:
         raise InputError(why, file=path, remedy="name another folder")
     told = trace.manifest.facts.get("run")
     cut = isinstance(told, Mapping) and told.get("interrupted")
     return None if cut else trace
 
 
-def counted_run(run: Run, trace: Trace, one: Candidate, path: str | None) -> Executed:
+def measure_run(run: PlannedRun, trace: Trace, one: Candidate, path: str | None) -> ExecutedRun:
     """A run with its metrics; one that did less than it should counts as failed."""
     told = trace.manifest.facts.get("run")
     wall = told.get("wall_s") if isinstance(told, Mapping) else None
     error = None if one.scenario.failures is not None else _undone(trace, one)
     found = {} if error else figures(trace, prices=one.scenario.prices).to_dict()
-    return Executed(run, path, trace, wall, found, error)
+    return ExecutedRun(run, path, trace, wall, found, error)
 
 
 def _undone(trace: Trace, one: Candidate) -> str | None:
@@ -257,7 +266,10 @@ def _expected(one: Candidate, ending: str) -> float:
 
 
 def _announce(
-    plan: Plan, budget: Budget, say: Callable[[str], None], surveys: Mapping[str, Survey]
+    plan: ConfirmationPlan,
+    budget: TimeBudget,
+    say: Callable[[str], None],
+    surveys: Mapping[str, Survey],
 ) -> None:
     """Say what will be run, before anything is."""
     times = [each.predicted.get("makespan_s", math.nan) for each in plan.all]
@@ -273,7 +285,7 @@ def _announce(
         say(f"  {escape_name(each.name)}{base}: {summarise_programs(surveys[each.name])}")
 
 
-def survey_plan(plan: Plan, allow_code: bool) -> dict[str, Survey]:
+def survey_plan(plan: ConfirmationPlan, allow_code: bool) -> dict[str, Survey]:
     """Every command of each configuration, by name; an error if a task has no command."""
     return {each.name: _survey(each, allow_code) for each in plan.all}
 

@@ -10,7 +10,12 @@ import numpy as np
 import polars as pl
 
 from twinloop.exploration.ranking.candidate import Candidate
-from twinloop.exploration.ranking.comparison import Paired, judged, ranks, tau
+from twinloop.exploration.ranking.comparison import (
+    PairedDifference,
+    compute_ranks,
+    compute_tau,
+    judge_difference,
+)
 from twinloop.exploration.ranking.objectives import Objective
 from twinloop.metrics.confidence import moments
 
@@ -26,7 +31,9 @@ _RUN: Final[dict[str, Any]] = {
 }
 
 
-def frame_of(runs: Sequence[Mapping[str, Any]], metrics: list[str], base: str) -> pl.DataFrame:
+def make_run_table(
+    runs: Sequence[Mapping[str, Any]], metrics: list[str], base: str
+) -> pl.DataFrame:
     """A row per run, its columns in order; null where a run does not say."""
     rows = [
         {
@@ -42,7 +49,7 @@ def frame_of(runs: Sequence[Mapping[str, Any]], metrics: list[str], base: str) -
     return pl.DataFrame(wanted, schema=schema, strict=False)
 
 
-def repetitions_of(frame: pl.DataFrame, name: str, metric: str) -> list[float]:
+def get_repetitions(frame: pl.DataFrame, name: str, metric: str) -> list[float]:
     """The metric in each repetition, NaN where it was not measured."""
     mine = dict(frame.filter(candidate=name).select("repetition", metric).iter_rows())
     last = int(frame["repetition"].max() or 0)  # type: ignore[arg-type]
@@ -50,17 +57,17 @@ def repetitions_of(frame: pl.DataFrame, name: str, metric: str) -> list[float]:
     return [np.nan if value is None else float(value) for value in found]
 
 
-def mean_of(values: Sequence[float]) -> float | None:
+def compute_mean(values: Sequence[float]) -> float | None:
     """The mean of what is known.
 
-    >>> mean_of([1.0, np.nan, 3.0]), mean_of([np.nan])
+    >>> compute_mean([1.0, np.nan, 3.0]), compute_mean([np.nan])
     (2.0, None)
     """
     known = [each for each in values if not np.isnan(each)]
     return float(np.mean(known)) if known else None
 
 
-def predicted_of(one: Candidate, metric: str) -> float | None:
+def get_prediction(one: Candidate, metric: str) -> float | None:
     """What was predicted of a metric; None: nothing was."""
     value = one.predicted.get(metric)
     return None if value is None or not np.isfinite(value) else float(value)
@@ -70,7 +77,7 @@ def predicted_of(one: Candidate, metric: str) -> float | None:
 Columns = Mapping[str, Mapping[str, Sequence[float]]]
 
 
-def table_of(
+def make_metric_table(
     every: Sequence[Candidate],
     baseline: Candidate,
     objectives: Sequence[Objective],
@@ -80,8 +87,8 @@ def table_of(
     rows = []
     for objective in objectives:
         metric = objective.kpi
-        predicted = [predicted_of(each, metric) for each in every]
-        real = [mean_of(columns[metric][each.name]) for each in every]
+        predicted = [get_prediction(each, metric) for each in every]
+        real = [compute_mean(columns[metric][each.name]) for each in every]
         places = [_places(values, objective.lower) for values in (predicted, real)]
         for i, each in enumerate(every):
             known = [value for value in columns[metric][each.name] if not np.isnan(value)]
@@ -108,20 +115,22 @@ def table_of(
 
 def _places(values: Sequence[float | None], lower: bool) -> list[float | None]:
     given = [np.nan if value is None else value for value in values]
-    found = ranks(given, lower=lower).tolist()
+    found = compute_ranks(given, lower=lower).tolist()
     return [None if np.isnan(each) else each for each in found]
 
 
-def pairs_of(
+def make_pair_table(
     every: Sequence[Candidate], objectives: Sequence[Objective], columns: Columns
 ) -> pl.DataFrame:
     """A row per metric and two configurations."""
     rows = []
     for metric in (each.kpi for each in objectives):
         for one, other in combinations(every, 2):
-            difference = difference_of(one, other, metric)
+            difference = predict_difference(one, other, metric)
             every_run = columns[metric]
-            real = Paired.of(every_run[one.name], every_run[other.name], beside=every_run.values())
+            real = PairedDifference.of(
+                every_run[one.name], every_run[other.name], beside=every_run.values()
+            )
             rows.append(
                 {
                     "metric": metric,
@@ -131,7 +140,7 @@ def pairs_of(
                     "real": None if real is None else real.mean,
                     "low": None if real is None else real.low,
                     "high": None if real is None else real.high,
-                    "verdict": judged(difference, real),
+                    "verdict": judge_difference(difference, real),
                 }
             )
     texts = dict.fromkeys(("metric", "one", "other"), pl.String)
@@ -139,13 +148,13 @@ def pairs_of(
     return pl.DataFrame(rows, schema={**texts, **numbers, "verdict": pl.String})
 
 
-def difference_of(one: Candidate, other: Candidate, metric: str) -> float | None:
+def predict_difference(one: Candidate, other: Candidate, metric: str) -> float | None:
     """The predicted difference of two; None: one has no prediction."""
-    mine, theirs = predicted_of(one, metric), predicted_of(other, metric)
+    mine, theirs = get_prediction(one, metric), get_prediction(other, metric)
     return None if mine is None or theirs is None else mine - theirs
 
 
-def ranks_of(
+def make_rank_table(
     every: Sequence[Candidate],
     objectives: Sequence[Objective],
     columns: Columns,
@@ -155,8 +164,8 @@ def ranks_of(
     rows = []
     for objective in objectives:
         metric = objective.kpi
-        predicted = [predicted_of(each, metric) for each in every]
-        real = [mean_of(columns[metric][each.name]) for each in every]
+        predicted = [get_prediction(each, metric) for each in every]
+        real = [compute_mean(columns[metric][each.name]) for each in every]
         known = [i for i in range(len(every)) if None not in (predicted[i], real[i])]
         both = [[values[i] or 0.0 for i in known] for values in (predicted, real)]
         verdicts = pairs.filter(metric=metric)["verdict"].to_list()
@@ -164,7 +173,7 @@ def ranks_of(
             {
                 "metric": metric,
                 "same": _places(both[0], True) == _places(both[1], True) if known else None,
-                "tau": tau(both[0], both[1]),
+                "tau": compute_tau(both[0], both[1]),
                 "pairs": len(verdicts),
                 "agree": verdicts.count("holds"),
                 "disagree": verdicts.count("reversed"),

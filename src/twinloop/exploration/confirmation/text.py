@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from twinloop.description.safe_text import join_lines
-from twinloop.exploration.ranking.comparison import Judged, Paired
+from twinloop.exploration.ranking.comparison import Judged, PairedDifference
 from twinloop.exploration.ranking.objectives import Objective
-from twinloop.exploration.text_tables import aligned, piped
+from twinloop.exploration.text_tables import align_columns, make_markdown_table
 from twinloop.trace.trace import counted
 
 if TYPE_CHECKING:
@@ -27,14 +27,14 @@ _WORDS: Final = {
 }
 
 
-def sentence(
+def describe_recommendation(
     name: str,
     baseline: str,
     objective: Objective,
     *,
     predicted: float | None,
     of_predicted: float | None,
-    real: Paired | None,
+    real: PairedDifference | None,
     of_real: float | None,
     verdict: Judged,
 ) -> str:
@@ -42,8 +42,8 @@ def sentence(
 
     `predicted` and `real` are differences, `of_predicted` and `of_real` what they are shares of.
 
-    >>> print(sentence("pack-ic", "fifo", Objective.of("makespan_s"), predicted=-1.4,
-    ...                of_predicted=10.0, real=Paired(-1.2, -1.5, -0.8, 5), of_real=10.0,
+    >>> print(describe_recommendation("pack-ic", "fifo", Objective.of("makespan_s"), predicted=-1.4,
+    ...                of_predicted=10.0, real=PairedDifference(-1.2, -1.5, -0.8, 5), of_real=10.0,
     ...                verdict="holds"))
     pack-ic is 12 % faster than fifo (8 to 15 %), as predicted (14 %): holds
     """
@@ -93,7 +93,7 @@ class _Difference:
         words = (self.size(difference, of), self.more if difference > 0 else self.less, self.noun)
         return " ".join(word for word in words if word)
 
-    def span(self, real: Paired, of: float | None) -> str:
+    def span(self, real: PairedDifference, of: float | None) -> str:
         """The interval: both ends with their directions where these differ."""
         if real.low is None or real.high is None:
             return "no interval"
@@ -108,7 +108,7 @@ def _digits(value: float) -> str:
     return f"{value:.0f}" if value >= 9.5 else f"{value:.2g}"
 
 
-def as_text(found: Confirmation) -> str:
+def confirmation_to_text(found: Confirmation) -> str:
     """The verdicts and the figures, for the prompt."""
     return join_lines(_lines(found))
 
@@ -120,9 +120,9 @@ def _lines(found: Confirmation) -> Iterator[str]:
         yield each.sentence
         yield from (f"  unsupported: {said}" for said in each.unsupported)
     yield ""
-    yield from aligned(_figures(found))
+    yield from align_columns(_figures(found))
     yield ""
-    yield from aligned(_orders(found))
+    yield from align_columns(_orders(found))
     if found.notes:
         yield ""
         yield from found.notes
@@ -131,15 +131,15 @@ def _lines(found: Confirmation) -> Iterator[str]:
         yield from str(found.diagnosis).split("\n")
 
 
-def as_markdown(found: Confirmation) -> str:
+def confirmation_to_markdown(found: Confirmation) -> str:
     """The same as a Markdown document."""
     parts = ["# Confirmation", ""]
     parts += [f"- **{each.verdict}**: {each.sentence}" for each in found.recommendations]
     parts += [f"- unsupported: {said}" for r in found.recommendations for said in r.unsupported]
-    parts += ["", "## Predicted and measured", "", *piped(_figures(found))]
-    parts += ["", "## Order", "", *piped(_orders(found))]
-    parts += ["", "## All pairs", "", *piped(_pairs(found))]
-    parts += ["", "## Runs", "", *piped(_runs(found))]
+    parts += ["", "## Predicted and measured", "", *make_markdown_table(_figures(found))]
+    parts += ["", "## Order", "", *make_markdown_table(_orders(found))]
+    parts += ["", "## All pairs", "", *make_markdown_table(_pairs(found))]
+    parts += ["", "## Runs", "", *make_markdown_table(_runs(found))]
     if found.notes:
         parts += ["", "## Notes", "", *(f"- {note}" for note in found.notes)]
     if found.diagnosis is not None:
@@ -152,8 +152,8 @@ def _figures(found: Confirmation) -> list[list[str]]:
     rows = [list(names)]
     for row in found.table.to_dicts():
         base = " (baseline)" if row["baseline"] else ""
-        shown = [cell(row[name]) for name in ("predicted", "real", "real_sd")]
-        places = [cell(row[name]) for name in ("predicted_rank", "real_rank")]
+        shown = [format_cell(row[name]) for name in ("predicted", "real", "real_sd")]
+        places = [format_cell(row[name]) for name in ("predicted_rank", "real_rank")]
         rows.append([row["metric"], f"{row['candidate']}{base}", *shown, *places])
     return rows
 
@@ -163,34 +163,34 @@ def _orders(found: Confirmation) -> list[list[str]]:
     for row in found.ranks.to_dicts():
         same = {True: "yes", False: "no", None: "-"}[row["same"]]
         counts = [str(row[name]) for name in ("pairs", "agree", "disagree", "ties")]
-        rows.append([row["metric"], same, cell(row["tau"]), *counts])
+        rows.append([row["metric"], same, format_cell(row["tau"]), *counts])
     return rows
 
 
 def _pairs(found: Confirmation) -> list[list[str]]:
-    return table_rows(found.pairs)
+    return format_rows(found.pairs)
 
 
 def _runs(found: Confirmation) -> list[list[str]]:
     known = found.runs.drop("baseline", "trace")
     known = known if known["error"].count() else known.drop("error")
     known = known if known["seconds"].count() else known.drop("seconds")
-    return table_rows(known)
+    return format_rows(known)
 
 
-def cell(value: Any) -> str:
+def format_cell(value: Any) -> str:
     """A value of a table.
 
-    >>> cell(None), cell(0.123456), cell("a")
+    >>> format_cell(None), format_cell(0.123456), format_cell("a")
     ('-', '0.1235', 'a')
     """
     return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def table_rows(frame: pl.DataFrame) -> list[list[str]]:
+def format_rows(frame: pl.DataFrame) -> list[list[str]]:
     """A table as rows of text, its columns first.
 
-    >>> table_rows(pl.DataFrame({"a": [1.0, None]}))
+    >>> format_rows(pl.DataFrame({"a": [1.0, None]}))
     [['a'], ['1'], ['-']]
     """
-    return [frame.columns, *([cell(value) for value in row] for row in frame.iter_rows())]
+    return [frame.columns, *([format_cell(value) for value in row] for row in frame.iter_rows())]

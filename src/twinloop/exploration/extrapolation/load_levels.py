@@ -15,13 +15,13 @@ _SCHEMA: Final = {"kind": pl.String(), "load": pl.Float64(), "tasks": pl.Int64()
 
 
 @dataclass(frozen=True)
-class Seen:
+class LoadLevels:
     """What was seen in simulated runs: by kind of task, and of the hosts that were used.
 
     >>> from twinloop.scenario import Scenario
     >>> tasks = [{"id": f"t{i}", "run_time": 5, "kind": "cache" if i else "cpu"} for i in range(4)]
     >>> scenario = Scenario(platform="1x2", policy="fcfs", workload={"tasks": tasks})
-    >>> seen = Seen.of([Compiled(scenario)])
+    >>> seen = LoadLevels.of([Compiled(scenario)])
     >>> seen.load, seen.tasks
     ({'cpu': 1.0, 'cache': 1.0}, {'cpu': 2, 'cache': 2})
     """
@@ -34,7 +34,7 @@ class Seen:
     hosts: frozenset[tuple[float, float]]
 
     @classmethod
-    def of(cls, runs: Iterable[Compiled]) -> Seen:
+    def of(cls, runs: Iterable[Compiled]) -> LoadLevels:
         """Simulate these, and look."""
         load: dict[str, float] = {}
         tasks: dict[str, int] = {}

@@ -9,8 +9,13 @@ import numpy as np
 
 from twinloop.description.errors import TwinloopError
 from twinloop.engine import Compiled
-from twinloop.exploration.extrapolation.load_levels import Seen
-from twinloop.exploration.extrapolation.unidentified_values import Loose, Past, change, varying
+from twinloop.exploration.extrapolation.load_levels import LoadLevels
+from twinloop.exploration.extrapolation.unidentified_values import (
+    FittedRange,
+    UnidentifiedValues,
+    compile_with_fit,
+    compute_makespan_change,
+)
 from twinloop.scenario import Scenario
 from twinloop.trace.trace import counted
 
@@ -24,7 +29,9 @@ _SAME: Final = 0.01
 _CONTENTION: Final = "contention."
 
 
-def unsupported(scenario: Scenario, fit: Fit, *, allow_code: bool = False) -> tuple[str, ...]:
+def find_extrapolations(
+    scenario: Scenario, fit: Fit, *, allow_code: bool = False
+) -> tuple[str, ...]:
     """What a scenario leans on that the data of a fit could not tell, in sentences.
 
     That is: more tasks on a core or a host at a time than in any run that was fitted, unless
@@ -51,22 +58,24 @@ def unsupported(scenario: Scenario, fit: Fit, *, allow_code: bool = False) -> tu
     >>> plain = Scenario(platform="2x1", policy="pack-ic", workload={"tasks": tasks})
     >>> fit = calibrate(simulate(plain), parameters={"speed_factor": {"linear": [0.5, 2]}},
     ...                 budget=50, analysis=0)
-    >>> unsupported(plain, fit)
+    >>> find_extrapolations(plain, fit)
     ()
-    >>> print(*unsupported(plain.replace(**{"policy.options": {"overcommit": 2}}), fit))
+    >>> print(*find_extrapolations(plain.replace(**{"policy.options": {"overcommit": 2}}), fit))
     Up to 2 tasks per core run at a time, and no run that was fitted had more than 1: contention
     between them is not in the model.
     """
     if not fit.scenarios:
         return ("The fit is that of a black box: nobody knows what its runs had.",)
     try:
-        past = Past.of(fit, allow_code=allow_code)
+        past = FittedRange.of(fit, allow_code=allow_code)
     except TwinloopError as error:
         return (f"What the runs that were fitted had cannot be found out any more: {error}",)
     # One that has been given the values of this fit may have been moved away from them since.
     given = scenario.model.fitted_on == fit.model.fitted_on != ()
-    compiled = varying(scenario if given else fit.apply(scenario), fit, allow_code=allow_code)
-    case = _Case(fit, past, compiled, Loose(fit, compiled), Seen.of([compiled]))
+    compiled = compile_with_fit(
+        scenario if given else fit.apply(scenario), fit, allow_code=allow_code
+    )
+    case = _Case(fit, past, compiled, UnidentifiedValues(fit, compiled), LoadLevels.of([compiled]))
     crowded = tuple(_crowding(case))
     loose = [
         group
@@ -80,14 +89,14 @@ class _Case(NamedTuple):
     """A scenario, and all that is known of it and of the runs that were fitted."""
 
     fit: Fit
-    past: Past
+    past: FittedRange
     compiled: Compiled
-    loose: Loose
-    had: Seen
+    loose: UnidentifiedValues
+    had: LoadLevels
 
     def matters(self, names: Sequence[str]) -> float:
         """What these values change in the makespan; 0: not more than in the fitted runs."""
-        found = change(self.compiled, self.fit, names) if names else 0.0
+        found = compute_makespan_change(self.compiled, self.fit, names) if names else 0.0
         if found <= MATTERS or found <= MATTERS + self.past.open(self.fit, names):
             return 0.0
         return found

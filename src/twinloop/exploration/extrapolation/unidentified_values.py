@@ -12,7 +12,7 @@ import numpy as np
 from twinloop.calibration.cases import rows_of
 from twinloop.calibration.parameters.values import of_model, offering
 from twinloop.engine import Compiled
-from twinloop.exploration.extrapolation.load_levels import Seen
+from twinloop.exploration.extrapolation.load_levels import LoadLevels
 from twinloop.policy import BuiltIn
 from twinloop.scenario import Scenario
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _TRIED: Final = 64
 
 
-class Past:
+class FittedRange:
     """What the runs of a fit had, and how much of it values that it could not tell leave open.
 
     >>> from twinloop.calibration import calibrate
@@ -32,19 +32,19 @@ class Past:
     ...     {"id": "a", "run_time": 5, "kind": "cache"}]})
     >>> fit = calibrate(simulate(plain), parameters={"speed_factor": {"linear": [0.5, 2]}},
     ...                 budget=20, analysis=0)
-    >>> Past.of(fit).seen.tasks
+    >>> FittedRange.of(fit).seen.tasks
     {'cache': 1}
-    >>> Past.of(fit) is Past.of(fit)
+    >>> FittedRange.of(fit) is FittedRange.of(fit)
     True
     """
 
     def __init__(self, fit: Fit, *, allow_code: bool = False) -> None:
-        self.seen = Seen.of(Compiled(each, allow_code=allow_code) for each in fit.scenarios)
+        self.seen = LoadLevels.of(Compiled(each, allow_code=allow_code) for each in fit.scenarios)
         self._allow_code = allow_code
         self._open: dict[tuple[str, ...], float] = {}
 
     @classmethod
-    def of(cls, fit: Fit, *, allow_code: bool = False) -> Past:
+    def of(cls, fit: Fit, *, allow_code: bool = False) -> FittedRange:
         """That of a fit; it takes some simulations, and is kept as long as the fit is."""
         key = id(fit)
         kept = _kept.get(key)
@@ -59,16 +59,18 @@ class Past:
         key = tuple(names)
         if key not in self._open:
             self._open[key] = max(
-                change(varying(each, fit, allow_code=self._allow_code), fit, names)
+                compute_makespan_change(
+                    compile_with_fit(each, fit, allow_code=self._allow_code), fit, names
+                )
                 for each in fit.scenarios
             )
         return self._open[key]
 
 
-_kept: dict[int, tuple[weakref.ref[Fit], Past]] = {}
+_kept: dict[int, tuple[weakref.ref[Fit], FittedRange]] = {}
 
 
-class Loose:
+class UnidentifiedValues:
     """Which values of a scenario come from a fit whose data could not tell them."""
 
     def __init__(self, fit: Fit, compiled: Compiled) -> None:
@@ -93,13 +95,13 @@ class Loose:
         self.groups += [(name,) for name in left]
 
 
-def varying(scenario: Scenario, fit: Fit, *, allow_code: bool = False) -> Compiled:
+def compile_with_fit(scenario: Scenario, fit: Fit, *, allow_code: bool = False) -> Compiled:
     """The scenario compiled so that all values of the fit can be varied."""
     names = [] if fit.draws is None else [name for name in fit.draws.columns if of_model(name)]
     return Compiled(offering(scenario, names), allow_code=allow_code)
 
 
-def change(compiled: Compiled, fit: Fit, names: Sequence[str]) -> float:
+def compute_makespan_change(compiled: Compiled, fit: Fit, names: Sequence[str]) -> float:
     """What values change in a makespan, relative to it, as nine in ten calibrations have them."""
     draws = fit.draws
     if draws is None:

@@ -18,12 +18,12 @@ from twinloop.description.quantities import Whole
 from twinloop.exploration.factors.factors import (
     Factor,
     Label,
-    fields_of,
-    holds_object,
-    is_called,
-    labelled,
-    said,
-    written,
+    describe_level,
+    format_level,
+    has_object,
+    label_level,
+    list_changes,
+    matches_level,
 )
 from twinloop.exploration.ranking.objectives import KPIS
 
@@ -118,7 +118,7 @@ class Design(Description):
         """The points, with the names of levels that are objects in memory in their place."""
         return [
             {
-                name: _meant(self.factors[name], level)[0] if holds_object(level) else level
+                name: _meant(self.factors[name], level)[0] if has_object(level) else level
                 for name, level in point.items()
             }
             for point in points
@@ -141,7 +141,7 @@ class Design(Description):
                 findings.add(("factors", name, "range"), what, "list some levels")
             try:
                 for value in factor.levels or factor.range or ():
-                    fields_of(name, factor, value)
+                    list_changes(name, factor, value)
             except InputError as error:
                 findings.add(("factors", name, "field"), error.problem, error.remedy)
             self._check_when(findings, name, factor)
@@ -188,8 +188,8 @@ class Design(Description):
                 continue
             known = self.factors[other].labels
             for level in wanted:
-                if known and not any(is_called(label, level) for label in known):
-                    what = f"has no level {labelled(level)!r}"
+                if known and not any(matches_level(label, level) for label in known):
+                    what = f"has no level {label_level(level)!r}"
                     findings.add(where, what, f"known: {_listed(known)}")
 
     def configurations(self) -> Iterator[Configuration]:
@@ -200,12 +200,12 @@ class Design(Description):
             changes: dict[str, Any] = {}
             for name, factor in self.factors.items():
                 active = all(
-                    any(is_called(labels.get(other), level) for level in wanted)
+                    any(matches_level(labels.get(other), level) for level in wanted)
                     for other, wanted in factor.when.items()
                 )
                 if active and name in values:
                     labels[name], value = values[name]
-                    changes |= fields_of(name, factor, value)
+                    changes |= list_changes(name, factor, value)
             key = tuple(labels.items())
             if key not in seen:
                 seen.add(key)
@@ -213,7 +213,9 @@ class Design(Description):
 
     def _name(self, labels: Mapping[str, Label]) -> str:
         """What it is called: by all levels that not every configuration has."""
-        told = {name: said(name, self.factors[name], label) for name, label in labels.items()}
+        told = {
+            name: describe_level(name, self.factors[name], label) for name, label in labels.items()
+        }
         several = [name for name in told if self.factors[name].size != 1]
         return ", ".join(told[name] for name in several or told) or "nothing changed"
 
@@ -239,7 +241,7 @@ class Design(Description):
         found: dict[str, Level] = {}
         for other, wanted in self.factors[name].when.items():
             factor = self.factors[other]
-            if not any(is_called(factor.labels[0], level) for level in wanted):
+            if not any(matches_level(factor.labels[0], level) for level in wanted):
                 found |= self._reached(other) | {other: _meant(factor, wanted[0])}
         return found
 
@@ -254,10 +256,10 @@ class Design(Description):
             }
 
 
-def design_of(given: Design | Mapping[str, Any] | str | Path) -> Design:
+def read_design(given: Design | Mapping[str, Any] | str | Path) -> Design:
     """A design, from a file, from a mapping, or as it is.
 
-    >>> design_of({"policy": ["fifo", "easy"]}).design
+    >>> read_design({"policy": ["fifo", "easy"]}).design
     'factorial'
     """
     if isinstance(given, Design):
@@ -273,7 +275,7 @@ def _sampled(factor: Factor, share: float) -> Level:
     if factor.range is None:
         return _levels(factor)[factor.place(share)]
     value = factor.sampled(share)
-    return labelled(value), value
+    return label_level(value), value
 
 
 def _meant(factor: Factor, level: Any) -> Level:
@@ -282,10 +284,10 @@ def _meant(factor: Factor, level: Any) -> Level:
         if value is level:
             return label, value
     for label, value in _levels(factor):
-        if is_called(label, level):
+        if matches_level(label, level):
             return label, value
-    return labelled(level), level
+    return label_level(level), level
 
 
 def _listed(labels: tuple[Label, ...]) -> str:
-    return ", ".join(map(written, labels))
+    return ", ".join(map(format_level, labels))

@@ -22,7 +22,7 @@ from twinloop.description.address import nearest, read
 from twinloop.description.description import Description
 from twinloop.description.errors import InputError
 from twinloop.description.problems import Findings
-from twinloop.exploration.factors.level_files import locate_all, read_platform
+from twinloop.exploration.factors.level_files import read_platform, resolve_all_files
 from twinloop.policy import BuiltIn, Policy
 from twinloop.scenario import Scenario
 from twinloop.trace.trace import Trace
@@ -103,11 +103,11 @@ class Factor(Description):
 
     @model_serializer(mode="wrap")
     def _without_objects(self, handler: SerializerFunctionWrapHandler, _: SerializationInfo) -> Any:
-        if not any(map(holds_object, self.levels)):
+        if not any(map(has_object, self.levels)):
             return handler(self)
         # Objects in memory leave a note, and the names by which tables call them.
-        names = tuple(map(written, self.labels))
-        noted = {"levels": tuple(map(note_objects, self.levels)), "names": names}
+        names = tuple(map(format_level, self.labels))
+        noted = {"levels": tuple(map(replace_objects, self.levels)), "names": names}
         return handler(self.model_copy(update=noted))
 
     @property
@@ -131,10 +131,10 @@ class Factor(Description):
             return self.names
         found: list[Label] = []
         for value in self.levels:
-            label, number = labelled(value), 1
-            while holds_object(value) and label in found:
+            label, number = label_level(value), 1
+            while has_object(value) and label in found:
                 number += 1
-                label = f"{labelled(value)} ({number})"
+                label = f"{label_level(value)} ({number})"
             found.append(label)
         return tuple(found)
 
@@ -154,10 +154,10 @@ class Factor(Description):
         (('/logs/kth.swf', '/logs/ctc.swf'), ('kth.swf', 'ctc.swf'))
         """
         levels = [_located(name, self, each, folder, whole) for each in self.levels]
-        names = [written(label) for label in self.labels]
+        names = [format_level(label) for label in self.labels]
         same = all(new is old for new, old in zip(levels, self.levels, strict=True))
         for value in more:
-            called = written(labelled(value))
+            called = format_level(label_level(value))
             found = value if called in names else _located(name, self, value, folder, whole)
             if found is not value:
                 same = False
@@ -198,29 +198,30 @@ class Factor(Description):
         return min(max(round(value), first), last)
 
 
-def written(label: Label) -> str:
+def format_level(label: Label) -> str:
     """The name of a level as a text, as tables have it.
 
-    >>> written(2.0), written("easy")
+    >>> format_level(2.0), format_level("easy")
     ('2', 'easy')
     """
     return f"{label:g}" if isinstance(label, float) else label
 
 
-def is_called(label: Label | None, level: Any) -> bool:
+def matches_level(label: Label | None, level: Any) -> bool:
     """Whether a level with this name is meant by a value, or by its name.
 
-    >>> is_called(2.0, 2), is_called("2", 2), is_called("easy", "fifo")
+    >>> matches_level(2.0, 2), matches_level("2", 2), matches_level("easy", "fifo")
     (True, True, False)
     """
-    meant = labelled(level)
-    return label is not None and label in (meant, written(meant))
+    meant = label_level(level)
+    return label is not None and label in (meant, format_level(meant))
 
 
-def labelled(value: Any) -> Label:
+def label_level(value: Any) -> Label:
     """What a level is called that has no name of its own.
 
-    >>> labelled(2), labelled("easy"), labelled({"name": "pack-ic", "options": {"overcommit": 2}})
+    >>> policy = {"name": "pack-ic", "options": {"overcommit": 2}}
+    >>> label_level(2), label_level("easy"), label_level(policy)
     (2.0, 'easy', 'pack-ic overcommit=2')
     """
     if isinstance(value, bool) or value is None:
@@ -233,9 +234,9 @@ def labelled(value: Any) -> Label:
         options = " ".join(f"{k}={v}" for k, v in (value.get("options") or {}).items())
         return f"{value['name']} {options}".rstrip()
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {labelled(each)}" for name, each in value.items())
+        return ", ".join(f"{name} {label_level(each)}" for name, each in value.items())
     if isinstance(value, list | tuple):
-        return json.dumps(value, default=labelled)
+        return json.dumps(value, default=label_level)
     return _called(value)
 
 
@@ -249,7 +250,7 @@ def _called(value: Any) -> str:
     'Limit most=3'
     """
     if isinstance(value, BuiltIn):
-        return str(labelled({"name": value.name, "options": value.to_dict()}))
+        return str(label_level({"name": value.name, "options": value.to_dict()}))
     if repr(value) != object.__repr__(value):
         said = " ".join(_ADDRESS.sub("", repr(value)).strip("<>").split())
         return said if len(said) <= _LONGEST else f"{said[: _LONGEST - 3]}..."
@@ -261,24 +262,24 @@ def _called(value: Any) -> str:
     return " ".join([type(value).__name__, *(f"{name}={each}" for name, each in plain.items())])
 
 
-def holds_object(value: Any) -> bool:
+def has_object(value: Any) -> bool:
     """Whether a level is, or has in it, an object that a file cannot hold.
 
-    >>> holds_object({"policy": object()}), holds_object({"policy": "easy"})
+    >>> has_object({"policy": object()}), has_object({"policy": "easy"})
     (True, False)
     """
     if isinstance(value, Mapping):
-        return any(map(holds_object, value.values()))
+        return any(map(has_object, value.values()))
     if isinstance(value, list | tuple):
-        return any(map(holds_object, value))
+        return any(map(has_object, value))
     return not (value is None or isinstance(value, bool | int | float | str))
 
 
-def note_objects(value: Any) -> Any:
+def replace_objects(value: Any) -> Any:
     """A level with a note in place of every object in memory, as a file can hold it.
 
     >>> from twinloop.trace import Trace
-    >>> note_objects({"workload": Trace(), "policy": "easy"})
+    >>> replace_objects({"workload": Trace(), "policy": "easy"})
     {'workload': {'object': 'Trace of 0 tasks'}, 'policy': 'easy'}
     """
     if isinstance(value, Description):
@@ -288,18 +289,18 @@ def note_objects(value: Any) -> Any:
     if isinstance(value, Trace | Workload):
         return {"object": repr(value).strip("<>")}
     if isinstance(value, Mapping):
-        return {name: note_objects(each) for name, each in value.items()}
+        return {name: replace_objects(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [note_objects(each) for each in value]
-    return labelled(value) if holds_object(value) else value
+        return [replace_objects(each) for each in value]
+    return label_level(value) if has_object(value) else value
 
 
-def fields_of(name: str, factor: Factor, value: Any) -> dict[str, Any]:
+def list_changes(name: str, factor: Factor, value: Any) -> dict[str, Any]:
     """Which fields of a scenario a level sets, and to what.
 
-    >>> fields_of("overcommit", Factor.from_dict([1, 2]), 2)
+    >>> list_changes("overcommit", Factor.from_dict([1, 2]), 2)
     {'policy.options.overcommit': 2}
-    >>> fields_of("shape", Factor.from_dict([{"platform": "2x4", "seed": 3}]),
+    >>> list_changes("shape", Factor.from_dict([{"platform": "2x4", "seed": 3}]),
     ...           {"platform": "2x4", "seed": 3})
     {'platform': '2x4', 'seed': 3}
     """
@@ -321,10 +322,10 @@ def fields_of(name: str, factor: Factor, value: Any) -> dict[str, Any]:
 def _located(name: str, factor: Factor, value: Any, folder: Path, whole: bool) -> Any:
     """A level with all files in it named by absolute paths; the level itself if it has none."""
     try:
-        fields = fields_of(name, factor, value)
+        fields = list_changes(name, factor, value)
     except InputError:
         return value  # whatever makes a configuration of it will complain
-    found = locate_all(fields, folder)
+    found = resolve_all_files(fields, folder)
     found = read_platform(found) if whole else found
     if found == fields:
         return value
@@ -339,23 +340,23 @@ def _is_field(path: Any) -> bool:
         return False
 
 
-def said(name: str, factor: Factor, label: Label) -> str:
+def describe_level(name: str, factor: Factor, label: Label) -> str:
     """A level as a part of the name of a configuration.
 
-    >>> said("policy", Factor.from_dict(["easy"]), "easy"), said("overcommit", Factor(
-    ...     levels=[1, 2]), 2.0)
+    >>> policies, overcommit = Factor.from_dict(["easy"]), Factor(levels=[1, 2])
+    >>> describe_level("policy", policies, "easy"), describe_level("overcommit", overcommit, 2.0)
     ('easy', 'overcommit 2')
     """
-    shown = written(label)
+    shown = format_level(label)
     alone = name in _PLAIN or (factor.field is None and name not in SHORT and not _is_field(name))
     return shown if alone else f"{name} {shown}"
 
 
-def changed(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
+def apply_changes(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
     """The scenario with other values in these fields, whole fields before parts of them.
 
     >>> base = Scenario(platform="2x4", policy="easy", workload="log.swf")
-    >>> changed(base, {"policy.options.overcommit": 2, "policy": "pack-ic"}).policy.options
+    >>> apply_changes(base, {"policy.options.overcommit": 2, "policy": "pack-ic"}).policy.options
     {'overcommit': 2}
     """
     depths = {path: len(read(path)) for path in changes}

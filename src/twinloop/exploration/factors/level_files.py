@@ -25,7 +25,7 @@ from twinloop.scenario import Scenario
 from twinloop.scenario.parts import change_paths, locate_options
 
 
-def locate(path: str, value: Any, folder: Path) -> Any:
+def resolve_files(path: str, value: Any, folder: Path) -> Any:
     """What a field of a scenario is set to, with all files in it named by absolute paths.
 
     Args:
@@ -33,14 +33,14 @@ def locate(path: str, value: Any, folder: Path) -> Any:
         value: What it is set to.
         folder: What paths in it are relative to.
 
-    >>> there = Path("/logs")
-    >>> locate("workload", "kth.swf", there), locate("workload.path", "kth.swf", there)
+    >>> logs = Path("/logs")
+    >>> resolve_files("workload", "kth.swf", logs), resolve_files("workload.path", "kth.swf", logs)
     ('/logs/kth.swf', '/logs/kth.swf')
-    >>> locate("platform.clusters[0]", {"hosts": [{"cores": 8}], "carbon": "uk.csv"}, there)
+    >>> resolve_files("platform.clusters[0]", {"hosts": [{"cores": 8}], "carbon": "uk.csv"}, logs)
     {'hosts': [{'cores': 8}], 'carbon': '/logs/uk.csv'}
-    >>> locate("platform", "2x8", there), locate("platform", "two.yaml", there)
+    >>> resolve_files("platform", "2x8", there), resolve_files("platform", "two.yaml", logs)
     ('2x8', '/logs/two.yaml')
-    >>> locate("policy", "easy", there)
+    >>> resolve_files("policy", "easy", logs)
     'easy'
     """
     try:
@@ -50,13 +50,13 @@ def locate(path: str, value: Any, folder: Path) -> Any:
     return _at((Scenario,), where, value, folder)
 
 
-def locate_all(changes: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def resolve_all_files(changes: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Changes of a scenario with all files in them named by absolute paths.
 
-    >>> locate_all({"workload": "kth.swf", "seed": 3}, Path("/logs"))
+    >>> resolve_all_files({"workload": "kth.swf", "seed": 3}, Path("/logs"))
     {'workload': '/logs/kth.swf', 'seed': 3}
     """
-    return {path: locate(path, value, folder) for path, value in changes.items()}
+    return {path: resolve_files(path, value, folder) for path, value in changes.items()}
 
 
 def read_platform(changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,11 +76,11 @@ def read_platform(changes: Mapping[str, Any]) -> dict[str, Any]:
         return dict(changes)  # the run will fail, and say why
 
 
-def anchor(scenario: Scenario) -> Scenario:
+def make_paths_absolute(scenario: Scenario) -> Scenario:
     """The scenario with absolute paths, so that it is the same from any folder.
 
-    >>> anchored = anchor(Scenario(platform="1x1", workload="/logs/kth.swf", policy="easy"))
-    >>> anchored.workload.path
+    >>> scenario = Scenario(platform="1x1", workload="/logs/kth.swf", policy="easy")
+    >>> make_paths_absolute(scenario).workload.path
     '/logs/kth.swf'
     """
     found: Scenario = _inside(Scenario, scenario, Path())

@@ -28,16 +28,16 @@ VERDICTS: Final[tuple[Judged, ...]] = (
 )
 
 
-def ranks(values: ArrayLike, *, lower: bool = True) -> NDArray[np.float64]:
+def compute_ranks(values: ArrayLike, *, lower: bool = True) -> NDArray[np.float64]:
     """Average ranks: 1 is the best, equal values share the mean of their ranks, NaN has none.
 
     Args:
         values: One figure per configuration.
         lower: Whether a lower figure is better.
 
-    >>> ranks([30.0, 10.0, 20.0, 20.0]).tolist()
+    >>> compute_ranks([30.0, 10.0, 20.0, 20.0]).tolist()
     [4.0, 1.0, 2.5, 2.5]
-    >>> ranks([30.0, float("nan"), 20.0], lower=False).tolist()
+    >>> compute_ranks([30.0, float("nan"), 20.0], lower=False).tolist()
     [1.0, nan, 2.0]
     """
     # SciPy's statistics take a second to import, which only a confirmation needs.
@@ -48,13 +48,15 @@ def ranks(values: ArrayLike, *, lower: bool = True) -> NDArray[np.float64]:
     return found
 
 
-def tau(one: ArrayLike, other: ArrayLike) -> float | None:
+def compute_tau(one: ArrayLike, other: ArrayLike) -> float | None:
     """Kendall's tau-b of two figures of the same configurations; None: one has no order at all.
 
     1 is the same order, -1 the opposite one. Configurations that lack a figure (NaN) are left out.
 
-    >>> tau([1, 2, 3], [10, 20, 30]), tau([1, 2, 3], [3, 2, 1]), tau([1, 1], [1, 2])
-    (1.0, -1.0, None)
+    >>> compute_tau([1, 2, 3], [10, 20, 30]), compute_tau([1, 2, 3], [3, 2, 1])
+    (1.0, -1.0)
+    >>> compute_tau([1, 1], [1, 2]) is None
+    True
     """
     from scipy.stats import kendalltau
 
@@ -66,13 +68,13 @@ def tau(one: ArrayLike, other: ArrayLike) -> float | None:
     return None if math.isnan(found) else found
 
 
-class Paired(NamedTuple):
+class PairedDifference(NamedTuple):
     """The mean difference of runs that were made side by side, and the interval of it.
 
-    >>> Paired.of([11.0, 12.0, 13.0], [10.0, 10.0, 10.0]).mean
+    >>> PairedDifference.of([11.0, 12.0, 13.0], [10.0, 10.0, 10.0]).mean
     2.0
-    >>> Paired.of([11.0], [10.0])
-    Paired(mean=1.0, low=None, high=None, pairs=1)
+    >>> PairedDifference.of([11.0], [10.0])
+    PairedDifference(mean=1.0, low=None, high=None, pairs=1)
     """
 
     mean: float
@@ -89,7 +91,7 @@ class Paired(NamedTuple):
         *,
         beside: Iterable[Sequence[float]] = (),
         level: float = LEVEL,
-    ) -> Paired | None:
+    ) -> PairedDifference | None:
         """Repetition r of one against repetition r of the other, which ran in the same block.
 
         The interval is that of Student's t. Two or three differences hardly tell how much they
@@ -105,8 +107,8 @@ class Paired(NamedTuple):
             level: How often the interval holds the difference.
 
         >>> one, other, third, last = [11.0, 12.6], [10.0, 11.0], [13.0, 14.1], [9.0, 10.2]
-        >>> alone = Paired.of(one, other)
-        >>> pooled = Paired.of(one, other, beside=[one, other, third, last])
+        >>> alone = PairedDifference.of(one, other)
+        >>> pooled = PairedDifference.of(one, other, beside=[one, other, third, last])
         >>> alone.sign, pooled.sign
         (0, 1)
         """
@@ -152,16 +154,17 @@ def _pooled(columns: Sequence[Sequence[float]]) -> tuple[float, int] | None:
     return 2.0 * float((rest**2).sum()) / freedom, freedom
 
 
-def judged(predicted: float | None, real: Paired | None) -> Judged:
+def judge_difference(predicted: float | None, real: PairedDifference | None) -> Judged:
     """What has become of a predicted difference.
 
     *holds*: the interval excludes zero, on the side that was predicted; *reversed*: on the other;
     *tie*: it does not. One pair of runs is *not assessable*, nor is a prediction of no difference.
 
-    >>> longer = Paired.of([11.0, 12.0, 13.0], [10.0, 10.0, 10.0])
-    >>> judged(1.0, longer), judged(-1.0, longer), judged(0.0, longer)
+    >>> longer = PairedDifference.of([11.0, 12.0, 13.0], [10.0, 10.0, 10.0])
+    >>> judge_difference(1.0, longer), judge_difference(-1.0, longer), judge_difference(0.0, longer)
     ('holds', 'reversed', 'not assessable')
-    >>> judged(1.0, Paired.of([11.0, 9.0], [10.0, 10.0])), judged(1.0, None)
+    >>> even = PairedDifference.of([11.0, 9.0], [10.0, 10.0])
+    >>> judge_difference(1.0, even), judge_difference(1.0, None)
     ('tie', 'not measured')
     """
     if real is None:

@@ -17,14 +17,14 @@ from twinloop.trace.trace import counted
 _NAMED: Final = 3
 
 
-def completed_share(one: Candidate) -> float | None:
+def compute_completed_share(one: Candidate) -> float | None:
     """The share of its tasks that are predicted to complete; None: the runs do not say.
 
     A share, and not a number, as candidates may have different workloads.
 
     >>> from twinloop.scenario import Scenario
     >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
-    >>> completed_share(Candidate("easy", scenario, {"tasks": 4.0, "completed": 3.0}))
+    >>> compute_completed_share(Candidate("easy", scenario, {"tasks": 4.0, "completed": 3.0}))
     0.75
     """
     tasks, completed = (one.predicted.get(kpi, math.nan) for kpi in ("tasks", "completed"))
@@ -33,33 +33,35 @@ def completed_share(one: Candidate) -> float | None:
     return round(completed / tasks, 12)  # means over seeds may differ in the last digit
 
 
-def shortfalls(candidates: Sequence[Candidate], baseline: Candidate) -> list[float]:
+def compute_shortfalls(candidates: Sequence[Candidate], baseline: Candidate) -> list[float]:
     """How far each lies below the most complete one; 0 where the runs do not say.
 
     >>> from twinloop.scenario import Scenario
     >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
     >>> some, every = (Candidate(str(n), scenario, {"tasks": 4.0, "completed": n}) for n in (3, 4))
-    >>> shortfalls([some, every], baseline=every)
+    >>> compute_shortfalls([some, every], baseline=every)
     [0.25, 0.0]
     """
-    shares = [completed_share(each) for each in candidates]
-    most = max((s for s in (*shares, completed_share(baseline)) if s is not None), default=0.0)
+    shares = [compute_completed_share(each) for each in candidates]
+    most = max(
+        (s for s in (*shares, compute_completed_share(baseline)) if s is not None), default=0.0
+    )
     return [0.0 if share is None else most - share for share in shares]
 
 
-def fewer_completed(candidates: Sequence[Candidate], baseline: Candidate) -> str | None:
+def describe_fewer_completions(candidates: Sequence[Candidate], baseline: Candidate) -> str | None:
     """Which of them complete fewer tasks than others, in words; None: none does.
 
     >>> from twinloop.scenario import Scenario
     >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
     >>> some, every = (Candidate(name, scenario, {"tasks": 4.0, "completed": n})
     ...                for name, n in (("1x4", 3), ("2x8", 4)))
-    >>> fewer_completed([some, every], baseline=every)
+    >>> describe_fewer_completions([some, every], baseline=every)
     'fewer tasks complete in 1x4 (3 of 4 tasks) than in others'
     """
     known = any(each.name == baseline.name for each in candidates)
     compared = [*candidates, *(() if known else (baseline,))]
-    short = shortfalls(compared, baseline)
+    short = compute_shortfalls(compared, baseline)
     behind = [each for each, lack in zip(compared, short, strict=True) if lack]
     if not behind:
         return None

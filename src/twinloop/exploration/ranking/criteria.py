@@ -18,14 +18,14 @@ By = str | Objective | Sequence[str | Objective] | Mapping[str, float]
 
 
 @dataclass(frozen=True)
-class Order:
+class RankingRule:
     """A rule that puts candidates in order.
 
-    >>> print(Order.of("makespan_s"))
+    >>> print(RankingRule.of("makespan_s"))
     by makespan_s
-    >>> print(Order.of(["makespan_s", "energy_j"], tolerance=0.05))
+    >>> print(RankingRule.of(["makespan_s", "energy_j"], tolerance=0.05))
     lexicographic by makespan_s (equal within 5 %), then energy_j
-    >>> print(Order.of({"makespan_s": 2, "max:utilisation": 1}))
+    >>> print(RankingRule.of({"makespan_s": 2, "max:utilisation": 1}))
     weighted by 2 makespan_s + 1 utilisation
     """
 
@@ -38,7 +38,7 @@ class Order:
     scale: Floats = field(default_factory=lambda: np.empty((2, 0)), compare=False)
 
     @classmethod
-    def of(cls, by: By, tolerance: float = 0.0) -> Order:
+    def of(cls, by: By, tolerance: float = 0.0) -> RankingRule:
         """Read what a user gives."""
         named = (by,) if isinstance(by, str | Objective) else tuple(by)
         objectives = tuple(Objective.of(each) for each in named)
@@ -86,7 +86,7 @@ class Order:
             math.isfinite(candidate.predicted.get(each.kpi, math.nan)) for each in self.objectives
         )
 
-    def scaled(self, candidates: Sequence[Candidate]) -> Order:
+    def scaled(self, candidates: Sequence[Candidate]) -> RankingRule:
         """The rule that scales what it weighs by the values of these candidates."""
         values = np.array([self._signed(each) for each in candidates])
         return replace(self, scale=np.array([values.min(axis=0), np.ptp(values, axis=0)]))

@@ -60,13 +60,13 @@ class Objective:
         return self.kpi if self.lower != (self.kpi in MORE_IS_BETTER) else _against(self)
 
 
-def why_unknown(scenario: Scenario, kpi: str) -> str | None:
+def explain_missing_kpi(scenario: Scenario, kpi: str) -> str | None:
     """Why no run of a scenario can have a KPI, as far as that is known beforehand.
 
     >>> plain = Scenario(platform="1x1", policy="easy", workload="log.swf")
-    >>> why_unknown(plain, "energy_j")
+    >>> explain_missing_kpi(plain, "energy_j")
     'no host has a power model'
-    >>> why_unknown(plain, "makespan_s") is None
+    >>> explain_missing_kpi(plain, "makespan_s") is None
     True
     """
     if kpi == "cost" and scenario.prices is None:

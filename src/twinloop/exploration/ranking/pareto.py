@@ -14,7 +14,7 @@ from twinloop.description.errors import InputError
 _BLOCK: Final = 256
 
 
-def front(values: ArrayLike, lower: Sequence[bool]) -> NDArray[np.bool_]:
+def find_front(values: ArrayLike, lower: Sequence[bool]) -> NDArray[np.bool_]:
     """The rows that no other row beats: the Pareto front.
 
     A row beats another one if it is as good in every column and better in one. Rows that are equal
@@ -25,9 +25,9 @@ def front(values: ArrayLike, lower: Sequence[bool]) -> NDArray[np.bool_]:
         values: A row per configuration, a column per objective.
         lower: For each column whether less is better.
 
-    >>> front([[1, 9], [2, 5], [3, 6], [2, 5], [1, float("nan")]], [True, True]).tolist()
+    >>> find_front([[1, 9], [2, 5], [3, 6], [2, 5], [1, float("nan")]], [True, True]).tolist()
     [True, True, False, True, False]
-    >>> front([[1, 9], [2, 5], [3, 6]], [True, False]).tolist()
+    >>> find_front([[1, 9], [2, 5], [3, 6]], [True, False]).tolist()
     [True, False, False]
     """
     rows = np.asarray(values, dtype=np.float64)

@@ -13,17 +13,17 @@ import polars as pl
 from twinloop.description.errors import InputError
 from twinloop.description.safe_text import escape_name
 from twinloop.exploration.ranking.candidate import Candidate
-from twinloop.exploration.ranking.completion import fewer_completed, shortfalls
-from twinloop.exploration.ranking.criteria import By, Order
+from twinloop.exploration.ranking.completion import compute_shortfalls, describe_fewer_completions
+from twinloop.exploration.ranking.criteria import By, RankingRule
 from twinloop.exploration.ranking.objectives import Objective
 from twinloop.exploration.ranking.uncertainty import (
     Floats,
     Noise,
-    better,
-    known,
-    outcomes,
-    scatter_of,
-    wins,
+    compute_probability_better,
+    count_wins,
+    estimate_scatter,
+    has_uncertainty,
+    sample_outcomes,
 )
 from twinloop.metrics.confidence import moments
 
@@ -36,12 +36,13 @@ _DOUBT: Final = ("probability", "best", "tie", "unsupported")
 
 
 @dataclass(frozen=True)
-class Place:
+class RankedCandidate:
     """A candidate in its place.
 
     >>> from twinloop.scenario import Scenario
     >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
-    >>> Place(1, Candidate("easy", scenario, {"makespan_s": 80.0}), probability=0.7).best is None
+    >>> candidate = Candidate("easy", scenario, {"makespan_s": 80.0})
+    >>> RankedCandidate(1, candidate, probability=0.7).best is None
     True
     """
 
@@ -66,7 +67,7 @@ class Ranking(Sequence[Candidate]):
     """Candidates in order, best first, with the doubt about their order.
 
     It is a sequence of candidates; a slice of it is a ranking again, in which ranks and
-    probabilities stay those of the whole. `ranked` makes one.
+    probabilities stay those of the whole. `rank_candidates` makes one.
 
     A candidate that completes fewer of its tasks than another comes after it, whatever its KPIs: a
     task that was rejected or killed is in no mean, and not in the makespan.
@@ -80,7 +81,7 @@ class Ranking(Sequence[Candidate]):
     >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
     >>> easy = Candidate("easy", scenario, {"makespan_s": 80.0})
     >>> fifo = Candidate("fifo", scenario, {"makespan_s": 100.0})
-    >>> ranking = ranked([fifo, easy], baseline=fifo)
+    >>> ranking = rank_candidates([fifo, easy], baseline=fifo)
     >>> ranking
     <Ranking of 2 by makespan_s, best: easy>
     >>> ranking[:1].candidates == (easy,)
@@ -90,7 +91,7 @@ class Ranking(Sequence[Candidate]):
     objectives: tuple[Objective, ...]
     #: By what, in words.
     how: str
-    places: tuple[Place, ...]
+    places: tuple[RankedCandidate, ...]
     #: What the candidates are to be better than.
     baseline: Candidate
     #: The fit that the predictions come from.
@@ -151,21 +152,21 @@ class Ranking(Sequence[Candidate]):
         return len(self.places)
 
     def __str__(self) -> str:
-        from twinloop.exploration.ranking.text import ranking_text
+        from twinloop.exploration.ranking.text import ranking_to_text
 
-        return ranking_text(self)
+        return ranking_to_text(self)
 
     def __repr__(self) -> str:
         first = f", best: {self[0].name}" if self.places else ""
         return escape_name(f"<Ranking of {len(self)} {self.how}{first}>")
 
     def _repr_html_(self) -> str:
-        from twinloop.exploration.ranking.text import ranking_html
+        from twinloop.exploration.ranking.text import ranking_to_html
 
-        return ranking_html(self)
+        return ranking_to_html(self)
 
 
-def ranked(
+def rank_candidates(
     candidates: Sequence[Candidate],
     by: By = "makespan_s",
     *,
@@ -194,7 +195,7 @@ def ranked(
     >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
     >>> easy, sjf, fifo = (Candidate(name, scenario, {"makespan_s": seconds})
     ...     for name, seconds in (("easy", 80.0), ("sjf", 79.0), ("fifo", 100.0)))
-    >>> ranking = ranked([easy, sjf, fifo], baseline=fifo,
+    >>> ranking = rank_candidates([easy, sjf, fifo], baseline=fifo,
     ...                  noise={"makespan_s": {"share": 0.02, "freedom": 10}})
     >>> ranking[0], ranking.table["tie"].to_list()
     (<Candidate sjf: makespan_s 79>, [1, 1, None])
@@ -203,7 +204,7 @@ def ranked(
         noise = fit.noise if fit is not None else {}
     if k is not None and k < 1:
         raise InputError(f"must be at least 1, not {k}", field="k")
-    order = Order.of(by, tolerance)
+    order = RankingRule.of(by, tolerance)
     fine = [each for each in candidates if order.knows(each)]
     if not fine:
         names = " and ".join(objective.kpi for objective in order.objectives)
@@ -212,7 +213,7 @@ def ranked(
             field="by",
             remedy="energy needs hosts with a power model; runs that failed have no KPIs",
         )
-    lacks = np.array(shortfalls(fine, baseline))
+    lacks = np.array(compute_shortfalls(fine, baseline))
     # What does less has no say in how others are scaled, nor in what is equal.
     order = order.scaled([fine[row] for row in np.flatnonzero(lacks == lacks.min())])
     values = np.array([order.values(each) for each in fine])
@@ -223,10 +224,13 @@ def ranked(
     pairs = range(min(shown, len(fine) - 1))
     holds: list[float | None] = [None] * shown
     best: Sequence[float | None] = [None] * shown
-    sure = any(known(fine, objective, noise) for objective in order.deciding)
+    sure = any(has_uncertainty(fine, objective, noise) for objective in order.deciding)
     if sure:
-        found = order.weighed(outcomes(fine, order.objectives, noise))
-        best = [*wins(found[:, : len(classes[0])], order.tolerance).tolist(), *[None] * len(fine)]
+        found = order.weighed(sample_outcomes(fine, order.objectives, noise))
+        best = [
+            *count_wins(found[:, : len(classes[0])], order.tolerance).tolist(),
+            *[None] * len(fine),
+        ]
         holds[: len(pairs)] = [
             _holds(order, fine[i : i + 2], noise, found, i) if lacks[i] == lacks[i + 1] else None
             for i in pairs
@@ -246,7 +250,7 @@ def ranked(
 
     groups = _groups(shown, tied)
     places = tuple(
-        Place(
+        RankedCandidate(
             rank=i + 1,
             candidate=fine[i],
             score=float(values[i, 0]) if order.weights else None,
@@ -272,16 +276,16 @@ def ranked(
 
 
 def _holds(
-    order: Order, pair: Sequence[Candidate], noise: Noise, found: Floats, first: int
+    order: RankingRule, pair: Sequence[Candidate], noise: Noise, found: Floats, first: int
 ) -> float | None:
     """That the first of two neighbours is better: by the formula, or by outcomes drawn."""
     if len(order.objectives) > 1:
-        return float(wins(found[:, first : first + 2], order.tolerance)[0])
-    held = better(pair[0], pair[1], order.objectives[0], noise)
+        return float(count_wins(found[:, first : first + 2], order.tolerance)[0])
+    held = compute_probability_better(pair[0], pair[1], order.objectives[0], noise)
     return None if math.isnan(held) else held
 
 
-def _equal(order: Order, one: Candidate, other: Candidate) -> bool:
+def _equal(order: RankingRule, one: Candidate, other: Candidate) -> bool:
     """Whether two are equal, or the interval of their difference over the seeds has zero in it."""
     from scipy import special
 
@@ -311,7 +315,7 @@ def _groups(count: int, tied: Callable[[int, int], bool]) -> list[int | None]:
 
 
 def _completion_notes(candidates: Sequence[Candidate], baseline: Candidate) -> Iterator[str]:
-    said = fewer_completed(candidates, baseline)
+    said = describe_fewer_completions(candidates, baseline)
     if said is not None:
         yield (
             f"{said[0].upper()}{said[1:]}: what completes fewer is ranked after all that "
@@ -320,7 +324,7 @@ def _completion_notes(candidates: Sequence[Candidate], baseline: Candidate) -> I
 
 
 def _notes(
-    order: Order, candidates: Sequence[Candidate], noise: Noise, *, tied: bool, sure: bool
+    order: RankingRule, candidates: Sequence[Candidate], noise: Noise, *, tied: bool, sure: bool
 ) -> Iterator[str]:
     if tied:
         yield "Those with the same number under 'tie' are tied: " + (
@@ -335,7 +339,7 @@ def _notes(
         )
         return
     for objective in order.deciding:
-        if scatter_of(objective.kpi, noise) is None:
+        if estimate_scatter(objective.kpi, noise) is None:
             yield (
                 f"How much {objective.kpi} scatters from one real run to the next is not known: "
                 "the probabilities are those of the calibrations alone."

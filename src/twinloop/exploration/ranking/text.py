@@ -8,23 +8,23 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from twinloop.description.safe_text import join_lines
-from twinloop.exploration.text_tables import aligned
+from twinloop.exploration.text_tables import align_columns
 from twinloop.trace.trace import counted
 
 if TYPE_CHECKING:
     from twinloop.exploration.ranking.candidate import Candidate
-    from twinloop.exploration.ranking.ranking import Place, Ranking
+    from twinloop.exploration.ranking.ranking import RankedCandidate, Ranking
 
 
-def ranking_text(ranking: Ranking) -> str:
+def ranking_to_text(ranking: Ranking) -> str:
     """The table and what is to be said about it, for the prompt."""
     rows = [_titles(ranking), *_rows(ranking)]
-    lines = aligned(rows, right=(0, *range(2, len(rows[0]) - 1)))
+    lines = align_columns(rows, right=(0, *range(2, len(rows[0]) - 1)))
     remarks = list(_remarks(ranking))
     return join_lines([_heading(ranking), "", *lines, *([""] if remarks else []), *remarks])
 
 
-def ranking_html(ranking: Ranking) -> str:
+def ranking_to_html(ranking: Ranking) -> str:
     """The same as HTML."""
 
     def row(cells: Sequence[str], tag: str) -> str:
@@ -72,7 +72,7 @@ def _rows(ranking: Ranking) -> Iterator[list[str]]:
         ]
 
 
-def _marks(place: Place) -> Iterator[str]:
+def _marks(place: RankedCandidate) -> Iterator[str]:
     if place.fewer:
         yield "fewer tasks"
     if place.candidate.unsupported:

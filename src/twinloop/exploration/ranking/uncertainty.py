@@ -36,7 +36,9 @@ _DRAWN, _MOST = 4000, 4_000_000
 _LIKE: Final = {"energy_per_task_j": "energy_j"}
 
 
-def better(one: Candidate, other: Candidate, by: str | Objective, noise: Noise) -> float:
+def compute_probability_better(
+    one: Candidate, other: Candidate, by: str | Objective, noise: Noise
+) -> float:
     """The probability that a real run of `one` is better than a real run of `other`.
 
     Where the scatter of real runs is not known for this KPI, the calibrations decide alone: the
@@ -54,18 +56,19 @@ def better(one: Candidate, other: Candidate, by: str | Objective, noise: Noise) 
     >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
     >>> easy, fifo = (Candidate(name, scenario, {"makespan_s": seconds})
     ...               for name, seconds in (("easy", 95.0), ("fifo", 100.0)))
-    >>> round(better(easy, fifo, "makespan_s", {"makespan_s": {"share": 0.03, "freedom": 8}}), 2)
+    >>> noise = {"makespan_s": {"share": 0.03, "freedom": 8}}
+    >>> round(compute_probability_better(easy, fifo, "makespan_s", noise), 2)
     0.87
-    >>> better(easy, fifo, "makespan_s", {})
+    >>> compute_probability_better(easy, fifo, "makespan_s", {})
     nan
     """
     from scipy import special
 
     objective = Objective.of(by)
-    scatter = scatter_of(objective.kpi, noise)
-    if not known((one, other), objective, noise):
+    scatter = estimate_scatter(objective.kpi, noise)
+    if not has_uncertainty((one, other), objective, noise):
         return math.nan
-    pair = draws_of((one, other), objective)
+    pair = collect_draws((one, other), objective)
     pair = pair[np.isfinite(pair).all(axis=1)]
     if not len(pair):
         return math.nan
@@ -79,25 +82,25 @@ def better(one: Candidate, other: Candidate, by: str | Objective, noise: Noise) 
     return float(np.mean(special.stdtr(freedom, standard)))
 
 
-def known(candidates: Sequence[Candidate], objective: Objective, noise: Noise) -> bool:
+def has_uncertainty(candidates: Sequence[Candidate], objective: Objective, noise: Noise) -> bool:
     """Whether anything is known of the doubt about a KPI: calibrations, or scatter."""
     calibrated = any(len(each.draws.get(objective.kpi, ())) for each in candidates)
-    return calibrated or scatter_of(objective.kpi, noise) is not None
+    return calibrated or estimate_scatter(objective.kpi, noise) is not None
 
 
-def scatter_of(kpi: str, noise: Noise) -> tuple[float, float] | None:
+def estimate_scatter(kpi: str, noise: Noise) -> tuple[float, float] | None:
     """The scatter of a KPI from run to run, and from how many degrees of freedom it is known.
 
     Energy per task scatters as energy does.
 
-    >>> scatter_of("energy_per_task_j", {"energy_j": {"share": 0.05, "freedom": 3.0}})
+    >>> estimate_scatter("energy_per_task_j", {"energy_j": {"share": 0.05, "freedom": 3.0}})
     (0.05, 3.0)
     """
     found = noise.get(kpi, noise.get(_LIKE.get(kpi, kpi)))
     return None if found is None else (float(found["share"]), float(found["freedom"]))
 
 
-def draws_of(candidates: Sequence[Candidate], objective: Objective) -> Floats:
+def collect_draws(candidates: Sequence[Candidate], objective: Objective) -> Floats:
     """A row per calibration, a column per candidate; less is better.
 
     Candidates for which there are none have their prediction in each row.
@@ -118,7 +121,7 @@ def draws_of(candidates: Sequence[Candidate], objective: Objective) -> Floats:
     return rows if objective.lower else -rows
 
 
-def outcomes(
+def sample_outcomes(
     candidates: Sequence[Candidate], objectives: Sequence[Objective], noise: Noise, seed: int = 0
 ) -> Floats:
     """What real runs of all candidates may give: outcomes x candidates x KPIs; less is better.
@@ -127,8 +130,8 @@ def outcomes(
     all its KPIs: they have one z in common.
     """
     rng = np.random.default_rng(seed)
-    drawn = [draws_of(candidates, objective) for objective in objectives]
-    scatters = [scatter_of(objective.kpi, noise) for objective in objectives]
+    drawn = [collect_draws(candidates, objective) for objective in objectives]
+    scatters = [estimate_scatter(objective.kpi, noise) for objective in objectives]
     rows = max(map(len, drawn))
     size = len(candidates) * len(objectives)
     if any(scatters):
@@ -145,14 +148,14 @@ def outcomes(
     return found
 
 
-def wins(found: Floats, tolerance: float = 0.0) -> Floats:
+def count_wins(found: Floats, tolerance: float = 0.0) -> Floats:
     """How often each candidate is the best, by the first KPI, of those equal by the next.
 
     Args:
         found: Outcomes x candidates x KPIs; less is better. NaN loses.
         tolerance: Values so near to the lowest, relative to it, count as equal.
 
-    >>> wins(np.array([[[1.0, 9.0], [1.0, 5.0], [2.0, 1.0]]])).tolist()
+    >>> count_wins(np.array([[[1.0, 9.0], [1.0, 5.0], [2.0, 1.0]]])).tolist()
     [0.0, 1.0, 0.0]
     """
     left = np.ones(found.shape[:2], dtype=np.bool_)

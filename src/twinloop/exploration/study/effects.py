@@ -34,7 +34,7 @@ _PAIRS: Final = {
 }
 
 
-def main_effects(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -> pl.DataFrame:
+def compute_main_effects(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -> pl.DataFrame:
     """What each level of each factor does to a KPI: a row per factor and level.
 
     `mean` is that over all runs with the level, `low` and `high` its 95 % confidence interval
@@ -59,7 +59,7 @@ def main_effects(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -> pl.Dat
 
     >>> runs = pl.DataFrame({"policy": ["fifo", "fifo", "easy", "easy"], "cores": [8, 16, 8, 16],
     ...                      "makespan_s": [100.0, 60.0, 90.0, 50.0]})
-    >>> table = main_effects(runs, ["policy", "cores"], "makespan_s")
+    >>> table = compute_main_effects(runs, ["policy", "cores"], "makespan_s")
     >>> table.select("level", "mean", "effect").rows()
     [('fifo', 80.0, 5.0), ('easy', 70.0, -5.0), ('8', 95.0, 20.0), ('16', 55.0, -20.0)]
     >>> [round(share, 3) for share in table["share"].unique(maintain_order=True)]
@@ -93,18 +93,18 @@ def main_effects(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -> pl.Dat
     return pl.DataFrame(rows, schema=_MAIN)
 
 
-def interactions(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -> pl.DataFrame:
+def compute_interactions(runs: pl.DataFrame, factors: Sequence[str], kpi: str) -> pl.DataFrame:
     """What levels of two factors do together: a row per pair of factors and pair of levels.
 
     `mean` is that over the runs with both levels; pairs of levels that no run has are left out.
     `interaction` is what is left of it when all factors are taken to add up: the mean of the
     residuals of their least squares fit. In a balanced factorial that is mean - mean of the level
     - mean of the other level + mean of all. `share` is the part of the variance that this pair of
-    factors explains beyond all factors alone. Levels are as in `main_effects`.
+    factors explains beyond all factors alone. Levels are as in `compute_main_effects`.
 
     >>> runs = pl.DataFrame({"policy": ["fifo", "fifo", "easy", "easy"], "cores": [8, 16, 8, 16],
     ...                      "makespan_s": [100.0, 60.0, 60.0, 100.0]})
-    >>> table = interactions(runs, ["policy", "cores"], "makespan_s")
+    >>> table = compute_interactions(runs, ["policy", "cores"], "makespan_s")
     >>> table.select("level", "other_level", "interaction").rows()
     [('fifo', '8', 20.0), ('fifo', '16', -20.0), ('easy', '8', -20.0), ('easy', '16', 20.0)]
     >>> round(table["share"][0], 3)

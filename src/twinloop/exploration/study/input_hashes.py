@@ -37,7 +37,7 @@ def _hash_of(path: str, _changed: int, _size: int) -> str:
     return sha256(Path(path))
 
 
-def changed_inputs(known: Hashes) -> list[str]:
+def find_changed_inputs(known: Hashes) -> list[str]:
     """The files that are there and are not what they were, by their paths.
 
     >>> import tempfile
@@ -45,15 +45,15 @@ def changed_inputs(known: Hashes) -> list[str]:
     ...     log = Path(there, "log.swf")
     ...     _ = log.write_text("1 0 0 10 1")
     ...     known = {str(log): hash_input(log), "nowhere.swf": "abc"}
-    ...     before = changed_inputs(known)
+    ...     before = find_changed_inputs(known)
     ...     _ = log.write_text("1 0 0 1000 1")
-    ...     before, changed_inputs(known) == [str(log)]
+    ...     before, find_changed_inputs(known) == [str(log)]
     ([], True)
     """
     return [name for name, old in known.items() if hash_input(name) not in (None, old)]
 
 
-def refuse_changed(candidates: Iterable[Candidate]) -> None:
+def check_inputs_unchanged(candidates: Iterable[Candidate]) -> None:
     """Complain if a candidate would run files that are not those that its prediction is of."""
     for each in candidates:
         for name, old in _read_by(each.scenario, each.inputs).items():

@@ -12,8 +12,8 @@ from typing import Any, Final
 from twinloop import __version__
 from twinloop.description.errors import InputError
 from twinloop.exploration.factors.design import MOST, Configuration, Design
-from twinloop.exploration.factors.factors import changed
-from twinloop.exploration.ranking.objectives import Objective, why_unknown
+from twinloop.exploration.factors.factors import apply_changes
+from twinloop.exploration.ranking.objectives import Objective, explain_missing_kpi
 from twinloop.exploration.study.input_hashes import Hashes, hash_input
 from twinloop.policy.registry import CodeNotAllowed
 from twinloop.scenario import Scenario
@@ -26,7 +26,7 @@ WORKLOAD: Final = "workload"
 
 
 @dataclass(frozen=True)
-class Run:
+class StudyRun:
     """One run: a configuration with a seed."""
 
     configuration: int
@@ -40,13 +40,13 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """What a study is to run."""
 
     configurations: tuple[Configuration, ...]
-    runs: tuple[Run, ...]
+    runs: tuple[StudyRun, ...]
     #: The scenario as it is, with each seed.
-    baseline: tuple[Run, ...]
+    baseline: tuple[StudyRun, ...]
     #: The design with the seeds that are run: one, where nothing is random.
     design: Design
     #: What the user should know of it.
@@ -57,14 +57,14 @@ class Plan:
     inputs: Hashes = field(default_factory=dict)
 
 
-def planned(
+def plan_runs(
     scenario: Scenario,
     design: Design,
     beside: Mapping[str, Any],
     *,
     by: str = "makespan_s",
     allow_code: bool = False,
-) -> Plan:
+) -> StudyPlan:
     """The runs of a design: all configurations with the first seed, then with the next one.
 
     Args:
@@ -77,7 +77,7 @@ def planned(
 
     >>> base = Scenario(platform="2x4", policy="easy", workload={"tasks": [{"id": "a",
     ...     "run_time": 5}]})
-    >>> plan = planned(base, Design(factors={"policy": ["random", "easy"]}, seeds=[1, 2]), {})
+    >>> plan = plan_runs(base, Design(factors={"policy": ["random", "easy"]}, seeds=[1, 2]), {})
     >>> [(run.configuration, run.seed) for run in plan.runs]
     [(0, 1), (1, 1), (0, 2), (1, 2)]
     """
@@ -95,7 +95,7 @@ def planned(
         design = design.model_copy(update={"seeds": design.seeds[:1]})
     seeds = design.seeds or (None,)
     runs = [
-        Run(each.number, *_keyed(one, seed), refused=one.refused)
+        StudyRun(each.number, *_keyed(one, seed), refused=one.refused)
         for seed in seeds
         for each, one in zip(configurations, told, strict=True)
     ]
@@ -105,7 +105,7 @@ def planned(
     if lacking and all(lacking):
         raise InputError(f"no run can be ranked by {kpi}: {lacking[0]}", field="by")
     baseline = _baseline(scenario, design, beside, known, inputs)
-    return Plan(configurations, tuple(runs), baseline, design, notes, known.code, inputs)
+    return StudyPlan(configurations, tuple(runs), baseline, design, notes, known.code, inputs)
 
 
 def _seed_notes(design: Design, fixed: Sequence[bool]) -> tuple[str, ...]:
@@ -130,12 +130,12 @@ def _baseline(
     beside: Mapping[str, Any],
     known: Identities,
     inputs: dict[str, str | None],
-) -> tuple[Run, ...]:
+) -> tuple[StudyRun, ...]:
     """The runs of the scenario as it is, with each seed."""
     as_it_is = Configuration(-1, "", {}, {})
     one = _described(scenario, as_it_is, beside, known, "makespan_s", inputs)
     return tuple(
-        Run(-1, *_keyed(one, seed), refused=one.refused) for seed in design.seeds or (None,)
+        StudyRun(-1, *_keyed(one, seed), refused=one.refused) for seed in design.seeds or (None,)
     )
 
 
@@ -165,13 +165,13 @@ def _described(
     """What the runs of a configuration are; the hashes of their files go to `inputs`."""
     changes = configuration.changes
     try:
-        one = changed(scenario, changes)
+        one = apply_changes(scenario, changes)
         check_carbon(one)
         files = [(path.as_posix(), hash_input(path)) for path in one._files()]
         inputs.update(files)
         told = _decisive(one, beside, known, [sha256 for _, sha256 in files])
         fixed = not known.is_random(one)
-        return _Described(changes, told, one.seed, fixed=fixed, lacks=why_unknown(one, kpi))
+        return _Described(changes, told, one.seed, fixed=fixed, lacks=explain_missing_kpi(one, kpi))
     except CodeNotAllowed:
         raise
     except InputError as error:
@@ -184,13 +184,13 @@ def _keyed(one: _Described, seed: int | None) -> tuple[int, dict[str, Any], str]
     """The seed, the changes and the key of a run."""
     number = one.seed if seed is None else seed
     key = _digest({**one.told, "seed": None if one.fixed else number})
-    return number, seeded(one.changes, seed), key
+    return number, add_seed(one.changes, seed), key
 
 
-def seeded(changes: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
+def add_seed(changes: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
     """Changes of a scenario, a seed among them; None: the one that it has.
 
-    >>> seeded({"policy": "easy"}, 2)
+    >>> add_seed({"policy": "easy"}, 2)
     {'policy': 'easy', 'seed': 2}
     """
     return dict(changes) if seed is None else {**changes, "seed": seed}
@@ -221,15 +221,15 @@ def _digest(told: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-def kept(scenario: Scenario, folder: Path) -> Scenario:
+def store_workload(scenario: Scenario, folder: Path) -> Scenario:
     """The scenario with a workload that was given in memory written into the folder."""
     return keep_workload(scenario, folder, WORKLOAD)
 
 
-def duplicates(runs: Sequence[Run]) -> int:
+def count_duplicates(runs: Sequence[StudyRun]) -> int:
     """How many runs are the same as an earlier one.
 
-    >>> duplicates([Run(0, 0, {}, "a"), Run(1, 0, {}, "b"), Run(2, 0, {}, "a")])
+    >>> count_duplicates([StudyRun(number, 0, {}, key) for number, key in enumerate("aba")])
     1
     """
     return len(runs) - len({run.key for run in runs})

@@ -13,12 +13,19 @@ from typing import Any, Final
 from twinloop.calibration.fit import Fit
 from twinloop.campaign import Coordinator, Journal, coordinator
 from twinloop.description.errors import InputError, TwinloopError
-from twinloop.exploration.factors.design import Design, design_of
-from twinloop.exploration.factors.level_files import anchor
+from twinloop.exploration.factors.design import Design, read_design
+from twinloop.exploration.factors.level_files import make_paths_absolute
 from twinloop.exploration.ranking.objectives import Objective
-from twinloop.exploration.study.plan import WORKLOAD, Plan, Run, kept, planned
-from twinloop.exploration.study.runner import DOUBTED, DRAWS, Runner, draws_of
-from twinloop.exploration.study.storage import FITTED, HEADER, digest_of, is_study, keep, results_in
+from twinloop.exploration.study.plan import WORKLOAD, StudyPlan, StudyRun, plan_runs, store_workload
+from twinloop.exploration.study.runner import DOUBTED, DRAWS, Runner, select_draws
+from twinloop.exploration.study.storage import (
+    FITTED,
+    HEADER,
+    hash_fit,
+    is_study,
+    read_results,
+    save_plan,
+)
 from twinloop.exploration.study.study import JOURNAL, Study
 from twinloop.scenario import Scenario
 
@@ -27,10 +34,10 @@ SHORT: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class StudyProgress:
     """How far a study is.
 
-    >>> Progress(50, 100, 2, 10.0).left
+    >>> StudyProgress(50, 100, 2, 10.0).left
     10.0
     """
 
@@ -61,7 +68,7 @@ def explore(
     draws: int = DRAWS,
     retry: bool = False,
     allow_code: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[StudyProgress], None] | None = None,
 ) -> Study:
     """Simulate a scenario with all combinations of some levels, and return the study.
 
@@ -93,29 +100,29 @@ def explore(
     """
     Objective.of(by)
     # Absolute paths from here on, so that the study is the same from any folder.
-    design = design_of(factors).located(Path(), whole=True)
+    design = read_design(factors).located(Path(), whole=True)
     base = _scenario(scenario, design)
     laid = Fit.load(fit) if isinstance(fit, str | Path) else fit
     if laid is not None:
         base = laid.apply(base)
     fresh = folder is not None and not Path(folder).exists()
     place = None if folder is None else _folder(Path(folder))
-    rows = draws_of(laid, draws)
-    beside = {} if not rows or laid is None else {"draws": [digest_of(laid), draws, DOUBTED]}
+    rows = select_draws(laid, draws)
+    beside = {} if not rows or laid is None else {"draws": [hash_fit(laid), draws, DOUBTED]}
     # The journal is the lock of the folder: nothing is written there without it.
     with Journal.open(place / JOURNAL, HEADER) if place is not None else nullcontext() as journal:
         try:
-            base = anchor(base if place is None else kept(base, place))
-            plan = planned(base, design, beside, by=by, allow_code=allow_code)
+            base = make_paths_absolute(base if place is None else store_workload(base, place))
+            plan = plan_runs(base, design, beside, by=by, allow_code=allow_code)
         except TwinloopError:
             if fresh and place is not None:
                 _leave(place)
             raise
         design = plan.design
         if place is not None:
-            keep(place, base, design, plan, laid, by)
+            save_plan(place, base, design, plan, laid, by)
         keys = {run.key for run in (*plan.runs, *plan.baseline)}
-        results = {} if journal is None else results_in(journal, journal.path, keys)
+        results = {} if journal is None else read_results(journal, journal.path, keys)
         if retry:
             results = {key: row for key, row in results.items() if row["error"] is None}
         study = Study(
@@ -123,7 +130,7 @@ def explore(
             allow_code, plan.notes, plan.inputs,
         )  # fmt: skip
         missing = _missing(plan, results)
-        told = _Told(plan, results, progress)
+        told = _ProgressReporter(plan, results, progress)
         for row in _run(Runner(base, allow_code, rows, plan.code), missing, on, workers):
             if journal is not None:
                 journal.append(row)
@@ -177,9 +184,9 @@ def _own(name: str) -> bool:
     return name in (JOURNAL, WORKLOAD) or name.startswith((FITTED, "."))
 
 
-def _missing(plan: Plan, results: Mapping[str, Any]) -> list[Run]:
+def _missing(plan: StudyPlan, results: Mapping[str, Any]) -> list[StudyRun]:
     """The runs that are not there, those that are the same once; the baseline last."""
-    found: dict[str, Run] = {}
+    found: dict[str, StudyRun] = {}
     for run in (*plan.runs, *plan.baseline):
         if run.key not in results:
             found.setdefault(run.key, run)
@@ -187,7 +194,7 @@ def _missing(plan: Plan, results: Mapping[str, Any]) -> list[Run]:
 
 
 def _run(
-    runner: Runner, runs: list[Run], on: str | None, workers: int | None
+    runner: Runner, runs: list[StudyRun], on: str | None, workers: int | None
 ) -> Iterator[dict[str, Any]]:
     """What becomes of each run, in their order, whoever does them."""
     for run in runs:
@@ -206,18 +213,21 @@ def _run(
             yield from _mapped(many, runner, rest)
 
 
-def _mapped(workers: Coordinator, runner: Runner, runs: list[Run]) -> Iterator[dict[str, Any]]:
+def _mapped(workers: Coordinator, runner: Runner, runs: list[StudyRun]) -> Iterator[dict[str, Any]]:
     found = workers.map(runner, (run.changes for run in runs))
     for run, outcome in zip(runs, found, strict=True):
         row = {"key": run.key, "kpis": None, "seconds": outcome.seconds, "error": outcome.error}
         yield row | (outcome.value or {})
 
 
-class _Told:
+class _ProgressReporter:
     """Tells whoever waits how far it is."""
 
     def __init__(
-        self, plan: Plan, results: Mapping[str, Any], tell: Callable[[Progress], None] | None
+        self,
+        plan: StudyPlan,
+        results: Mapping[str, Any],
+        tell: Callable[[StudyProgress], None] | None,
     ) -> None:
         self._tell = tell
         self._began = time.monotonic()
@@ -231,4 +241,4 @@ class _Told:
         self._failed += row["error"] is not None
         if self._tell is not None:
             spent = time.monotonic() - self._began
-            self._tell(Progress(self._done, self._total, self._failed, spent, self._before))
+            self._tell(StudyProgress(self._done, self._total, self._failed, spent, self._before))

@@ -16,7 +16,7 @@ from twinloop.calibration.parameters.values import of_model, offering
 from twinloop.engine import Compiled
 from twinloop.engine.run_trace import priced_part
 from twinloop.engine.workload_cache import Loaded
-from twinloop.exploration.factors.factors import changed
+from twinloop.exploration.factors.factors import apply_changes
 from twinloop.exploration.ranking.objectives import KPIS
 from twinloop.metrics import cost
 from twinloop.metrics.electricity import emitted
@@ -64,7 +64,7 @@ class Runner:
 
     def __call__(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """The KPIs of one run, and what they are under each calibration."""
-        scenario = self._with_policy(changed(self.scenario, changes))
+        scenario = self._with_policy(apply_changes(self.scenario, changes))
         # A level of the study has the last word on a value that was fitted as well.
         levels = {name.removeprefix("model.") for name in changes}
         moved = {name: column for name, column in self.draws.items() if name not in levels}
@@ -118,7 +118,7 @@ def _doubt(ready: Compiled, moved: Mapping[str, NDArray[np.float64]]) -> dict[st
     return {name: many[name].tolist() for name in DOUBTED if np.isfinite(many[name]).all()}
 
 
-def draws_of(fit: Fit | None, most: int) -> dict[str, NDArray[np.float64]]:
+def select_draws(fit: Fit | None, most: int) -> dict[str, NDArray[np.float64]]:
     """The calibrations that the data allows, evenly chosen where there are more than `most`."""
     if fit is None or fit.draws is None or not most or not fit.draws.height:
         return {}

@@ -21,7 +21,7 @@ from twinloop.description.file_names import below
 from twinloop.description.files import writing
 from twinloop.description.saved_json import Kept, check_shape, read_kept
 from twinloop.exploration.factors.design import Design
-from twinloop.exploration.study.plan import Plan, Run, seeded
+from twinloop.exploration.study.plan import StudyPlan, StudyRun, add_seed
 from twinloop.exploration.study.study import JOURNAL, MANIFEST, Study
 from twinloop.scenario import Scenario
 
@@ -32,8 +32,8 @@ _AGAIN: Final = "give the same `twinloop explore` again: it writes it anew, and 
 FITTED: Final = "fit-"
 
 
-def keep(
-    folder: Path, scenario: Scenario, design: Design, plan: Plan, fit: Fit | None, by: str
+def save_plan(
+    folder: Path, scenario: Scenario, design: Design, plan: StudyPlan, fit: Fit | None, by: str
 ) -> None:
     """Write what is asked, before anything runs."""
     told = {
@@ -53,7 +53,7 @@ def keep(
 
 def _keep_fit(folder: Path, fit: Fit) -> str:
     """A copy of the fit beside its study, under a name of its own: a study may get another one."""
-    name = f"{FITTED}{digest_of(fit)[:8]}"
+    name = f"{FITTED}{hash_fit(fit)[:8]}"
     if not (folder / name / FIT_MANIFEST).exists():
         # Whole or not at all: one that was killed over it left some of it.
         new = folder / f".{name}"
@@ -63,7 +63,7 @@ def _keep_fit(folder: Path, fit: Fit) -> str:
     return name
 
 
-def digest_of(fit: Fit) -> str:
+def hash_fit(fit: Fit) -> str:
     """What tells two fits apart: their values, and the calibrations that the data allows."""
     told = json.dumps(fit.values, sort_keys=True, default=str).encode()
     if fit.draws is not None:
@@ -71,7 +71,7 @@ def digest_of(fit: Fit) -> str:
     return hashlib.sha256(told).hexdigest()
 
 
-class _Row(Kept):
+class _JournalRow(Kept):
     """What a line of the journal holds: a run that is over."""
 
     key: str
@@ -91,7 +91,7 @@ class _Row(Kept):
         return self
 
 
-def results_in(
+def read_results(
     rows: Iterable[Any], file: Path | None = None, keys: Collection[str] = ()
 ) -> dict[str, Mapping[str, Any]]:
     """What became of each run, by its key; of a run that was made again, the last.
@@ -101,14 +101,14 @@ def results_in(
         file: The journal, for errors.
         keys: The runs that are compared, so that all have draws of the same calibrations.
 
-    >>> results_in([{"key": "a", "kpis": {}, "seconds": 0.1, "error": None}]).keys()
+    >>> read_results([{"key": "a", "kpis": {}, "seconds": 0.1, "error": None}]).keys()
     dict_keys(['a'])
     """
     found: dict[str, Mapping[str, Any]] = {}
     compared = frozenset(keys)
     draws = 0
     for number, row in enumerate(rows, start=2):
-        checked = check_shape(row, _Row, file, CUT_OFF, line=number)
+        checked = check_shape(row, _JournalRow, file, CUT_OFF, line=number)
         found[checked.key] = row
         here = len(next(iter(checked.draws.values()), ()))
         if here and checked.key in compared:
@@ -132,7 +132,7 @@ def is_study(folder: Path) -> bool:
     return isinstance(kept, dict) and {"twinloop", "design", "keys"} <= kept.keys()
 
 
-class _Kept(Kept):
+class _StudyFile(Kept):
     """What `study.json` holds."""
 
     scenario: dict[str, Any]
@@ -145,12 +145,12 @@ class _Kept(Kept):
     inputs: dict[str, str | None] | None = None
 
 
-def loaded(folder: Path, *, allow_code: bool = False) -> Study:
+def load_study(folder: Path, *, allow_code: bool = False) -> Study:
     """The study that is kept in a folder, as far as it has come."""
     path = folder / MANIFEST
     if not path.is_file():
         raise InputError("no study is kept there", file=folder, remedy=f"it would have {MANIFEST}")
-    kept = read_kept(path, _Kept, _AGAIN)
+    kept = read_kept(path, _StudyFile, _AGAIN)
     try:
         design = Design.from_dict(kept.design)
         scenario = Scenario.from_manifest(kept.scenario)
@@ -164,11 +164,13 @@ def loaded(folder: Path, *, allow_code: bool = False) -> Study:
         said = "does not fit together: it is damaged, or of another version"
         raise InputError(said, file=path, remedy=_AGAIN)
     runs = tuple(
-        Run(each.number, _seed(each.changes, seed, scenario), seeded(each.changes, seed), key)
+        StudyRun(
+            each.number, _seed(each.changes, seed, scenario), add_seed(each.changes, seed), key
+        )
         for (each, seed), key in zip(pairs, keys, strict=True)
     )
     as_it_is = tuple(
-        Run(-1, scenario.seed if seed is None else seed, seeded({}, seed), key)
+        StudyRun(-1, scenario.seed if seed is None else seed, add_seed({}, seed), key)
         for seed, key in zip(design.seeds or (None,), baseline, strict=True)
     )
     journal = folder / JOURNAL
@@ -178,7 +180,7 @@ def loaded(folder: Path, *, allow_code: bool = False) -> Study:
         design,
         configurations,
         runs,
-        results_in(rows, journal, {*keys, *baseline}),
+        read_results(rows, journal, {*keys, *baseline}),
         as_it_is,
         None if fit is None else Fit.load(below(folder, fit, file=path, field="fit")),
         folder,
@@ -189,7 +191,7 @@ def loaded(folder: Path, *, allow_code: bool = False) -> Study:
     )
 
 
-def _inputs(kept: _Kept) -> dict[str, str | None]:
+def _inputs(kept: _StudyFile) -> dict[str, str | None]:
     """The hashes of what was read; a study of before these were kept has those of its scenario."""
     if kept.inputs is not None:
         return kept.inputs

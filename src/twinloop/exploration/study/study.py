@@ -16,12 +16,12 @@ from twinloop.description.errors import InputError, TwinloopError
 from twinloop.description.plugins import load_component
 from twinloop.description.safe_text import escape_name
 from twinloop.exploration.factors.design import Configuration, Design
-from twinloop.exploration.factors.factors import changed
+from twinloop.exploration.factors.factors import apply_changes
 from twinloop.exploration.ranking.candidate import Candidate
-from twinloop.exploration.ranking.completion import fewer_completed, shortfalls
-from twinloop.exploration.ranking.objectives import KPIS, Objective, why_unknown
-from twinloop.exploration.study.input_hashes import AGAIN, Hashes, changed_inputs
-from twinloop.exploration.study.plan import Run, duplicates
+from twinloop.exploration.ranking.completion import compute_shortfalls, describe_fewer_completions
+from twinloop.exploration.ranking.objectives import KPIS, Objective, explain_missing_kpi
+from twinloop.exploration.study.input_hashes import AGAIN, Hashes, find_changed_inputs
+from twinloop.exploration.study.plan import StudyRun, count_duplicates
 from twinloop.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -62,12 +62,12 @@ class Study:
     scenario: Scenario
     design: Design
     planned_configurations: tuple[Configuration, ...]
-    planned_runs: tuple[Run, ...]
+    planned_runs: tuple[StudyRun, ...]
     #: What became of each run that is done, by its key: `kpis`, `seconds`, `error`, `draws`,
     #: `notes`.
     results: Mapping[str, Mapping[str, Any]] = field(compare=False)
     #: The scenario as it is, with each seed.
-    planned_baseline: tuple[Run, ...] = ()
+    planned_baseline: tuple[StudyRun, ...] = ()
     fit: Fit | None = field(default=None, compare=False)
     folder: Path | None = None
     #: The KPI that is to be good.
@@ -113,13 +113,13 @@ class Study:
     def notes(self) -> tuple[str, ...]:
         """What is worth knowing of it as a whole, in sentences."""
         found = [*self.planning_notes]
-        if other := changed_inputs(self.inputs):
+        if other := find_changed_inputs(self.inputs):
             found.append(f"changed since it was simulated: {', '.join(other)} ({AGAIN})")
         if self._is_replicated_in_vain:
             found.append(
                 "the seeds made no difference: with every seed each configuration is the same"
             )
-        said = fewer_completed(self._outlines, self.baseline) if self._outlines else None
+        said = describe_fewer_completions(self._outlines, self.baseline) if self._outlines else None
         found += [] if said is None else [said]
         done = [self.results[run.key] for run in self.planned_runs if run.key in self.results]
         noted = Counter(note for one in done for note in one.get("notes") or ())
@@ -142,7 +142,7 @@ class Study:
     @property
     def repeated(self) -> int:
         """How many runs are the same as another one, and so were made once."""
-        return duplicates(self.planned_runs)
+        return count_duplicates(self.planned_runs)
 
     @cached_property
     def kpis(self) -> tuple[str, ...]:
@@ -158,16 +158,16 @@ class Study:
     @cached_property
     def runs(self) -> pl.DataFrame:
         """A row per run that is over."""
-        from twinloop.exploration.study.tables import runs_table
+        from twinloop.exploration.study.tables import make_runs_table
 
-        return runs_table(self)
+        return make_runs_table(self)
 
     @cached_property
     def configurations(self) -> pl.DataFrame:
         """A row per configuration of which a run is over: means over the `seeds`, and spread."""
-        from twinloop.exploration.study.tables import configurations_table
+        from twinloop.exploration.study.tables import make_configurations_table
 
-        return configurations_table(self)
+        return make_configurations_table(self)
 
     # --- candidates ------------------------------------------------------------------------------
 
@@ -207,7 +207,7 @@ class Study:
         made = Candidate.of_runs(AS_GIVEN, first, found)
         return self._supported(replace(made, inputs=self.inputs))
 
-    def _well(self, run: Run) -> bool:
+    def _well(self, run: StudyRun) -> bool:
         """Whether a run is over and did not fail."""
         found = self.results.get(run.key)
         return found is not None and found["error"] is None
@@ -240,7 +240,7 @@ class Study:
                 )
         return tuple(made)
 
-    def _compared(self, runs: Sequence[Run]) -> list[Run]:
+    def _compared(self, runs: Sequence[StudyRun]) -> list[StudyRun]:
         """The runs that a candidate is made of; all that it has where no seed is shared."""
         well = [run for run in runs if self._well(run)]
         return [run for run in well if run.seed in self.seeds] or well
@@ -249,24 +249,24 @@ class Study:
         if outline.configuration is None:
             return outline
         first = self._compared(self._by_configuration[outline.configuration])[0]
-        scenario = changed(self.scenario, first.changes)
+        scenario = apply_changes(self.scenario, first.changes)
         return replace(outline, scenario=scenario, inputs=self.inputs)
 
     def _supported(self, candidate: Candidate) -> Candidate:
         """The candidate with what it leans on that the fit cannot know."""
         if self.fit is None:
             return candidate
-        from twinloop.exploration.extrapolation.support import unsupported
+        from twinloop.exploration.extrapolation.support import find_extrapolations
 
         try:
-            leans = unsupported(candidate.scenario, self.fit, allow_code=self.allow_code)
+            leans = find_extrapolations(candidate.scenario, self.fit, allow_code=self.allow_code)
         except TwinloopError as error:
             leans = (f"What it leans on could not be examined: {error}",)
         return replace(candidate, unsupported=leans)
 
     @cached_property
-    def _by_configuration(self) -> dict[int, list[Run]]:
-        found: dict[int, list[Run]] = {}
+    def _by_configuration(self) -> dict[int, list[StudyRun]]:
+        found: dict[int, list[StudyRun]] = {}
         for run in self.planned_runs:
             found.setdefault(run.configuration, []).append(run)
         return found
@@ -280,14 +280,14 @@ class Study:
         configuration that completes fewer of its tasks than another is not on the front: it is no
         better for what it leaves undone.
         """
-        from twinloop.exploration.ranking.pareto import front
+        from twinloop.exploration.ranking.pareto import find_front
 
         chosen = [Objective.of(each) for each in objectives or self.objectives]
         for each in chosen:
             self._checked(each.kpi)
         table = self.configurations
         values = table.select(each.kpi for each in chosen).cast(pl.Float64).fill_null(math.nan)
-        short = shortfalls(self._outlines, self.baseline)
+        short = compute_shortfalls(self._outlines, self.baseline)
         least = min(short, default=0.0)
         fewer = [
             each.configuration
@@ -300,7 +300,7 @@ class Study:
             .otherwise(pl.all())
             .name.keep()
         )
-        kept = front(whole.to_numpy(), [each.lower for each in chosen])
+        kept = find_front(whole.to_numpy(), [each.lower for each in chosen])
         first = chosen[0]
         return table.filter(pl.Series(kept)).sort(first.kpi, descending=not first.lower)
 
@@ -328,14 +328,14 @@ class Study:
         return self._ranked(by, k, tolerance)
 
     def _ranked(self, by: Any, k: int | None, tolerance: float) -> Ranking:
-        from twinloop.exploration.ranking.ranking import ranked
+        from twinloop.exploration.ranking.ranking import rank_candidates
 
         by = self.by if by is None else by
         if not self._outlines:
             raise InputError("no run of the study is over that did not fail", file=self.folder)
         if isinstance(by, str):
             self._checked(by)
-        found = ranked(
+        found = rank_candidates(
             self._outlines,
             by,
             baseline=self.baseline,
@@ -350,18 +350,18 @@ class Study:
         return replace(found, places=tuple(replace(at, candidate=each) for at, each in places))
 
     def effects(self, kpi: str | None = None) -> pl.DataFrame:
-        """What each level of each factor does to a KPI, over the `seeds`; see `main_effects`."""
-        from twinloop.exploration.study.effects import main_effects
+        """The main effect of each level of each factor on a KPI; see `compute_main_effects`."""
+        from twinloop.exploration.study.effects import compute_main_effects
 
         kpi = self._checked(kpi)
-        return main_effects(self._having(kpi), self.factors, kpi)
+        return compute_main_effects(self._having(kpi), self.factors, kpi)
 
     def interactions(self, kpi: str | None = None) -> pl.DataFrame:
-        """What two factors do together that neither does alone; see `interactions`."""
-        from twinloop.exploration.study.effects import interactions
+        """What two factors do together that neither does alone; see `compute_interactions`."""
+        from twinloop.exploration.study.effects import compute_interactions
 
         kpi = self._checked(kpi)
-        return interactions(self._having(kpi), self.factors, kpi)
+        return compute_interactions(self._having(kpi), self.factors, kpi)
 
     @property
     def _whole(self) -> pl.DataFrame:
@@ -393,7 +393,7 @@ class Study:
         for one in self.results.values():
             if why := (one.get("unknown") or {}).get(kpi):
                 return str(why)
-        return why_unknown(self.scenario, kpi)
+        return explain_missing_kpi(self.scenario, kpi)
 
     # --- keeping and showing ---------------------------------------------------------------------
 
@@ -406,9 +406,9 @@ class Study:
     @classmethod
     def load(cls, folder: str | Path, *, allow_code: bool = False) -> Study:
         """Read a study back, also one that is still running."""
-        from twinloop.exploration.study.storage import loaded
+        from twinloop.exploration.study.storage import load_study
 
-        return loaded(Path(folder), allow_code=allow_code)
+        return load_study(Path(folder), allow_code=allow_code)
 
     @property
     def plot(self) -> Any:
@@ -416,9 +416,9 @@ class Study:
         return load_component("study-plots")(self)
 
     def __str__(self) -> str:
-        from twinloop.exploration.study.text import study_text
+        from twinloop.exploration.study.text import study_to_text
 
-        return study_text(self)
+        return study_to_text(self)
 
     def _repr_html_(self) -> str:
         from html import escape

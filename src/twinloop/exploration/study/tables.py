@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TABLES: Final = ("runs", "configurations")
 
 
-def runs_table(study: Study) -> pl.DataFrame:
+def make_runs_table(study: Study) -> pl.DataFrame:
     """A row per run that is over, with the level of each factor and the KPIs."""
     numeric = _numeric(study)
     labels = [
@@ -53,7 +53,7 @@ def runs_table(study: Study) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, infer_schema_length=None)
 
 
-def configurations_table(study: Study) -> pl.DataFrame:
+def make_configurations_table(study: Study) -> pl.DataFrame:
     """A row per configuration of which a run is over: means over the seeds, and their spread.
 
     The seeds are those that all configurations have: over other seeds, one that fails with the hard

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from twinloop.description.safe_text import join_lines
 from twinloop.exploration.ranking.objectives import Objective
-from twinloop.exploration.text_tables import aligned
+from twinloop.exploration.text_tables import align_columns
 from twinloop.trace.trace import counted
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SHOWN = 10
 
 
-def study_text(study: Study, top: int = SHOWN) -> str:
+def study_to_text(study: Study, top: int = SHOWN) -> str:
     """What was run, what came out best, and what cannot be told apart."""
     lines, by = [_state(study)], study.by
     if study.failed:
@@ -30,7 +30,7 @@ def study_text(study: Study, top: int = SHOWN) -> str:
         first, second = (Objective.of(each).kpi for each in study.objectives)
         if front.height > 1:
             lines += ["", f"Not beaten in {first} and {second} at once:"]
-            lines += table(
+            lines += format_table(
                 ("configuration", first, second),
                 [
                     (row["name"], f"{row[first]:.4g}", f"{row[second]:.4g}")
@@ -65,13 +65,13 @@ def _factors(study: Study, by: str) -> list[str]:
         share = ordered["share"][0]
         rows.append((str(factor), "-" if share is None else f"{share:.0%}", *ends))
     head = f"What makes the difference in {by}:"
-    return ["", head, *table(("factor", "share", "lowest at", "highest at"), rows)]
+    return ["", head, *format_table(("factor", "share", "lowest at", "highest at"), rows)]
 
 
-def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def format_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines of a table, the first column to the left and all others to the right.
 
-    >>> table(("policy", "wait"), [("easy", "12"), ("fifo", "3")])
+    >>> format_table(("policy", "wait"), [("easy", "12"), ("fifo", "3")])
     ['  policy  wait', '  easy      12', '  fifo       3']
     """
-    return [f"  {line}" for line in aligned((names, *rows), right=range(1, len(names)))]
+    return [f"  {line}" for line in align_columns((names, *rows), right=range(1, len(names)))]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from twinloop.exploration.ranking.ranking import Place, Ranking
+    from twinloop.exploration.ranking.ranking import RankedCandidate, Ranking
 
 
-def group_equal_places(ranking: Ranking) -> list[list[Place]]:
+def group_equal_places(ranking: Ranking) -> list[list[RankedCandidate]]:
     """The places in order; those whose predictions are equal in everything are in one list.
 
     >>> from twinloop.exploration.ranking.candidate import Candidate
@@ -22,13 +22,13 @@ def group_equal_places(ranking: Ranking) -> list[list[Place]]:
     >>> [[place.candidate.name for place in group] for group in groups]
     [['a', 'c'], ['b']]
     """
-    found: dict[tuple[tuple[str, float], ...], list[Place]] = {}
+    found: dict[tuple[tuple[str, float], ...], list[RankedCandidate]] = {}
     for place in ranking.places:
         found.setdefault(tuple(sorted(place.candidate.predicted.items())), []).append(place)
     return list(found.values())
 
 
-def name_group(fold: Sequence[Place]) -> str:
+def name_group(fold: Sequence[RankedCandidate]) -> str:
     """What such places are called together.
 
     >>> from types import SimpleNamespace
@@ -41,7 +41,7 @@ def name_group(fold: Sequence[Place]) -> str:
     return f"{name} and {more:,} more that {'comes' if more == 1 else 'come'} out the same"
 
 
-def get_lead_probability(fold: Sequence[Place], ranking: Ranking) -> float | None:
+def get_lead_probability(fold: Sequence[RankedCandidate], ranking: Ranking) -> float | None:
     """How sure it is that these are better than the next; None where it is equal, or not known.
 
     >>> from twinloop.exploration.ranking.candidate import Candidate

@@ -38,7 +38,7 @@ from twinloop.report.pages.ranking_groups import (
 from twinloop.report.quantity_text import format_count, format_duration
 
 if TYPE_CHECKING:
-    from twinloop.exploration.ranking.ranking import Place, Ranking
+    from twinloop.exploration.ranking.ranking import RankedCandidate, Ranking
     from twinloop.exploration.study.study import Study
 
 #: So many of the best have a row in the short table, and in the long one.
@@ -169,7 +169,7 @@ def describe_recommendation(study: Study, ranking: Ranking | None) -> list[str]:
     return sentences
 
 
-def _describe_ties(ranking: Ranking, alike: Sequence[Place]) -> Iterator[str]:
+def _describe_ties(ranking: Ranking, alike: Sequence[RankedCandidate]) -> Iterator[str]:
     """What comes out like the best, and what cannot be told from it."""
     from twinloop.exploration.ranking.ranking import SURE
 
@@ -249,7 +249,7 @@ def _add_best(page: Page, study: Study, ranking: Ranking) -> None:
     )
 
 
-def _make_row(fold: Sequence[Place], ranking: Ranking, kpis: Sequence[str]) -> list[str]:
+def _make_row(fold: Sequence[RankedCandidate], ranking: Ranking, kpis: Sequence[str]) -> list[str]:
     place, first = fold[0], ranking.objectives[0].kpi
     of, sure = place.candidate, [each.best for each in fold]
     return [
