@@ -38,7 +38,7 @@ def resolve_files(path: str, value: Any, folder: Path) -> Any:
     ('/logs/kth.swf', '/logs/kth.swf')
     >>> resolve_files("platform.clusters[0]", {"hosts": [{"cores": 8}], "carbon": "uk.csv"}, logs)
     {'hosts': [{'cores': 8}], 'carbon': '/logs/uk.csv'}
-    >>> resolve_files("platform", "2x8", there), resolve_files("platform", "two.yaml", logs)
+    >>> resolve_files("platform", "2x8", logs), resolve_files("platform", "two.yaml", logs)
     ('2x8', '/logs/two.yaml')
     >>> resolve_files("policy", "easy", logs)
     'easy'
