@@ -14,13 +14,13 @@ from load import bare_loop, grouped
 from measure import Goal, Result, Table, side_by_side
 
 from twinloop import Scenario, simulate
-from twinloop.calibration.cases import Case, rows_of
-from twinloop.calibration.losses import loss_named
-from twinloop.calibration.parameters.parameters import Linear
+from twinloop.calibration.cases import Case, make_value_rows
+from twinloop.calibration.losses import get_loss
+from twinloop.calibration.parameters.kinds import LinearParameter
 from twinloop.calibration.parameters.space import Space
-from twinloop.calibration.run_columns import outputs_for
+from twinloop.calibration.run_columns import select_outputs
+from twinloop.calibration.search.minimisation import BATCH, minimise
 from twinloop.calibration.search.objective import TwinObjective
-from twinloop.calibration.search.search import BATCH, search
 
 TASKS, NODES = 100, 2
 PER_SECOND = 10_000
@@ -38,10 +38,10 @@ SCENARIO = Scenario(
 )
 SPACE = Space(
     [
-        Linear("speed_factor", 0.5, 2.0),
-        Linear("service_factor", 0.5, 2.0),
-        Linear("startup_overhead", 0.0, 5.0),
-        Linear("dispatch_latency", 0.0, 1.0),
+        LinearParameter("speed_factor", 0.5, 2.0),
+        LinearParameter("service_factor", 0.5, 2.0),
+        LinearParameter("startup_overhead", 0.0, 5.0),
+        LinearParameter("dispatch_latency", 0.0, 1.0),
     ]
 )
 
@@ -56,8 +56,8 @@ def case() -> Case:
 def runs_alone(made: Case, loss: str, threads: int, count: int) -> None:
     """What a search cannot be faster than: its runs in the same batches, and nothing else."""
     points = np.random.default_rng(0).random((BATCH, len(SPACE)))
-    rows = rows_of(made.compiled, BATCH, SPACE.decode(points))
-    outputs = outputs_for(loss_named(loss).needs)
+    rows = make_value_rows(made.compiled, BATCH, SPACE.decode(points))
+    outputs = select_outputs(get_loss(loss).needs)
     for _ in range(count // BATCH):
         made.compiled.run_many(rows, outputs=outputs, threads=threads)
 
@@ -65,8 +65,8 @@ def runs_alone(made: Case, loss: str, threads: int, count: int) -> None:
 def searched(
     made: Case, loss: str, optimiser: str, threads: int, count: int, batch: int = BATCH
 ) -> Any:
-    objective = TwinObjective(SPACE, [made], loss_named(loss), threads=threads)
-    return search(objective, optimiser=optimiser, budget=count, batch=batch).losses
+    objective = TwinObjective(SPACE, [made], get_loss(loss), threads=threads)
+    return minimise(objective, optimiser=optimiser, budget=count, batch=batch).losses
 
 
 def spare_cores(count: int) -> None:

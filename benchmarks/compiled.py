@@ -16,7 +16,7 @@ from logs import compiled as ready
 from measure import Goal, Result, Table, side_by_side
 
 from twinloop.policy import Place, Policy
-from twinloop.workload.generators import generator
+from twinloop.workload.generators import make_generator
 
 TASKS, NODES = 100, 2
 POLICIES = ("fcfs", "easy", "conservative", "first-fit")
@@ -28,7 +28,7 @@ DECISIONS = 100_000
 
 def small_runs(result: Result, quick: bool) -> None:
     repeats = 200 if quick else 1_000
-    load = generator("poisson", tasks=TASKS).generate(1)
+    load = make_generator("poisson", tasks=TASKS).generate(1)
     power = {"model": "linear", "idle": 60.0, "max": 240.0}
     host = {"name": "host", "count": NODES, "cores": 16, "power": power}
     platforms = {"": f"{NODES}x16", ", power": {"clusters": [{"name": "c", "hosts": [host]}]}}

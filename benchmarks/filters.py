@@ -14,7 +14,7 @@ from logs import compiled, finished
 from measure import Goal, Result, Table, side_by_side
 
 from twinloop import Trace
-from twinloop.engine import Compiled
+from twinloop.engine import CompiledScenario
 
 TASKS, HOSTS = 100_000, 100
 SECONDS = 0.5
@@ -95,7 +95,7 @@ def many_tasks(result: Result, quick: bool) -> None:
     )
 
 
-def once_warm(scenario: Compiled) -> float:
+def once_warm(scenario: CompiledScenario) -> float:
     """CPU seconds from the time on when the hosts are full up to the last submission."""
     run = scenario.start()
     run.run_until(WARM * LENGTH)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from twinloop import Scenario, Trace, read, simulate
 from twinloop._core import ClusterRun
-from twinloop.engine import Compiled
-from twinloop.workload.generators import generator
+from twinloop.engine import CompiledScenario
+from twinloop.workload.generators import make_generator
 
 Floats = NDArray[np.float64]
 DATA = Path(os.environ.get("TWINLOOP_DATA", HERE.parent.parent / "shared" / "data"))
@@ -45,7 +45,7 @@ def kth() -> Log:
 
 
 def lublin(jobs: int, cores: int, **parameters: Any) -> Trace:
-    return generator("lublin", tasks=jobs, machine=cores, **parameters).generate(1)
+    return make_generator("lublin", tasks=jobs, machine=cores, **parameters).generate(1)
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Jobs:
     requested: list[float]
 
     @classmethod
-    def of(cls, compiled: Compiled) -> Jobs:
+    def of(cls, compiled: CompiledScenario) -> Jobs:
         arrays = compiled.arrays
         kept = np.flatnonzero(compiled.rejected == 0)
         order = kept[np.argsort(arrays.submit[kept], kind="stable")]
@@ -76,11 +76,11 @@ class Jobs:
         return len(self.submit)
 
 
-def compiled(trace: Trace, platform: Any, policy: Any, **more: Any) -> Compiled:
-    return Compiled(Scenario(platform=platform, workload=trace, policy=policy, **more))
+def compiled(trace: Trace, platform: Any, policy: Any, **more: Any) -> CompiledScenario:
+    return CompiledScenario(Scenario(platform=platform, workload=trace, policy=policy, **more))
 
 
-def finished(scenario: Compiled, **recording: bool) -> ClusterRun:
+def finished(scenario: CompiledScenario, **recording: bool) -> ClusterRun:
     """A whole run, from the begin."""
     run = scenario.start(**recording)
     to_the_end(run)
@@ -92,7 +92,7 @@ def to_the_end(run: ClusterRun) -> None:
         pass
 
 
-def starts(scenario: Compiled) -> Floats:
+def starts(scenario: CompiledScenario) -> Floats:
     """When each task starts in a whole run."""
     return np.asarray(finished(scenario).outcomes()["start"])
 

@@ -13,7 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from twinloop.calibration.parameters.parameters import Categorical, Exponential, Linear
+from twinloop.calibration.parameters.kinds import (
+    CategoricalParameter,
+    ExponentialParameter,
+    LinearParameter,
+)
 from twinloop.calibration.parameters.space import Space
 
 Floats = NDArray[np.float64]
@@ -37,7 +41,7 @@ class Objective:
 
 
 def cube(dimensions: int, low: float = 0.0, high: float = 1.0) -> Space:
-    return Space([Linear(f"x{i}", low, high) for i in range(dimensions)])
+    return Space([LinearParameter(f"x{i}", low, high) for i in range(dimensions)])
 
 
 def rotation(rng: np.random.Generator, dimensions: int) -> Floats:
@@ -119,7 +123,7 @@ class Workflows:
 def workflow(rng: np.random.Generator) -> Objective:
     """Mean relative error of the makespans of 16 workflows, all eight parameters exponential."""
     cases = Workflows(rng)
-    space = Space([Exponential(*each) for each in WORKFLOW])
+    space = Space([ExponentialParameter(*each) for each in WORKFLOW])
     truth = rng.uniform(0.1, 0.9, len(space))
     real = cases.makespans(space.decode(truth[None]))
 
@@ -150,12 +154,12 @@ def mixed(rng: np.random.Generator) -> Objective:
     """Three continuous, three whole and two categorical parameters that act upon each other."""
     space = Space(
         [
-            *(Linear(f"x{i}", 0.0, 1.0) for i in range(3)),
-            Linear("n0", 1, 8, integer=True),
-            Linear("n1", 0, 30, integer=True),
-            Exponential("n2", 1, 256, integer=True),
-            Categorical("c0", list("abcd")),
-            Categorical("c1", list("pqr")),
+            *(LinearParameter(f"x{i}", 0.0, 1.0) for i in range(3)),
+            LinearParameter("n0", 1, 8, integer=True),
+            LinearParameter("n1", 0, 30, integer=True),
+            ExponentialParameter("n2", 1, 256, integer=True),
+            CategoricalParameter("c0", list("abcd")),
+            CategoricalParameter("c1", list("pqr")),
         ]
     )
     truth = space.decode_one(rng.random(8))
@@ -202,9 +206,9 @@ def rough_workflow(rng: np.random.Generator) -> Objective:
     cases = Workflows(rng)
     space = Space(
         [
-            *(Exponential(*each) for each in WORKFLOW[:5]),
+            *(ExponentialParameter(*each) for each in WORKFLOW[:5]),
             *(
-                Exponential(name, 1, round(1000 * high), integer=True)
+                ExponentialParameter(name, 1, round(1000 * high), integer=True)
                 for name, _, high in WORKFLOW[5:]
             ),
         ]

@@ -10,7 +10,7 @@ import numpy as np
 from measure import Goal, Result, Table
 from objectives import SETS, Objective, cube, objectives
 
-from twinloop.calibration.optimisers import OPTIMISERS, make
+from twinloop.calibration.optimisers import OPTIMISERS, create_optimiser
 
 #: Repetitions by budget: after few evaluations the median of five is a matter of luck.
 REPETITIONS = {200: 15, 1000: 5}
@@ -25,7 +25,7 @@ BATCHES = (64, 256)
 def best_loss(name: str, objective: Objective, budget: int, seed: int) -> float:
     """The true loss of the point with the lowest loss told, points asked for one by one."""
     objective.rng = np.random.default_rng(seed)
-    optimiser = make(name, objective.space, seed=seed, budget=budget)
+    optimiser = create_optimiser(name, objective.space, seed=seed, budget=budget)
     lowest, true = np.inf, np.inf
     for _ in range(budget):
         points = optimiser.ask(1)
@@ -119,7 +119,7 @@ def throughput(result: Result, quick: bool) -> None:
     for name in ("random", "sobol", "cma", "de", "genetic", "cma+powell", "auto"):
         rates[name] = []
         for batch in BATCHES:
-            optimiser = make(name, space, seed=1, batch=batch)
+            optimiser = create_optimiser(name, space, seed=1, batch=batch)
             ask = lambda optimiser=optimiser, batch=batch: optimiser.ask(batch)  # noqa: E731
             rates[name].append(own_cost(ask, optimiser.tell, points, batch))
         table.rows.append([name, *(rate / 1e3 for rate in rates[name])])

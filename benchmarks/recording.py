@@ -15,7 +15,7 @@ import numpy as np
 from measure import Goal, Result, Table
 
 import twinloop as tl
-from twinloop.execution.burn_program import program, rates
+from twinloop.execution.burn_program import find_burn_program, measure_rates
 from twinloop.execution.run import execute
 
 TASKS, BURNING = 50, 5
@@ -35,7 +35,7 @@ def share(result: Result, quick: bool) -> None:
     length = 8 if quick else 30
     cores = len(os.sched_getaffinity(0))
     each = cores / TASKS
-    burn = [str(program()), "cpu", "--seconds", f"{length * each / 2:g}"]
+    burn = [str(find_burn_program()), "cpu", "--seconds", f"{length * each / 2:g}"]
     commands = [burn] * BURNING + [["sleep", str(length)]] * (TASKS - BURNING)
     tasks = [
         {"id": f"{number}", "command": command, "cores": each, "run_time": length}
@@ -88,8 +88,8 @@ def share(result: Result, quick: bool) -> None:
 def speed(result: Result, quick: bool) -> None:
     turns = 5 if quick else 30
     cores = len(os.sched_getaffinity(0))
-    units = int(rates(["cpu"])["cpu"])
-    command = [str(program()), "cpu", "--work", str(units)]
+    units = int(measure_rates(["cpu"])["cpu"])
+    command = [str(find_burn_program()), "cpu", "--work", str(units)]
     tasks = [
         {"id": str(number), "command": command, "cores": 1, "run_time": 1}
         for number in range(cores)

@@ -76,7 +76,7 @@ def run(quick: bool) -> Result:
     for name, threshold in (("a0", 0.0), ("a60", 3600.0)):
         slow, answer = side_by_side({"direct": lambda t=threshold: direct_edges(workload, t)}, 1)
         fast, graphs = side_by_side(
-            {"graphs": lambda t=threshold: SessionGraphs.of(workload, threshold=t)}, 5
+            {"graphs": lambda t=threshold: SessionGraphs.from_log(workload, threshold=t)}, 5
         )
         built = graphs["graphs"]
         edges = len(built.predecessors)

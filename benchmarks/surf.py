@@ -16,7 +16,7 @@ from memory import forget_the_past, resident
 from traces import FRAGMENTS, TASKS, made_opendc
 
 from twinloop import Scenario, read, simulate
-from twinloop.engine import Compiled
+from twinloop.engine import CompiledScenario
 
 PER_SECOND = 8e6
 MEGABYTES = 300.0
@@ -43,7 +43,7 @@ def scenario(folder: Path) -> Scenario:
     return Scenario(platform=PLATFORM, workload=week, policy=POLICY, model=MODEL)
 
 
-def with_series(ready: Compiled) -> Any:
+def with_series(ready: CompiledScenario) -> Any:
     """A run that notes every change of use, and the power of the whole cluster from that."""
     run = finished(ready, placements=True, use=True)
     return run, run.power(STEP, False)
@@ -65,7 +65,7 @@ def fragments(result: Result, quick: bool) -> None:
         "with the same use are one change of use: the last column counts these.",
     )
     for name, folder in folders(quick).items():
-        ready = Compiled(scenario(folder))
+        ready = CompiledScenario(scenario(folder))
         contestants: dict[str, Callable[[], Any]] = {
             "energy": partial(finished, ready),
             "series": partial(with_series, ready),
@@ -105,7 +105,7 @@ def fragments(result: Result, quick: bool) -> None:
 def peaks(folder: Path) -> tuple[float, float, float]:
     """MB at the peak of a whole simulation, the part that was there before, and the run alone."""
     before = resident("VmRSS")
-    ready = Compiled(scenario(folder))
+    ready = CompiledScenario(scenario(folder))
     trace = simulate(ready, power_step=STEP)
     # Not ru_maxrss: a process inherits that of the one that started it.
     whole = resident("VmHWM")

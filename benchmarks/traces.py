@@ -18,7 +18,7 @@ from measure import BUILD, HERE, Goal, Result, Table, side_by_side
 from memory import forget_the_past, resident
 
 from twinloop._core import JsonLinesParser, SwfParser
-from twinloop.description.files import chunks
+from twinloop.description.files import iterate_chunks
 from twinloop.trace.formats import cts, opendc, swf
 from twinloop.trace.formats.cts.reader import SAMPLES
 from twinloop.workload import Workload, WorkloadArrays
@@ -127,7 +127,7 @@ def made_opendc(tasks: int, fragments: int) -> Path:
 
 
 def columns(path: Path, parser: SwfParser | JsonLinesParser) -> pl.DataFrame:
-    for chunk in chunks(path):
+    for chunk in iterate_chunks(path):
         parser.feed(chunk)
     return pl.DataFrame(parser.finish())
 

@@ -11,7 +11,7 @@ At the terminal, in this folder:
 from collections.abc import Iterator
 
 import twinloop as tl
-from twinloop.engine import Compiled
+from twinloop.engine import CompiledScenario
 from twinloop.policy import Place, Policy, View
 
 
@@ -48,7 +48,7 @@ def main() -> None:
     log = tl.generate("sessions", seed=1, tasks=2000, users=40, mean_length=3600)
     print(f"{'':12} {'mean wait':>10} {'longest':>10} {'bounded slowdown':>18}")
     for policy in ("fcfs", "sjf", "easy", Wfp3()):
-        found = Compiled(tl.Scenario(platform="4x8", workload=log, policy=policy)).run()
+        found = CompiledScenario(tl.Scenario(platform="4x8", workload=log, policy=policy)).run()
         name = policy if isinstance(policy, str) else "Wfp3"
         waits = f"{found['wait_mean_s'] / 60:6.1f} min {found['wait_max_s'] / 3600:8.1f} h"
         print(f"{name:12} {waits} {found['bounded_slowdown_mean']:18.2f}")

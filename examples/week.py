@@ -63,7 +63,7 @@ def pictures(folder: Path) -> None:
     (folder / "run.svg").write_text(render_run_svg(run), encoding="utf-8")
 
     log = tl.generate("sessions", seed=1, tasks=3000, users=25)
-    graphs = tl.workload.SessionGraphs.of(log, by="arrival", threshold=600)
+    graphs = tl.workload.SessionGraphs.from_log(log, by="arrival", threshold=600)
     branchy = max(graphs.users, key=lambda user: graphs[user].arity())
     (folder / "sessions.svg").write_text(graphs[branchy].to_svg(), encoding="utf-8")
 

@@ -34,7 +34,7 @@ def trace(label: str) -> Trace:
 def fit(label: str) -> Fit:
     return Fit(
         values={"speed_factor": 1.0}, defaults={"speed_factor": 1.0}, loss=1.0, loss_before=2.0,
-        loss_name="matched", how="avg", optimiser="random", seed=0, evaluations=1, failed=0,
+        loss_name="matched", aggregation="avg", optimiser="random", seed=0, evaluations=1, failed=0,
         seconds=0.1, history=pl.DataFrame({"label": [label]}),
         draws=pl.DataFrame({"speed_factor": [1.0], "label": [label]}),
     )  # fmt: skip
@@ -128,14 +128,14 @@ def test_what_a_killed_process_left_is_swept_by_its_exact_name(tmp_path: Path) -
     own, other = (tmp_path / f".{name}-{dead}-0123abcd" for name in ("log[1].swf", "log1.swf"))
     own.touch()
     other.touch()
-    with files.writing(tmp_path / "log[1].swf") as stream:
+    with files.write_atomically(tmp_path / "log[1].swf") as stream:
         stream.write(b"")
     assert not own.exists()
     assert other.exists()
     inner = tmp_path / "t[1]"
     (inner / f"{scratch_folders.PREFIX}x").mkdir(parents=True)
     (tmp_path / "t1" / f"{scratch_folders.PREFIX}x").mkdir(parents=True)
-    assert scratch_folders.sweep(inner) == 1
+    assert scratch_folders.remove_unused_folders(inner) == 1
     assert (tmp_path / "t1" / f"{scratch_folders.PREFIX}x").exists()
 
 

@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 import twinloop as tl
 from twinloop import InputError, Scenario, Trace, Workload
 from twinloop.calibration import Fit
-from twinloop.calibration.cases import cases_of
+from twinloop.calibration.cases import make_cases
 from twinloop.cli import app
 from twinloop.description import DamagedTraceError
 from twinloop.exploration import Candidate, Confirmation
 from twinloop.exploration.confirmation.plan import compute_fingerprint
-from twinloop.scenario import replaying
-from twinloop.trace.folder import MANIFEST, owned
+from twinloop.scenario import replay_scenario
+from twinloop.trace.folder import MANIFEST, find_owned_files
 
 
 def log(seed: int = 1, tasks: int = 20) -> Trace:
@@ -80,7 +80,7 @@ def test_a_column_that_the_run_has_is_not_written_twice(tmp_path: Path) -> None:
     slower = tl.simulate(held(log(), model={"service_factor": 2.0}))
     path = slower.save(tmp_path / "slower")
     assert pl.read_parquet(path / "workload-tasks.parquet").columns == ["run_time"]
-    assert {file.name for file in path.iterdir()} <= owned(path).files
+    assert {file.name for file in path.iterdir()} <= find_owned_files(path).files
 
 
 def test_how_tasks_without_a_sample_are_taken_is_kept() -> None:
@@ -118,12 +118,12 @@ def test_a_kept_workload_that_was_changed_is_noticed(tmp_path: Path) -> None:
     ],
 )
 def test_a_manifest_that_describes_no_workload_is_damaged(tmp_path: Path, said: object) -> None:
-    from twinloop.trace.folder import _own_hash
+    from twinloop.trace.folder import _hash_manifest
 
     path = tl.simulate(held(log())).save(tmp_path / "run")
     document = json.loads((path / MANIFEST).read_text())
     document["workload"] = said
-    document["sha256"] = _own_hash(document)
+    document["sha256"] = _hash_manifest(document)
     (path / MANIFEST).write_text(json.dumps(document))
     with pytest.raises(DamagedTraceError, match="workload"):
         Trace.load(path)
@@ -131,7 +131,7 @@ def test_a_manifest_that_describes_no_workload_is_damaged(tmp_path: Path, said: 
 
 def test_runs_of_two_workloads_of_one_size_are_no_repetitions() -> None:
     runs = [tl.simulate(held(log(seed))) for seed in (1, 2, 1)]
-    assert [len(case.traces) for case in cases_of(runs)] == [2, 1]
+    assert [len(case.traces) for case in make_cases(runs)] == [2, 1]
     one, other, same = (compute_fingerprint(run.manifest.scenario or {}) for run in runs)
     assert one == same != other
 
@@ -145,14 +145,14 @@ def test_another_workload_is_not_taken_for_that_of_a_run() -> None:
 def test_users_of_an_object_are_replayed() -> None:
     users = tl.generate("sessions", tasks=40, users=4, mean_length=600)
     run = tl.simulate(held(users, source="sessions:600"))
-    again = tl.simulate(replaying(run))
+    again = tl.simulate(replay_scenario(run))
     assert again.tasks["submit"].to_list() == pytest.approx(run.tasks["submit"].to_list())
 
 
 def recorded(scenario: Scenario, **truth: float) -> Trace:
     """A run under other values of the model, as if it had been a real one of the scenario."""
     run = tl.simulate(scenario.replace(model=truth))
-    return run.noting(kind="recorded", scenario=scenario.to_manifest())
+    return run.with_manifest(kind="recorded", scenario=scenario.to_manifest())
 
 
 def calibrated(run: Trace, folder: Path) -> Fit:
@@ -230,6 +230,6 @@ def test_a_confirmation_that_is_kept_has_the_workload_again(tmp_path: Path) -> N
 
 def test_a_policy_in_memory_is_not_kept_and_says_so() -> None:
     said = held(log()).to_manifest() | {"policy": {"name": "own", "object": "Policy own"}}
-    run = tl.simulate(held(log())).noting(scenario=said)
+    run = tl.simulate(held(log())).with_manifest(scenario=said)
     with pytest.raises(InputError, match=r"policy .* was an object in memory .* keeps no code"):
         tl.calibrate([run])

@@ -22,7 +22,7 @@ from tests.test_exact_names import fit
 from twinloop.calibration.fit import Fit
 from twinloop.campaign.external_simulator import Command
 from twinloop.description.errors import InputError, TwinloopError
-from twinloop.description.file_names import below
+from twinloop.description.file_names import join_below
 from twinloop.exploration.closed_loop.plan import LoopPlan
 from twinloop.exploration.closed_loop.result import Loop
 from twinloop.exploration.closed_loop.run import loop
@@ -280,7 +280,7 @@ PARTS = ["..", ".", "", "a", "in", "out", "link", "\\", "\0", "/"]
 def test_a_name_becomes_a_path_below_the_folder_or_is_refused(tree: Path, name: Any) -> None:
     for deep in (False, True):
         try:
-            path = below(tree, name, deep=deep)
+            path = join_below(tree, name, deep=deep)
         except InputError:
             continue
         assert path.resolve().is_relative_to(tree.resolve())
@@ -290,7 +290,7 @@ def test_a_name_becomes_a_path_below_the_folder_or_is_refused(tree: Path, name: 
 
 
 def test_what_a_document_says_is_joined_in_one_place_only() -> None:
-    """`folder / kept["fit"]` is a path that another user chose: `below` makes such paths."""
+    """`folder / kept["fit"]` is a path that another user chose: `join_below` makes such paths."""
     joined = re.compile(
         r"\b(folder|path|root|where|place|kept|traces|there|parent)\)? / (str\()?\w+(\[|\.get\()"
         r"|(?<!resources\.files\(package\))(?<!files\(__package__\))\.joinpath\("

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import twinloop as tl
 from twinloop import InputError, Scenario, Trace
-from twinloop.engine import Compiled
-from twinloop.scenario import measured, replaying, with_service_of
+from twinloop.engine import CompiledScenario
+from twinloop.scenario import replay_scenario, with_measured_latencies, with_measured_run_times
 
 LOG = {"generate": {"name": "lublin", "parameters": {"tasks": 60, "machine": 16}}}
 USERS = {
@@ -24,7 +24,7 @@ USERS = {
 @pytest.mark.parametrize("policy", ["fcfs", "easy", "sjf", "conservative"])
 def test_a_simulated_run_is_replayed_exactly(policy: str) -> None:
     run = tl.simulate(Scenario(platform="2x8", policy=policy, workload=LOG))
-    assert tl.simulate(replaying(run)).placements.equals(run.placements)
+    assert tl.simulate(replay_scenario(run)).placements.equals(run.placements)
 
 
 def test_users_are_replayed_from_the_workload_and_take_what_they_took() -> None:
@@ -32,7 +32,7 @@ def test_users_are_replayed_from_the_workload_and_take_what_they_took() -> None:
         platform="2x4", policy="easy", workload=USERS, source="sessions:600", time_scale=0.5
     )
     run = tl.simulate(scenario)
-    again = tl.simulate(replaying(run))
+    again = tl.simulate(replay_scenario(run))
     assert again.tasks["submit"].to_list() == pytest.approx(run.tasks["submit"].to_list())
     assert again.placements["start"].to_list() == pytest.approx(run.placements["start"].to_list())
 
@@ -42,17 +42,19 @@ def test_users_of_an_object_that_is_not_kept_cannot_be_replayed() -> None:
     run = tl.simulate(Scenario(platform="2x4", policy="easy", workload=log, source="sessions:600"))
     bare = Trace(manifest=run.manifest, **run.tables)  # as older versions wrote it
     with pytest.raises(InputError, match="an object in memory"):
-        replaying(bare)
+        replay_scenario(bare)
 
 
 def test_a_trace_without_a_scenario_cannot_be_replayed() -> None:
     with pytest.raises(InputError, match="keeps no scenario"):
-        replaying(Trace())
+        replay_scenario(Trace())
 
 
 def test_the_means_of_the_latencies_enter_the_model() -> None:
     facts = {"latency": {"start": {"mean_s": 0.02, "max_s": 9.0}, "release": {"mean_s": None}}}
-    model = measured(Trace().noting(facts=facts), tl.Model(release_latency=0.5))
+    model = with_measured_latencies(
+        Trace().with_manifest(facts=facts), tl.Model(release_latency=0.5)
+    )
     assert (model.dispatch_latency, model.release_latency) == (0.02, 0.5)
 
 
@@ -73,10 +75,10 @@ def test_a_task_that_did_not_complete_keeps_its_work() -> None:
             {"id": ["a", "b"], "status": ["completed", "killed"], "run_time": [7.0, 1.0]}
         )
     )
-    assert with_service_of(workload, run).tasks["work"].to_list() == [14.0, 10.0]
+    assert with_measured_run_times(workload, run).tasks["work"].to_list() == [14.0, 10.0]
     pieces = {"task": ["b", "b", "a"], "duration": [1.0, 9.0, 5.0], "rate": [2.0, 0.5, 2.0]}
     varying = tl.Workload(tasks=workload.tasks, fragments=pl.DataFrame(pieces))
-    replayed = with_service_of(varying, run)
+    replayed = with_measured_run_times(varying, run)
     assert replayed.fragments.rows() == [("b", 1.0, 2.0), ("b", 9.0, 0.5)]
     assert replayed.durations().tolist() == [7.0, 10.0]
 
@@ -118,8 +120,8 @@ def test_the_trace_has_the_deadlines_that_misses_are_counted_by(
     left = (run.tasks["deadline"] - run.tasks["submit_recorded"]).to_list()
     assert left == pytest.approx((due["deadline"] - due["submit"]).to_list())
     missed = tl.metrics.figures(run).deadline_misses
-    assert Compiled(scenario).run()["deadline_misses"] == missed
-    again = tl.simulate(replaying(run))
+    assert CompiledScenario(scenario).run()["deadline_misses"] == missed
+    again = tl.simulate(replay_scenario(run))
     assert again.tasks["deadline"].to_list() == pytest.approx(run.tasks["deadline"].to_list())
     assert tl.metrics.figures(again).deadline_misses == missed
 
@@ -127,7 +129,7 @@ def test_the_trace_has_the_deadlines_that_misses_are_counted_by(
 def test_a_folder_is_replayed_by_its_path(tmp_path: Path) -> None:
     run = tl.simulate(Scenario(platform="2x8", policy="easy", workload=LOG))
     path = run.save(tmp_path / "run")
-    scenario = replaying(tl.read(path), path=str(path))
+    scenario = replay_scenario(tl.read(path), path=str(path))
     assert scenario.workload.path == str(path)
     assert [Path(each.name).name for each in scenario.inputs()] == ["manifest.json"]
     assert tl.simulate(scenario).placements.equals(run.placements)
@@ -209,7 +211,9 @@ def test_what_a_run_took_is_not_made_longer_or_shorter_again(
     )
     run = tl.simulate(scenario)
     for kind in ("simulated", "recorded"):
-        assert times(tl.simulate(replaying(run.noting(kind=kind)))) == approximately(run)
+        assert times(tl.simulate(replay_scenario(run.with_manifest(kind=kind)))) == approximately(
+            run
+        )
 
 
 @pytest.mark.parametrize("contention", ["none", {"linear": {"slope": 0.5}}])
@@ -219,7 +223,7 @@ def test_run_times_say_already_what_sharing_cost(contention: object, source: str
     scenario = Scenario(platform="1x4", policy="fcfs", workload=TASKS, model=model, source=source)
     run = tl.simulate(scenario)
     assert run.placements["end"].min() > 30
-    again = replaying(run)
+    again = replay_scenario(run)
     assert again.model.effective_capacity == 2
     assert times(tl.simulate(again)) == approximately(run)
 
@@ -238,7 +242,7 @@ def test_sampled_use_is_replayed_at_the_speed_of_its_host(
     )
     run = tl.simulate(scenario, usage_step=5.0)
     assert run.usage.height > 4
-    assert times(tl.simulate(replaying(run))) == approximately(run)
+    assert times(tl.simulate(replay_scenario(run))) == approximately(run)
 
 
 def test_a_sample_of_a_recording_counts_in_the_cores_of_its_host() -> None:
@@ -253,7 +257,7 @@ def test_a_sample_of_a_recording_counts_in_the_cores_of_its_host() -> None:
             "cpu": 0.5 * ran["cores"] * (ran["end"] - ran["start"]),
         }
     )
-    again = tl.simulate(replaying(run.replace(usage=half).noting(kind="recorded")))
+    again = tl.simulate(replay_scenario(run.replace(usage=half).with_manifest(kind="recorded")))
     assert times(again) == approximately(run)
     used = half.group_by("task", maintain_order=True).agg(pl.sum("cpu"))["cpu"]
     assert again.tasks["cpu_time"].to_list() == pytest.approx(used.to_list())
@@ -265,8 +269,8 @@ def test_the_clock_of_a_recorded_node_makes_no_task_longer(platform: str) -> Non
     run = tl.simulate(Scenario(platform=SPEEDS[platform], policy="first-fit", workload=TASKS))
     nodes = run.nodes.with_columns(pl.col("mhz").fill_null(2445.0))
     for each in (nodes, nodes.with_columns(mhz=pl.lit(2445.0))):
-        recorded = run.replace(nodes=each).noting(kind="recorded", reference_mhz=None)
-        assert times(tl.simulate(replaying(recorded))) == approximately(run)
+        recorded = run.replace(nodes=each).with_manifest(kind="recorded", reference_mhz=None)
+        assert times(tl.simulate(replay_scenario(recorded))) == approximately(run)
 
 
 def test_the_model_of_a_replay_keeps_what_no_run_time_has_in_it() -> None:
@@ -290,7 +294,7 @@ def test_the_model_of_a_replay_keeps_what_no_run_time_has_in_it() -> None:
     run = tl.simulate(
         Scenario(platform="1x4", policy="fcfs", workload=TASKS, model={**stays, **goes})
     )
-    assert replaying(run).model == tl.Model(**stays)  # type: ignore[arg-type]
+    assert replay_scenario(run).model == tl.Model(**stays)  # type: ignore[arg-type]
 
 
 def test_a_task_that_was_killed_with_users_who_wait_is_killed_again() -> None:
@@ -303,7 +307,7 @@ def test_a_task_that_was_killed_with_users_who_wait_is_killed_again() -> None:
         source="sessions:60",
     )
     run = tl.simulate(scenario)
-    again = tl.simulate(replaying(run))
+    again = tl.simulate(replay_scenario(run))
     assert run.tasks["status"].to_list() == ["killed", "completed", "completed", "completed"]
     assert again.tasks["status"].equals(run.tasks["status"])
     assert times(again) == approximately(run)
@@ -312,7 +316,7 @@ def test_a_task_that_was_killed_with_users_who_wait_is_killed_again() -> None:
 def test_a_faster_host_shortens_what_ran_on_a_slow_one(tmp_path: Path) -> None:
     run = tl.simulate(Scenario(platform=host(speed=2), policy="fcfs", workload=TASKS))
     path = run.save(tmp_path / "run")
-    replay = replaying(tl.read(path), path=str(path))
+    replay = replay_scenario(tl.read(path), path=str(path))
     faster = replay.replace(**{"platform.clusters[0].hosts[0].speed": 4.0})
     slow, fast = (tl.simulate(each).tasks["run_time"] for each in (replay, faster))
     assert (2 * fast).to_list() == pytest.approx(slow.to_list())
@@ -324,4 +328,4 @@ def test_a_faster_host_shortens_what_ran_on_a_slow_one(tmp_path: Path) -> None:
 def test_speeds_of_nodes_that_can_be_none_are_refused(said: Any) -> None:
     log = tl.Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "run_time": [5.0]}))
     with pytest.raises(tl.InputError, match=r"facts\.node_speeds"):
-        tl.Workload.from_trace(log.noting(facts={"node_speeds": said}))
+        tl.Workload.from_trace(log.with_manifest(facts={"node_speeds": said}))

@@ -20,9 +20,9 @@ from twinloop.description import DescriptionError, InputError
 from twinloop.exploration.confirmation.plan import ConfirmationPlan
 from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.platform import Platform
-from twinloop.policy import POLICIES, Policy, View, policy
+from twinloop.policy import POLICIES, Policy, View, make_policy
 from twinloop.scenario import MODEL_VALUES, Contention, Model, Scenario
-from twinloop.scenario.schema import FOLDER, schemas
+from twinloop.scenario.schema import FOLDER, build_schemas
 from twinloop.trace import Manifest, Trace
 from twinloop.workload import Sessions, Workload
 from twinloop.workload.generators import generate
@@ -118,9 +118,9 @@ class Idle(Policy):
 
 
 def test_a_policy_may_be_an_object() -> None:
-    scenario = SIMPLE.replace(policy=policy("fair-share", half_life="1d"))
+    scenario = SIMPLE.replace(policy=make_policy("fair-share", half_life="1d"))
     assert scenario.policy.options == {"half_life": 86400}
-    assert scenario.policy.resolve() == policy("fair-share", half_life=86400)
+    assert scenario.policy.resolve() == make_policy("fair-share", half_life=86400)
     assert Scenario.from_text(scenario.to_yaml()) == scenario
 
     mine = Idle()
@@ -173,8 +173,8 @@ CHANGES: dict[str, st.SearchStrategy[Any]] = {
                "prepare": [{"command": ["tar", "xf", "z"], "creates": "z"}]}),
     "time_scale": st.floats(0.01, 100),
     "failures": st.sampled_from(
-        [None, {"trace": "down.csv"}, {"mtbf": "30d", "mttr": 3600, "then": "lost"},
-         {"mtbf": 9e5, "mttr": 1, "distribution": "weibull", "shape": 0.7, "then": "resume",
+        [None, {"trace": "down.csv"}, {"mtbf": "30d", "mttr": 3600, "on_failure": "lost"},
+         {"mtbf": 9e5, "mttr": 1, "distribution": "weibull", "shape": 0.7, "on_failure": "resume",
           "checkpoint_interval": "1h", "checkpoint_cost": 3}]),
     "prices": st.sampled_from([None, {"kwh": 0.3, "core_hour": 0.01, "currency": "USD"}]),
     "seed": st.integers(0, 2**62),
@@ -282,7 +282,7 @@ def test_short_forms_are_written_short() -> None:
             "must lie between 0.2 and 20",
         ),
         (
-            HEAD + "failures: {trace: x, then: resume}\n",
+            HEAD + "failures: {trace: x, on_failure: resume}\n",
             4,
             "failures.checkpoint_interval",
             "is missing",
@@ -556,7 +556,7 @@ def test_repetitions_are_bounded(many: int) -> None:
 
 
 def test_the_published_schemas_are_fresh() -> None:
-    for name, schema in schemas().items():
+    for name, schema in build_schemas().items():
         published = json.loads((FOLDER / name).read_text(encoding="utf-8"))
         assert published == schema, "run: python -m twinloop.scenario.schema"
 
@@ -570,9 +570,9 @@ def fields_of(schema: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
-@pytest.mark.parametrize("name", sorted(schemas()))
+@pytest.mark.parametrize("name", sorted(build_schemas()))
 def test_every_field_of_a_schema_has_a_title_and_a_meaning(name: str) -> None:
-    fields = fields_of(schemas()[name])
+    fields = fields_of(build_schemas()[name])
     assert len(fields) > 40
     for field, schema in fields:
         assert schema.get("title"), field
@@ -584,12 +584,12 @@ def test_every_field_of_a_schema_has_a_title_and_a_meaning(name: str) -> None:
     [("platform.yaml", "platform.schema.json"), ("scenario.yaml", "scenario.schema.json")],
 )
 def test_the_examples_are_valid_by_the_schema(file: str, schema: str) -> None:
-    validator = jsonschema.Draft202012Validator(schemas()[schema])
-    jsonschema.Draft202012Validator.check_schema(schemas()[schema])
+    validator = jsonschema.Draft202012Validator(build_schemas()[schema])
+    jsonschema.Draft202012Validator.check_schema(build_schemas()[schema])
     validator.validate(yaml.safe_load((EXAMPLES / file).read_text(encoding="utf-8")))
 
 
-VALIDATOR = jsonschema.Draft202012Validator(schemas()["scenario.schema.json"])
+VALIDATOR = jsonschema.Draft202012Validator(build_schemas()["scenario.schema.json"])
 
 
 @given(st.fixed_dictionaries({}, optional=CHANGES))

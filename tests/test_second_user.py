@@ -12,9 +12,9 @@ from distributed.security import Security
 
 import twinloop
 from tests.second_user import OTHER, as_second_user, family, listening, needs_root
-from twinloop.campaign.dask_cluster import Dask
-from twinloop.campaign.scratch_folders import PREFIX, sweep
-from twinloop.description.files import writing
+from twinloop.campaign.dask_cluster import DaskCoordinator
+from twinloop.campaign.scratch_folders import PREFIX, remove_unused_folders
+from twinloop.description.files import write_atomically
 from twinloop.report.view.server import Server
 from twinloop.trace import Trace
 
@@ -75,7 +75,7 @@ found["read"] = {path: read(path) for path in given["paths"]}
 @needs_root
 def test_a_second_user_runs_nothing_on_a_local_dask_cluster() -> None:
     before = listening(family(os.getpid()))
-    with Dask.local(1) as cluster:
+    with DaskCoordinator.local(1) as cluster:
         assert [outcome.value for outcome in cluster.map(abs, [-1])] == [1]
         pids = family(os.getpid())
         mine = listening(pids) - before
@@ -185,7 +185,7 @@ def test_leftovers_of_a_second_user_are_not_swept(tmp_path: Path) -> None:
         folder.mkdir()
     for folder in (other, foreign_box):
         os.chown(folder, OTHER, OTHER)
-    with writing(tmp_path / "log.swf") as stream:
+    with write_atomically(tmp_path / "log.swf") as stream:
         stream.write(b"")
-    assert sweep(tmp_path) == 1
+    assert remove_unused_folders(tmp_path) == 1
     assert {path.name for path in tmp_path.iterdir()} == {"log.swf", other.name, foreign_box.name}

@@ -124,9 +124,11 @@ def _blocks(runs: list[tuple[str, str]], repetitions: Iterable[int]) -> Iterator
 def record(folder: Path, say: Callable[[str], None] = print) -> None:
     """Run for real what is not in the folder yet, all with the same rates of work."""
     folder.mkdir(parents=True, exist_ok=True)
-    rates = _kept(folder / "rates.json", lambda: burn_program.rates(list(KINDS), say))
-    os.environ[burn_program.RATES] = ",".join(f"{kind}={rate!r}" for kind, rate in rates.items())
-    say(f"rates: {os.environ[burn_program.RATES]}")
+    rates = _kept(folder / "rates.json", lambda: burn_program.measure_rates(list(KINDS), say))
+    os.environ[burn_program.RATES_VARIABLE] = ",".join(
+        f"{kind}={rate!r}" for kind, rate in rates.items()
+    )
+    say(f"rates: {os.environ[burn_program.RATES_VARIABLE]}")
     notes: dict[str, Any] = _kept(folder / "notes.json", dict)
     for key in plan():
         wanted, place = scenario(key.bag, key.name), folder / str(key)
@@ -189,4 +191,4 @@ def _synthetic(key: Key, noise: float, free: bool) -> tl.Trace:
     trace = tl.simulate(declared.replace(workload={"tasks": tasks}, model=model), usage_step=PERIOD)
     means = {"start": "dispatch_latency", "release": "release_latency"}
     latency = {what: {"mean_s": LATENCIES[name]} for what, name in means.items()}
-    return trace.noting(scenario=declared.to_manifest(), facts={"latency": latency})
+    return trace.with_manifest(scenario=declared.to_manifest(), facts={"latency": latency})

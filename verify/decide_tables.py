@@ -20,7 +20,7 @@ from decide_runs import (
 )
 from replay_page import blocks, filled, table
 
-from twinloop.description.files import writing
+from twinloop.description.files import write_atomically
 
 
 def decisions(study: Study) -> str:
@@ -212,7 +212,7 @@ def report(study: Study, page: Path | None = None) -> int:
     if page is not None:
         frame = page.read_text(encoding="utf-8")
         fresh = filled(frame, {name: made[name] for name in blocks(frame)})
-        with writing(page) as stream:
+        with write_atomically(page) as stream:
             stream.write(fresh.encode())
     failed = list(study.failures())
     print("\n".join(["NOT as demanded", *failed]) if failed else "all as demanded")

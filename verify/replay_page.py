@@ -27,7 +27,7 @@ from replay_experiments import (
 )
 from replay_figures import Runs
 
-from twinloop.description.files import writing
+from twinloop.description.files import write_atomically
 
 FRAME = Path(__file__).parents[1] / "docs" / "replay-with-feedback.md"
 BLOCK = re.compile(r"(<!-- (table [\w ]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -202,5 +202,5 @@ def as_html(page: str, figures: Mapping[str, go.Figure]) -> str:
 def write(folder: Path, page: str, figures: Mapping[str, go.Figure]) -> None:
     pages = {".md": page, ".html": as_html(page, figures)}
     for suffix, text in pages.items():
-        with writing(folder / f"{FRAME.stem}{suffix}") as stream:
+        with write_atomically(folder / f"{FRAME.stem}{suffix}") as stream:
             stream.write(text.encode())

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from replay_page import table
 
 import twinloop as tl
-from twinloop.engine import Compiled
+from twinloop.engine import CompiledScenario
 
 Floats = NDArray[np.float64]
 
@@ -71,7 +71,7 @@ def scenario(
     )
 
 
-def watts(what: tl.Scenario | Compiled, step: float = STEP) -> Floats:
+def watts(what: tl.Scenario | CompiledScenario, step: float = STEP) -> Floats:
     """Mean power in windows of equal length since t = 0; all hosts idle before the run begins."""
     windows = tl.simulate(what, power_step=step).power.filter(pl.col("node").is_null())
     early = round((windows["t"][0] - windows["dt"][0]) / step)

@@ -92,7 +92,7 @@ class Truth:
             for task in declared.workload.tasks
         ]
         trace = tl.simulate(declared.replace(workload={"tasks": tasks}, model=self.model))
-        return trace.noting(scenario=declared.to_manifest())
+        return trace.with_manifest(scenario=declared.to_manifest())
 
 
 def foretold(seed: int) -> Outcome:

@@ -13,19 +13,22 @@ from tests.calibration.models import (
     Transportation,
 )
 from tests.calibration.test_predict import covered
-from twinloop.calibration.identifiability import identify
-from twinloop.calibration.uncertainty.prediction_intervals import acceptable, intervals
+from twinloop.calibration.identifiability import analyse_identifiability
+from twinloop.calibration.uncertainty.prediction_intervals import (
+    compute_intervals,
+    sample_posterior,
+)
 
 
 def test_fifty_random_models_with_a_known_null_space():
     right = wrong = missed = grouped = 0
     for seed in range(50):
         model = Planted(seed)
-        found = identify(model, model.best, noise=model.noise)
-        flagged = set(found.flagged)
-        right += len(flagged & model.loose)
-        wrong += len(flagged - model.loose)
-        missed += len(model.loose - flagged)
+        found = analyse_identifiability(model, model.best, noise=model.noise)
+        unidentifiable = set(found.unidentifiable)
+        right += len(unidentifiable & model.loose)
+        wrong += len(unidentifiable - model.loose)
+        missed += len(model.loose - unidentifiable)
         grouped += set(found.groups) == model.groups
     precision, recall = right / (right + wrong), right / (right + missed)
     print(f"precision {precision:.3f}, recall {recall:.3f}, groups right in {grouped} of 50")
@@ -35,7 +38,7 @@ def test_fifty_random_models_with_a_known_null_space():
 
 
 @pytest.mark.parametrize(
-    ("example", "flagged"),
+    ("example", "unidentifiable"),
     [
         (Transportation(*ONE_RATIO), 3),
         (Transportation(*MANY_RATIOS), 2),
@@ -45,9 +48,9 @@ def test_fifty_random_models_with_a_known_null_space():
         (Gravity("trajectory"), 0),
     ],
 )
-def test_the_loss_alone_tells_the_same(example, flagged):
-    found = identify(LossOnly(example), example.best, loss_bound=0.01)
-    assert len(found.flagged) == flagged
+def test_the_loss_alone_tells_the_same(example, unidentifiable):
+    found = analyse_identifiability(LossOnly(example), example.best, loss_bound=0.01)
+    assert len(found.unidentifiable) == unidentifiable
 
 
 @pytest.mark.parametrize(
@@ -81,10 +84,10 @@ def test_so_they_do_where_only_the_loss_is_seen(loose):
             bounds=[(0, 1)] * len(bag.space),
             options={"maxfev": 400},
         ).x
-        found = acceptable(
+        found = sample_posterior(
             LossOnly(bag), best, observations=12, power=1, count=200, budget=4000, seed=seed
         )
-        limits = intervals(
+        limits = compute_intervals(
             bag.makespan(found.points, *bag.new), noise=found.noise, freedom=found.freedom
         )
         held.append(limits.low[0] <= bag.outcome <= limits.high[0])

@@ -15,8 +15,8 @@ from replay_page import blocks, filled
 from surf import MODELS, PER_DAY, PUBLISHED, Difference
 
 import twinloop as tl
-from twinloop.description.files import writing
-from twinloop.engine import Compiled
+from twinloop.description.files import write_atomically
+from twinloop.engine import CompiledScenario
 
 pytestmark = pytest.mark.realdata
 
@@ -54,7 +54,7 @@ def again(log, series, real):
 def hypotheses(log, series, real):
     found = {}
     for name in PUBLISHED:
-        fine = surf.watts(Compiled(surf.scenario(log, name)), step=1.0)
+        fine = surf.watts(CompiledScenario(surf.scenario(log, name)), step=1.0)
         found[name] = {
             "as above": Difference.of(series[name], real),
             **{
@@ -84,7 +84,7 @@ def test_the_page_is_written_and_the_documentation_has_its_figures(
     }
     frame = FRAME.read_text(encoding="utf-8")
     fresh = filled(frame, tables)
-    with writing(PAGE) as stream:
+    with write_atomically(PAGE) as stream:
         stream.write(fresh.encode())
     print(f"\n{PAGE}")
     assert set(blocks(frame)) == set(tables)

@@ -19,7 +19,7 @@ import numpy as np
 
 import twinloop as tl
 from twinloop.description.errors import InputError
-from twinloop.description.files import writing
+from twinloop.description.files import write_atomically
 from twinloop.execution import burn_program, execute
 from twinloop.metrics import figures
 from twinloop.workload.generators.burn import PROGRAM
@@ -111,9 +111,11 @@ def plan() -> list[Key]:
 def record(folder: Path, size: Size, say: Callable[[str], None] = print) -> None:
     """Run for real what is not in the folder yet, all with the same rates of work."""
     folder.mkdir(parents=True, exist_ok=True)
-    rates = _kept(folder / "rates.json", lambda: burn_program.rates(["cpu", "cache"], say))
-    os.environ[burn_program.RATES] = ",".join(f"{kind}={rate!r}" for kind, rate in rates.items())
-    say(f"rates: {os.environ[burn_program.RATES]}")
+    rates = _kept(folder / "rates.json", lambda: burn_program.measure_rates(["cpu", "cache"], say))
+    os.environ[burn_program.RATES_VARIABLE] = ",".join(
+        f"{kind}={rate!r}" for kind, rate in rates.items()
+    )
+    say(f"rates: {os.environ[burn_program.RATES_VARIABLE]}")
     notes: dict[str, Any] = _kept(folder / "notes.json", dict)
     for key in plan():
         wanted = scenario(key.bag, key.level, size)
@@ -183,7 +185,7 @@ def _kept(path: Path, make: Callable[[], Any]) -> Any:
 
 
 def _keep(path: Path, what: Any) -> None:
-    with writing(path) as stream:
+    with write_atomically(path) as stream:
         stream.write(json.dumps(what, indent=2).encode())
 
 
@@ -237,4 +239,4 @@ def _synthetic(key: Key, size: Size, noise: float) -> tl.Trace:
     trace = tl.simulate(truth, usage_step=PERIOD)
     means = {"start": "dispatch_latency", "release": "release_latency"}
     latency = {what: {"mean_s": LATENCIES[name]} for what, name in means.items()}
-    return trace.noting(scenario=declared.to_manifest(), facts={"latency": latency})
+    return trace.with_manifest(scenario=declared.to_manifest(), facts={"latency": latency})

@@ -10,9 +10,9 @@ import numpy as np
 from replay_page import blocks, filled, table
 from trust_runs import BAGS, LEVELS, REPETITIONS, TRUTH, Key
 
-from twinloop.description.files import writing
+from twinloop.description.files import write_atomically
 from twinloop.fidelity.verdict import Finding, Verdict
-from twinloop.fidelity.verdict_text import figure
+from twinloop.fidelity.verdict_text import format_figure
 
 if TYPE_CHECKING:
     from trust import Foretold, Study
@@ -151,7 +151,7 @@ def report(study: Study, page: Path | None = None) -> int:
     if page is not None:
         frame = page.read_text(encoding="utf-8")
         fresh = filled(frame, {name: made[name] for name in blocks(frame)})
-        with writing(page) as stream:
+        with write_atomically(page) as stream:
             stream.write(fresh.encode())
     failed = list(study.failures())
     unsteady = list(study.unsteady())
@@ -163,7 +163,7 @@ def report(study: Study, page: Path | None = None) -> int:
 def _cell(found: Finding, limit: str) -> str:
     if found.status == "not assessable":
         return found.status
-    return f"{found.said} ({figure(found.floor, found.unit)}){limit} {found.status}"
+    return f"{found.figure_text} ({format_figure(found.floor, found.unit)}){limit} {found.status}"
 
 
 def _between(found: Foretold) -> str:

@@ -183,8 +183,8 @@ void set_sessions(ProblemHandle& self, const nb::dict& from) {
 }
 
 // Runs that have begun keep those that they know, until they are extended.
-void set_downs(ProblemHandle& self, const Column<std::int64_t>& machines,
-               const Column<double>& starts, const Column<double>& ends, double until) {
+void set_outages(ProblemHandle& self, const Column<std::int64_t>& machines,
+                 const Column<double>& starts, const Column<double>& ends, double until) {
     auto downs = std::make_shared<Downs>();
     downs->until = until;
     for (std::size_t i = 0; i < machines.shape(0); ++i)
@@ -195,7 +195,7 @@ void set_downs(ProblemHandle& self, const Column<std::int64_t>& machines,
 }
 
 // Those that the policy could not place even if all machines were free.
-nb::object impossible(const ProblemHandle& self, nb::handle policy, double capacity) {
+nb::object find_impossible(const ProblemHandle& self, nb::handle policy, double capacity) {
     const Problem& all = *self.problem;
     const std::unique_ptr<Policy> judge = policy_from(policy, self.names, nullptr, 0);
     Desk desk = all.make_desk(judge.get(), capacity,
@@ -238,7 +238,7 @@ void poll() {
 
 // Runs until nothing is left or failures beyond those known are needed, or for about as long as a
 // user may have to wait for Ctrl-C.
-bool run_on(RunHandle& self) {
+bool run_slice(RunHandle& self) {
     using Clock = std::chrono::steady_clock;
     constexpr auto patience = std::chrono::milliseconds(100);
     bool more = true;
@@ -406,32 +406,33 @@ void bind_run(nb::module_& module) {
                 attach(kept, run->desk(), guard);
                 new (self) RunHandle(std::move(run), problem.names, std::move(guard));
             },
-            nb::arg("problem"), nb::arg("policy"), nb::arg("values"), nb::kw_only(),
+            nb::arg("scenario"), nb::arg("policy"), nb::arg("values"), nb::kw_only(),
             nb::arg("placements") = false, nb::arg("use") = false, nb::arg("decisions") = false,
             nb::arg("usage_step") = never, nb::arg("usage_rows") = never, nb::arg("seed") = 0)
         .def_prop_ro("now", [](const RunHandle& self) { return self.hold()->now(); })
-        .def_prop_ro("begin", [](const RunHandle& self) { return self.hold()->begin(); })
+        .def_prop_ro("start_time", [](const RunHandle& self) { return self.hold()->begin(); })
         .def_prop_ro("events", [](const RunHandle& self) { return self.hold()->events(); })
-        .def_prop_ro("foreign", [](const RunHandle& self) { return self.hold()->foreign(); })
+        .def_prop_ro("has_python_policy",
+                     [](const RunHandle& self) { return self.hold()->foreign(); })
         .def_prop_ro("shared", [](const RunHandle& self) { return self.hold()->shared(); })
         .def("next_time", [](RunHandle& self) { return self.hold()->next_time(); })
         .def("step", [](RunHandle& self) { return self.hold()->step(); })
         .def(
             "run_until", [](RunHandle& self, double time) { self.hold()->run_until(time); },
             nb::arg("time"))
-        .def("run_on", &run_on)
-        .def_prop_ro("usage_full",
+        .def("run_slice", &run_slice)
+        .def_prop_ro("is_usage_full",
                      [](const RunHandle& self) {
                          const auto run = self.hold();
                          return run->usage() && run->usage()->full();
                      })
-        .def_prop_ro("outran", [](const RunHandle& self) { return self.hold()->outran(); })
+        .def_prop_ro("needs_failures", [](const RunHandle& self) { return self.hold()->outran(); })
         .def(
-            "extend",
+            "extend_failures",
             [](RunHandle& self, const ProblemHandle& problem) {
                 self.hold()->extend(problem.problem->downs);
             },
-            nb::arg("problem"))
+            nb::arg("scenario"))
         .def("copy", &RunHandle::copy)
         .def("view", &RunHandle::view, nb::keep_alive<0, 1>())
         .def("outcomes", &outcomes,
@@ -509,7 +510,7 @@ void bind_run(nb::module_& module) {
             },
             nb::arg("machine"), nb::arg("cores"))
         .def(
-            "inject",
+            "submit",
             [](RunHandle& self, double submit, double cores, double memory, double time,
                double work, double limit, std::int32_t nodes, std::int32_t user, std::int32_t group,
                std::int32_t queue, double priority, std::uint16_t kind,
@@ -522,10 +523,10 @@ void bind_run(nb::module_& module) {
             nb::arg("work"), nb::arg("limit"), nb::arg("nodes"), nb::arg("user"), nb::arg("group"),
             nb::arg("queue"), nb::arg("priority"), nb::arg("kind"), nb::arg("amounts"))
         .def(
-            "begin_at", [](RunHandle& self, double time) { self.hold()->begin_at(time); },
+            "set_start_time", [](RunHandle& self, double time) { self.hold()->begin_at(time); },
             nb::arg("time"))
         .def(
-            "adopt",
+            "restore_task",
             [](RunHandle& self, std::int64_t task, std::uint8_t status, double submit, double ready,
                double start, double last_start, double end, std::uint32_t attempts) {
                 Outcome known{submit, ready, start, last_start, end};
@@ -537,21 +538,21 @@ void bind_run(nb::module_& module) {
             nb::arg("task"), nb::arg("status"), nb::arg("submit"), nb::arg("ready"),
             nb::arg("start"), nb::arg("last_start"), nb::arg("end"), nb::arg("attempts"))
         .def(
-            "adopt_waiting",
+            "restore_waiting_task",
             [](RunHandle& self, std::int64_t task, double done) {
                 const auto run = self.hold();
                 run->adopt_waiting(task_of(run, task), done);
             },
             nb::arg("task"), nb::arg("done"))
         .def(
-            "adopt_held",
+            "restore_held_task",
             [](RunHandle& self, std::int64_t task) {
                 const auto run = self.hold();
                 run->adopt_held(task_of(run, task));
             },
             nb::arg("task"))
         .def(
-            "adopt_running",
+            "restore_running_task",
             [](RunHandle& self, std::int64_t task,
                const std::vector<std::pair<std::uint32_t, double>>& parts, double done) {
                 const auto run = self.hold();
@@ -603,7 +604,7 @@ void bind_dispatcher(nb::module_& module) {
                 new (self) DispatcherHandle{{std::move(decider), std::move(desk)}, problem.names};
                 attach(*self->dispatching.policy, self->dispatching.desk, self->guard);
             },
-            nb::arg("problem"), nb::arg("policy"), nb::arg("seed") = 0)
+            nb::arg("scenario"), nb::arg("policy"), nb::arg("seed") = 0)
         .def_prop_ro(
             "view",
             [](DispatcherHandle& self) { return View{&self.hold()->desk, self.names, self.guard}; },
@@ -636,7 +637,7 @@ void bind_dispatcher(nb::module_& module) {
             },
             nb::arg("task"), nb::arg("now"), "The task is over; its machines are free.")
         .def(
-            "failed",
+            "reject_placement",
             [](DispatcherHandle& self, std::int64_t task, double now, const std::string& why) {
                 const auto held = self.hold();
                 held->go_to(now);
@@ -708,7 +709,7 @@ struct SourceHandle {
 };
 
 void bind_source(nb::module_& module) {
-    nb::class_<SourceHandle>(module, "Source", nb::is_final(),
+    nb::class_<SourceHandle>(module, "NativeSource", nb::is_final(),
                              "Who submits the tasks of a compiled scenario: a clock, or users who "
                              "wait. Told what has ended, it says what is submitted next.")
         .def(
@@ -716,12 +717,12 @@ void bind_source(nb::module_& module) {
             [](SourceHandle* self, const ProblemHandle& problem) {
                 new (self) SourceHandle{problem.problem, Source(*problem.problem)};
             },
-            nb::arg("problem"))
+            nb::arg("scenario"))
         .def_prop_ro(
             "next_time", [](const SourceHandle& self) { return self.source.next_time(); },
             "When the next task is submitted (s); infinite: not before another one has ended.")
         .def(
-            "due",
+            "pop_due",
             [](SourceHandle& self, double now) {
                 std::vector<TaskId> tasks;
                 self.source.submit_due(*self.problem, now,
@@ -730,7 +731,7 @@ void bind_source(nb::module_& module) {
             },
             nb::arg("now"), "The tasks that are submitted up to now, in the order of the log.")
         .def(
-            "ended",
+            "record_end",
             [](SourceHandle& self, TaskId task, double now) {
                 if (task >= self.problem->size()) throw nb::index_error("no such task");
                 self.source.ended(*self.problem, task, now);
@@ -741,8 +742,8 @@ void bind_source(nb::module_& module) {
 }  // namespace
 
 void bind_cluster(nb::module_& module) {
-    nb::class_<ProblemHandle>(module, "Problem", nb::is_final(),
-                              "A compiled scenario; see `twinloop.engine.compiled`.")
+    nb::class_<ProblemHandle>(module, "NativeScenario", nb::is_final(),
+                              "A compiled scenario; see `twinloop.engine.compiled_scenario`.")
         .def(
             "__init__",
             [](ProblemHandle* self, const nb::dict& machines, const nb::dict& tasks,
@@ -759,7 +760,7 @@ void bind_cluster(nb::module_& module) {
                     "typing.Any], options: dict[str, typing.Any], names: object) -> None"))
         .def("set_sessions", &set_sessions, nb::arg("sessions"),
              nb::sig("def set_sessions(self, sessions: dict[str, typing.Any]) -> None"))
-        .def("set_downs", &set_downs, nb::arg("machine"), nb::arg("start"), nb::arg("end"),
+        .def("set_outages", &set_outages, nb::arg("machine"), nb::arg("start"), nb::arg("end"),
              nb::arg("until"))
         .def(
             "set_rejected",
@@ -767,8 +768,8 @@ void bind_cluster(nb::module_& module) {
                 self.problem->rejected.assign(mask.data(), mask.data() + mask.shape(0));
             },
             nb::arg("mask"))
-        .def("impossible", &impossible, nb::arg("policy"), nb::arg("capacity") = 1.0,
-             nb::sig("def impossible(self, policy: object, capacity: float = 1.0) -> "
+        .def("find_impossible", &find_impossible, nb::arg("policy"), nb::arg("capacity") = 1.0,
+             nb::sig("def find_impossible(self, policy: object, capacity: float = 1.0) -> "
                      "numpy.typing.NDArray[numpy.uint8]"));
     bind_run(module);
     bind_dispatcher(module);

@@ -81,10 +81,10 @@ Made by `Environment.event`, and decided by `succeed` or `fail`:
             "Let it fail: the exception is thrown into those who wait, or out of `run` if nobody "
             "does.")
         .def(
-            "then",
+            "add_callback",
             [](nb::handle self, nb::handle function) {
                 if (!PyCallable_Check(function.ptr()))
-                    throw nb::type_error("then() takes a function of the event");
+                    throw nb::type_error("add_callback() takes a function of the event");
                 Event& event = part<Event>(self);
                 if (event.stage != Stage::processed) {
                     event.add_waiter(function);
@@ -95,7 +95,8 @@ Made by `Environment.event`, and decided by `succeed` or `fail`:
                 part<Timer>(timer).event = event.env().schedule_timer(event.env().sim.now(), timer);
             },
             nb::arg("function"),
-            nb::sig("def then(self, function: collections.abc.Callable[[Event], object]) -> None"),
+            nb::sig("def add_callback(self, function: collections.abc.Callable[[Event], object]) "
+                    "-> None"),
             "Call `function(event)` when it happens; at once if it has happened already.")
         .def_prop_ro(
             "triggered", [](const Event& self) { return self.stage != Stage::pending; },

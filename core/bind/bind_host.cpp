@@ -86,7 +86,7 @@ void bind_host(nb::module_& module) {
         "Start a program: the number of its process, and a file that can be read from when "
         "it has ended. It joins control groups and CPUs before its first instruction, leads "
         "a session of its own, and dies with the thread that started it.");
-    module.def("subreaper", &set_subreaper, nb::arg("on"),
+    module.def("set_subreaper", &set_subreaper, nb::arg("on"),
                "Whether orphans among its descendants become children of this process; returns "
                "what was before.");
     module.def("open_counters", &open_counters, nb::arg("pid"),

@@ -172,9 +172,9 @@ void bind_many(nb::module_& module) {
     nb::list names;
     for (const std::string_view each : kpi_names) names.append(nb::str(each.data(), each.size()));
     module.attr("KPI_NAMES") = nb::tuple(names);
-    module.def("run_many", &run_many, nb::arg("problem"), nb::arg("policy"), nb::arg("matrix"),
+    module.def("run_many", &run_many, nb::arg("scenario"), nb::arg("policy"), nb::arg("matrix"),
                nb::kw_only(), nb::arg("threads"), nb::arg("figures"), nb::arg("columns"),
-               nb::sig("def run_many(problem: Problem, policy: object, matrix: "
+               nb::sig("def run_many(scenario: NativeScenario, policy: object, matrix: "
                        "numpy.typing.NDArray[numpy.float64], *, threads: int, figures: bool, "
                        "columns: list[str]) -> tuple[numpy.typing.NDArray[numpy.float64], "
                        "list[numpy.typing.NDArray[numpy.float64]], "
@@ -182,9 +182,9 @@ void bind_many(nb::module_& module) {
     nb::class_<LoadProfile>(module, "LoadProfile", nb::is_final(),
                             "How much machines were used in each window of a run.")
         .def_prop_ro("windows", &LoadProfile::windows)
-        .def("watts", &watts, nb::arg("problem"), nb::arg("matrix"), nb::kw_only(),
+        .def("watts", &watts, nb::arg("scenario"), nb::arg("matrix"), nb::kw_only(),
              nb::arg("threads"),
-             nb::sig("def watts(self, problem: Problem, matrix: "
+             nb::sig("def watts(self, scenario: NativeScenario, matrix: "
                      "numpy.typing.NDArray[numpy.float64], *, threads: int) -> "
                      "numpy.typing.NDArray[numpy.float64]"));
 }

@@ -441,13 +441,13 @@ void bind_policies(nb::module_& module) {
             nb::sig("def capacity(self) -> numpy.typing.NDArray[numpy.float64]"),
             "The cores that each machine has.")
         .def_prop_ro(
-            "instances",
+            "task_counts",
             [](const View& self) {
                 return per_machine(self, [](const Desk& desk, MachineId m) {
                     return static_cast<double>(desk.space().instances(m));
                 });
             },
-            nb::sig("def instances(self) -> numpy.typing.NDArray[numpy.float64]"),
+            nb::sig("def task_counts(self) -> numpy.typing.NDArray[numpy.float64]"),
             "How many tasks each machine has.")
         .def(
             "cores",

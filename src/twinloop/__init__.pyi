@@ -22,7 +22,7 @@ from .exploration import Study, confirm, explore, loop
 from .fidelity import Verdict, assess
 from .platform import Platform
 from .policy import Place, Policy
-from .scenario import Model, Scenario, load, replaying
+from .scenario import Model, Scenario, load, replay_scenario
 from .trace import Trace, check, read, repair, write
 from .workload import Workload
 from .workload.generators import generate
@@ -64,7 +64,7 @@ __all__ = [
     "policy",
     "read",
     "repair",
-    "replaying",
+    "replay_scenario",
     "report",
     "scenario",
     "simulate",

@@ -55,7 +55,7 @@ class Event:
         Let it fail: the exception is thrown into those who wait, or out of `run` if nobody does.
         """
 
-    def then(self, function: Callable[[Event], object]) -> None:
+    def add_callback(self, function: Callable[[Event], object]) -> None:
         """
         Call `function(event)` when it happens; at once if it has happened already.
         """
@@ -725,7 +725,7 @@ class View:
         """The cores that each machine has."""
 
     @property
-    def instances(self) -> numpy.typing.NDArray[numpy.float64]:
+    def task_counts(self) -> numpy.typing.NDArray[numpy.float64]:
         """How many tasks each machine has."""
 
     def cores(self, task: int) -> float:
@@ -774,7 +774,7 @@ class View:
 
 KPI_NAMES: tuple[str, ...]
 
-def run_many(problem: Problem, policy: object, matrix: numpy.typing.NDArray[numpy.float64], *, threads: int, figures: bool, columns: list[str]) -> tuple[numpy.typing.NDArray[numpy.float64], list[numpy.typing.NDArray[numpy.float64]], numpy.typing.NDArray[numpy.float64]]: ...
+def run_many(scenario: NativeScenario, policy: object, matrix: numpy.typing.NDArray[numpy.float64], *, threads: int, figures: bool, columns: list[str]) -> tuple[numpy.typing.NDArray[numpy.float64], list[numpy.typing.NDArray[numpy.float64]], numpy.typing.NDArray[numpy.float64]]: ...
 
 class LoadProfile:
     """How much machines were used in each window of a run."""
@@ -782,37 +782,37 @@ class LoadProfile:
     @property
     def windows(self) -> int: ...
 
-    def watts(self, problem: Problem, matrix: numpy.typing.NDArray[numpy.float64], *, threads: int) -> numpy.typing.NDArray[numpy.float64]: ...
+    def watts(self, scenario: NativeScenario, matrix: numpy.typing.NDArray[numpy.float64], *, threads: int) -> numpy.typing.NDArray[numpy.float64]: ...
 
-class Problem:
-    """A compiled scenario; see `twinloop.engine.compiled`."""
+class NativeScenario:
+    """A compiled scenario; see `twinloop.engine.compiled_scenario`."""
 
     def __init__(self, machines: dict[str, Any], tasks: dict[str, Any], options: dict[str, Any], names: object) -> None: ...
 
     def set_sessions(self, sessions: dict[str, Any]) -> None: ...
 
-    def set_downs(self, machine: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], start: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], end: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], until: float) -> None: ...
+    def set_outages(self, machine: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], start: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], end: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], until: float) -> None: ...
 
     def set_rejected(self, mask: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
 
-    def impossible(self, policy: object, capacity: float = 1.0) -> numpy.typing.NDArray[numpy.uint8]: ...
+    def find_impossible(self, policy: object, capacity: float = 1.0) -> numpy.typing.NDArray[numpy.uint8]: ...
 
 class ClusterRun:
     """One run of a compiled scenario; see `twinloop.engine.Simulation`."""
 
-    def __init__(self, problem: Problem, policy: object, values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], *, placements: bool = False, use: bool = False, decisions: bool = False, usage_step: float = float('inf'), usage_rows: float = float('inf'), seed: int = 0) -> None: ...
+    def __init__(self, scenario: NativeScenario, policy: object, values: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], *, placements: bool = False, use: bool = False, decisions: bool = False, usage_step: float = float('inf'), usage_rows: float = float('inf'), seed: int = 0) -> None: ...
 
     @property
     def now(self) -> float: ...
 
     @property
-    def begin(self) -> float: ...
+    def start_time(self) -> float: ...
 
     @property
     def events(self) -> int: ...
 
     @property
-    def foreign(self) -> bool: ...
+    def has_python_policy(self) -> bool: ...
 
     @property
     def shared(self) -> bool: ...
@@ -823,15 +823,15 @@ class ClusterRun:
 
     def run_until(self, time: float) -> None: ...
 
-    def run_on(self) -> bool: ...
+    def run_slice(self) -> bool: ...
 
     @property
-    def usage_full(self) -> bool: ...
+    def is_usage_full(self) -> bool: ...
 
     @property
-    def outran(self) -> bool: ...
+    def needs_failures(self) -> bool: ...
 
-    def extend(self, problem: Problem) -> None: ...
+    def extend_failures(self, scenario: NativeScenario) -> None: ...
 
     def copy(self) -> ClusterRun: ...
 
@@ -869,24 +869,24 @@ class ClusterRun:
 
     def set_cores(self, machine: int, cores: float) -> None: ...
 
-    def inject(self, submit: float, cores: float, memory: float, time: float, work: float, limit: float, nodes: int, user: int, group: int, queue: int, priority: float, kind: int, amounts: Sequence[float]) -> int: ...
+    def submit(self, submit: float, cores: float, memory: float, time: float, work: float, limit: float, nodes: int, user: int, group: int, queue: int, priority: float, kind: int, amounts: Sequence[float]) -> int: ...
 
-    def begin_at(self, time: float) -> None: ...
+    def set_start_time(self, time: float) -> None: ...
 
-    def adopt(self, task: int, status: int, submit: float, ready: float, start: float, last_start: float, end: float, attempts: int) -> None: ...
+    def restore_task(self, task: int, status: int, submit: float, ready: float, start: float, last_start: float, end: float, attempts: int) -> None: ...
 
-    def adopt_waiting(self, task: int, done: float) -> None: ...
+    def restore_waiting_task(self, task: int, done: float) -> None: ...
 
-    def adopt_held(self, task: int) -> None: ...
+    def restore_held_task(self, task: int) -> None: ...
 
-    def adopt_running(self, task: int, parts: Sequence[tuple[int, float]], done: float) -> None: ...
+    def restore_running_task(self, task: int, parts: Sequence[tuple[int, float]], done: float) -> None: ...
 
 class Dispatcher:
     """
     A policy at a desk: told what happens, it says what to do. Nothing is simulated.
     """
 
-    def __init__(self, problem: Problem, policy: object, seed: int = 0) -> None: ...
+    def __init__(self, scenario: NativeScenario, policy: object, seed: int = 0) -> None: ...
 
     @property
     def view(self) -> View:
@@ -900,7 +900,7 @@ class Dispatcher:
     def end(self, task: int, now: float) -> None:
         """The task is over; its machines are free."""
 
-    def failed(self, task: int, now: float, why: str = '') -> None:
+    def reject_placement(self, task: int, now: float, why: str = '') -> None:
         """
         The task could not be run where it was placed: it waits again, and the policy is told why.
         """
@@ -920,12 +920,12 @@ class Dispatcher:
     def decide(self, now: float) -> list[tuple[str, int | None, list[tuple[int, float]]]]:
         """Ask the policy: (kind, task, machines and cores) for each decision."""
 
-class Source:
+class NativeSource:
     """
     Who submits the tasks of a compiled scenario: a clock, or users who wait. Told what has ended, it says what is submitted next.
     """
 
-    def __init__(self, problem: Problem) -> None: ...
+    def __init__(self, scenario: NativeScenario) -> None: ...
 
     @property
     def next_time(self) -> float:
@@ -933,10 +933,10 @@ class Source:
         When the next task is submitted (s); infinite: not before another one has ended.
         """
 
-    def due(self, now: float) -> list[int]:
+    def pop_due(self, now: float) -> list[int]:
         """The tasks that are submitted up to now, in the order of the log."""
 
-    def ended(self, task: int, now: float) -> None:
+    def record_end(self, task: int, now: float) -> None:
         """The task is over, whatever became of it."""
 
 def spawn(program: str | bytes, argv: list[str | bytes], environment: list[str | bytes], folder: str | bytes, *, stdin: int, stdout: int, stderr: int, join: list[int], cpus: list[int], files: int = 0) -> tuple[int, int]:
@@ -944,7 +944,7 @@ def spawn(program: str | bytes, argv: list[str | bytes], environment: list[str |
     Start a program: the number of its process, and a file that can be read from when it has ended. It joins control groups and CPUs before its first instruction, leads a session of its own, and dies with the thread that started it.
     """
 
-def subreaper(on: bool) -> bool:
+def set_subreaper(on: bool) -> bool:
     """
     Whether orphans among its descendants become children of this process; returns what was before.
     """

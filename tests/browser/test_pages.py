@@ -58,7 +58,7 @@ def test_the_verdict_stands_first_and_the_criteria_are_those_of_python(at: At) -
     for found in verdict.findings:
         row = shown.page.locator("tr", has=shown.page.get_by_text(found.name, exact=True)).first
         cells = row.locator("td").all_inner_texts()
-        assert {found.metric, found.status, found.threshold, found.said} <= set(cells)
+        assert {found.metric, found.status, found.threshold, found.figure_text} <= set(cells)
 
 
 def test_the_fitted_values_are_those_of_python(at: At) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from twinloop.calibration.run_columns import Run, Runs
+from twinloop.calibration.run_columns import RunBatch, RunColumns
 
 
 def made(
@@ -18,7 +18,7 @@ def made(
     energy: npt.ArrayLike | None = None,
     power: npt.ArrayLike | None = None,
     machines: Sequence[str] = ("n1", "n2", "n3"),
-) -> Runs:
+) -> RunBatch:
     """Runs of tasks t0, t1...: a row each; started and submitted at 0 unless said otherwise."""
     lengths = np.atleast_2d(np.asarray(run_time, dtype=float))
     begins = np.broadcast_to(np.zeros(1) if start is None else np.asarray(start), lengths.shape)
@@ -39,9 +39,9 @@ def made(
     if power is not None:
         outputs["power"] = np.atleast_2d(np.asarray(power, dtype=float))
     ids = [f"t{place}" for place in range(lengths.shape[1])]
-    return Runs.of(outputs, tasks=ids, machines=machines)
+    return RunBatch.of(outputs, tasks=ids, machines=machines)
 
 
-def one(*args: npt.ArrayLike, **options: npt.ArrayLike) -> Run:
+def one(*args: npt.ArrayLike, **options: npt.ArrayLike) -> RunColumns:
     """One such run."""
     return made(*args, **options)[0]  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinloop.calibration.parameters.parameters import Exponential, Linear
+from twinloop.calibration.parameters.kinds import ExponentialParameter, LinearParameter
 from twinloop.calibration.parameters.space import Space
 
 
@@ -40,7 +40,7 @@ class Transportation(Compared):
         self.cargo, self.distance = np.array(cargo, float), np.array(distance, float)
         self.stages, self.tied = stages, tied
         names = ("handling", "driving") if tied else ("loading", "driving", "unloading")
-        self.space = Space([Exponential(name, 0.1, 10) for name in names])
+        self.space = Space([ExponentialParameter(name, 0.1, 10) for name in names])
         self.best = np.array([0.4, 0.6, 0.55])[: len(names)]
         self.truth = self.seen(self.best[np.newaxis])
 
@@ -62,7 +62,9 @@ class Gravity:
     What is compared is the time of impact, or the elevation while it flies.
     """
 
-    space = Space([Linear("A", -10, -1), Linear("B", 0.2, 3), Linear("C", 0.2, 3)])
+    space = Space(
+        [LinearParameter("A", -10, -1), LinearParameter("B", 0.2, 3), LinearParameter("C", 0.2, 3)]
+    )
     starts = np.array([(0, 10), (5, 10), (5, 2), (10, 1), (0, 100), (20, 50)], float)
     step = 0.01
 
@@ -115,7 +117,7 @@ class Planted:
             used += size
         directions = np.array(null).reshape(-1, d)
         seen = np.eye(d) - directions.T @ directions
-        self.space = Space([Linear(f"p{axis}", 0, 1) for axis in range(d)])
+        self.space = Space([LinearParameter(f"p{axis}", 0, 1) for axis in range(d)])
         self.loose = {
             name for name, v in zip(self.space.names, directions.T, strict=True) if v.any()
         }
@@ -154,11 +156,11 @@ class Bag(Compared):
     def __init__(self, seed, *, loose=False, noise=0.05, repeats=2, lognormal=False):
         rng = np.random.default_rng(seed)
         parameters = [
-            Exponential("speed", 0.3, 3),
-            Exponential("startup", 0.05, 5),
-            Linear("contention", 0, 1),
+            ExponentialParameter("speed", 0.3, 3),
+            ExponentialParameter("startup", 0.05, 5),
+            LinearParameter("contention", 0, 1),
         ]
-        self.space = Space(parameters + [Exponential("service", 0.3, 3)] * loose)
+        self.space = Space(parameters + [ExponentialParameter("service", 0.3, 3)] * loose)
         kept = np.repeat(rng.permutation(len(self.tasks))[:6], repeats)
         self._runs = (self.tasks[kept], self.cores[kept], self.work[kept])
         true = rng.uniform(0.1, 0.9, (1, len(self.space)))

@@ -15,7 +15,12 @@ from typer.testing import CliRunner
 
 from examples.black_box.drops import fall
 from tests.cli.test_commands import run
-from twinloop.calibration import Bench, BlackBoxObjective, Experiment, calibrate_black_box
+from twinloop.calibration import (
+    BlackBoxCalibration,
+    BlackBoxObjective,
+    Experiment,
+    calibrate_black_box,
+)
 from twinloop.cli import app
 from twinloop.description.errors import InputError
 
@@ -26,7 +31,7 @@ TRUE = {"gravity": 9.81, "drag": 0.05, "bounce": 0.8}
 
 @pytest.mark.real
 def test_the_shipped_bench_was_made_with_the_values_that_it_says() -> None:
-    bench = Bench.load(BENCH)
+    bench = BlackBoxCalibration.load(BENCH)
     assert bench.space is not None
     assert set(bench.space.names) == set(TRUE)
     for each in bench.experiments:
@@ -264,7 +269,7 @@ def test_a_bench_is_explained_by_file_and_line(tmp_path: Path) -> None:
     file = tmp_path / "bench.yaml"
     file.write_text("black_box: {command: [sim]}\nexperiments:\n  - case: {height: 1}\n")
     with pytest.raises(InputError) as error:
-        Bench.load(file)
+        BlackBoxCalibration.load(file)
     assert f"{file}:3: experiments[0].truth: is missing" in str(error.value)
     file.write_text("black_box: {command: [sim]}\nexperiments:\n  - truth: {time: 1}\n")
     refused = run("calibrate", "--black-box", file, "-o", tmp_path / "fit", ends_with=2)

@@ -8,10 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from twinloop.calibration.parameters.parameters import Categorical, Exponential, Linear
+from twinloop.calibration.parameters.kinds import (
+    CategoricalParameter,
+    ExponentialParameter,
+    LinearParameter,
+)
 from twinloop.calibration.parameters.space import Space
-from twinloop.calibration.uncertainty.acceptable_set import cloud, tolerated_loss
-from twinloop.calibration.uncertainty.random_walk import walk
+from twinloop.calibration.uncertainty.confidence_region import (
+    compute_loss_bound,
+    find_confidence_region,
+)
+from twinloop.calibration.uncertainty.ensemble_mcmc import sample_by_ensemble
 from twinloop.description.errors import InputError
 
 
@@ -20,7 +27,7 @@ class Bowl:
 
     def __init__(self, centre, radii):
         self.centre, self.radii = np.array(centre), np.array(radii)
-        self.space = Space([Linear(f"p{axis}", 0, 1) for axis in range(len(centre))])
+        self.space = Space([LinearParameter(f"p{axis}", 0, 1) for axis in range(len(centre))])
         self.count = 0
 
     def __call__(self, points):
@@ -32,7 +39,7 @@ class Valley:
     """Only the mean of all coordinates matters."""
 
     def __init__(self, dimensions):
-        self.space = Space([Linear(f"p{axis}", 0, 1) for axis in range(dimensions)])
+        self.space = Space([LinearParameter(f"p{axis}", 0, 1) for axis in range(dimensions)])
 
     def __call__(self, points):
         return abs(points.mean(axis=1) - 0.5)
@@ -40,7 +47,7 @@ class Valley:
 
 def test_grid_finds_an_ellipse():
     bowl = Bowl([0.4, 0.6], [0.3, 0.05])
-    found = cloud(bowl, bowl.centre, loss_bound=1.0, outer_bound=1.5, budget=4000)
+    found = find_confidence_region(bowl, bowl.centre, loss_bound=1.0, outer_bound=1.5, budget=4000)
     assert found.method == "grid"
     assert found.spread["min"].to_list() == pytest.approx([0.1, 0.55], abs=0.02)
     assert found.spread["max"].to_list() == pytest.approx([0.7, 0.65], abs=0.02)
@@ -58,7 +65,7 @@ def test_grid_finds_an_ellipse():
 @pytest.mark.parametrize("radius", [0.3, 0.02])
 def test_even_over_a_ball_in_five_dimensions(radius):
     bowl = Bowl([0.5] * 5, [radius] * 5)
-    found = cloud(bowl, bowl.centre, loss_bound=1.0, budget=8000, seed=3)
+    found = find_confidence_region(bowl, bowl.centre, loss_bound=1.0, budget=8000, seed=3)
     deviations = np.sqrt(np.average((found.points - 0.5) ** 2, axis=0, weights=found.weights))
     # The second moment of a ball along an axis is r² / (d + 2).
     assert deviations == pytest.approx(np.full(5, radius / math.sqrt(7)), rel=0.15)
@@ -74,14 +81,14 @@ def test_walkers_draw_from_the_density_they_are_given():
         return -0.5 * (((points - 0.5) @ back.T) ** 2).sum(axis=1)
 
     start = 0.5 + 0.3 * rng.standard_normal((64, 6)) @ shape.T
-    places, logs = walk(log_density, start, log_density(start), 1500, rng)
+    places, logs = sample_by_ensemble(log_density, start, log_density(start), 1500, rng)
     settled = (places[300:].reshape(-1, 6) - 0.5) @ back.T
     assert settled.std(axis=0) == pytest.approx(np.ones(6), rel=0.06)
     assert log_density(places[-1]) == pytest.approx(logs[-1])
 
 
 def test_the_walk_follows_a_slanted_valley():
-    found = cloud(Valley(4), np.full(4, 0.5), loss_bound=0.002, budget=6000)
+    found = find_confidence_region(Valley(4), np.full(4, 0.5), loss_bound=0.002, budget=6000)
     assert found.method == "drawn from the region"
     assert found.spread["share"].min() > 0.8
     sums = found.points.sum(axis=1)
@@ -92,20 +99,20 @@ def test_the_walk_follows_a_slanted_valley():
 
 
 def test_the_box_grows_along_a_valley_that_the_axes_miss():
-    found = cloud(Valley(2), np.full(2, 0.5), loss_bound=0.01, budget=4000)
+    found = find_confidence_region(Valley(2), np.full(2, 0.5), loss_bound=0.01, budget=4000)
     assert found.spread["share"].min() > 0.9
     assert found.correlation["p1"][0] < -0.99
 
 
 def test_a_valley_that_bends_is_followed_to_its_ends():
     class Bend:
-        space = Space([Exponential(name, 0.1, 10) for name in ("a", "b", "c")])
+        space = Space([ExponentialParameter(name, 0.1, 10) for name in ("a", "b", "c")])
 
         def __call__(self, points):
             a, b, c = self.space.decode(points).values()
             return abs(1 / a + 1 / b - 2) / 2 + abs(c - 1)
 
-    found = cloud(Bend(), np.full(3, 0.5), loss_bound=0.02, budget=4000)
+    found = find_confidence_region(Bend(), np.full(3, 0.5), loss_bound=0.02, budget=4000)
     # With the other one at 10, either can be as low as 1 / (2 x 1.02 - 0.1).
     low, high = found.spread["min"].to_list(), found.spread["max"].to_list()
     assert low[:2] == pytest.approx([0.515, 0.515], rel=0.1)
@@ -122,7 +129,7 @@ def test_a_valley_that_bends_is_followed_to_its_ends():
 )
 def test_everything_is_below_the_bound_and_within_the_budget(dimensions, radius, place, budget):
     bowl = Bowl([place] * dimensions, [radius] * dimensions)
-    found = cloud(bowl, bowl.centre, loss_bound=1.0, budget=budget)
+    found = find_confidence_region(bowl, bowl.centre, loss_bound=1.0, budget=budget)
     assert bowl.count == found.evaluations <= budget
     assert (bowl(found.points) <= 1.0).all()
     assert bowl(found.points) == pytest.approx(found.losses)
@@ -135,9 +142,9 @@ def test_discrete_values_that_are_acceptable_are_all_found():
     class Mixed:
         space = Space(
             [
-                Categorical("mode", ["a", "b", "c"]),
-                Exponential("cores", 1, 64, integer=True),
-                Linear("speed", 0, 10),
+                CategoricalParameter("mode", ["a", "b", "c"]),
+                ExponentialParameter("cores", 1, 64, integer=True),
+                LinearParameter("speed", 0, 10),
             ]
         )
 
@@ -148,7 +155,7 @@ def test_discrete_values_that_are_acceptable_are_all_found():
 
     space = Mixed.space
     best = space.encode({"mode": "a", "cores": 4, "speed": 5.0})
-    found = cloud(Mixed(), best, loss_bound=0.25, budget=5000)
+    found = find_confidence_region(Mixed(), best, loss_bound=0.25, budget=5000)
     assert set(found.frame["mode"]) == {"a", "c"}
     assert set(found.frame["cores"]) == {2, 3, 4, 5, 6}
     mode, _, speed = found.spread.rows(named=True)
@@ -166,28 +173,29 @@ def test_failures_are_no_part_of_it():
         def __call__(self, points):
             return np.where(points[:, 0] > 0.5, np.nan, bowl(points))
 
-    found = cloud(Half(), bowl.centre, loss_bound=1.0, budget=2000)
+    found = find_confidence_region(Half(), bowl.centre, loss_bound=1.0, budget=2000)
     assert found.points[:, 0].max() <= 0.5
     assert found.points[:, 0].min() == pytest.approx(0.2, abs=0.02)
 
 
 def test_the_same_seed_gives_the_same_cloud():
     first, second = (
-        cloud(Valley(4), np.full(4, 0.5), loss_bound=0.01, budget=2000, seed=7) for _ in range(2)
+        find_confidence_region(Valley(4), np.full(4, 0.5), loss_bound=0.01, budget=2000, seed=7)
+        for _ in range(2)
     )
     assert first.frame.equals(second.frame)
 
 
 def test_a_perfect_fit_has_a_cloud_too():
     bowl = Bowl([0.5], [1.0])
-    found = cloud(bowl, bowl.centre, budget=500)
+    found = find_confidence_region(bowl, bowl.centre, budget=500)
     assert (found.best_loss, found.loss_bound) == (0.0, 0.001)
     assert np.ptp(found.points) == pytest.approx(0.002, rel=0.1)
 
 
 def test_a_parameter_that_stands_still_correlates_with_nothing():
     bowl = Bowl([0.5], [0.1])
-    found = cloud(bowl, bowl.centre, loss_bound=1.0, budget=1)
+    found = find_confidence_region(bowl, bowl.centre, loss_bound=1.0, budget=1)
     assert found.correlation["p0"].to_list() == [None]
     assert found.method == "none"
 
@@ -202,18 +210,18 @@ def test_a_parameter_that_stands_still_correlates_with_nothing():
 )
 def test_errors_say_what_is_wrong(best, bound, said):
     with pytest.raises(InputError, match=said):
-        cloud(Bowl([0.5], [0.1]), np.array(best), loss_bound=bound)
+        find_confidence_region(Bowl([0.5], [0.1]), np.array(best), loss_bound=bound)
 
 
 def test_no_loss_at_the_calibration():
     class Broken:
-        space = Space([Linear("x", 0, 1)])
+        space = Space([LinearParameter("x", 0, 1)])
 
         def __call__(self, points):
             return np.full(len(points), np.nan)
 
     with pytest.raises(InputError, match="no loss at the calibration"):
-        cloud(Broken(), np.array([0.5]))
+        find_confidence_region(Broken(), np.array([0.5]))
 
 
 def test_the_tolerated_mean_of_squares_holds_the_truth_as_often_as_it_says():
@@ -223,7 +231,7 @@ def test_the_tolerated_mean_of_squares_holds_the_truth_as_often_as_it_says():
     noise = rng.normal(size=(4000, 12))
     left = noise - noise @ np.linalg.pinv(design).T @ design.T
     best = (left**2).mean(axis=1)
-    factor = tolerated_loss(1.0, observations=12, parameters=3, power=2, level=0.9)
+    factor = compute_loss_bound(1.0, observations=12, parameters=3, power=2, level=0.9)
     held = ((noise**2).mean(axis=1) <= best * factor).mean()
     assert held == pytest.approx(0.9, abs=0.015)
 
@@ -233,10 +241,10 @@ def test_the_tolerated_mean_of_absolute_values_holds_the_truth_about_as_often():
     rng = np.random.default_rng(6)
     noise = rng.normal(size=(4000, 25))
     best = abs(noise - np.median(noise, axis=1, keepdims=True)).mean(axis=1)
-    factor = tolerated_loss(1.0, observations=25, parameters=1, level=0.9)
+    factor = compute_loss_bound(1.0, observations=25, parameters=1, level=0.9)
     assert (abs(noise).mean(axis=1) <= best * factor).mean() == pytest.approx(0.9, abs=0.03)
 
 
 def test_only_first_and_second_powers():
     with pytest.raises(InputError, match="power: must be 1 or 2, not 3"):
-        tolerated_loss(1.0, observations=10, parameters=2, power=3)
+        compute_loss_bound(1.0, observations=10, parameters=2, power=3)

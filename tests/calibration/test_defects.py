@@ -66,7 +66,7 @@ def test_a_defect_fails_the_right_criteria_and_is_mended_to_one_percent(
     )
     assert fit.values[name] == pytest.approx(true, rel=0.01)
     assert fit.identifiability is not None
-    assert fit.identifiability.flagged == ()
+    assert fit.identifiability.unidentifiable == ()
     assert [verdict.status for _, verdict in fit.after] == ["PASS"]
     assert fit.loss < 0.05 * fit.loss_before
 
@@ -127,7 +127,7 @@ def test_all_free_at_once_what_can_be_told_is_found_and_the_rest_is_flagged() ->
     assert ratio == pytest.approx(1.1 / 0.93, rel=0.01)
     assert found["startup_overhead"] == pytest.approx(0.8, rel=0.01)
     assert fit.identifiability is not None
-    assert set(fit.identifiability.flagged) == {"speed_factor", "service_factor"}
+    assert set(fit.identifiability.unidentifiable) == {"speed_factor", "service_factor"}
     assert ("speed_factor", "service_factor") in fit.identifiability.groups
 
 

@@ -65,7 +65,7 @@ def test_what_is_saved_is_what_is_read(fit: Fit, tmp_path: Path) -> None:
     assert read == fit
     # The verdicts themselves are not kept, the runs can be assessed again.
     assert {**untimed(read), "verdicts": 0} == {**untimed(fit), "verdicts": 0}
-    for name in ("history", "cloud", "draws"):
+    for name in ("history", "confidence_region", "draws"):
         assert getattr(read, name).equals(getattr(fit, name))
     assert Scenario.load(tmp_path / "fit" / "scenario.yaml") == fit.scenario
     assert str(read).splitlines()[0] == "predict: nothing taken from the real runs"
@@ -95,7 +95,7 @@ def test_the_manifest_says_all_that_it_takes_to_do_it_again(
         real,
         parameters=kept.asked["parameters"],
         loss=kept.loss_name,
-        how=kept.how,
+        aggregate=kept.aggregation,
         optimiser=kept.asked["optimiser"],
         budget=kept.asked["budget"]["evaluations"],
         seed=kept.seed,

@@ -15,8 +15,12 @@ from tests.calibration.models import (
     Planted,
     Transportation,
 )
-from twinloop.calibration.identifiability import Hint, Identifiability, identify
-from twinloop.calibration.parameters.parameters import Categorical, Exponential, Linear
+from twinloop.calibration.identifiability import Hint, Identifiability, analyse_identifiability
+from twinloop.calibration.parameters.kinds import (
+    CategoricalParameter,
+    ExponentialParameter,
+    LinearParameter,
+)
 from twinloop.calibration.parameters.space import Space
 from twinloop.description.errors import InputError
 
@@ -26,14 +30,16 @@ BOTH = pytest.mark.parametrize("seen", ["outputs", "loss"])
 def told(objective, seen, **options):
     """By the outputs with a noise of 1 %, or by the loss alone with 1 % as its bound."""
     if seen == "loss":
-        return identify(LossOnly(objective), objective.best, loss_bound=0.01, **options)
-    return identify(objective, objective.best, noise=0.01, **options)
+        return analyse_identifiability(
+            LossOnly(objective), objective.best, loss_bound=0.01, **options
+        )
+    return analyse_identifiability(objective, objective.best, noise=0.01, **options)
 
 
 @BOTH
 def test_one_ratio_of_cargo_to_distance_tells_nothing_apart(seen):
     found = told(Transportation(*ONE_RATIO), seen)
-    assert found.flagged == ("loading", "driving", "unloading")
+    assert found.unidentifiable == ("loading", "driving", "unloading")
     assert found.groups == (("loading", "driving", "unloading"),)
 
 
@@ -42,7 +48,7 @@ def test_many_ratios_tell_driving_but_not_loading_from_unloading(seen):
     example = Transportation(*MANY_RATIOS)
     found = told(example, seen)
     assert found.groups == (("loading", "unloading"),)
-    assert found.flagged == ("loading", "unloading")
+    assert found.unidentifiable == ("loading", "unloading")
     values = example.space.decode_one(example.best)
     kept = 1 / values["loading"] + 1 / values["unloading"]
     assert found.sentences == (
@@ -58,13 +64,13 @@ def test_many_ratios_tell_driving_but_not_loading_from_unloading(seen):
 @pytest.mark.parametrize("data", [ONE_RATIO, MANY_RATIOS])
 def test_a_loss_of_each_stage_tells_all(data):
     found = told(Transportation(*data, stages=True), "outputs")
-    assert found.flagged == ()
+    assert found.unidentifiable == ()
     assert str(found) == "The data tells every parameter."
 
 
 @BOTH
 def test_a_tied_ratio_tells_all_if_the_data_is_diverse(seen):
-    assert told(Transportation(*MANY_RATIOS, tied=True), seen).flagged == ()
+    assert told(Transportation(*MANY_RATIOS, tied=True), seen).unidentifiable == ()
     assert told(Transportation(*ONE_RATIO, tied=True), seen).groups == (("handling", "driving"),)
 
 
@@ -72,13 +78,13 @@ def test_a_tied_ratio_tells_all_if_the_data_is_diverse(seen):
 def test_the_time_of_impact_does_not_tell_the_common_scale(seen):
     found = told(Gravity("impact"), seen)
     assert found.groups == (("A", "B", "C"),)
-    assert found.flagged == ("A", "B", "C")
+    assert found.unidentifiable == ("A", "B", "C")
     assert "only their ratios are told, not their common scale" in str(found)
 
 
 def test_the_trajectory_does():
     found = told(Gravity("trajectory"), "outputs")
-    assert found.flagged == ()
+    assert found.unidentifiable == ()
     assert found.groups == ()
 
 
@@ -86,11 +92,11 @@ def test_random_models_with_a_known_null_space():
     right = wrong = missed = 0
     for seed in range(12):
         model = Planted(seed)
-        found = identify(model, model.best, noise=model.noise)
-        flagged = set(found.flagged)
-        right += len(flagged & model.loose)
-        wrong += len(flagged - model.loose)
-        missed += len(model.loose - flagged)
+        found = analyse_identifiability(model, model.best, noise=model.noise)
+        unidentifiable = set(found.unidentifiable)
+        right += len(unidentifiable & model.loose)
+        wrong += len(unidentifiable - model.loose)
+        missed += len(model.loose - unidentifiable)
     assert right / (right + wrong) >= 0.9
     assert right / (right + missed) >= 0.9
 
@@ -101,10 +107,10 @@ class Links(Compared):
     def __init__(self):
         self.space = Space(
             [
-                Exponential("first.bandwidth", 1, 1000),
-                Exponential("second.bandwidth", 1, 1000),
-                Linear("first.latency", 0, 1),
-                Linear("second.latency", 0, 1),
+                ExponentialParameter("first.bandwidth", 1, 1000),
+                ExponentialParameter("second.bandwidth", 1, 1000),
+                LinearParameter("first.latency", 0, 1),
+                LinearParameter("second.latency", 0, 1),
             ]
         )
         self.best = self.space.encode(
@@ -144,7 +150,11 @@ class Disk(Compared):
 
     def __init__(self):
         self.space = Space(
-            [Linear("disk", 8, 10), Linear("cpu", 1, 20), Linear("contention.linear.slope", 0, 1)]
+            [
+                LinearParameter("disk", 8, 10),
+                LinearParameter("cpu", 1, 20),
+                LinearParameter("contention.linear.slope", 0, 1),
+            ]
         )
         self.best = self.space.encode({"disk": 9.0, "cpu": 5.0, "contention.linear.slope": 0.5})
         self.truth = self.seen(self.best[np.newaxis])
@@ -157,7 +167,7 @@ class Disk(Compared):
 @BOTH
 def test_what_is_masked_says_by_what(seen):
     found = told(Disk(), seen, facts={"shared_cores": False})
-    assert found.flagged == ("disk", "contention.linear.slope")
+    assert found.unidentifiable == ("disk", "contention.linear.slope")
     assert found.sentences[0].startswith(
         "disk: not identifiable, it has no effect unless cpu is above about 8."
     )
@@ -180,7 +190,10 @@ class Bag(Compared):
     def __init__(self, work):
         self.work = np.array(work, float)
         self.space = Space(
-            [Linear("startup_overhead", 0, 10), Exponential("service_factor", 0.2, 5)]
+            [
+                LinearParameter("startup_overhead", 0, 10),
+                ExponentialParameter("service_factor", 0.2, 5),
+            ]
         )
         self.best = self.space.encode({"startup_overhead": 2.0, "service_factor": 1.0})
         self.truth = self.seen(self.best[np.newaxis])
@@ -195,7 +208,7 @@ def test_tasks_of_one_length_advise_to_add_short_ones():
     assert found.groups == (("startup_overhead", "service_factor"),)
     assert found.sentences[0].endswith("add runs with short tasks.")
     assert "one goes down as the other goes up" in found.sentences[0]
-    assert told(Bag([1, 20, 40]), "outputs").flagged == ()
+    assert told(Bag([1, 20, 40]), "outputs").unidentifiable == ()
 
 
 def test_own_hints():
@@ -209,9 +222,9 @@ class Choices(Compared):
     def __init__(self, factor=3.0):
         self.space = Space(
             [
-                Categorical("mode", ["slow", "fast", "turbo"]),
-                Linear("cores", 1, 6, integer=True),
-                Linear("speed", 1, 5),
+                CategoricalParameter("mode", ["slow", "fast", "turbo"]),
+                LinearParameter("cores", 1, 6, integer=True),
+                LinearParameter("speed", 1, 5),
             ]
         )
         self.factor = factor
@@ -228,7 +241,7 @@ class Choices(Compared):
 @BOTH
 def test_discrete_parameters_are_tried_value_by_value(seen):
     found = told(Choices(), seen)
-    assert found.flagged == ("mode",)
+    assert found.unidentifiable == ("mode",)
     mode, cores, _ = found.table.rows(named=True)
     assert mode["levels"] == ["fast", "turbo"]
     assert mode["value"] is None
@@ -238,14 +251,14 @@ def test_discrete_parameters_are_tried_value_by_value(seen):
 
 def test_a_value_at_the_end_of_its_range_is_reported():
     class Beyond(Compared):
-        space = Space([Linear("speed", 1, 2)])
+        space = Space([LinearParameter("speed", 1, 2)])
         best = np.array([1.0])
         truth = np.array([[10.0, 20.0]]) / 2.2
 
         def seen(self, points):
             return np.array([10.0, 20.0]) / self.space.decode(points)["speed"][:, np.newaxis]
 
-    found = identify(Beyond(), Beyond.best)
+    found = analyse_identifiability(Beyond(), Beyond.best)
     assert "speed lies at the upper end of its range, 2: better values may lie beyond it." in str(
         found
     )
@@ -254,7 +267,7 @@ def test_a_value_at_the_end_of_its_range_is_reported():
 class Regression:
     """Straight lines through noisy points: intervals by the textbook."""
 
-    space = Space([Linear("intercept", -5, 5), Linear("slope", -5, 5)])
+    space = Space([LinearParameter("intercept", -5, 5), LinearParameter("slope", -5, 5)])
 
     def __init__(self, seed=1):
         rng = np.random.default_rng(seed)
@@ -276,7 +289,7 @@ class Regression:
 
 def test_intervals_are_those_of_linear_regression():
     line = Regression()
-    found = identify(line, line.best)
+    found = analyse_identifiability(line, line.best)
     table = found.table
     assert table["low"].to_numpy() == pytest.approx(
         line.fit - line.half, abs=2e-2 * line.half.min()
@@ -289,14 +302,14 @@ def test_intervals_are_those_of_linear_regression():
 
 def test_a_calibration_that_is_not_the_best_is_said_so():
     line = Regression()
-    found = identify(line, np.clip(line.best + 0.2, 0, 1))
+    found = analyse_identifiability(line, np.clip(line.best + 0.2, 0, 1))
     assert "The calibration is not the best there is near it" in str(found)
-    assert "not the best" not in str(identify(line, line.best))
+    assert "not the best" not in str(analyse_identifiability(line, line.best))
 
 
 def test_the_range_of_another_is_no_data():
     class Product(Compared):
-        space = Space([Exponential("a", 0.1, 10), Exponential("b", 0.1, 10)])
+        space = Space([ExponentialParameter("a", 0.1, 10), ExponentialParameter("b", 0.1, 10)])
         best = np.array([0.99, 0.99])
         truth = np.full((1, 2), 10**1.96)
 
@@ -304,10 +317,10 @@ def test_the_range_of_another_is_no_data():
             a, b = self.space.decode(points).values()
             return np.tile((a * b)[:, np.newaxis], 2)
 
-    found = identify(Product(), Product.best, noise=1e-4)
+    found = analyse_identifiability(Product(), Product.best, noise=1e-4)
     # Where one has hardly room to go up, the other has none to go down. Both are free without.
     assert found.table["share"].max() < 0.03
-    assert found.flagged == ("a", "b")
+    assert found.unidentifiable == ("a", "b")
 
 
 def test_failures_and_unknown_outputs_are_survived():
@@ -318,7 +331,7 @@ def test_failures_and_unknown_outputs_are_survived():
             return np.hstack([found, np.full((len(points), 1), np.nan)])
 
     found = told(Fragile(*MANY_RATIOS), "outputs")
-    assert found.flagged == ("loading", "unloading")
+    assert found.unidentifiable == ("loading", "unloading")
 
 
 @pytest.mark.parametrize("seen", ["outputs", "loss"])
@@ -357,11 +370,11 @@ def test_what_an_unfinished_analysis_says_is_what_the_finished_one_says(example)
             if part["identifiable"] is None:
                 assert not found.complete
                 assert part["parameter"] in found.unknown
-                assert part["parameter"] not in found.flagged
+                assert part["parameter"] not in found.unidentifiable
                 assert "too few" in part["why"]
                 assert part["parameter"] in found.sentences[-1]
             elif not part["identifiable"]:
-                assert part["parameter"] in found.flagged
+                assert part["parameter"] in found.unidentifiable
         assert found.complete or "data tells every" not in str(found)
     assert unfinished > 5
 
@@ -370,7 +383,7 @@ def test_intervals_around_what_is_no_minimum_are_unknown():
     """Rosenbrock's valley: the fit stops halfway along it, and the profiles lead further down."""
 
     class Valley:
-        space = Space([Linear("x", -2, 2), Linear("y", -2, 2)])
+        space = Space([LinearParameter("x", -2, 2), LinearParameter("y", -2, 2)])
 
         def outputs(self, points):
             x, y = 4 * points.T - 2
@@ -379,13 +392,13 @@ def test_intervals_around_what_is_no_minimum_are_unknown():
         def __call__(self, points):
             return (self.outputs(points) ** 2).mean(axis=1)
 
-    found = identify(Valley(), np.array([0.3, 0.7]), noise=0.01)
+    found = analyse_identifiability(Valley(), np.array([0.3, 0.7]), noise=0.01)
     assert found.unknown == ("x", "y")
-    assert found.flagged == ()
+    assert found.unidentifiable == ()
     assert not found.complete
     assert found.table["low"].null_count() == found.table["high"].null_count() == 2
     assert "not at a minimum" in str(found)
-    at_it = identify(Valley(), np.array([0.75, 0.75]), noise=0.01)
+    at_it = analyse_identifiability(Valley(), np.array([0.75, 0.75]), noise=0.01)
     assert at_it.complete
     for row in at_it.table.to_dicts():
         assert row["low"] <= 1.0 <= row["high"]
@@ -419,4 +432,4 @@ def test_profiles_hold_acceptable_calibrations():
 def test_errors_say_what_is_wrong(options, said):
     example = Transportation(*ONE_RATIO)
     with pytest.raises(InputError, match=said):
-        identify(example, example.best, **options)
+        analyse_identifiability(example, example.best, **options)

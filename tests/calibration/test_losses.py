@@ -13,25 +13,25 @@ import pytest
 from tests.calibration.made_runs import made, one
 from twinloop.calibration import losses
 from twinloop.calibration.losses import (
-    DEFAULT,
+    DEFAULT_LOSS,
     LOSSES,
     aggregate,
-    custom,
+    compute_weight,
+    estimate_noise_floor,
     evaluate,
-    floor,
-    loss_named,
+    get_loss,
+    loss_from_function,
     registry,
-    weight,
 )
-from twinloop.calibration.run_columns import Run, Runs, outputs_for
+from twinloop.calibration.run_columns import RunBatch, RunColumns, select_outputs
 from twinloop.description.errors import InputError
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-def loss_of(name: str, real: Run | Sequence[Run], twin: Runs) -> list[float]:
-    reals = [real] if isinstance(real, Run) else real
-    return [float(each) for each in loss_named(name)(reals, twin)]
+def loss_of(name: str, real: RunColumns | Sequence[RunColumns], twin: RunBatch) -> list[float]:
+    reals = [real] if isinstance(real, RunColumns) else real
+    return [float(each) for each in get_loss(name)(reals, twin)]
 
 
 # --- the workflow losses L1 to L6 ----------------------------------------------------------------
@@ -128,12 +128,12 @@ def test_all_machines_together() -> None:
 def test_the_average_over_machines_of_several_scenarios() -> None:
     loss = LOSSES["mrea"]
     other = (one([10.0, 10.0]), made([14.0, 14.0]))
-    weights = [weight(loss, [REAL]), weight(loss, [other[0]])]
+    weights = [compute_weight(loss, [REAL]), compute_weight(loss, [other[0]])]
     per_case = [loss([REAL], TWIN), loss([other[0]], other[1])]
     # Three machines: 0.5 and 0.3, then 0.4.
     assert aggregate(per_case, "avg", weights) == pytest.approx([(0.5 + 0.3 + 0.4) / 3])
     assert weights == [2.0, 1.0]
-    assert weight(LOSSES["mrea-all"], [REAL]) == 1.0
+    assert compute_weight(LOSSES["mrea-all"], [REAL]) == 1.0
 
 
 # --- explained variance --------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def test_matched_tasks() -> None:
     twin = made([5.0, 6.0], start=[0.0, 5.0])
     # Makespan 10, mean run time 5: starts 0 and 1, ends 1 and 1, run times 1 and 0.
     assert loss_of("matched", real, twin) == pytest.approx([0.05 + 0.1 + 0.1])
-    assert DEFAULT == "matched"
+    assert DEFAULT_LOSS == "matched"
 
 
 def test_matched_tasks_and_their_cpu_times() -> None:
@@ -244,12 +244,12 @@ def test_sets_may_differ_in_number_but_not_be_empty(name: str) -> None:
 def test_in_a_batch_the_others_go_on(name: str) -> None:
     times = np.tile([2.0, 4.0, 13.0], (4, 1))
     twin = made(times, times, [[0, 0, 1], [1, 1, 1], [0, 1, 0], [0, 0, -1]])
-    found, reasons = evaluate(loss_named(name), [REAL], twin)
+    found, reasons = evaluate(get_loss(name), [REAL], twin)
     assert found[0] == loss_of(name, REAL, made(times[0], times[0], [0, 0, 1]))[0]
     assert np.isnan(found[[1, 3]]).all()
     assert "'n1' has 2 tasks in the run and 0" in reasons[1]
     assert "task 't2' has no machine" in reasons[3]
-    assert loss_named(name)([REAL], twin).tolist()[0] == found[0]
+    assert get_loss(name)([REAL], twin).tolist()[0] == found[0]
     # The third row has as many tasks on each machine, only other ones.
     assert np.isfinite(found[2])
 
@@ -258,7 +258,7 @@ def test_a_reason_stands_at_its_row_however_many_there_are() -> None:
     machine = np.tile(np.arange(100) % 2, (1000, 1))
     machine[777] = 0
     twin = made(np.ones((1000, 100)), machine=machine)
-    found, reasons = evaluate(loss_named("sorted"), [twin[0]], twin)
+    found, reasons = evaluate(get_loss("sorted"), [twin[0]], twin)
     assert np.flatnonzero(np.isnan(found)).tolist() == list(reasons) == [777]
 
 
@@ -266,7 +266,7 @@ def test_a_task_that_the_twin_did_not_complete_is_named() -> None:
     twin = made([[2.0, 4.0, 13.0], [2.0, nan, 13.0]], machine=[[0, 0, 1], [0, -1, 1]])
     real = one([3.0, 1.0, 10.0], machine=[0, 0, 1])
     for name in ("matched", "sorted", "ddks", "ddks-all", "sorted-all", "max-task", "ends-sorted"):
-        found, reasons = evaluate(loss_named(name), [real], twin)
+        found, reasons = evaluate(get_loss(name), [real], twin)
         assert np.isfinite(found[0])
         assert np.isnan(found[1])
         assert "task 't1' did not complete in the twin" in reasons[1]
@@ -312,19 +312,19 @@ def test_what_is_not_there_is_an_error() -> None:
 
 
 def test_a_function_of_the_user_fails_alone() -> None:
-    def picky(real: Run, twin: Run) -> float:
+    def picky(real: RunColumns, twin: RunColumns) -> float:
         if twin.makespan > 5:
             raise RuntimeError("too long")
         return nan if twin.makespan > 3 else abs(real.makespan - twin.makespan)
 
-    loss = custom(picky, needs={"makespan"})
+    loss = loss_from_function(picky, needs={"makespan"})
     found, reasons = evaluate(loss, [one([1.0])], made([[2.0], [4.0], [6.0]]))
     assert found[0] == 1.0
     assert reasons == {1: "picky: is not a number", 2: "picky: RuntimeError: too long"}
     with pytest.raises(InputError, match="too long"):
         loss([one([1.0])], made([6.0]))
     with pytest.raises(InputError, match="needs 'makspan'"):
-        custom(picky, needs={"makspan"})([one([1.0])], made([6.0]))
+        loss_from_function(picky, needs={"makspan"})([one([1.0])], made([6.0]))
 
 
 def test_any_object_with_the_attributes_is_a_loss() -> None:
@@ -332,13 +332,13 @@ def test_any_object_with_the_attributes_is_a_loss() -> None:
         name = "mine"
         needs = frozenset({"makespan"})
 
-        def __call__(self, reals: Sequence[Run], twin: Runs) -> Any:
+        def __call__(self, reals: Sequence[RunColumns], twin: RunBatch) -> Any:
             assert twin.makespan is not None
             if len(twin) == 3:
                 raise ZeroDivisionError("none")
             return np.where(twin.makespan > 5, nan, twin.makespan)
 
-        def residuals(self, reals: Sequence[Run], twin: Runs) -> None:
+        def residuals(self, reals: Sequence[RunColumns], twin: RunBatch) -> None:
             return None
 
     found = evaluate(Mine(), [one([1.0])], made([[2.0], [6.0]]))
@@ -349,7 +349,7 @@ def test_any_object_with_the_attributes_is_a_loss() -> None:
     assert failed.reasons[2] == "mine: ZeroDivisionError: none"
 
 
-def late(real: Run, twin: Run) -> float:
+def late(real: RunColumns, twin: RunColumns) -> float:
     return max(0.0, twin.makespan - real.makespan)
 
 
@@ -359,19 +359,19 @@ def test_losses_of_plug_ins_and_code(monkeypatch: pytest.MonkeyPatch) -> None:
         EntryPoint("gone", "no.such.module:late", registry.GROUP),
     ]
     monkeypatch.setattr(registry, "entry_points", lambda group: offered)
-    assert loss_named("late")([one([1.0])], made([3.0])).tolist() == [2.0]
+    assert get_loss("late")([one([1.0])], made([3.0])).tolist() == [2.0]
     with pytest.raises(InputError, match=r"'gone' .* cannot be loaded: ModuleNotFoundError"):
-        loss_named("gone")
+        get_loss("gone")
     with pytest.raises(InputError, match="did you mean 'late'"):
-        loss_named("lat")
-    code = loss_named(f"{__name__}:late", allow_code=True)
+        get_loss("lat")
+    code = get_loss(f"{__name__}:late", allow_code=True)
     assert code([one([1.0])], made([3.0])).tolist() == [2.0]
     with pytest.raises(InputError, match="only with leave"):
-        loss_named(f"{__name__}:late")
+        get_loss(f"{__name__}:late")
     with pytest.raises(InputError, match="has no 'lat'"):
-        loss_named(f"{__name__}:lat", allow_code=True)
+        get_loss(f"{__name__}:lat", allow_code=True)
     with pytest.raises(InputError, match="cannot be imported"):
-        loss_named("no.such.module:late", allow_code=True)
+        get_loss("no.such.module:late", allow_code=True)
 
 
 def test_aggregation() -> None:
@@ -391,10 +391,10 @@ def test_floor_is_the_median_of_each_against_the_others() -> None:
         np.mean([relative(a, b) for j, b in enumerate(times) if j != i])
         for i, a in enumerate(times)
     ]
-    assert floor(loss_named("makespan"), reals) == pytest.approx(np.median(each))
-    assert floor(loss_named("makespan"), reals[:1]) is None
-    assert floor(loss_named("explained-variance"), reals[:2]) is None
-    assert floor(loss_named("matched"), reals[:2]) == 0.0
+    assert estimate_noise_floor(get_loss("makespan"), reals) == pytest.approx(np.median(each))
+    assert estimate_noise_floor(get_loss("makespan"), reals[:1]) is None
+    assert estimate_noise_floor(get_loss("explained-variance"), reals[:2]) is None
+    assert estimate_noise_floor(get_loss("matched"), reals[:2]) == 0.0
 
 
 def test_every_loss_is_explained() -> None:
@@ -415,12 +415,12 @@ def test_outputs_for_every_loss_give_what_it_needs() -> None:
             "task_start": [[0.0, 1.0]], "task_end": [[2.0, 3.0]], "task_cpu": [[1.0, 2.0]],
             "task_machine": [[0, 1]],
         }  # fmt: skip
-        asked = {name: full[name] for name in outputs_for(loss.needs)}
-        real = Runs.of(full, ["a", "b"], ["n1", "n2"])[0]
-        twin = Runs.of(asked, ["a", "b"], ["n1", "n2"])
+        asked = {name: full[name] for name in select_outputs(loss.needs)}
+        real = RunBatch.of(full, ["a", "b"], ["n1", "n2"])[0]
+        twin = RunBatch.of(asked, ["a", "b"], ["n1", "n2"])
         if "variance" in loss.name:
             later = {**full, "makespan_s": [4.0], "task_end": [[3.0, 4.0]]}
-            other = Runs.of(later, ["a", "b"], ["n1", "n2"])[0]
+            other = RunBatch.of(later, ["a", "b"], ["n1", "n2"])[0]
             assert np.isfinite(loss([real, other], twin)).all()
         else:
             assert loss([real], twin).tolist() == [0.0]

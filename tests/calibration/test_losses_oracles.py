@@ -14,9 +14,9 @@ from tests.calibration.made_runs import made
 from tests.examples import examples
 from twinloop.calibration.losses import LOSSES, evaluate
 from twinloop.calibration.losses.point_sets import chamfer, ddks, hausdorff
-from twinloop.calibration.losses.sorted_times import lexical
-from twinloop.calibration.losses.tasks_by_machine import Group
-from twinloop.calibration.run_columns import Runs
+from twinloop.calibration.losses.sorted_times import sort_pairs
+from twinloop.calibration.losses.tasks_by_machine import MachineTasks
+from twinloop.calibration.run_columns import RunBatch
 
 NAMES = [name for name in LOSSES if not name.startswith("explained")]
 
@@ -34,10 +34,10 @@ def slow_ddks(real: np.ndarray, twin: np.ndarray) -> float:
     return largest
 
 
-def group(real: np.ndarray, twin: np.ndarray) -> Group:
+def group(real: np.ndarray, twin: np.ndarray) -> MachineTasks:
     """Points as a group of tasks: (tasks, 2) and (rows, tasks, 2)."""
     run = made([1.0])[0]
-    return Group((real[:, 0], real[:, 1]), (twin[..., 0], twin[..., 1]), 1.0, run)
+    return MachineTasks((real[:, 0], real[:, 1]), (twin[..., 0], twin[..., 1]), 1.0, run)
 
 
 @st.composite
@@ -103,7 +103,7 @@ def test_large_sets_are_measured_the_same() -> None:
 
 
 @st.composite
-def runs(draw: st.DrawFn, rows: int = 4) -> Runs:
+def runs(draw: st.DrawFn, rows: int = 4) -> RunBatch:
     """The real run first, then the twin's, all with as many tasks on each machine."""
     tasks = draw(st.integers(1, 8))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
@@ -122,7 +122,9 @@ def runs(draw: st.DrawFn, rows: int = 4) -> Runs:
 
 
 @given(runs(), st.data())
-def test_losses_are_not_negative_and_none_of_a_run_itself(every: Runs, data: st.DataObject) -> None:
+def test_losses_are_not_negative_and_none_of_a_run_itself(
+    every: RunBatch, data: st.DataObject
+) -> None:
     loss = LOSSES[data.draw(st.sampled_from(NAMES))]
     found = loss([every[0]], every)
     assert (found >= 0).all()
@@ -130,7 +132,7 @@ def test_losses_are_not_negative_and_none_of_a_run_itself(every: Runs, data: st.
 
 
 @given(runs(), st.data())
-def test_all_rows_at_once_are_each_row_alone(every: Runs, data: st.DataObject) -> None:
+def test_all_rows_at_once_are_each_row_alone(every: RunBatch, data: st.DataObject) -> None:
     loss = LOSSES[data.draw(st.sampled_from(list(LOSSES)))]
     reals = [every[0], every[1]]
     if "variance" in loss.name:  # of repetitions that differ
@@ -163,7 +165,7 @@ def test_many_rows_at_once_are_each_row_alone(name: str) -> None:
 
 
 @given(runs(), st.data())
-def test_sizes_of_residuals_add_up_to_the_loss(every: Runs, data: st.DataObject) -> None:
+def test_sizes_of_residuals_add_up_to_the_loss(every: RunBatch, data: st.DataObject) -> None:
     loss = LOSSES[data.draw(st.sampled_from(NAMES))]
     reals = [every[0], every[1]]
     found = loss.residuals(reals, every)
@@ -175,7 +177,7 @@ def test_sizes_of_residuals_add_up_to_the_loss(every: Runs, data: st.DataObject)
 
 @given(runs(), st.data())
 def test_losses_of_sets_do_not_care_about_the_order_of_tasks(
-    every: Runs, data: st.DataObject
+    every: RunBatch, data: st.DataObject
 ) -> None:
     grouped = [name for name in LOSSES if hasattr(LOSSES[name], "measure")]
     names = [*grouped, "ends-sorted", "sorted-times", "waits"]
@@ -190,14 +192,14 @@ def test_losses_of_sets_do_not_care_about_the_order_of_tasks(
             ("cpu_time", "task_cpu"), ("machine", "task_machine"),
         )
     }  # fmt: skip
-    other = Runs.of(columns, every.tasks, every.machines)
+    other = RunBatch.of(columns, every.tasks, every.machines)
     expected = loss([every[0]], every)
     assert loss([every[0]], other) == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
 @examples(40)
 @given(runs())
-def test_sorted_times_are_transport_distances(every: Runs) -> None:
+def test_sorted_times_are_transport_distances(every: RunBatch) -> None:
     assert every.end is not None
     for name, column in (("ends-sorted", every.end), ("double-sorted-all", every.run_time)):
         found = LOSSES[name]([every[0]], every)
@@ -217,14 +219,14 @@ def test_pairs_are_sorted_as_lexsort_sorts_them(seed: int, size: int, apart: flo
     first = 1.0 + apart * rng.integers(0, 50, (5, size))
     second = rng.integers(0, 3, (5, size)).astype(float)
     order = np.lexsort((second, first), axis=1)
-    ordered, along = lexical(first, second)
+    ordered, along = sort_pairs(first, second)
     assert np.array_equal(ordered, np.take_along_axis(first, order, axis=1))
     assert np.array_equal(along, np.take_along_axis(second, order, axis=1))
 
 
 @examples(70)
 @given(runs(rows=6), st.data())
-def test_rows_with_other_counts_fail_alone(every: Runs, data: st.DataObject) -> None:
+def test_rows_with_other_counts_fail_alone(every: RunBatch, data: st.DataObject) -> None:
     loss = LOSSES[data.draw(st.sampled_from([n for n in LOSSES if hasattr(LOSSES[n], "measure")]))]
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     assert every.machine is not None

@@ -10,21 +10,32 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from twinloop.calibration.optimisers import GROUP, OPTIMISERS, Optimiser, choose, make
-from twinloop.calibration.parameters.parameters import Categorical, Exponential, Linear, Ordered
+from twinloop.calibration.optimisers import (
+    GROUP,
+    OPTIMISERS,
+    Optimiser,
+    choose_optimiser,
+    create_optimiser,
+)
+from twinloop.calibration.parameters.kinds import (
+    CategoricalParameter,
+    ExponentialParameter,
+    LinearParameter,
+    OrderedParameter,
+)
 from twinloop.calibration.parameters.space import Space
 from twinloop.description.errors import InputError
 
 Floats = NDArray[np.float64]
 
-CUBE = Space([Linear(f"x{i}", 0, 1) for i in range(3)])
+CUBE = Space([LinearParameter(f"x{i}", 0, 1) for i in range(3)])
 MIXED = Space(
     [
-        Linear("x", 0, 1),
-        Linear("n", 1, 5, integer=True),
-        Exponential("m", 1, 64, integer=True),
-        Categorical("c", ["a", "b", "c"]),
-        Ordered("o", ["low", "high"]),
+        LinearParameter("x", 0, 1),
+        LinearParameter("n", 1, 5, integer=True),
+        ExponentialParameter("m", 1, 64, integer=True),
+        CategoricalParameter("c", ["a", "b", "c"]),
+        OrderedParameter("o", ["low", "high"]),
     ]
 )
 TRUTH = np.array([0.31, 0.62, 0.77])
@@ -48,7 +59,7 @@ def run(
     name: str, space: Space, loss: Any, *, budget: int, batch: int, seed: int = 3
 ) -> tuple[Floats, Floats]:
     """All points that were asked for, and their losses; every point is checked."""
-    optimiser = make(name, space, seed=seed, budget=budget, batch=batch)
+    optimiser = create_optimiser(name, space, seed=seed, budget=budget, batch=batch)
     points, losses = np.empty((0, len(space))), np.empty(0)
     while len(losses) < budget:
         count = min(batch, budget - len(losses))
@@ -74,7 +85,7 @@ def test_the_names_are_those_of_the_design() -> None:
 def test_the_same_losses_lead_to_the_same_points(name: str) -> None:
     budget = budget_of(name, 100)
     first, losses = run(name, CUBE, sphere, budget=budget, batch=7)
-    again = make(name, CUBE, seed=3, budget=budget, batch=7)
+    again = create_optimiser(name, CUBE, seed=3, budget=budget, batch=7)
     for begin in range(0, budget, 7):
         asked = again.ask(len(first[begin : begin + 7]))
         assert (asked == first[begin : begin + 7]).all()
@@ -211,7 +222,11 @@ def test_a_converged_search_looks_elsewhere(name: str) -> None:
         return np.minimum(wide, deep)
 
     _, losses = run(
-        name, Space([Linear("a", 0, 1), Linear("b", 0, 1)]), valleys, budget=3000, batch=10
+        name,
+        Space([LinearParameter("a", 0, 1), LinearParameter("b", 0, 1)]),
+        valleys,
+        budget=3000,
+        batch=10,
     )
     assert losses.min() < 0.01
 
@@ -222,7 +237,7 @@ def test_auto_does_not_hold_on_to_lucky_losses() -> None:
     rotation = np.linalg.qr(draw.standard_normal((5, 5)))[0]
     axes = rotation * np.sqrt(10.0 ** np.linspace(0.0, 2.5, 5))
     truth = np.array([0.2, 0.7, 0.35, 0.8, 0.6])
-    space = Space([Linear(f"x{i}", 0, 1) for i in range(5)])
+    space = Space([LinearParameter(f"x{i}", 0, 1) for i in range(5)])
 
     def valley(points: Floats) -> Floats:
         return (((points - truth) @ axes) ** 2).sum(axis=1)
@@ -251,57 +266,59 @@ def test_failures_do_not_attract(name: str) -> None:
 
 
 class TestGrid:
-    @pytest.mark.parametrize("space", [CUBE, MIXED, Space([Linear("a", 0, 1)])])
+    @pytest.mark.parametrize("space", [CUBE, MIXED, Space([LinearParameter("a", 0, 1)])])
     def test_no_point_comes_twice(self, space: Space) -> None:
-        points = make("grid", space).ask(700)
+        points = create_optimiser("grid", space).ask(700)
         assert len(np.unique(points, axis=0)) == 700
 
     def test_discrete_values_come_once_each_and_then_at_random(self) -> None:
-        space = Space([Linear("n", 1, 5, integer=True), Categorical("c", list("abc"))])
-        values = space.decode(make("grid", space).ask(15))
+        space = Space(
+            [LinearParameter("n", 1, 5, integer=True), CategoricalParameter("c", list("abc"))]
+        )
+        values = space.decode(create_optimiser("grid", space).ask(15))
         assert len(set(zip(values["n"].tolist(), values["c"], strict=True))) == 15
-        assert make("grid", space).ask(40).shape == (40, 2)
+        assert create_optimiser("grid", space).ask(40).shape == (40, 2)
 
     def test_the_resolution_doubles(self) -> None:
         # Rounds of 1, 2^3 and 4^3 points on the middles of cells.
-        points = make("grid", CUBE).ask(1 + 8 + 64)
+        points = create_optimiser("grid", CUBE).ask(1 + 8 + 64)
         for begin, end, cells in ((0, 1, 1), (1, 9, 2), (9, 73, 4)):
             scaled = points[begin:end] * cells - 0.5
             assert (scaled == np.rint(scaled)).all()
             assert len(np.unique(scaled, axis=0)) == cells**3
 
     def test_the_beginning_of_a_round_is_spread_out(self) -> None:
-        space = Space([Linear(f"x{i}", 0, 1) for i in range(10)])
-        points = make("grid", space).ask(1 + 128)[1:]  # of 1,024 in the round
+        space = Space([LinearParameter(f"x{i}", 0, 1) for i in range(10)])
+        points = create_optimiser("grid", space).ask(1 + 128)[1:]  # of 1,024 in the round
         assert (np.abs((points > 0.5).mean(axis=0) - 0.5) < 0.2).all()
 
     def test_many_dimensions_cost_nothing(self) -> None:
-        space = Space([Linear(f"x{i}", 0, 1) for i in range(1100)])
-        assert len(np.unique(make("grid", space).ask(50), axis=0)) == 50
+        space = Space([LinearParameter(f"x{i}", 0, 1) for i in range(1100)])
+        assert len(np.unique(create_optimiser("grid", space).ask(50), axis=0)) == 50
 
 
 class TestSampling:
     def test_a_latin_hypercube_has_one_point_in_every_row(self) -> None:
-        points = make("lhs", CUBE, seed=1, budget=50).ask(50)
+        points = create_optimiser("lhs", CUBE, seed=1, budget=50).ask(50)
         for column in points.T:
             assert sorted(np.floor(column * 50).tolist()) == list(range(50))
 
     def test_sobols_points_are_balanced(self) -> None:
-        points = make("sobol", CUBE, seed=1).ask(64)
+        points = create_optimiser("sobol", CUBE, seed=1).ask(64)
         halves = (points > 0.5).astype(int) @ [1, 2, 4]
         assert np.bincount(halves, minlength=8).tolist() == [8] * 8
 
 
 class TestChoice:
     def test_it_looks_at_budget_kinds_and_cost(self) -> None:
-        many = Space([Linear(f"x{i}", 0, 1) for i in range(60)])
-        assert choose(CUBE, budget=4, cost=0.0) == "sobol"
-        assert "bayes" not in choose(CUBE, budget=100, cost=1e-4)
-        assert "bayes-gp" in choose(CUBE, budget=100, cost=1.0)
-        assert "bayes" not in choose(CUBE, budget=100_000, cost=1.0)
-        assert "quadratic" not in choose(many, budget=1000, cost=1e-4)
-        assert choose(CUBE, seconds=60.0, cost=1e-4, budget=None) == "cma+powell"
-        assert choose(MIXED, budget=1000).startswith("powell")
+        many = Space([LinearParameter(f"x{i}", 0, 1) for i in range(60)])
+        assert choose_optimiser(CUBE, budget=4, cost=0.0) == "sobol"
+        assert "bayes" not in choose_optimiser(CUBE, budget=100, cost=1e-4)
+        assert "bayes-gp" in choose_optimiser(CUBE, budget=100, cost=1.0)
+        assert "bayes" not in choose_optimiser(CUBE, budget=100_000, cost=1.0)
+        assert "quadratic" not in choose_optimiser(many, budget=1000, cost=1e-4)
+        assert choose_optimiser(CUBE, seconds=60.0, cost=1e-4, budget=None) == "cma+powell"
+        assert choose_optimiser(MIXED, budget=1000).startswith("powell")
 
     @pytest.mark.parametrize("space", [CUBE, MIXED])
     @pytest.mark.parametrize("budget", [1, 5, 50, 10**6, None])
@@ -309,8 +326,8 @@ class TestChoice:
     def test_what_is_chosen_can_be_made(
         self, space: Space, budget: int | None, cost: float
     ) -> None:
-        name = choose(space, budget=budget, seconds=60.0, cost=cost)
-        assert make(name, space, budget=budget).ask(2).shape == (2, len(space))
+        name = choose_optimiser(space, budget=budget, seconds=60.0, cost=cost)
+        assert create_optimiser(name, space, budget=budget).ask(2).shape == (2, len(space))
 
 
 class Echo:
@@ -349,7 +366,7 @@ class TestPlugIns:
         monkeypatch.setattr("twinloop.calibration.optimisers.registry.entry_points", entry_points)
 
     def test_one_is_found_by_its_name(self) -> None:
-        made = make("echo", CUBE, seed=1)
+        made = create_optimiser("echo", CUBE, seed=1)
         assert isinstance(made, Optimiser)
         assert made.ask(2).tolist() == [[0.25] * 3] * 2
 
@@ -366,12 +383,12 @@ class TestPlugIns:
     )
     def test_what_is_wrong_is_said(self, name: str, said: str) -> None:
         with pytest.raises(InputError, match=said):
-            make(name, CUBE, seed=1)
+            create_optimiser(name, CUBE, seed=1)
 
 
 def test_a_batch_has_points() -> None:
     with pytest.raises(InputError, match="batch: must be at least 1"):
-        make("random", CUBE, batch=0)
+        create_optimiser("random", CUBE, batch=0)
 
 
 def test_importing_the_optimisers_imports_no_heavy_library() -> None:
@@ -393,15 +410,16 @@ ON_DEMAND = {
 }
 RUN = """
 import json, sys
-import twinloop.calibrate, twinloop.calibration.search.search
-from twinloop.calibration.optimisers import make
-from twinloop.calibration.parameters.parameters import Linear
+import twinloop.calibration, twinloop.calibration.search.minimisation
+from twinloop.calibration.optimisers import create_optimiser
+from twinloop.calibration.parameters.kinds import LinearParameter
 from twinloop.calibration.parameters.space import Space
 
+space = Space([LinearParameter("x", 0, 1), LinearParameter("y", 0, 1)])
 loaded = {}
 for name in sys.argv[1:]:
     if name:
-        optimiser = make(name, Space([Linear("x", 0, 1), Linear("y", 0, 1)]), seed=1, budget=9)
+        optimiser = create_optimiser(name, space, seed=1, budget=9)
         for _ in range(9):
             points = optimiser.ask(1)
             optimiser.tell(points, ((points - 0.3) ** 2).sum(axis=1))

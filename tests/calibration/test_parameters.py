@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from twinloop.calibration.parameters.parameters import (
-    Categorical,
-    Exponential,
-    Linear,
-    Ordered,
-    Ordinal,
+from twinloop.calibration.parameters.file_format import journal_text
+from twinloop.calibration.parameters.kinds import (
+    CategoricalParameter,
+    ExponentialParameter,
+    LinearParameter,
+    OrderedParameter,
+    OrdinalParameter,
     Parameter,
 )
 from twinloop.calibration.parameters.space import Space
@@ -29,18 +30,28 @@ numbers = st.floats(-1e6, 1e6)
 
 @st.composite
 def parameters(draw: st.DrawFn) -> Parameter:
-    kind = draw(st.sampled_from([Categorical, Ordered, Ordinal, Linear, Exponential]))
-    if kind in (Categorical, Ordered):
+    kind = draw(
+        st.sampled_from(
+            [
+                CategoricalParameter,
+                OrderedParameter,
+                OrdinalParameter,
+                LinearParameter,
+                ExponentialParameter,
+            ]
+        )
+    )
+    if kind in (CategoricalParameter, OrderedParameter):
         return kind("p", draw(st.lists(st.text(max_size=3), min_size=1, max_size=9, unique=True)))
-    if kind is Ordinal:
-        return Ordinal("p", draw(st.lists(numbers, min_size=1, max_size=9, unique=True)))
+    if kind is OrdinalParameter:
+        return OrdinalParameter("p", draw(st.lists(numbers, min_size=1, max_size=9, unique=True)))
     integer = draw(st.booleans())
     low: float
     if integer:
-        low = draw(st.integers(1 if kind is Exponential else -1000, 1000))
+        low = draw(st.integers(1 if kind is ExponentialParameter else -1000, 1000))
         high: float = low + draw(st.integers(1, 10 ** draw(st.integers(1, 9))))
     else:
-        low = draw(st.floats(1e-6, 1e3) if kind is Exponential else st.floats(-1e3, 1e3))
+        low = draw(st.floats(1e-6, 1e3) if kind is ExponentialParameter else st.floats(-1e3, 1e3))
         high = low + draw(st.floats(1e-3, 1e9))
     return kind("p", low, high, integer=integer)
 
@@ -55,7 +66,7 @@ def test_what_is_encoded_decodes_to_itself(parameter: Parameter, position: float
         assert type(again) is type(value)
     else:
         assert again == pytest.approx(value, rel=1e-9, abs=1e-9)
-        assert isinstance(parameter, Linear | Exponential)
+        assert isinstance(parameter, LinearParameter | ExponentialParameter)
         assert parameter.low <= value <= parameter.high
 
 
@@ -69,11 +80,11 @@ def test_many_positions_decode_as_each_does(parameter: Parameter, positions: lis
 @examples(40)
 @given(parameters())
 def test_both_ends_of_the_unit_interval_are_the_ends(parameter: Parameter) -> None:
-    if isinstance(parameter, Linear | Exponential):
+    if isinstance(parameter, LinearParameter | ExponentialParameter):
         assert parameter.decode(0.0) == parameter.low
         assert parameter.decode(1.0) == parameter.high
     else:
-        assert isinstance(parameter, Categorical)
+        assert isinstance(parameter, CategoricalParameter)
         assert parameter.decode(0.0) == parameter.values[0]
         assert parameter.decode(1.0) == parameter.values[-1]
 
@@ -82,7 +93,7 @@ def test_both_ends_of_the_unit_interval_are_the_ends(parameter: Parameter) -> No
 @given(st.integers(-50, 50), st.integers(1, 40))
 def test_whole_numbers_have_equal_cells(low: int, width: int) -> None:
     # Exactly: cell k is [k/n, (k+1)/n), so its inner ends decode to k and the middle encodes to it.
-    parameter = Linear("n", low, low + width, integer=True)
+    parameter = LinearParameter("n", low, low + width, integer=True)
     count = width + 1
     for k in range(count):
         assert parameter.decode((k + 1e-9) / count) == low + k
@@ -91,13 +102,13 @@ def test_whole_numbers_have_equal_cells(low: int, width: int) -> None:
 
 
 def test_a_fine_grid_meets_every_whole_number_equally_often() -> None:
-    drawn = Linear("n", 3, 9, integer=True).decode_many((np.arange(7000) + 0.5) / 7000)
+    drawn = LinearParameter("n", 3, 9, integer=True).decode_many((np.arange(7000) + 0.5) / 7000)
     assert np.bincount(drawn)[3:].tolist() == [1000] * 7
 
 
 @pytest.mark.parametrize(("low", "high"), [(1, 2), (1, 9), (5, 1000)])
 def test_cells_of_exponential_whole_numbers_are_those_of_rounding(low: int, high: int) -> None:
-    parameter = Exponential("n", low, high, integer=True)
+    parameter = ExponentialParameter("n", low, high, integer=True)
     count = 200_000
     drawn = parameter.decode_many((np.arange(count) + 0.5) / count)
     whole = math.log((high + 0.5) / (low - 0.5))
@@ -105,65 +116,77 @@ def test_cells_of_exponential_whole_numbers_are_those_of_rounding(low: int, high
         share = math.log((k + 0.5) / (k - 0.5)) / whole
         assert abs(float((drawn == k).sum()) - share * count) <= 2
     assert (parameter.decode_many(parameter.middles()) == np.arange(low, high + 1)).all()
-    assert (parameter.cell_many(parameter.middles()) == np.arange(high - low + 1)).all()
+    assert (parameter.find_cells(parameter.middles()) == np.arange(high - low + 1)).all()
 
 
 def test_an_exponential_parameter_spreads_its_logarithm() -> None:
     # The example of Simcal: exponents 0 to 10, the middle is 2^5.
-    assert Exponential.of_exponents("x", 0, 10).decode(0.5) == 32.0
-    bandwidth = Exponential("b", 1e6, 1e10)
+    assert ExponentialParameter.from_exponents("x", 0, 10).decode(0.5) == 32.0
+    bandwidth = ExponentialParameter("b", 1e6, 1e10)
     assert bandwidth.decode(0.25) == pytest.approx(1e7)
     assert bandwidth.encode(1e9) == pytest.approx(0.75)
 
 
 def test_the_cells_of_ordered_values_are_thirds() -> None:
-    level = Ordered("level", ["Low", "Medium", "High"])
+    level = OrderedParameter("level", ["Low", "Medium", "High"])
     assert [level.decode(u) for u in (0.0, 0.33, 0.34, 0.66, 0.67, 1.0)] == [
         "Low", "Low", "Medium", "Medium", "High", "High",
     ]  # fmt: skip
     assert level.ordered
-    assert not Categorical("c", ["a"]).ordered
+    assert not CategoricalParameter("c", ["a"]).ordered
 
 
 def test_formats_and_metadata_are_handed_on() -> None:
-    link = Linear("link", 1, 100, format="{:.0f}Mbps", metadata={"flag": "--bw"})
-    assert link.formatted(12.3) == "12Mbps"
+    link = LinearParameter("link", 1, 100, format="{:.0f}Mbps", metadata={"flag": "--bw"})
+    assert link.format_value(12.3) == "12Mbps"
     assert link.metadata["flag"] == "--bw"
-    assert Linear("x", 0, 1, format=lambda value: [value]).formatted(0.5) == [0.5]
-    assert Categorical("c", [("a", 1)]).formatted(("a", 1)) == ("a", 1)
+    assert LinearParameter("x", 0, 1, format=lambda value: [value]).format_value(0.5) == [0.5]
+    assert CategoricalParameter("c", [("a", 1)]).format_value(("a", 1)) == ("a", 1)
     with pytest.raises(InputError, match="cannot write"):
-        Linear("x", 0, 1, format="{:d}").formatted(0.5)
+        LinearParameter("x", 0, 1, format="{:d}").format_value(0.5)
 
 
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Linear("x", 1, 1), "x: must have its lower end below"),
-        (lambda: Linear("x", 0, math.inf), "x: must be a finite number"),
-        (lambda: Linear("x", 0.5, 2, integer=True), "x: must have whole numbers as ends"),
-        (lambda: Linear("x", 0, 10**13, integer=True), "x: must have whole numbers as ends"),
-        (lambda: Linear("x", "1", 2), "x: must be a number"),  # type: ignore[arg-type]
-        (lambda: Exponential("x", 0, 1), "x: must have positive ends"),
-        (lambda: Exponential.of_exponents("x", 0, 5000), "x: has no powers of 2"),
-        (lambda: Categorical("x", []), "x: must have at least one value"),
-        (lambda: Categorical("x", ["a", "a"]), "x: has 'a' twice"),
-        (lambda: Categorical("x", "abc"), "x: must have a list of values"),
-        (lambda: Ordinal("x", [1, "a"]), "x: must be a number"),  # type: ignore[list-item]
-        (lambda: Linear(" ", 0, 1), "needs a name"),
-        (lambda: Linear("x", 0, 1).decode(1.5), "between 0 and 1"),
-        (lambda: Linear("x", 0, 1).decode(math.nan), "between 0 and 1"),
-        (lambda: Linear("x", 0, 1).encode(2), "x: must lie between 0 and 1, not 2"),
-        (lambda: Linear("x", 0, 3, integer=True).encode(1.5), "x: must be a whole number"),
-        (lambda: Linear("x", 0, 3).encode(math.nan), "x: must be a finite number"),
-        (lambda: Categorical("x", ["a"]).encode("b"), r"x: has no value 'b' \(values: 'a'\)"),
-        (lambda: Linear("x", 0, 1).middles(), "x: has no cells"),
+        (lambda: LinearParameter("x", 1, 1), "x: must have its lower end below"),
+        (lambda: LinearParameter("x", 0, math.inf), "x: must be a finite number"),
+        (lambda: LinearParameter("x", 0.5, 2, integer=True), "x: must have whole numbers as ends"),
+        (
+            lambda: LinearParameter("x", 0, 10**13, integer=True),
+            "x: must have whole numbers as ends",
+        ),
+        (lambda: LinearParameter("x", "1", 2), "x: must be a number"),  # type: ignore[arg-type]
+        (lambda: ExponentialParameter("x", 0, 1), "x: must have positive ends"),
+        (lambda: ExponentialParameter.from_exponents("x", 0, 5000), "x: has no powers of 2"),
+        (lambda: CategoricalParameter("x", []), "x: must have at least one value"),
+        (lambda: CategoricalParameter("x", ["a", "a"]), "x: has 'a' twice"),
+        (lambda: CategoricalParameter("x", "abc"), "x: must have a list of values"),
+        (lambda: OrdinalParameter("x", [1, "a"]), "x: must be a number"),  # type: ignore[list-item]
+        (lambda: LinearParameter(" ", 0, 1), "needs a name"),
+        (lambda: LinearParameter("x", 0, 1).decode(1.5), "between 0 and 1"),
+        (lambda: LinearParameter("x", 0, 1).decode(math.nan), "between 0 and 1"),
+        (lambda: LinearParameter("x", 0, 1).encode(2), "x: must lie between 0 and 1, not 2"),
+        (lambda: LinearParameter("x", 0, 3, integer=True).encode(1.5), "x: must be a whole number"),
+        (lambda: LinearParameter("x", 0, 3).encode(math.nan), "x: must be a finite number"),
+        (
+            lambda: CategoricalParameter("x", ["a"]).encode("b"),
+            r"x: has no value 'b' \(values: 'a'\)",
+        ),
+        (lambda: LinearParameter("x", 0, 1).middles(), "x: has no cells"),
         (lambda: Space([]), "has no parameters"),
         (lambda: Space([1]), "must have parameters"),  # type: ignore[list-item]
-        (lambda: Space([Linear("x", 0, 1), Linear("x", 0, 2)]), "x: another parameter has"),
-        (lambda: Space([Linear("x", 0, 1)])["y"], "no parameter is called 'y'"),
-        (lambda: Space([Linear("x", 0, 1)]).decode(np.zeros((1, 2))), "1 coordinates"),
-        (lambda: Space([Linear("x", 0, 1)]).decode(np.full((1, 1), 2.0)), "between 0 and 1"),
-        (lambda: Space([Linear("x", 0, 1)]).encode({}), "x: has no value"),
+        (
+            lambda: Space([LinearParameter("x", 0, 1), LinearParameter("x", 0, 2)]),
+            "x: another parameter has",
+        ),
+        (lambda: Space([LinearParameter("x", 0, 1)])["y"], "no parameter is called 'y'"),
+        (lambda: Space([LinearParameter("x", 0, 1)]).decode(np.zeros((1, 2))), "1 coordinates"),
+        (
+            lambda: Space([LinearParameter("x", 0, 1)]).decode(np.full((1, 1), 2.0)),
+            "between 0 and 1",
+        ),
+        (lambda: Space([LinearParameter("x", 0, 1)]).encode({}), "x: has no value"),
     ],
 )
 def test_what_is_wrong_is_said(make: Any, said: str) -> None:
@@ -206,14 +229,14 @@ def test_a_file_names_parameters_with_units(tmp_path: Path) -> None:
     path.write_text(TEXT, encoding="utf-8")
     space = Space.load(path)
     assert list(space) == [
-        Linear("speed_factor", 0.5, 2),
-        Exponential("dispatch_latency", 1e-3, 1),
-        Linear("memory", 2**30, 2**32),
-        Exponential("link", 10**6, 10**10, integer=True, format="{:.0f}Bps"),
-        Exponential("buffer", 1, 1024, metadata={"unit": "KiB"}),
-        Categorical("mode", ["a", "b"]),
-        Ordered("level", ["low", "high"]),
-        Ordinal("rate", [10, 100], format="{}Mbps"),
+        LinearParameter("speed_factor", 0.5, 2),
+        ExponentialParameter("dispatch_latency", 1e-3, 1),
+        LinearParameter("memory", 2**30, 2**32),
+        ExponentialParameter("link", 10**6, 10**10, integer=True, format="{:.0f}Bps"),
+        ExponentialParameter("buffer", 1, 1024, metadata={"unit": "KiB"}),
+        CategoricalParameter("mode", ["a", "b"]),
+        OrderedParameter("level", ["low", "high"]),
+        OrdinalParameter("rate", [10, 100], format="{}Mbps"),
     ]
     assert Space.from_dict(space.to_dict()) == space
     assert len(space) == 8
@@ -257,3 +280,17 @@ def test_all_mistakes_are_told_at_once() -> None:
 def test_no_parameters_are_no_space(data: Any) -> None:
     with pytest.raises(DescriptionError):
         Space.from_dict(data)
+
+
+def test_the_journal_stores_the_kinds_under_fixed_names() -> None:
+    ends = "low=1.0, high=2.0, integer=False, format=None)"
+    texts = {
+        CategoricalParameter(
+            "x", ["a", "b"]
+        ): "Categorical(name='x', metadata={}, values=('a', 'b'))",
+        OrderedParameter("x", ["a", "b"]): "Ordered(name='x', metadata={}, values=('a', 'b'))",
+        OrdinalParameter("x", [1, 2]): "Ordinal(name='x', metadata={}, values=(1, 2), format=None)",
+        LinearParameter("x", 1, 2): f"Linear(name='x', metadata={{}}, {ends}",
+        ExponentialParameter("x", 1, 2): f"Exponential(name='x', metadata={{}}, {ends}",
+    }
+    assert {parameter: journal_text(parameter) for parameter in texts} == texts

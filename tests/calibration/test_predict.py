@@ -10,22 +10,26 @@ from hypothesis import strategies as st
 
 from tests.calibration.models import Bag, LossOnly
 from tests.examples import examples
-from twinloop.calibration.identifiability.constrained_fits import OutputsFit
-from twinloop.calibration.parameters.parameters import Linear
+from twinloop.calibration.identifiability.constrained_fits import LeastSquaresFit
+from twinloop.calibration.parameters.kinds import LinearParameter
 from twinloop.calibration.parameters.space import Space
 from twinloop.calibration.uncertainty.evaluation_count import Evaluations
-from twinloop.calibration.uncertainty.prediction_intervals import acceptable, intervals, noise_of
+from twinloop.calibration.uncertainty.prediction_intervals import (
+    compute_intervals,
+    estimate_noise,
+    sample_posterior,
+)
 from twinloop.description.errors import InputError
 
 
 def covered(bag, seed, budget):
     """Whether what came out lies in the interval that was predicted from the other runs."""
     middle = np.full(len(bag.space), 0.5)
-    best, _ = OutputsFit(Evaluations(bag, 2000), 0.05, np.full(len(middle), 0.01)).fit(
+    best, _ = LeastSquaresFit(Evaluations(bag, 2000), 0.05, np.full(len(middle), 0.01)).fit(
         middle, None, 0.0
     )
-    found = acceptable(bag, best, count=100, budget=budget, seed=seed)
-    limits = intervals(
+    found = sample_posterior(bag, best, count=100, budget=budget, seed=seed)
+    limits = compute_intervals(
         bag.makespan(found.points, *bag.new), noise=found.noise, freedom=found.freedom
     )
     return limits.low[0] <= bag.outcome <= limits.high[0]
@@ -41,7 +45,7 @@ def test_nine_of_ten_outcomes_lie_in_their_intervals():
 class Line:
     """Straight lines through noisy points, for which there are textbooks."""
 
-    space = Space([Linear("intercept", -10, 10), Linear("slope", -20, 20)])
+    space = Space([LinearParameter("intercept", -10, 10), LinearParameter("slope", -20, 20)])
     x = np.linspace(0, 1, 8)
 
     def __init__(self):
@@ -70,11 +74,11 @@ T_OF_6 = 1.9431803  # Student's t of 6 degrees of freedom, 95 %
 def test_predictions_of_a_line_have_the_intervals_of_regression(seen):
     line = Line()
     objective, options = (line, {}) if seen == "outputs" else (LossOnly(line), {"power": 2})
-    found = acceptable(
+    found = sample_posterior(
         objective, line.best, observations=8, count=2000, budget=20_000, seed=1, **options
     )
     new = np.array([0.5, 2.0])
-    limits = intervals(
+    limits = compute_intervals(
         line.at(found.points, new), noise=found.noise, freedom=found.freedom, relative=False
     )
     rows = np.column_stack([np.ones(2), new])
@@ -87,7 +91,7 @@ def test_predictions_of_a_line_have_the_intervals_of_regression(seen):
 
 def test_noise_that_is_known_makes_normal_intervals():
     line = Line()
-    found = acceptable(line, line.best, noise=0.2, count=2000, budget=20_000, seed=1)
+    found = sample_posterior(line, line.best, noise=0.2, count=2000, budget=20_000, seed=1)
     assert found.freedom is None
     spread = np.cov(np.array(list(found.values().values())))
     expected = 0.04 * np.linalg.inv(line.design.T @ line.design)
@@ -97,7 +101,7 @@ def test_noise_that_is_known_makes_normal_intervals():
 def test_fewer_independent_observations_spread_wider():
     line = Line()
     all_of_them, half = (
-        np.std(acceptable(line, line.best, observations=each, budget=8000).points, axis=0)
+        np.std(sample_posterior(line, line.best, observations=each, budget=8000).points, axis=0)
         for each in (8, 4)
     )
     assert (half > 1.2 * all_of_them).all()
@@ -120,7 +124,7 @@ def _standard(share, freedom):
     level=st.floats(0.05, 0.99),
 )
 def test_one_calibration_has_the_interval_of_its_noise(centre, noise, freedom, level):
-    found = intervals(np.array([[centre]]), noise=noise, freedom=freedom, level=level)
+    found = compute_intervals(np.array([[centre]]), noise=noise, freedom=freedom, level=level)
     half = _standard((1 + level) / 2, freedom) * noise * centre
     assert found.high[0] == pytest.approx(centre + half, rel=1e-6)
     assert found.low[0] == pytest.approx(centre - half, rel=1e-6, abs=1e-6 * centre)
@@ -129,27 +133,27 @@ def test_one_calibration_has_the_interval_of_its_noise(centre, noise, freedom, l
 
 def test_without_noise_the_predictions_decide_by_their_weights():
     predictions = np.arange(1.0, 101.0)[:, np.newaxis]
-    plain = intervals(predictions, level=0.9)
+    plain = compute_intervals(predictions, level=0.9)
     assert (plain.low[0], plain.high[0]) == pytest.approx((5.0, 95.0), abs=1.01)
-    heavy = intervals(predictions, weights=np.repeat([0.0, 1.0], 50), level=0.9)
+    heavy = compute_intervals(predictions, weights=np.repeat([0.0, 1.0], 50), level=0.9)
     assert heavy.low[0] > 50.9
 
 
 def test_a_prediction_that_failed_does_not_count():
-    found = intervals(np.array([[1.0, np.nan], [np.nan, np.nan]]), noise=0.1)
+    found = compute_intervals(np.array([[1.0, np.nan], [np.nan, np.nan]]), noise=0.1)
     assert found.median[0] == pytest.approx(1.0)
     assert math.isnan(found.low[1])
 
 
 def test_noise_of_residuals_is_that_of_regression():
     line = Line()
-    sd, freedom = noise_of(line.outputs(line.best[np.newaxis])[0], 2)
+    sd, freedom = estimate_noise(line.outputs(line.best[np.newaxis])[0], 2)
     assert (sd**2, freedom) == (pytest.approx(line.variance), 6)
 
 
 def test_the_same_seed_draws_the_same():
     line = Line()
-    first, second = (acceptable(line, line.best, budget=3000, seed=4) for _ in range(2))
+    first, second = (sample_posterior(line, line.best, budget=3000, seed=4) for _ in range(2))
     assert (first.points == second.points).all()
     assert first.evaluations <= 3000
 
@@ -157,17 +161,17 @@ def test_the_same_seed_draws_the_same():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: acceptable(LossOnly(Line()), Line().best), "observations: must be known"),
+        (lambda: sample_posterior(LossOnly(Line()), Line().best), "observations: must be known"),
         (
-            lambda: acceptable(Line(), Line().best, observations=2),
+            lambda: sample_posterior(Line(), Line().best, observations=2),
             "2 observations cannot tell 2 parameters from noise",
         ),
-        (lambda: acceptable(Line(), Line().best, budget=50), "50 evaluations are too few"),
-        (lambda: acceptable(Line(), Line().best, power=3), "power: must be 1 or 2"),
-        (lambda: noise_of(np.array([0.1]), 1), "1 residuals cannot tell 1 parameters"),
-        (lambda: intervals(np.array([1.0])), "a row per calibration"),
-        (lambda: intervals(np.array([[1.0]]), level=1.5), "level: must lie between"),
-        (lambda: intervals(np.array([[1.0]]), weights=np.zeros(1)), "weights: must be one"),
+        (lambda: sample_posterior(Line(), Line().best, budget=50), "50 evaluations are too few"),
+        (lambda: sample_posterior(Line(), Line().best, power=3), "power: must be 1 or 2"),
+        (lambda: estimate_noise(np.array([0.1]), 1), "1 residuals cannot tell 1 parameters"),
+        (lambda: compute_intervals(np.array([1.0])), "a row per calibration"),
+        (lambda: compute_intervals(np.array([[1.0]]), level=1.5), "level: must lie between"),
+        (lambda: compute_intervals(np.array([[1.0]]), weights=np.zeros(1)), "weights: must be one"),
     ],
 )
 def test_errors_say_what_is_wrong(make, said):

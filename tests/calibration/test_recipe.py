@@ -5,20 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from tests.calibration.test_defects import SCENARIO, truth
-from twinloop.calibration.error_attribution import explain
-from twinloop.calibration.parameters.values import with_values
+from twinloop.calibration.error_attribution import explain_changes
+from twinloop.calibration.parameters.values import set_values
 from twinloop.engine import simulate
 from twinloop.fidelity import assess
 
 
 def twin(**values: Any) -> Any:
-    return simulate(with_values(SCENARIO, values), usage_step=1.0, power_step=1.0)
+    return simulate(set_values(SCENARIO, values), usage_step=1.0, power_step=1.0)
 
 
 def test_a_symptom_leads_to_the_value_that_answers_it() -> None:
     real = truth(speed_factor=0.93)
     before, after = assess(real, twin()), assess(real, twin(speed_factor=0.93))
-    lines = explain([("r", before)], [("r", after)], {"speed_factor": 1.0}, {"speed_factor": 0.93})
+    lines = explain_changes(
+        [("r", before)], [("r", after)], {"speed_factor": 1.0}, {"speed_factor": 0.93}
+    )
     said = "\n".join(lines)
     assert "completions: " in said
     assert "speed_factor moved from 1 to 0.93" in said
@@ -30,7 +32,7 @@ def test_what_got_worse_is_said_and_what_did_not_move_is_not() -> None:
     real = truth()
     good, bad = assess(real, twin()), assess(real, twin(speed_factor=0.8))
     old, new = {"speed_factor": 1.0, "startup_overhead": 0.0}, {"speed_factor": 0.8}
-    lines = explain([("r", good)], [("r", bad)], old, {**new, "startup_overhead": 1e-9})
+    lines = explain_changes([("r", good)], [("r", bad)], old, {**new, "startup_overhead": 1e-9})
     said = "\n".join(lines)
     assert "newly failing: p50" in said
     assert "startup_overhead" not in said
@@ -39,5 +41,7 @@ def test_what_got_worse_is_said_and_what_did_not_move_is_not() -> None:
 def test_a_symptom_that_nothing_free_answers_is_said() -> None:
     real = truth(speed_factor=0.9)
     before = assess(real, twin())
-    lines = explain([("r", before)], [("r", before)], {"power.idle": 1.0}, {"power.idle": 2.0})
+    lines = explain_changes(
+        [("r", before)], [("r", before)], {"power.idle": 1.0}, {"power.idle": 2.0}
+    )
     assert any("no value that answers it was free" in line for line in lines)

@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from twinloop.calibration.power_windows import mean_power
-from twinloop.calibration.run_columns import Run, Runs, same_scenario
+from twinloop.calibration.power_windows import average_power
+from twinloop.calibration.run_columns import RunBatch, RunColumns, refuse_different_scenarios
 from twinloop.description.errors import InputError
 from twinloop.metrics import figures
 from twinloop.trace import Trace
@@ -36,7 +36,7 @@ TRACE = Trace(
 
 
 def test_a_run_of_a_trace() -> None:
-    run = Run.of(TRACE, ["d", "c", "b", "a", "z"], ["n1", "n2"], power_step=5.0, name="real")
+    run = RunColumns.of(TRACE, ["d", "c", "b", "a", "z"], ["n1", "n2"], power_step=5.0, name="real")
     same = {"submit": [4.0, 3.0, 2.0, 1.0, nan], "start": [nan, 4.0, nan, 2.0, nan],
             "end": [nan, 7.0, nan, 9.0, nan], "run_time": [nan, 3.0, nan, 7.0, nan],
             "wait": [nan, 1.0, nan, 1.0, nan], "cpu_time": [nan, 2.0, nan, 2.5, nan],
@@ -53,7 +53,7 @@ def test_a_run_of_a_trace() -> None:
 
 def test_a_task_that_the_scenario_does_not_have_is_named() -> None:
     with pytest.raises(InputError, match=r"task 'b' of the trace is none of .*, nor are 2"):
-        Run.of(TRACE, ["a"], ["n1"])
+        RunColumns.of(TRACE, ["a"], ["n1"])
 
 
 def test_a_task_that_still_runs_has_no_end() -> None:
@@ -61,32 +61,34 @@ def test_a_task_that_still_runs_has_no_end() -> None:
         tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]}),
         placements=pl.DataFrame({"task": ["a"], "start": [9.0]}),
     )
-    run = Run.of(trace, ["a"], [])
+    run = RunColumns.of(trace, ["a"], [])
     assert np.isnan([run.start[0], run.end[0], run.makespan, run.energy]).all()
 
 
 def test_rows_are_runs() -> None:
-    run = Run.of(TRACE, ["a", "b", "c", "d"], ["n1", "n2"], power_step=5.0)
-    twice = Runs.of_runs([run, run])
+    run = RunColumns.of(TRACE, ["a", "b", "c", "d"], ["n1", "n2"], power_step=5.0)
+    twice = RunBatch.of_runs([run, run])
     for name in ("submit", "start", "end", "run_time", "wait", "cpu_time", "machine", "power"):
         np.testing.assert_array_equal(getattr(twice[1], name), getattr(run, name))
     assert (twice[0].makespan, twice[0].energy) == (run.makespan, run.energy)
-    assert len(Runs.joined([twice, twice])) == 4
-    joined = Runs.joined([twice, Runs.of({"makespan_s": [1.0]}, "abcd", ["n1", "n2"])])
+    assert len(RunBatch.joined([twice, twice])) == 4
+    joined = RunBatch.joined([twice, RunBatch.of({"makespan_s": [1.0]}, "abcd", ["n1", "n2"])])
     assert joined.makespan.tolist() == [29.0, 29.0, 1.0]  # type: ignore[union-attr]
     assert joined.end is None
 
 
 def test_outputs_that_do_not_fit_are_an_error() -> None:
     with pytest.raises(InputError, match=r"end: must be \(1, 2\), not \(1, 3\)"):
-        Runs.of({"task_end": [[1.0, 2.0, 3.0]]}, ["a", "b"], [])
+        RunBatch.of({"task_end": [[1.0, 2.0, 3.0]]}, ["a", "b"], [])
     with pytest.raises(InputError, match="nothing of what losses compare"):
-        Runs.of({"wait_mean_s": [1.0]}, [], [])
-    for make in (Runs.of_runs, Runs.joined):
+        RunBatch.of({"wait_mean_s": [1.0]}, [], [])
+    for make in (RunBatch.of_runs, RunBatch.joined):
         with pytest.raises(InputError, match="no run"):
             make([])
     with pytest.raises(InputError, match="same machines"):
-        same_scenario(Run.of(Trace(), [], ["n1"]), Run.of(Trace(), [], ["n2"]))
+        refuse_different_scenarios(
+            RunColumns.of(Trace(), [], ["n1"]), RunColumns.of(Trace(), [], ["n2"])
+        )
 
 
 def test_power_in_windows() -> None:
@@ -98,10 +100,10 @@ def test_power_in_windows() -> None:
         node=["a", "a", "b"], t=[10.0, 20.0, 10.0], dt=[10.0, 10.0, 10.0], watts=[5.0, 7.0, 1.0]
     )
     # In the second half what was measured is half of what there is, and its mean counts for both.
-    np.testing.assert_allclose(mean_power(two, 10.0), [6.0, 14.0])
+    np.testing.assert_allclose(average_power(two, 10.0), [6.0, 14.0])
     # A gap, and an end within a window.
     gap = powered(t=[10.0, 31.0], dt=[10.0, 8.0], watts=[5.0, 9.0])
-    np.testing.assert_allclose(mean_power(gap, 10.0), [5.0, nan, 9.0, 9.0])
-    assert mean_power(Trace(), 1.0).size == 0
+    np.testing.assert_allclose(average_power(gap, 10.0), [5.0, nan, 9.0, 9.0])
+    assert average_power(Trace(), 1.0).size == 0
     with pytest.raises(InputError, match="power_step"):
-        mean_power(gap, 0.0)
+        average_power(gap, 0.0)

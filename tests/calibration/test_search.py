@@ -8,16 +8,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from twinloop.calibration.parameters.parameters import Categorical, Linear
+from twinloop.calibration.parameters.kinds import CategoricalParameter, LinearParameter
 from twinloop.calibration.parameters.space import Space
-from twinloop.calibration.search.search import Budget, search
+from twinloop.calibration.search.minimisation import SearchBudget, minimise
 from twinloop.description.errors import InputError
 
 
 class Bowl:
     """The distance from a point, with a region in which nothing works."""
 
-    space = Space([Linear("a", 0, 10), Linear("b", -1, 1), Categorical("c", ["x", "y", "z"])])
+    space = Space(
+        [
+            LinearParameter("a", 0, 10),
+            LinearParameter("b", -1, 1),
+            CategoricalParameter("c", ["x", "y", "z"]),
+        ]
+    )
 
     def __init__(self, *, fails: bool = False) -> None:
         self.fails = fails
@@ -50,13 +56,13 @@ class Dying(Bowl):
 def test_an_interrupted_search_ends_where_an_uninterrupted_one_does(
     optimiser: str, tmp_path: Path
 ) -> None:
-    whole = search(Bowl(), optimiser=optimiser, budget=300, batch=16, journal=tmp_path / "whole")
+    whole = minimise(Bowl(), optimiser=optimiser, budget=300, batch=16, journal=tmp_path / "whole")
     for after in (40, 200):
         path = tmp_path / f"cut-{after}"
         with pytest.raises(Interrupted):
-            search(Dying(after), optimiser=optimiser, budget=300, batch=16, journal=path)
+            minimise(Dying(after), optimiser=optimiser, budget=300, batch=16, journal=path)
         rest = Bowl()
-        again = search(rest, optimiser=optimiser, budget=300, batch=16, journal=path)
+        again = minimise(rest, optimiser=optimiser, budget=300, batch=16, journal=path)
         assert again.points.tobytes() == whole.points.tobytes()
         assert again.losses.tobytes() == whole.losses.tobytes()
         assert again.optimiser == whole.optimiser
@@ -64,18 +70,18 @@ def test_an_interrupted_search_ends_where_an_uninterrupted_one_does(
 
 
 def test_what_is_in_the_journal_is_not_evaluated_again(tmp_path: Path) -> None:
-    done = search(Bowl(), budget=128, batch=32, journal=tmp_path / "journal")
+    done = minimise(Bowl(), budget=128, batch=32, journal=tmp_path / "journal")
     again = Bowl()
-    read = search(again, budget=128, batch=32, journal=tmp_path / "journal")
+    read = minimise(again, budget=128, batch=32, journal=tmp_path / "journal")
     assert again.calls == 0
     assert read.points.tobytes() == done.points.tobytes()
     assert read.optimiser == done.optimiser
 
 
 def test_another_search_cannot_go_on_from_the_journal(tmp_path: Path) -> None:
-    search(Bowl(), budget=64, batch=32, seed=1, journal=tmp_path / "journal")
+    minimise(Bowl(), budget=64, batch=32, seed=1, journal=tmp_path / "journal")
     with pytest.raises(InputError, match="seed"):
-        search(Bowl(), budget=64, batch=32, seed=2, journal=tmp_path / "journal")
+        minimise(Bowl(), budget=64, batch=32, seed=2, journal=tmp_path / "journal")
 
 
 def changed_row(path: Path, line: int, **values: object) -> bytes:
@@ -100,11 +106,11 @@ def test_a_journal_that_cannot_be_used_stays_as_it_is(
     line: int, field: str, value: object, tmp_path: Path
 ) -> None:
     journal = tmp_path / "journal"
-    search(Bowl(), budget=64, batch=32, journal=journal)
+    minimise(Bowl(), budget=64, batch=32, journal=journal)
     kept = changed_row(journal, line, **{field: value})
     counted = Bowl()
     with pytest.raises(InputError) as said:
-        search(counted, budget=64, batch=32, journal=journal)
+        minimise(counted, budget=64, batch=32, journal=journal)
     if value != "nosuch":  # it is the optimisers that do not know this one
         assert f"journal:{line}: {field}" in str(said.value)
     assert counted.calls == 0
@@ -112,7 +118,7 @@ def test_a_journal_that_cannot_be_used_stays_as_it_is(
 
 
 def test_failures_are_survived_and_counted() -> None:
-    found = search(Bowl(fails=True), optimiser="cma", budget=400, seed=3)
+    found = minimise(Bowl(fails=True), optimiser="cma", budget=400, seed=3)
     assert 0 < found.failed < 400
     assert np.isfinite(found.best_loss)
     assert found.table()["failed"].sum() == found.failed
@@ -125,15 +131,15 @@ def test_if_nothing_works_that_is_said() -> None:
         def __call__(self, points: np.ndarray) -> np.ndarray:
             return np.full(len(points), np.nan)
 
-    found = search(Broken(), optimiser="random", budget=20)
+    found = minimise(Broken(), optimiser="random", budget=20)
     assert found.failed == 20
     with pytest.raises(InputError, match="not one of 20 evaluations"):
         _ = found.best
 
 
 def test_a_longer_time_tries_the_same_and_more() -> None:
-    short = search(Bowl(), optimiser="de", budget="30ms", batch=8, seed=5)
-    long = search(Bowl(), optimiser="de", budget="120ms", batch=8, seed=5)
+    short = minimise(Bowl(), optimiser="de", budget="30ms", batch=8, seed=5)
+    long = minimise(Bowl(), optimiser="de", budget="120ms", batch=8, seed=5)
     fewer = min(len(short.losses), len(long.losses))
     assert fewer >= 8
     assert short.points[:fewer].tobytes() == long.points[:fewer].tobytes()
@@ -141,17 +147,17 @@ def test_a_longer_time_tries_the_same_and_more() -> None:
 
 def test_the_budget_is_kept_to_the_evaluation() -> None:
     counted = Bowl()
-    found = search(counted, optimiser="random", budget=101, batch=10)
+    found = minimise(counted, optimiser="random", budget=101, batch=10)
     assert len(found.losses) == counted.calls == 101
 
 
 @pytest.mark.parametrize("budget", ["", "soon", "-3s", 0, "0s", "1.5"])
 def test_a_budget_that_is_none_is_an_error(budget: str | float) -> None:
     with pytest.raises(InputError, match="budget"):
-        Budget.of(budget)
+        SearchBudget.of(budget)
 
 
 def test_the_journal_is_readable_as_text(tmp_path: Path) -> None:
-    search(Bowl(), optimiser="random", budget=20, batch=10, journal=tmp_path / "journal")
+    minimise(Bowl(), optimiser="random", budget=20, batch=10, journal=tmp_path / "journal")
     lines = (tmp_path / "journal").read_text().splitlines()
     assert all(isinstance(json.loads(line), dict) for line in lines)

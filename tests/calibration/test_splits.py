@@ -9,17 +9,17 @@ from tests.examples import examples
 from twinloop.calibration.lossmap import (
     Lossmap,
     Sample,
-    cost,
+    compute_lossmap,
     hold_out_large,
-    lossmap,
-    rectangular,
-    single_samples,
+    make_rectangular_sets,
+    make_single_sets,
+    sum_costs,
 )
-from twinloop.calibration.splits import hold_out, parted, workers
+from twinloop.calibration.splits import check_overfitting, count_nodes, hold_out
 from twinloop.description.errors import InputError
 from twinloop.trace import Trace
 from twinloop.trace.manifest import Manifest
-from twinloop.trace.tables import empty
+from twinloop.trace.tables import make_empty_table
 
 
 def trace(tasks: int, nodes: int = 1, epoch_ms: int | None = None) -> Trace:
@@ -92,10 +92,10 @@ def test_what_cannot_be_divided() -> None:
 
 
 def test_losses_part_beyond_the_noise() -> None:
-    assert parted(0.1, 0.15) is None
-    assert "the losses part" in (parted(0.1, 0.151) or "")
-    assert parted(0.0, 0.02, floor=0.02) is None
-    assert parted(float("nan"), 0.1) is None
+    assert check_overfitting(0.1, 0.15) is None
+    assert "the losses part" in (check_overfitting(0.1, 0.151) or "")
+    assert check_overfitting(0.0, 0.02, floor=0.02) is None
+    assert check_overfitting(float("nan"), 0.1) is None
 
 
 # Chapter 5.4 of the study that the schemes come from: executions of a workflow on 1, 2, 4 and 6
@@ -109,15 +109,15 @@ def test_the_published_grid_has_27_training_sets() -> None:
         *((6, m) for m in (154, 206, 309, 515)),
         *((n, 515) for n in (2, 4, 6)),
     }
-    assert len(single_samples(train)) == 14
-    found = lossmap(GRID, lambda train: lambda some: float(len(some)))
+    assert len(make_single_sets(train)) == 14
+    found = compute_lossmap(GRID, lambda train: lambda some: float(len(some)))
     assert found.frame.height == 27
     assert set(found.frame["validation_loss"]) == {6.0}
-    chosen = next(s for s in rectangular(train) if (s.workers, s.tasks) == (2, 206))
+    chosen = next(s for s in make_rectangular_sets(train) if (s.workers, s.tasks) == (2, 206))
     assert {(s.workers, s.tasks) for s in chosen.samples} == {
         (n, m) for n in (1, 2) for m in (103, 154, 206)
     }
-    assert chosen.cost == cost(chosen.samples) == 2 * (103 + 154 + 206)
+    assert chosen.cost == sum_costs(chosen.samples) == 2 * (103 + 154 + 206)
 
 
 def test_a_fit_that_fails_is_a_row() -> None:
@@ -127,7 +127,7 @@ def test_a_fit_that_fails_is_a_row() -> None:
         return lambda some: sum(s.tasks for s in train) / len(some)
 
     told: list[object] = []
-    found = lossmap(GRID, fit, tell=told.append)
+    found = compute_lossmap(GRID, fit, tell=told.append)
     assert len(told) == 27
     failed = found.frame.filter(pl.col("error").is_not_null())
     assert set(failed["error"]) == {"too many"}
@@ -146,8 +146,8 @@ def test_the_front_of_cost_and_loss() -> None:
 def test_samples_of_traces() -> None:
     sample = Sample.of(trace(4, nodes=3))
     assert (sample.workers, sample.tasks, sample.makespan, sample.cost) == (3, 4, 9.0, 27.0)
-    assert workers(trace(2, nodes=5).replace(nodes=empty("nodes"))) == 1
+    assert count_nodes(trace(2, nodes=5).replace(nodes=make_empty_table("nodes"))) == 1
     with pytest.raises(InputError, match="no run is larger"):
         hold_out_large([Sample(1, 2, 1.0), Sample(1, 3, 1.0)])
     with pytest.raises(InputError, match="nothing to train on"):
-        lossmap([], lambda train: lambda some: 0.0, validation=[sample])
+        compute_lossmap([], lambda train: lambda some: 0.0, validation=[sample])

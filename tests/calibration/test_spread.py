@@ -11,17 +11,17 @@ from polars.testing import assert_frame_equal
 from tests.calibration.test_fit import BOTH, truth, untimed
 from twinloop.calibration import calibrate
 from twinloop.calibration.cases import Case
-from twinloop.calibration.losses import custom
-from twinloop.calibration.parameters.parameters import Linear
+from twinloop.calibration.losses import loss_from_function
+from twinloop.calibration.parameters.kinds import LinearParameter
 from twinloop.calibration.parameters.space import Space
-from twinloop.calibration.search.distributed_objective import SpreadObjective
+from twinloop.calibration.search.distributed_objective import DistributedObjective
 from twinloop.calibration.search.objective import TwinObjective
 from twinloop.campaign import coordinator
 from twinloop.description.errors import InputError
 
 pytestmark = pytest.mark.real
 
-SPACE = Space([Linear("speed_factor", 0.5, 2.0)])
+SPACE = Space([LinearParameter("speed_factor", 0.5, 2.0)])
 POINTS = np.linspace(0, 1, 7)[:, np.newaxis]
 CASE = Case.of([truth(speed_factor=0.8)], names=SPACE.names)
 
@@ -45,19 +45,19 @@ def test_processes_find_what_threads_find() -> None:
     there = calibrate(real, **asked, on="processes", workers=2)
     assert untimed(there) == untimed(here)
     assert_frame_equal(there.history, here.history)
-    assert here.cloud is not None
-    assert there.cloud is not None
-    assert_frame_equal(there.cloud, here.cloud)
+    assert here.confidence_region is not None
+    assert there.confidence_region is not None
+    assert_frame_equal(there.confidence_region, here.confidence_region)
 
 
 @pytest.mark.long
 def test_what_fails_is_told_whoever_tried_it() -> None:
-    loss = custom(moody, needs=frozenset({"makespan"}))
+    loss = loss_from_function(moody, needs=frozenset({"makespan"}))
     here = TwinObjective(SPACE, [CASE], loss)
     expected = here(POINTS)
     assert 0 < np.isnan(expected).sum() < len(POINTS)
     with coordinator("processes", workers=2) as elsewhere:
-        there = SpreadObjective(SPACE, [CASE], loss, workers=elsewhere)
+        there = DistributedObjective(SPACE, [CASE], loss, workers=elsewhere)
         for turns in (1, 2):
             assert there(POINTS).tobytes() == expected.tobytes()
             assert there.failures.total() == turns * here.failures.total()
@@ -68,21 +68,23 @@ def test_what_fails_is_told_whoever_tried_it() -> None:
 def test_points_that_a_worker_is_lost_with_have_failed_and_the_others_have_not() -> None:
     """Also those that the worker was to do together with them."""
     few = POINTS[[0, -1]]
-    loss = custom(deadly, needs=frozenset({"makespan"}))
+    loss = loss_from_function(deadly, needs=frozenset({"makespan"}))
     with coordinator("processes", workers=1) as elsewhere:
-        found = SpreadObjective(SPACE, [CASE], loss, workers=elsewhere)
+        found = DistributedObjective(SPACE, [CASE], loss, workers=elsewhere)
         losses = found(few)
-    failed = TwinObjective(SPACE, [CASE], custom(moody, needs=frozenset({"makespan"})))(few)
+    failed = TwinObjective(SPACE, [CASE], loss_from_function(moody, needs=frozenset({"makespan"})))(
+        few
+    )
     assert np.isnan(failed).tolist() in ([True, False], [False, True])
     np.testing.assert_array_equal(losses, failed)
     assert found.failures.total() == 1
 
 
 def test_threads_of_one_worker_do_not_count_for_each_other() -> None:
-    loss = custom(moody, needs=frozenset({"makespan"}))
+    loss = loss_from_function(moody, needs=frozenset({"makespan"}))
     points = np.tile(POINTS, (8, 1))
     with coordinator("threads", workers=8) as elsewhere:
-        found = SpreadObjective(SPACE, [CASE], loss, workers=elsewhere)
+        found = DistributedObjective(SPACE, [CASE], loss, workers=elsewhere)
         assert found.failures.total() == 0
         assert np.isnan(found(points)).sum() == found.failures.total() > 0
 

@@ -5,13 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from twinloop.calibration import Categorical, Exponential, Linear, Space, chosen, distance
-from twinloop.calibration.search.synthetic import rounded, synthetic
+from twinloop.calibration import (
+    CategoricalParameter,
+    ExponentialParameter,
+    LinearParameter,
+    Space,
+    measure_distance,
+    rank_losses_and_optimisers,
+)
+from twinloop.calibration.search.parameter_recovery import rank_by_recovery, round_values
 from twinloop.description.errors import InputError
 from twinloop.engine import simulate
 from twinloop.scenario import Scenario
 
-SPACE = Space([Linear("a", 0, 10), Exponential("b", 0.1, 10), Categorical("c", ["x", "y"])])
+SPACE = Space(
+    [
+        LinearParameter("a", 0, 10),
+        ExponentialParameter("b", 0.1, 10),
+        CategoricalParameter("c", ["x", "y"]),
+    ]
+)
 TRUTH = {"a": 2.0, "b": 1.0, "c": "y"}
 
 
@@ -36,14 +49,16 @@ class Made:
 
 def test_the_distance_is_that_of_the_formula() -> None:
     found = {"a": 3.0, "b": 0.8, "c": "x"}
-    assert distance(found, TRUTH, SPACE) == pytest.approx(0.5 + 0.2 + 1.0)
-    assert distance(TRUTH, TRUTH, SPACE) == 0.0
+    assert measure_distance(found, TRUTH, SPACE) == pytest.approx(0.5 + 0.2 + 1.0)
+    assert measure_distance(TRUTH, TRUTH, SPACE) == 0.0
     # A true value of 0 is scaled by the range.
-    assert distance({**found, "a": 3.0}, {**TRUTH, "a": 0.0}, SPACE) == pytest.approx(0.3 + 1.2)
+    assert measure_distance({**found, "a": 3.0}, {**TRUTH, "a": 0.0}, SPACE) == pytest.approx(
+        0.3 + 1.2
+    )
 
 
 def test_every_pair_is_ranked_and_a_loss_that_sees_more_wins() -> None:
-    ranking = synthetic(
+    ranking = rank_by_recovery(
         Made,
         TRUTH,
         losses=["blind", "whole", "broken"],
@@ -62,8 +77,12 @@ def test_every_pair_is_ranked_and_a_loss_that_sees_more_wins() -> None:
 
 
 def test_hidden_values_lie_in_their_ranges_and_have_two_digits() -> None:
-    assert rounded({"a": 1.2345, "b": 0.10234, "c": "x"}, SPACE) == {"a": 1.2, "b": 0.1, "c": "x"}
-    near = rounded({"a": 9.999, "b": 9.99, "c": "y"}, SPACE)
+    assert round_values({"a": 1.2345, "b": 0.10234, "c": "x"}, SPACE) == {
+        "a": 1.2,
+        "b": 0.1,
+        "c": "x",
+    }
+    near = round_values({"a": 9.999, "b": 9.99, "c": "y"}, SPACE)
     assert near == {"a": 10.0, "b": 10.0, "c": "y"}
 
 
@@ -74,7 +93,7 @@ def test_the_values_of_our_simulator_are_found_again() -> None:
         workload={"generate": {"name": "burn", "parameters": {"bursts": 2, "size": 10}}},
     )
     real = simulate(scenario.replace(**{"model.service_factor": 1.12}))
-    ranking = chosen(
+    ranking = rank_losses_and_optimisers(
         [real],
         scenario=scenario,
         parameters={"service_factor": {"linear": [0.5, 2]}, "startup_overhead": {"linear": [0, 1]}},

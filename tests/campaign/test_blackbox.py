@@ -28,9 +28,9 @@ from twinloop.campaign import (
     coordinator,
     process_groups,
 )
-from twinloop.campaign.scratch_folders import scratch as scratch_folder
-from twinloop.campaign.scratch_folders import sweep
-from twinloop.campaign.templates import filled, names_in
+from twinloop.campaign.scratch_folders import make_scratch_folder as scratch_folder
+from twinloop.campaign.scratch_folders import remove_unused_folders
+from twinloop.campaign.templates import fill_template, find_names
 from twinloop.description import DescriptionError
 from twinloop.description.errors import InputError
 from twinloop.execution.nodes import Guard
@@ -80,8 +80,8 @@ def test_the_shipped_example_falls_as_physics_says() -> None:
 @given(values=st.dictionaries(st.sampled_from(["a", "b.c", "d[0].e-f"]), st.floats()))
 def test_numbers_read_back_from_a_template_as_they_were(values: dict[str, float]) -> None:
     template = " ".join(f"{{{name}}}" for name in values)
-    read = [float(word) for word in filled(template, values).split()]
-    assert names_in(template) == values.keys()
+    read = [float(word) for word in fill_template(template, values).split()]
+    assert find_names(template) == values.keys()
     assert [repr(x) for x in read] == [repr(x) for x in values.values()]
 
 
@@ -286,7 +286,7 @@ def test_a_sweep_takes_what_nobody_holds_and_nothing_else(scratch: Path) -> None
     with scratch_folder() as held:
         for name in ("twinloop-box-left", "failed-kept", "other"):
             (scratch / name / "work").mkdir(parents=True)
-        assert sweep(scratch) == 1
+        assert remove_unused_folders(scratch) == 1
         assert {each.name for each in scratch.iterdir()} == {held.name, "failed-kept", "other"}
     for name in ("failed-kept", "other"):
         shutil.rmtree(scratch / name)

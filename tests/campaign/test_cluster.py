@@ -17,7 +17,7 @@ from distributed.security import Security
 from tests.campaign.conftest import PATIENCE, until
 from tests.campaign.functions import Shared, identified, touchy
 from twinloop.campaign import Coordinator, Outcome, coordinator
-from twinloop.campaign.dask_cluster import LostScheduler, UnprotectedClusterWarning
+from twinloop.campaign.dask_cluster import SchedulerLostError, UnprotectedClusterWarning
 from twinloop.description.errors import InputError
 
 pytestmark = pytest.mark.real
@@ -147,9 +147,11 @@ def test_a_real_cluster_of_which_one_dies(
 
     # Without a scheduler nothing goes on, and that is said.
     cluster.scheduler.send_signal(signal.SIGKILL)
-    with pytest.raises(LostScheduler, match=f"the Dask scheduler at {cluster.address} is gone"):
+    with pytest.raises(
+        SchedulerLostError, match=f"the Dask scheduler at {cluster.address} is gone"
+    ):
         list(workers.map(touchy, range(1000)))
-    with pytest.raises(LostScheduler):
+    with pytest.raises(SchedulerLostError):
         print(workers.workers)
 
 
@@ -163,7 +165,7 @@ def test_dask_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_scheduler_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twinloop.campaign.dask_cluster.PATIENCE", 0.5)
+    monkeypatch.setattr("twinloop.campaign.dask_cluster.CONNECT_TIMEOUT", 0.5)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # nobody listens there, and nobody else can
         address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"

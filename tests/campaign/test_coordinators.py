@@ -16,7 +16,7 @@ from tests.campaign.conftest import PATIENCE, Script, until
 from tests.campaign.functions import Shared, doubled, dying, identified, touchy
 from tests.examples import examples
 from twinloop.campaign import Command, Coordinator, coordinator
-from twinloop.campaign.processes import Processes
+from twinloop.campaign.processes import ProcessCoordinator
 from twinloop.description.errors import InputError
 
 pytestmark = pytest.mark.real
@@ -31,8 +31,8 @@ def workers(request: pytest.FixtureRequest) -> Iterator[Coordinator]:
 
 
 @pytest.fixture(scope="module")
-def processes() -> Iterator[Processes]:
-    with Processes(2) as made:
+def processes() -> Iterator[ProcessCoordinator]:
+    with ProcessCoordinator(2) as made:
         yield made
 
 
@@ -85,7 +85,9 @@ def test_an_error_of_whoever_gives_the_items_is_not_swallowed(workers: Coordinat
     assert next(workers.map(abs, [-2])).value == 2
 
 
-def test_the_function_goes_to_each_worker_once(processes: Processes, tmp_path: Path) -> None:
+def test_the_function_goes_to_each_worker_once(
+    processes: ProcessCoordinator, tmp_path: Path
+) -> None:
     log = tmp_path / "loaded"
     values = [outcome.value for outcome in processes.map(Shared(log), range(50))]
     assert values == [3_000_000 + item for item in range(50)]
@@ -93,13 +95,13 @@ def test_the_function_goes_to_each_worker_once(processes: Processes, tmp_path: P
     assert 1 <= len(loads) == len(set(loads)) <= processes.workers
 
 
-def test_large_items_and_large_values_pass(processes: Processes) -> None:
+def test_large_items_and_large_values_pass(processes: ProcessCoordinator) -> None:
     items = [bytes([n]) * 1_000_000 for n in range(6)]
     values = [outcome.value for outcome in processes.map(doubled, items)]
     assert values == [item + item for item in items]
 
 
-def test_what_cannot_travel_is_said(processes: Processes) -> None:
+def test_what_cannot_travel_is_said(processes: ProcessCoordinator) -> None:
     lock = threading.Lock()
     with pytest.raises(InputError, match="cannot be sent to a worker"):
         processes.map(lambda item: lock, [1])
@@ -112,7 +114,7 @@ def test_what_cannot_travel_is_said(processes: Processes) -> None:
 
 
 def test_a_worker_that_dies_loses_only_what_it_was_doing(
-    processes: Processes, tmp_path: Path
+    processes: ProcessCoordinator, tmp_path: Path
 ) -> None:
     numbers = [*range(1, 6), 10, 12, 14]
     outcomes = list(processes.map(partial(dying, tmp_path), numbers))
@@ -123,7 +125,7 @@ def test_a_worker_that_dies_loses_only_what_it_was_doing(
 
 
 def test_a_worker_that_is_killed_from_outside_is_replaced(tmp_path: Path) -> None:
-    with Processes(2) as workers:
+    with ProcessCoordinator(2) as workers:
         outcomes = workers.map(identified, range(30))
         first = next(outcomes).value
         assert first is not None

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.campaign.conftest import Script, until
 from tests.examples import examples
-from twinloop.campaign import Journal
+from twinloop.campaign import CampaignJournal
 from twinloop.campaign import journal as journal_module
 from twinloop.description.errors import InputError
 
@@ -49,11 +49,11 @@ def test_rows_read_back_as_they_were_after_any_number_of_openings(
     with tempfile.TemporaryDirectory() as there:
         path = Path(there) / "new" / "journal"
         for part in (given_rows[:at], given_rows[at:]):
-            with Journal.open(path, header) as journal:
+            with CampaignJournal.open(path, header) as journal:
                 for row in part:
                     journal.append(row)
                 assert exact(journal.rows[len(journal.rows) - len(part) :]) == exact(part)
-        with Journal.open(path, header) as journal:
+        with CampaignJournal.open(path, header) as journal:
             assert exact(journal.rows) == exact(given_rows)
             assert journal.torn == 0
 
@@ -62,14 +62,14 @@ def test_a_journal_cut_at_any_byte_has_the_rows_before_the_cut_and_goes_on(tmp_p
     header = {"seed": 1, "space": {"speed": [0.5, 2.0]}}
     told = [{"point": [0.1, math.nan], "loss": -math.inf, "why": "ü\n"}, {}, {"loss": 1 / 3}]
     path = tmp_path / "journal"
-    with Journal.open(path, header) as journal:
+    with CampaignJournal.open(path, header) as journal:
         for row in told:
             journal.append(row)
     whole = path.read_bytes()
     for cut in range(len(whole) + 1):
         path.write_bytes(whole[:cut])
         complete = max(0, whole[:cut].count(b"\n") - 1)
-        with Journal.open(path, header) as journal:
+        with CampaignJournal.open(path, header) as journal:
             assert exact(journal.rows) == exact(told[:complete])
             in_rows = whole[:cut].count(b"\n") > 0
             assert journal.torn == int(in_rows and not whole[:cut].endswith(b"\n"))
@@ -79,10 +79,10 @@ def test_a_journal_cut_at_any_byte_has_the_rows_before_the_cut_and_goes_on(tmp_p
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
-    with Journal.open(tmp_path / "j", {"n": np.int64(3)}) as journal:
+    with CampaignJournal.open(tmp_path / "j", {"n": np.int64(3)}) as journal:
         journal.append({"a": np.array([[0.1, np.nan]]), "b": np.float32(0.5), "c": np.float64(0.1)})
         assert exact(journal.rows) == [exact({"a": [[0.1, math.nan]], "b": 0.5, "c": 0.1})]
-    Journal.open(tmp_path / "j", {"n": 3}).close()
+    CampaignJournal.open(tmp_path / "j", {"n": 3}).close()
 
 
 @pytest.mark.parametrize(
@@ -99,12 +99,12 @@ def test_another_header_is_refused_by_the_field_that_differs(
 ) -> None:
     header = {"seed": 1, "space": {"speed": [0.5, 2.0]}, "loss": math.nan}
     path = tmp_path / "journal"
-    Journal.open(path, header).close()
+    CampaignJournal.open(path, header).close()
     before = path.read_bytes()
     with pytest.raises(InputError, match=message):
-        Journal.open(path, {**header, **now})
+        CampaignJournal.open(path, {**header, **now})
     assert path.read_bytes() == before
-    Journal.open(path, header).close()
+    CampaignJournal.open(path, header).close()
 
 
 @pytest.mark.parametrize("content", ["notes\nof mine\n", '{"seed": 1}\n', "x", "\n"])
@@ -112,22 +112,22 @@ def test_a_file_that_is_no_journal_is_left_alone(tmp_path: Path, content: str) -
     path = tmp_path / "file"
     path.write_text(content)
     with pytest.raises(InputError, match="is no journal"):
-        Journal.open(path, {})
+        CampaignJournal.open(path, {})
     assert path.read_text() == content
 
 
 def test_damage_in_the_middle_is_not_taken_for_the_end(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    with Journal.open(path, {}) as journal:
+    with CampaignJournal.open(path, {}) as journal:
         for n in range(4):
             journal.append({"n": n})
     whole = path.read_bytes()
     path.write_bytes(whole.replace(b'{"n":1}', b'{"n\0:1}'))
     with pytest.raises(InputError, match=r"journal:3: is damaged in the middle"):
-        Journal.open(path, {})
+        CampaignJournal.open(path, {})
     # Blocks that never reached the disk are zeros, at the end.
     path.write_bytes(whole + bytes(4096))
-    with Journal.open(path, {}) as journal:
+    with CampaignJournal.open(path, {}) as journal:
         assert (len(journal.rows), journal.torn) == (4, 1)
     assert path.read_bytes() == whole
 
@@ -136,8 +136,8 @@ def test_damage_in_the_middle_is_not_taken_for_the_end(tmp_path: Path) -> None:
 def test_two_do_not_write_one_journal(tmp_path: Path, script: Callable[[str], Script]) -> None:
     path = tmp_path / "journal"
     other = script(
-        "from twinloop.campaign import Journal\n"
-        "with Journal.open('journal', {}) as journal:\n"
+        "from twinloop.campaign import CampaignJournal\n"
+        "with CampaignJournal.open('journal', {}) as journal:\n"
         "    journal.append({'n': 0})\n"
         "    n = 1\n"
         "    while True:\n"
@@ -149,17 +149,17 @@ def test_two_do_not_write_one_journal(tmp_path: Path, script: Callable[[str], Sc
     while int(other.process.stdout.readline()) < 500:
         assert other.process.poll() is None
     with pytest.raises(InputError, match=f"is being written by process {other.process.pid} "):
-        Journal.open(path, {})
+        CampaignJournal.open(path, {})
     # Killed in the middle of it, it has lost nothing that `append` came back from.
     os.kill(other.process.pid, signal.SIGKILL)
     said = other.process.stdout.read().split()
     assert until(lambda: other.process.poll() is not None)
-    with Journal.open(path, {}) as journal:
+    with CampaignJournal.open(path, {}) as journal:
         found = [row["n"] for row in journal.rows]
         assert found == list(range(len(found)))
         assert len(found) >= int(said[-1] if said else 500)
         with pytest.raises(InputError, match=f"is being written by process {os.getpid()} "):
-            Journal.open(path, {})
+            CampaignJournal.open(path, {})
 
 
 def test_the_disk_is_asked_for_once_a_second_at_most(
@@ -171,7 +171,7 @@ def test_the_disk_is_asked_for_once_a_second_at_most(
     fsync = os.fsync
     monkeypatch.setattr(journal_module.time, "monotonic", lambda: clock[-1])
     monkeypatch.setattr(os, "fsync", lambda file: (calls.append(clock[-1]), fsync(file)))
-    with Journal.open(tmp_path / "j", {}) as journal:
+    with CampaignJournal.open(tmp_path / "j", {}) as journal:
         calls.clear()
         for now in (100.0, 100.9, 101.0, 101.1, 101.9, 102.5, 103.4, 103.5, 110.0, 110.5):
             clock.append(now)
@@ -182,7 +182,7 @@ def test_the_disk_is_asked_for_once_a_second_at_most(
 
 def test_where_there_is_no_room_nothing_of_a_row_stays(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    with Journal.open(path, {}) as journal:
+    with CampaignJournal.open(path, {}) as journal:
         journal.append({"n": 1})
         before = path.read_bytes()
         # A limit on the size of files stops the write in the middle of the row.
@@ -203,4 +203,4 @@ def test_where_there_is_no_room_nothing_of_a_row_stays(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="cannot be written"):
-        Journal.open(tmp_path / "file" / "journal", {})
+        CampaignJournal.open(tmp_path / "file" / "journal", {})

@@ -13,7 +13,7 @@ import pytest
 import twinloop as tl
 from twinloop.campaign import worker
 from twinloop.campaign.main_module import HiddenMain
-from twinloop.campaign.serialisation import by_value
+from twinloop.campaign.serialisation import serialise
 from twinloop.exploration.factors.design import read_design
 from twinloop.exploration.study.plan import plan_runs
 from twinloop.exploration.study.runner import Runner
@@ -60,7 +60,7 @@ def test_a_policy_travels_with_the_modules_that_it_needs(
         plan = plan_runs(BASE, read_design({"policy": [mine(1), named]}), {}, allow_code=True)
         items: list[Any] = [run.changes for run in plan.runs]
         runner = Runner(BASE, allow_code=True, code=plan.code)
-        parcels = [by_value(thing, everywhere=True) for thing in (runner, *items)]
+        parcels = [serialise(thing, everywhere=True) for thing in (runner, *items)]
         assert cloudpickle.list_registry_pickle_by_value() == set()
     forget()
     sent, *found = map(pickle.loads, parcels)
@@ -76,7 +76,7 @@ def test_what_cannot_go_by_value_goes_by_name(
     monkeypatch.syspath_prepend(folder)
     forget()
     held = __import__("helper_of_mine").held
-    assert pickle.loads(by_value(held, everywhere=True)) is held
+    assert pickle.loads(serialise(held, everywhere=True)) is held
     forget()
 
 
@@ -123,8 +123,8 @@ def test_a_worker_says_what_to_do_about_a_module_that_it_lacks(
     with monkeypatch.context() as here:
         here.syspath_prepend(folder)
         forget()
-        parcel = by_value(__import__("helper_of_mine").limit)
+        parcel = serialise(__import__("helper_of_mine").limit)
     forget()
-    found = worker.answer(abs, parcel).error or ""
+    found = worker.evaluate_bytes(abs, parcel).error or ""
     assert "No module named 'helper_of_mine'" in found
     assert "install 'helper_of_mine' where the workers run" in found

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 import twinloop as tl
 from twinloop.cli import app
-from twinloop.workload.generators import generators
+from twinloop.workload.generators import list_generators
 
 SWF = """\
 ; UnixStartTime: 1000
@@ -112,7 +112,7 @@ def test_csv_needs_a_map_and_takes_it_from_the_command_line(tmp_path: Path) -> N
     assert "JobID" in wrong["error"]["message"]
 
 
-@pytest.mark.parametrize("name", generators())
+@pytest.mark.parametrize("name", list_generators())
 def test_every_generator_teaches_and_writes_a_log_that_passes_the_gate(
     name: str, tmp_path: Path
 ) -> None:

@@ -29,7 +29,7 @@ from twinloop.cli.commands import SUMMARIES
 from twinloop.cli.output import SafeConsole, err, escape, out
 from twinloop.cli.run_display import render
 from twinloop.description import Cleaning, InputError
-from twinloop.execution.run_progress import Moment
+from twinloop.execution.run_progress import RunProgress
 from twinloop.exploration import Study
 from twinloop.fidelity import assess
 from twinloop.metrics import difference, figures
@@ -288,7 +288,7 @@ def test_a_terminal_gets_no_command_but_those_of_rich() -> None:
     console.print(f"[bold]{escape(EVIL)}[/]", style="green")
     with console.status(escape(evil("status"))):
         console.print(EVIL.replace("\n", ""), markup=False)
-    moment = Moment(3.0, 10, {"completed": 4}, 2, {evil("node"): (evil("a"), evil("b"))})
+    moment = RunProgress(3.0, 10, {"completed": 4}, 2, {evil("node"): (evil("a"), evil("b"))})
     with Live(console=console) as live:
         live.update(render(moment))
     with Progress(console=console) as bar:

@@ -113,7 +113,7 @@ def test_equal_values_have_no_spread() -> None:
     """The mean of equal numbers is often not one of them, by a last digit."""
     same = [0.1] * 3
     assert sum(same) / 3 != 0.1
-    found = metrics.interval(same)
+    found = metrics.confidence_interval(same)
     assert (found.mean, found.half_width) == (0.1, 0.0)
     assert str(found).startswith("0.1 ± 0 ")
     tasks = {"tasks": [{"id": "a", "run_time": 0.1}]}

@@ -24,7 +24,7 @@ from twinloop.exploration.confirmation.run import confirm
 from twinloop.exploration.owned_files import list_loop_files
 from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.trace import Manifest, Trace, write
-from twinloop.workload.generators import generators
+from twinloop.workload.generators import list_generators
 
 __all__ = ["launch"]  # a fixture
 
@@ -93,7 +93,7 @@ def cases() -> Iterator[Case]:
     traces = ("--traces", str(DEMO / "recorded"))
     yield Case("loop", ("loop", "loop.yaml", *traces, "-o", "made"), "made", looped, None,
                ("loop.yaml", "broken.yaml"))  # fmt: skip
-    for model in generators():
+    for model in list_generators():
         words = ("generate", model, "made.trace")
         yield Case(f"generate {model}", words, "made.trace", broken=None)
     yield Case("generate poisson", ("generate", "poisson", "made.swf"), "made.swf", broken=None)
@@ -224,7 +224,7 @@ def test_a_folder_in_which_a_process_works_is_not_replaced(case: Case) -> None:
     before = content(output)
     parts = [output, *(entry.parent for entry in output.rglob("manifest.json"))]
     for part in (parts[0], parts[-1]):
-        lock = FolderLock.take(part)
+        lock = FolderLock.acquire(part)
         refused(case, f"is in use by process {os.getpid()}")
         lock.release()
     assert content(output) == before

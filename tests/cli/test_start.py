@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from twinloop import cli
 from twinloop.cli.commands import COMMANDS, SUMMARIES, load_command
 from twinloop.cli.log_options import FormatName
-from twinloop.trace import known_formats
+from twinloop.trace import list_formats
 
 HEAVY = {"dask", "distributed", "numpy", "plotly", "polars", "scipy", "sklearn", "yaml"}
 
@@ -103,7 +103,7 @@ def test_every_module_of_a_command_is_known() -> None:
 
 def test_the_formats_that_help_names_are_those_that_are_known() -> None:
     option: typer.models.OptionInfo = FormatName.__metadata__[0]  # type: ignore[attr-defined]
-    names = ", ".join(form.name for form in known_formats())
+    names = ", ".join(form.name for form in list_formats())
     assert (option.help or "").endswith(f"One of: {names}.")
 
 

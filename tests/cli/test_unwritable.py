@@ -22,7 +22,7 @@ from tests.execution.runs import scenario, task
 from twinloop.cli import app
 from twinloop.cli.commands import SUMMARIES, load_command
 from twinloop.description.errors import UnwritableError
-from twinloop.description.files import writing
+from twinloop.description.files import write_atomically
 
 pytestmark = pytest.mark.real
 
@@ -239,7 +239,7 @@ def test_a_table_is_refused_wherever_the_disk_becomes_full(free: int, tmp_path: 
     with (
         full(free),
         pytest.raises(UnwritableError, match="cannot be written: "),
-        writing(tmp_path / "table.parquet") as stream,
+        write_atomically(tmp_path / "table.parquet") as stream,
     ):
         table.write_parquet(stream)
     assert list(tmp_path.iterdir()) == []

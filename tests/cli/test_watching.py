@@ -4,10 +4,10 @@ import pytest
 from rich.console import Console
 
 from twinloop.cli.run_display import describe, render
-from twinloop.execution.run_progress import Moment
+from twinloop.execution.run_progress import RunProgress
 
 
-def lines(moment: Moment, width: int, *, terminal: bool = True) -> list[str]:
+def lines(moment: RunProgress, width: int, *, terminal: bool = True) -> list[str]:
     """What is seen of a moment, without colours."""
     console = Console(width=width, force_terminal=terminal, color_system=None, highlight=False)
     with console.capture() as shown:
@@ -22,7 +22,7 @@ def lines(moment: Moment, width: int, *, terminal: bool = True) -> list[str]:
 @pytest.mark.parametrize("over", [0, 4, 9])
 def test_every_node_is_on_a_line_of_its_own(width: int, over: int, terminal: bool) -> None:
     running: dict[str, tuple[str, ...]] = {"n1": ("a", "b"), "n2": (), "n[3]": ("[red]c",)}
-    moment = Moment(3.0, 9, {"completed": over}, 2, running)
+    moment = RunProgress(3.0, 9, {"completed": over}, 2, running)
     found = lines(moment, width, terminal=terminal)
     assert [line.split() for line in found[-3:]] == [
         ["n1", "a", "b"],
@@ -38,7 +38,7 @@ def test_every_node_is_on_a_line_of_its_own(width: int, over: int, terminal: boo
 @pytest.mark.parametrize("width", [40, 60, 90])
 def test_what_does_not_fit_is_cut_and_counted(width: int) -> None:
     long = tuple(f"a-task-with-a-long-name-{number}" for number in range(20))
-    moment = Moment(3.0, 99, {}, 0, {f"node-{number}": long for number in range(20)})
+    moment = RunProgress(3.0, 99, {}, 0, {f"node-{number}": long for number in range(20)})
     found = lines(moment, width)[-17:]
     assert [line.split()[0] for line in found] == [*(f"node-{n}" for n in range(16)), "..."]
     assert found[-1].endswith("and 4 more nodes")
@@ -48,10 +48,10 @@ def test_what_does_not_fit_is_cut_and_counted(width: int) -> None:
 
 @pytest.mark.parametrize("width", [40, 60, 90])
 def test_the_name_of_a_node_leaves_room_for_its_tasks(width: int) -> None:
-    found = lines(Moment(3.0, 9, {}, 0, {"n" * 100: ("a", "b"), "n2": ("c",)}), width)
+    found = lines(RunProgress(3.0, 9, {}, 0, {"n" * 100: ("a", "b"), "n2": ("c",)}), width)
     assert [line.split()[1:] for line in found[-2:]] == [["a", "b"], ["c"]]
 
 
 @pytest.mark.parametrize("width", [40, 60, 90])
 def test_a_run_without_tasks_or_nodes_has_a_picture(width: int) -> None:
-    assert lines(Moment(0.0, 0, {}, 0, {}), width)[0].startswith("0.0 s: 0 of 0 tasks over")
+    assert lines(RunProgress(0.0, 0, {}, 0, {}), width)[0].startswith("0.0 s: 0 of 0 tasks over")

@@ -34,7 +34,7 @@ def steps(done: Finished, machine: int, asked: list) -> list[tuple[float, float,
     """From, to and the reference cores asked for in between; None where the machine is off."""
     downs = [
         (start, done.run.now if end is None else end)
-        for node, start, end in done.compiled.downs.select("node", "start", "end").iter_rows()
+        for node, start, end in done.compiled.outages.select("node", "start", "end").iter_rows()
         if node == done.names[machine]
     ]
     edges = {done.run.begin, done.run.now}

@@ -58,7 +58,7 @@ class Case:
     maintenance: tuple[dict[str, Any], ...] = ()
     reservations: tuple[dict[str, Any], ...] = ()
     failures: tuple[tuple[int, float, float], ...] = ()
-    then: dict[str, Any] = field(default_factory=lambda: {"then": "restart"})
+    then: dict[str, Any] = field(default_factory=lambda: {"on_failure": "restart"})
     source: str = "rigid"
     seed: int = 0
 
@@ -342,10 +342,10 @@ def cases(
         then = draw(
             st.sampled_from(
                 [
-                    {"then": "restart"},
-                    {"then": "lost"},
-                    {"then": "resume", "checkpoint_interval": 1.0},
-                    {"then": "resume", "checkpoint_interval": 2.0, "checkpoint_cost": 0.25},
+                    {"on_failure": "restart"},
+                    {"on_failure": "lost"},
+                    {"on_failure": "resume", "checkpoint_interval": 1.0},
+                    {"on_failure": "resume", "checkpoint_interval": 2.0, "checkpoint_cost": 0.25},
                 ]
             )
         )
@@ -369,7 +369,7 @@ def cases(
         maintenance=closed,
         reservations=owned,
         failures=failures or (),
-        then=then or {"then": "restart"},
+        then=then or {"on_failure": "restart"},
         source=draw(st.sampled_from(sources)),
         seed=draw(st.integers(0, 3)),
     )

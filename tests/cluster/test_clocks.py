@@ -4,8 +4,8 @@ import polars as pl
 import pytest
 
 import twinloop as tl
-from twinloop.engine import Compiled
-from twinloop.engine.workload_cache import Loaded
+from twinloop.engine import CompiledScenario
+from twinloop.engine.workload_cache import LoadedWorkload
 
 LOG = tl.Trace(
     tasks=pl.DataFrame(
@@ -16,7 +16,7 @@ NODES = pl.DataFrame({"node": ["n"], "cores": [2.0], "mhz": [1000.0]})
 #: The same log, as it may say its clock or not.
 CLOCKLESS = {"Trace": LOG, "Workload": tl.Workload.from_trace(LOG)}
 SAYING = {
-    "manifest": LOG.noting(reference_mhz=1000.0),
+    "manifest": LOG.with_manifest(reference_mhz=1000.0),
     "nodes": LOG.replace(nodes=NODES),
     "Workload": tl.Workload.from_trace(LOG, reference_mhz=1000.0),
 }
@@ -67,9 +67,9 @@ def test_an_override_of_a_clock_counts_against_the_description(kind, clocks):
 
 def test_a_log_that_was_read_serves_other_platforms_whose_clocks_differ():
     given = scenario(LOG, 2000, 4000)
-    ready = Loaded(given)
+    ready = LoadedWorkload(given)
     other = scenario(LOG, 1000, 3000)
-    assert ready.serves(other)
-    assert not ready.serves(scenario(LOG, 2000))
-    found, expected = Compiled(other, given=ready).run(), Compiled(other).run()
+    assert ready.is_valid_for(other)
+    assert not ready.is_valid_for(scenario(LOG, 2000))
+    found, expected = CompiledScenario(other, workload=ready).run(), CompiledScenario(other).run()
     assert found == pytest.approx(expected, nan_ok=True)

@@ -6,7 +6,7 @@ import pytest
 
 import twinloop as tl
 from tests.cluster.scenarios import Case, Task
-from twinloop.engine import Compiled, Simulation
+from twinloop.engine import CompiledScenario, Simulation
 from twinloop.policy import Policy
 
 OFTEN = {"mtbf": "20s", "mttr": "10s"}
@@ -30,7 +30,7 @@ def whole(trace: tl.Trace) -> pl.DataFrame:
 
 
 def test_a_run_goes_far_beyond_what_was_planned():
-    compiled = Compiled(scenario())
+    compiled = CompiledScenario(scenario())
     planned = compiled.horizon
     assert tl.simulate(compiled).placements["end"].max() > planned
     # Machines fail until the end: not only for as long as was planned.
@@ -40,8 +40,8 @@ def test_a_run_goes_far_beyond_what_was_planned():
 
 def test_every_way_to_run_draws_the_same_failures():
     expected = tl.simulate(scenario())
-    figures = Compiled(scenario()).run()
-    many = Compiled(scenario()).run_many([{}], outputs=tuple(figures))
+    figures = CompiledScenario(scenario()).run()
+    many = CompiledScenario(scenario()).run_many([{}], outputs=tuple(figures))
     assert {name: float(many[name][0]) for name in figures} == pytest.approx(
         figures, abs=0, rel=0, nan_ok=True
     )
@@ -68,16 +68,16 @@ def test_every_way_to_run_draws_the_same_failures():
 def test_many_runs_do_not_depend_on_those_before():
     rows = [{"speed_factor": speed} for speed in (0.8, 1.0, 1.5, 4.0)]
     outputs = ("makespan_s", "completed", "wait_mean_s", "ends")
-    fresh = Compiled(scenario()).run_many(rows, outputs=outputs)
-    used = Compiled(scenario())
+    fresh = CompiledScenario(scenario()).run_many(rows, outputs=outputs)
+    used = CompiledScenario(scenario())
     for row in rows:
         used.run(row)
     again = used.run_many(rows[::-1], outputs=outputs)
     for name in outputs:
         assert again[name][::-1].tobytes() == fresh[name].tobytes(), name
     for row, span in zip(rows, fresh["makespan_s"], strict=True):
-        assert Compiled(scenario()).run(row)["makespan_s"] == span
-        changed = Compiled(scenario()).scenario_with(row)
+        assert CompiledScenario(scenario()).run(row)["makespan_s"] == span
+        changed = CompiledScenario(scenario()).scenario_from_values(row)
         assert tl.simulate(changed).manifest.facts["run"]["makespan_s"] == span
 
 
@@ -91,7 +91,7 @@ class Never(Policy):
 @pytest.mark.parametrize("failures", [OFTEN, {"mtbf": "4000s", "mttr": "10s"}])
 def test_tasks_that_no_policy_places_end_the_run(failures):
     """Failures alone help no task that waits: the end does not depend on how many are drawn."""
-    compiled = Compiled(scenario(Never(), failures))
+    compiled = CompiledScenario(scenario(Never(), failures))
     first = compiled.run()
     assert first["failed"] == 12
     compiled.extend_failures(10 * compiled.horizon)
@@ -110,7 +110,7 @@ def test_recorded_failures_are_all_known():
     expected = [(0.0, 5.0), (154.0, 164.0)]
     for trace in (tl.simulate(case.scenario), _stepped(case.scenario)):
         assert trace.placements.select("start", "end").rows() == expected
-    assert Compiled(case.scenario).run()["makespan_s"] == 164.0
+    assert CompiledScenario(case.scenario).run()["makespan_s"] == 164.0
 
 
 def _stepped(made: tl.Scenario) -> tl.Trace:

@@ -41,7 +41,9 @@ def sessions(threshold):
 def algorithm_1(log, threshold, total):
     """The users of the transcription, over the graphs of all jobs that fit."""
     fitting = [i for i, job in enumerate(log) if job.cores <= total]
-    graphs = SessionGraphs.of(trace([log[i] for i in fitting]), by="arrival", threshold=threshold)
+    graphs = SessionGraphs.from_log(
+        trace([log[i] for i in fitting]), by="arrival", threshold=threshold
+    )
     found = graphs.partition
     job_lists, edges = [], []
     for s, (first, end) in enumerate(pairwise(found.offsets.tolist())):

@@ -11,7 +11,7 @@ import twinloop as tl
 from tests.cluster import demand
 from tests.cluster.scenarios import MODELS, Case, Task, cases, few
 from tests.cluster.test_laws_runs import Finished
-from twinloop.engine import Compiled
+from twinloop.engine import CompiledScenario
 from twinloop.platform.power import PowerModel
 
 STEPS = st.one_of(st.floats(0.01, 50.0), st.sampled_from([0.25, 0.5, 1.0, 3.0, 1000.0]))
@@ -37,7 +37,7 @@ def test_energy_is_the_integral_of_power_at_every_resolution(case, step):
     assert joules.filter(~whole).sum() == pytest.approx(energy, rel=EXACT)
     ends = power.filter(whole)["t"]
     if ends.len():
-        begin = Compiled(case.scenario).start().begin
+        begin = CompiledScenario(case.scenario).start().begin
         assert power.filter(whole)["dt"].sum() == pytest.approx(ends[-1] - begin, rel=EXACT)
 
 

@@ -20,14 +20,14 @@ from tests.cluster.scenarios import (
     few,
 )
 from twinloop._core import KPI_NAMES
-from twinloop.engine import Compiled, Simulation
+from twinloop.engine import CompiledScenario, Simulation
 from twinloop.metrics import figures
 
 TIMES = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.25, 4.5, 6.0, 8.0, 9.1, 12.0, 20.0])
 
 
 def finish(run) -> None:
-    while run.run_on():
+    while run.run_slice():
         pass
 
 
@@ -45,7 +45,7 @@ def everything(run) -> dict[str, bytes]:
     return told
 
 
-def recorded(compiled: Compiled):
+def recorded(compiled: CompiledScenario):
     return compiled.start(placements=True, use=True, decisions=True)
 
 
@@ -55,7 +55,7 @@ def recorded(compiled: Compiled):
 @few
 @given(cases(), TIMES)
 def test_a_copy_goes_on_as_the_original(case, time):
-    compiled = Compiled(case.scenario)
+    compiled = CompiledScenario(case.scenario)
     whole, run = recorded(compiled), recorded(compiled)
     finish(whole)
     while run.next_time() <= time and run.step():
@@ -73,7 +73,7 @@ def test_a_copy_goes_on_as_the_original(case, time):
 @few
 @given(cases(), TIMES)
 def test_a_copy_between_two_events_goes_on_as_the_original(case, time):
-    run = recorded(Compiled(case.scenario))
+    run = recorded(CompiledScenario(case.scenario))
     run.run_until(max(time, run.now))
     twin = run.copy()
     finish(run)
@@ -84,14 +84,14 @@ def test_a_copy_between_two_events_goes_on_as_the_original(case, time):
 @few
 @given(cases(), TIMES)
 def test_what_happens_to_a_copy_does_not_happen_to_the_original(case, time):
-    compiled = Compiled(case.scenario)
+    compiled = CompiledScenario(case.scenario)
     whole, sim = Simulation(compiled), Simulation(compiled)
     sim.run_until(max(time, sim.now))
     twin = sim.copy()
     before = everything(sim._run)
     if twin.machines["up"][twin.machines["machine"].to_list().index("m0")]:
         twin.fail("m0")
-    twin.inject("late", cores=1.0, run_time=2.0)
+    twin.submit("late", cores=1.0, run_time=2.0)
     twin.set_cores(f"m{len(case.machines) - 1}", 8.0)
     twin.run()
     assert everything(sim._run) == before
@@ -128,7 +128,7 @@ AT_ONCE = MODELS.map(
     cases(policies=FORGETFUL, model=AT_ONCE, failing=False, sources=("rigid", "sessions:3")), TIMES
 )
 def test_a_run_from_a_state_is_the_rest_of_the_run(case, time):
-    compiled = Compiled(case.scenario)
+    compiled = CompiledScenario(case.scenario)
     sim = Simulation(compiled)
     sim.run_until(max(time, sim.now))
     # What shares machines on several of them does not advance everywhere alike.
@@ -152,7 +152,7 @@ def test_a_run_from_a_state_is_the_rest_of_the_run(case, time):
 @given(cases())
 def test_all_ways_to_run_are_one(case):
     scenario = case.scenario
-    compiled = Compiled(scenario)
+    compiled = CompiledScenario(scenario)
     quick = compiled.run()
     slow = recorded(compiled)
     while slow.step():
@@ -173,7 +173,7 @@ def test_all_ways_to_run_are_one(case):
 @few
 @given(cases(most=8), st.lists(st.tuples(*[st.sampled_from([1.0, 0.5, 2.0])] * 2), max_size=4))
 def test_many_runs_are_each_of_them(case, factors):
-    compiled = Compiled(case.scenario)
+    compiled = CompiledScenario(case.scenario)
     rows = [compiled.values()] + [
         compiled.values({"speed_factor": speed, "service_factor": service})
         for speed, service in factors
@@ -201,7 +201,7 @@ def test_figures_of_the_core_are_those_of_the_metrics(case, for_good):
     if for_good:  # some tasks are interrupted, and never come to their end
         gone = tuple((machine, start, math.inf) for machine, start, _ in case.failures)
         case = case.but(failures=gone)
-    check_figures(Compiled(case.scenario).run(), tl.simulate(case.scenario))
+    check_figures(CompiledScenario(case.scenario).run(), tl.simulate(case.scenario))
 
 
 @few
@@ -233,7 +233,7 @@ def test_a_task_that_never_came_to_its_end_is_in_the_figures_of_the_core():
     machines = ({"cores": 4.0},)
     tasks = (Task(0.0, cores=1.0, run_time=5.0), Task(0.0, cores=4.0, run_time=2000.0))
     case = Case(machines, tasks, failures=((0, 1000.0, math.inf),))
-    found = Compiled(case.scenario).run()
+    found = CompiledScenario(case.scenario).run()
     # The second runs from 5 to 1000, when its machine goes for good.
     assert found["makespan_s"] == 1000.0
     assert found["wait_mean_s"] == 2.5

@@ -4,7 +4,7 @@ import pytest
 
 import twinloop as tl
 from tests.cluster.scenarios import Case, Task
-from twinloop.engine import Compiled
+from twinloop.engine import CompiledScenario
 
 ONE_CORE = ({"cores": 1.0},)
 TWICE = {"name": "pack-ic", "options": {"overcommit": 2.0}}
@@ -12,8 +12,8 @@ LINEAR = {"model": "linear", "idle": 100.0, "max": 200.0}
 
 
 def outcomes(case: Case) -> dict:
-    run = Compiled(case.scenario).start()
-    while run.run_on():
+    run = CompiledScenario(case.scenario).start()
+    while run.run_slice():
         pass
     return run.outcomes()
 
@@ -184,12 +184,12 @@ FAILING = Case(ONE_CORE, (Task(0.0, run_time=5.0),), failures=((0, 3.0, 1.0),))
 @pytest.mark.parametrize(
     ("then", "end", "done"),
     [
-        ({"then": "restart"}, 9.0, 8.0),
+        ({"on_failure": "restart"}, 9.0, 8.0),
         # A checkpoint was written at 2: one second is lost.
-        ({"then": "resume", "checkpoint_interval": 2.0}, 7.0, 6.0),
+        ({"on_failure": "resume", "checkpoint_interval": 2.0}, 7.0, 6.0),
         # 5 s have two checkpoints, the 3 s that are left one.
-        ({"then": "resume", "checkpoint_interval": 2.0, "checkpoint_cost": 0.5}, 7.5, None),
-        ({"then": "lost"}, 3.0, 3.0),
+        ({"on_failure": "resume", "checkpoint_interval": 2.0, "checkpoint_cost": 0.5}, 7.5, None),
+        ({"on_failure": "lost"}, 3.0, 3.0),
     ],
 )
 def test_failures(then, end, done):

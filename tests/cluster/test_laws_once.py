@@ -9,7 +9,7 @@ import pytest
 import twinloop as tl
 from tests.cluster.scenarios import Case, Task
 from twinloop.description.errors import InputError, TwinloopError
-from twinloop.engine import Compiled, Simulation, State
+from twinloop.engine import CompiledScenario, Simulation, SimulationState
 from twinloop.policy import Kill, Place, Policy, Preempt, SetState
 from twinloop.scenario.model import MODEL_VALUES
 from twinloop.workload import Workload
@@ -72,7 +72,7 @@ def test_a_long_chain_behind_a_task_that_cannot_run() -> None:
         }
     )
     scenario = tl.Scenario(platform="1x1", workload=Workload(tasks=tasks), policy="fcfs")
-    assert Compiled(scenario).run()["rejected"] == count
+    assert CompiledScenario(scenario).run()["rejected"] == count
 
 
 def test_who_requested_nothing_is_not_killed() -> None:
@@ -106,7 +106,7 @@ def test_no_multiple_of_the_interval_is_missed(interval: float) -> None:
 @pytest.mark.parametrize("policy", [{"name": "fcfs"}, SHARED])
 def test_checkpoints_are_the_same_whoever_shares(policy: dict) -> None:
     # 3 s of work, 1 s of writing: after 12.5 s three are written. Down for 1 s, then 1 s is left.
-    then = {"then": "resume", "checkpoint_interval": 3.0, "checkpoint_cost": 1.0}
+    then = {"on_failure": "resume", "checkpoint_interval": 3.0, "checkpoint_cost": 1.0}
     case = Case(ONE, (Task(0.0, run_time=10.0),), policy, failures=((0, 12.5, 1.0),), then=then)
     assert times(case) == [(0, 14.5)]
     undisturbed = tl.simulate(case.but(failures=((0, 1000.0, 1.0),)).scenario)
@@ -116,7 +116,7 @@ def test_checkpoints_are_the_same_whoever_shares(policy: dict) -> None:
 
 def test_failures_go_on_for_as_long_as_the_run() -> None:
     scenario = Case(ONE, (Task(0.0, run_time=100.0),), model={"speed_factor": 0.001}).scenario
-    often = {"mtbf": "10min", "mttr": "1min", "then": "resume", "checkpoint_interval": "1min"}
+    often = {"mtbf": "10min", "mttr": "1min", "on_failure": "resume", "checkpoint_interval": "1min"}
     trace = tl.simulate(scenario.replace(failures=often))
     downs = trace.node_states
     # 100,000 s of work, a failure every 660 s: the longest time without one is far below the rest.
@@ -171,7 +171,7 @@ def test_energy_so_far_is_charged_so_far() -> None:
     "value", [{"speed_factor": 0}, {"service_factor": -1}, {"startup_overhead": math.nan}]
 )
 def test_values_that_no_model_has(value: dict) -> None:
-    compiled = Compiled(Case(ONE, (Task(0.0),)).scenario)
+    compiled = CompiledScenario(Case(ONE, (Task(0.0),)).scenario)
     with pytest.raises(InputError, match=next(iter(value))):
         compiled.run(value)
     matrix = compiled.values().reshape(1, -1).copy()
@@ -188,7 +188,7 @@ def test_windows_of_no_length(step: float) -> None:
 
 
 def test_the_dispatcher_refuses_what_cannot_be() -> None:
-    desk = Compiled(Case(ONE, (Task(0.0),) * 2).scenario).dispatcher()
+    desk = CompiledScenario(Case(ONE, (Task(0.0),) * 2).scenario).dispatcher()
     desk.submit(0, now=1.0)
     for wrong, error in (
         (lambda: desk.submit(99, now=1.0), IndexError),
@@ -196,13 +196,13 @@ def test_the_dispatcher_refuses_what_cannot_be() -> None:
         (lambda: desk.set_open(99, True, now=1.0), IndexError),
         (lambda: desk.submit(0, now=1.0), ValueError),
         (lambda: desk.end(0, now=1.0), ValueError),
-        (lambda: desk.failed(1, now=1.0), ValueError),
+        (lambda: desk.reject_placement(1, now=1.0), ValueError),
         (lambda: desk.decide(now=0.5), ValueError),
     ):
         with pytest.raises(error):
             wrong()
     assert desk.decide(now=1.0) == [("place", 0, [(0, 1.0)])]
-    desk.failed(0, now=1.0)
+    desk.reject_placement(0, now=1.0)
     assert desk.decide(now=2.0) == [("place", 0, [(0, 1.0)])]
 
 
@@ -269,7 +269,7 @@ def test_a_machine_switched_off_draws_nothing_and_one_that_failed_stays_down() -
 
 
 def test_states_that_no_run_is_in() -> None:
-    compiled = Compiled(Case(({"cores": 2.0},), (Task(0.0, run_time=10.0),) * 2).scenario)
+    compiled = CompiledScenario(Case(({"cores": 2.0},), (Task(0.0, run_time=10.0),) * 2).scenario)
     sim = Simulation(compiled)
     sim.run_until(5.0)
     good = sim.state
@@ -286,7 +286,7 @@ def test_states_that_no_run_is_in() -> None:
             for name, new in change.items()
         )
         with pytest.raises(InputError, match=why):
-            Simulation(compiled, state=State(time=5.0, tasks=tasks))
+            Simulation(compiled, state=SimulationState(time=5.0, tasks=tasks))
 
 
 def test_the_dispatcher_plans_with_the_record_where_nobody_asked_for_a_time() -> None:
@@ -296,7 +296,7 @@ def test_the_dispatcher_plans_with_the_record_where_nobody_asked_for_a_time() ->
         Task(0.0, cores=2.0, run_time=10.0),
         Task(0.0, run_time=5.0),
     )
-    desk = Compiled(Case(ONE * 2, tasks, {"name": "easy"}).scenario).dispatcher()
+    desk = CompiledScenario(Case(ONE * 2, tasks, {"name": "easy"}).scenario).dispatcher()
     for task in range(3):
         desk.submit(task, now=0.0)
     placed = [task for _, task, _ in desk.decide(now=0.0)]
@@ -313,7 +313,7 @@ def test_a_task_injected_after_an_interruption_has_all_of_its_time() -> None:
         Case(ONE, tasks, policy, {"kill_at_requested_time": True}, queues=QUEUES).scenario
     )
     sim.run_until(6.0)
-    sim.inject("late", cores=1.0, run_time=3.0, requested_time=3.0)
+    sim.submit("late", cores=1.0, run_time=3.0, requested_time=3.0)
     assert sim.run().filter(id="late")["status"].to_list() == ["completed"]
 
 
@@ -323,10 +323,10 @@ def test_a_task_is_not_injected_where_nobody_would_share_the_machine_with_it() -
     fixed = {"demand": "fixed"}
     case = Case(hosts, (Task(0.0, run_time=5.0, use=0.4),), {"name": "fcfs"}, fixed)
     with pytest.raises(InputError, match=r"task 'late': needs more of a core"):
-        Simulation(case.scenario).inject("late", cores=1.0, run_time=50.0)
+        Simulation(case.scenario).submit("late", cores=1.0, run_time=50.0)
     both = case.but(tasks=(*case.tasks, Task(0.0, run_time=50.0)))
     shared = Simulation(both.scenario)
-    shared.inject("late", cores=1.0, run_time=50.0)
+    shared.submit("late", cores=1.0, run_time=50.0)
     ends = shared.run().filter(pl.col("id") != "t0").sort("end")["end"].to_list()
     assert ends == [105.0, 205.0]
 
@@ -335,6 +335,6 @@ def test_a_task_is_not_injected_where_nobody_would_share_the_machine_with_it() -
 def test_an_unknown_name_of_an_injected_task_is_all_that_is_complained_of(field: str) -> None:
     simulation = Simulation(Case(ONE, (Task(0.0),)).scenario)
     with pytest.raises(InputError) as said:
-        simulation.inject("late", cores=1.0, run_time=1.0, **{field: "nosuch"})
+        simulation.submit("late", cores=1.0, run_time=1.0, **{field: "nosuch"})
     assert said.value.field == f"task 'late': {field}"
     assert "shared machines" not in str(said.value)

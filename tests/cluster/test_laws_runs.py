@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from tests.cluster.scenarios import OVERCOMMITTING, Case, cases
-from twinloop.engine import Compiled
+from twinloop.engine import CompiledScenario
 
 NEAR = 1e-9
 STATUSES = ("none", "completed", "rejected", "killed", "failed", "lost")
@@ -19,9 +19,9 @@ class Finished:
 
     def __init__(self, case: Case) -> None:
         self.case = case
-        self.compiled = Compiled(case.scenario)
+        self.compiled = CompiledScenario(case.scenario)
         self.run = self.compiled.start(placements=True, use=True, decisions=True)
-        while self.run.run_on():
+        while self.run.run_slice():
             pass
         self.outcomes = self.run.outcomes()
         self.names = list(self.compiled.names.machines)
@@ -223,7 +223,7 @@ def nobody_is_where_nobody_may_be(done):
             # Where machines are shared a task may take longer than anybody planned.
             if name in window["hosts"] and not owner and (exact or start >= window["start"]):
                 assert end <= window["start"] or start >= window["end"]
-    for machine, start, end in done.compiled.downs.select("node", "start", "end").iter_rows():
+    for machine, start, end in done.compiled.outages.select("node", "start", "end").iter_rows():
         for _, _, place, _, began, ended in done.executions():
             if done.names[place] == machine:
                 assert ended <= start or began >= end
@@ -236,7 +236,7 @@ def work_done_is_work_submitted(done):
     case = done.case
     factor, by_kind = case.model["service_factor"], case.model["service_factors"]
     # What an interrupted task has done counts, whether it is kept or not.
-    keeps = case.policy["options"].get("preempt") == "resume" and not done.compiled.downs.height
+    keeps = case.policy["options"].get("preempt") == "resume" and not done.compiled.outages.height
     # With no-delay a task may end with less than its work: `test_laws_energy` says how much less.
     loses = case.model["sharing"] == "no-delay"
     for i, task in enumerate(case.tasks):

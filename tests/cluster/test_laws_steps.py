@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.cluster.scenarios import Case, Task, cases, few
 from twinloop.description.errors import InputError
-from twinloop.engine import Compiled, Simulation
+from twinloop.engine import CompiledScenario, Simulation
 
 LINEAR = {"model": "linear", "idle": 100.0, "max": 200.0}
 TWO = ({"cores": 2.0, "power": LINEAR},) * 2
@@ -19,7 +19,7 @@ def simulation(*tasks: Task, **parts) -> Simulation:
 @few
 @given(cases(), st.lists(st.sampled_from([0.25, 1.0, 3.5]), max_size=6))
 def test_running_in_pieces_is_running_at_once(case, pieces):
-    compiled = Compiled(case.scenario)
+    compiled = CompiledScenario(case.scenario)
     whole, sim = Simulation(compiled), Simulation(compiled)
     for piece in pieces:
         sim.run_until(sim.now + piece)
@@ -46,9 +46,9 @@ def test_a_run_can_be_looked_at_whichever_task_ends_first(lengths):
 def test_a_task_may_come_later():
     sim = simulation(Task(0.0, cores=2.0, run_time=4.0))
     sim.run_until(1.0)
-    sim.inject("now", cores=3.0, run_time=2.0)
-    sim.inject("later", cores=1.0, run_time=1.0, submit=9.0)
-    sim.inject("never", cores=5.0, run_time=1.0)
+    sim.submit("now", cores=3.0, run_time=2.0)
+    sim.submit("later", cores=1.0, run_time=1.0, submit=9.0)
+    sim.submit("never", cores=5.0, run_time=1.0)
     tasks = sim.run()
     assert tasks["id"].to_list() == ["t0", "now", "later", "never"]
     assert tasks["start"].to_list() == [0.0, 4.0, 9.0, None]
@@ -96,7 +96,7 @@ def test_beyond_the_end_nothing_happens_but_time():
     assert sim.next_time == float("inf")
     assert sim.machines["energy"].to_list() == [4 * 200.0 + 6 * 100.0, 1000.0]
     assert not sim.step()
-    sim.inject("more", cores=1.0, run_time=1.0)
+    sim.submit("more", cores=1.0, run_time=1.0)
     assert sim.step()
     assert sim.run()["end"].to_list() == [4.0, 11.0]
 
@@ -153,16 +153,16 @@ def test_a_user_returns_after_the_last_task_of_a_session_also_from_a_state(lengt
         lambda sim: sim.set_cores("m0", -1.0),
         lambda sim: sim.set_cores("m0", float("nan")),
         lambda sim: sim.set_cores("nowhere", 1.0),
-        lambda sim: sim.inject("t0", cores=1.0, run_time=1.0),
-        lambda sim: sim.inject("x", cores=-1.0, run_time=1.0),
-        lambda sim: sim.inject("x", cores=1.0, run_time=float("inf")),
-        lambda sim: sim.inject("x", cores=1.0, run_time=1.0, submit=-5.0),
-        lambda sim: sim.inject("x", cores=1.0, run_time=1.0, submit=float("nan")),
-        lambda sim: sim.inject("x", cores=1.0, run_time=1.0, submit=float("inf")),
-        lambda sim: sim.inject("x", cores=1.0, run_time=1.0, requested_time=-1.0),
-        lambda sim: sim.inject("x", cores=1.0, run_time=1.0, nodes=-1),
-        lambda sim: sim.inject("x", cores=1.0, run_time=1.0, resources={"gpu": 1.0}),
-        lambda sim: sim.inject("x", cores=1.0, run_time=1.0, queue="unheard of"),
+        lambda sim: sim.submit("t0", cores=1.0, run_time=1.0),
+        lambda sim: sim.submit("x", cores=-1.0, run_time=1.0),
+        lambda sim: sim.submit("x", cores=1.0, run_time=float("inf")),
+        lambda sim: sim.submit("x", cores=1.0, run_time=1.0, submit=-5.0),
+        lambda sim: sim.submit("x", cores=1.0, run_time=1.0, submit=float("nan")),
+        lambda sim: sim.submit("x", cores=1.0, run_time=1.0, submit=float("inf")),
+        lambda sim: sim.submit("x", cores=1.0, run_time=1.0, requested_time=-1.0),
+        lambda sim: sim.submit("x", cores=1.0, run_time=1.0, nodes=-1),
+        lambda sim: sim.submit("x", cores=1.0, run_time=1.0, resources={"gpu": 1.0}),
+        lambda sim: sim.submit("x", cores=1.0, run_time=1.0, queue="unheard of"),
     ],
 )
 def test_what_makes_no_sense_is_refused(attempt):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import twinloop as tl
 from tests.cluster.scenarios import MODELS, OVERCOMMITTING, Case, Task, cases, few, fewer
 from twinloop.description.errors import InputError
-from twinloop.engine import Compiled
+from twinloop.engine import CompiledScenario
 from twinloop.trace.quality import check
 
 STEPS = st.sampled_from([0.25, 0.7, 1.0, 3.0, 1000.0])
@@ -55,7 +55,7 @@ def test_windows_cover_executions_and_add_up_to_the_cpu_time(case, step):
 @given(cases(), st.sampled_from([(0.25, 4), (0.5, 3), (1.0, 5)]))
 def test_long_windows_are_the_sum_of_short_ones(case, steps):
     step, times = steps
-    compiled = Compiled(case.scenario)
+    compiled = CompiledScenario(case.scenario)
     fine, coarse = (tl.simulate(compiled, usage_step=each) for each in (step, step * times))
     starts = fine.placements.select("task", "machine", "start", "end")
     for task, machine, start, end in starts.iter_rows():
@@ -78,9 +78,9 @@ def test_long_windows_are_the_sum_of_short_ones(case, steps):
 @given(cases())
 def test_machines_are_used_by_the_tasks_on_them(case):
     """What all tasks of a machine used over time is what the machine was used for."""
-    compiled = Compiled(case.scenario)
+    compiled = CompiledScenario(case.scenario)
     run = compiled.start(use=True, usage_step=1000.0)
-    while run.run_on():
+    while run.run_slice():
         pass
     noted, usage, speeds = run.use(), run.usage(), compiled.machines.speed
     assume(len(set(speeds)) == 1)  # CPU time counts at the speed of a task's slowest machine
@@ -99,7 +99,7 @@ def test_machines_are_used_by_the_tasks_on_them(case):
 @fewer
 @given(cases(), STEPS)
 def test_to_note_usage_changes_nothing(case, step):
-    compiled = Compiled(case.scenario)
+    compiled = CompiledScenario(case.scenario)
     plain, noted = (tl.simulate(compiled, usage_step=each) for each in (float("inf"), step))
     assert plain.usage.is_empty()
     for table in ("tasks", "placements", "power"):
@@ -109,7 +109,7 @@ def test_to_note_usage_changes_nothing(case, step):
         run.step()
     twin = run.copy()
     for each in (run, twin):
-        while each.run_on():
+        while each.run_slice():
             pass
     for name, column in run.usage().items():
         assert column.tobytes() == twin.usage()[name].tobytes()
@@ -167,7 +167,7 @@ def test_what_is_drawn_while_a_checkpoint_is_written_counts_once():
             ({"cores": 1.0},),
             (task,),
             failures=((0, 2.0, 1.0),),
-            then={"then": "resume", "checkpoint_interval": 1.0, "checkpoint_cost": 0.5},
+            then={"on_failure": "resume", "checkpoint_interval": 1.0, "checkpoint_cost": 0.5},
         )
         trace = tl.simulate(case.scenario, usage_step=0.5)
         assert trace.tasks["cpu_time"].to_list() == [4.5]

@@ -12,7 +12,7 @@ import twinloop as tl
 from tests.cluster.scenarios import KINDS, Case, Task, cases, few, fewer
 from twinloop._core import KPI_NAMES
 from twinloop.description.errors import InputError
-from twinloop.engine import Compiled
+from twinloop.engine import CompiledScenario
 from twinloop.scenario import MODEL_VALUES
 
 BY_TASK = ("submit", "ready", "start", "end", "run_time", "cpu", "machine")
@@ -36,7 +36,7 @@ CASES = st.builds(
 )
 
 
-def changed(compiled: Compiled, factors: list[float]) -> dict[str, float]:
+def changed(compiled: CompiledScenario, factors: list[float]) -> dict[str, float]:
     """All values of the model, each changed, within what it may be."""
     made = {}
     for place, name in enumerate(compiled.value_names):
@@ -57,9 +57,9 @@ FACTORS = st.lists(st.sampled_from([1.0, 0.5, 2.0, 1.25]), min_size=3, max_size=
 @fewer
 @given(CASES, FACTORS)
 def test_a_row_of_values_is_a_scenario_with_them(case, factors):
-    compiled = Compiled(case.scenario)
+    compiled = CompiledScenario(case.scenario)
     values = changed(compiled, factors)
-    anew = Compiled(compiled.scenario_with(values))
+    anew = CompiledScenario(compiled.scenario_from_values(values))
     assert anew.value_names == compiled.value_names
     assert anew.values().tobytes() == compiled.values(values).tobytes()
     expected = np.array(list(anew.run().values())).tobytes()
@@ -69,7 +69,7 @@ def test_a_row_of_values_is_a_scenario_with_them(case, factors):
     assert np.array([many[name][1] for name in KPI_NAMES]).tobytes() == expected
     own = np.array(list(compiled.run().values())).tobytes()
     assert np.array([many[name][0] for name in KPI_NAMES]).tobytes() == own
-    traced = tl.simulate(compiled.scenario_with(values)).tasks
+    traced = tl.simulate(compiled.scenario_from_values(values)).tasks
     ended = tl.simulate(anew).placements.group_by("task").agg(pl.col("end").max())
     ends = traced.join(ended, left_on="id", right_on="task", how="left", maintain_order="left")
     done = (ends["status"] == "completed").to_numpy()
@@ -79,7 +79,7 @@ def test_a_row_of_values_is_a_scenario_with_them(case, factors):
 @fewer
 @given(CASES, FACTORS)
 def test_values_may_be_told_in_any_form(case, factors):
-    compiled = Compiled(case.scenario)
+    compiled = CompiledScenario(case.scenario)
     told = changed(compiled, factors)
     whole = np.array([compiled.values(), compiled.values(told)])
     expected = compiled.run_many(whole)["makespan_s"].tobytes()
@@ -96,7 +96,7 @@ def test_values_may_be_told_in_any_form(case, factors):
 @fewer
 @given(cases(most=8))
 def test_what_is_told_of_tasks_is_what_their_trace_says(case):
-    compiled = Compiled(case.scenario)
+    compiled = CompiledScenario(case.scenario)
     trace = tl.simulate(compiled)
     outputs = [f"task_{name}" for name in BY_TASK]
     many = compiled.run_many([compiled.values()], outputs=outputs)
@@ -124,14 +124,14 @@ def test_what_is_told_of_tasks_is_what_their_trace_says(case):
 @fewer
 @given(CASES, FACTORS, st.sampled_from([0.7, 2.0, 100.0]))
 def test_the_power_of_one_run_under_many_models(case, factors, step):
-    compiled = Compiled(case.scenario)
+    compiled = CompiledScenario(case.scenario)
     names = [name for name in compiled.value_names if name.startswith("power.")]
     told = changed(compiled, factors)
     rows = [[compiled.values()[compiled.value_names.index(name)] for name in names]]
     rows.append([told[name] for name in names])
     watts = compiled.power_many(rows, step, threads=2)
     for row, found in zip(rows, watts, strict=True):
-        anew = compiled.scenario_with(dict(zip(names, row, strict=True)))
+        anew = compiled.scenario_from_values(dict(zip(names, row, strict=True)))
         expected = tl.simulate(anew, power_step=step).power["watts"].to_numpy()
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
     assert compiled.power_many(rows[:1], step).tobytes() == watts[:1].tobytes()
@@ -155,7 +155,7 @@ CROWDED = {"name": "spread-ic", "options": {"overcommit": 4.0}}
 def test_on_hosts_of_one_core_those_on_the_core_are_those_on_the_host(tasks, speed):
     outputs = ["task_start", "task_end", "task_cpu"]
     one, other = (
-        Compiled(
+        CompiledScenario(
             Case(
                 ({"cores": 1.0}, {"cores": 1.0, "speed": 2.0}),
                 tasks,
@@ -184,13 +184,13 @@ def test_every_value_changes_what_it_changes_in_a_scenario(contention):
     varying = Task(0.0, fragments=((1.0, 1.0), (2.0, 0.5)), kind="loud")
     model = {"contention": contention, "service_factors": {"loud": 1.5}}
     case = Case(({"cores": 2.0, "power": mse},), (*tasks, varying), CROWDED, model)
-    compiled = Compiled(case.scenario)
+    compiled = CompiledScenario(case.scenario)
     own = compiled.run()
     assert len(compiled.value_names) >= len(MODEL_VALUES) + 2 + 1 + 3
     for name, value in zip(compiled.value_names, compiled.values(), strict=True):
         told = {name: value + 0.25}
         figures = compiled.run(told)
-        anew = Compiled(compiled.scenario_with(told)).run()
+        anew = CompiledScenario(compiled.scenario_from_values(told)).run()
         assert list(figures.values()) == list(anew.values()), name
         assert figures["energy_j"] != own["energy_j"], name
 
@@ -205,7 +205,7 @@ def test_factors_by_kind_come_on_top_of_that_of_all():
         Task(0.0, run_time=4.0),
     )
     model = {"service_factor": 2.0, "service_factors": {"loud": 1.5, "shy": 0.5, "absent": 9.0}}
-    compiled = Compiled(Case(({"cores": 4.0},), tasks, model=model).scenario)
+    compiled = CompiledScenario(Case(({"cores": 4.0},), tasks, model=model).scenario)
     many = compiled.run_many([compiled.values()], outputs=["task_end", "task_cpu"])
     assert many["task_end"].tolist() == [[12.0, 3.0, 8.0]]
     assert many["task_cpu"].tolist() == [[12.0, 2.0, 8.0]]
@@ -213,11 +213,11 @@ def test_factors_by_kind_come_on_top_of_that_of_all():
 
 def test_the_names_are_those_of_what_the_scenario_has():
     def further(**parts) -> tuple[str, ...]:
-        return Compiled(Case(**parts).scenario).value_names[len(MODEL_VALUES) :]
+        return CompiledScenario(Case(**parts).scenario).value_names[len(MODEL_VALUES) :]
 
     tasks = (Task(0.0, kind="loud"), Task(0.0))
     plain, other = {"cores": 1.0}, {"cores": 1.0, "power": LINEAR}
-    assert Compiled(Case((plain,), (Task(0.0),)).scenario).value_names == MODEL_VALUES
+    assert CompiledScenario(Case((plain,), (Task(0.0),)).scenario).value_names == MODEL_VALUES
     factors = ("service_factors.loud",)
     power = ("power.idle", "power.max")
     assert further(machines=(plain,), tasks=tasks) == factors
@@ -258,7 +258,7 @@ def test_values_that_the_model_cannot_have(value):
         (Task(0.0, kind="loud"),),
         model={"contention": {"table": [[1, 1], [2, 1.5]]}},
     )
-    compiled = Compiled(case.scenario)
+    compiled = CompiledScenario(case.scenario)
     ((name, number),) = value.items()
     pattern = name.replace("[", r"\[")
     with pytest.raises(InputError, match=pattern):
@@ -270,14 +270,14 @@ def test_values_that_the_model_cannot_have(value):
 
 
 def test_no_rows_are_no_runs():
-    compiled = Compiled(Case(({"cores": 1.0, "power": LINEAR},), (Task(0.0),) * 2).scenario)
+    compiled = CompiledScenario(Case(({"cores": 1.0, "power": LINEAR},), (Task(0.0),) * 2).scenario)
     many = compiled.run_many(np.empty((0, 7)), outputs=["makespan_s", "ends", "task_machine"])
     assert [many[name].shape for name in many] == [(0,), (0, 2), (0, 2)]
     assert compiled.power_many(np.empty((0, 2)), 1.0).shape == (0, 2)
 
 
 def test_what_no_run_can_be_told():
-    compiled = Compiled(Case(({"cores": 1.0},), (Task(0.0, kind="loud"),)).scenario)
+    compiled = CompiledScenario(Case(({"cores": 1.0},), (Task(0.0, kind="loud"),)).scenario)
     for wrong in ({"service_factors.shy": 2.0}, {"speed_factor": "fast"}):
         with pytest.raises(InputError, match=r"service_factors\.shy|speed_factor"):
             compiled.run(wrong)
@@ -289,7 +289,7 @@ def test_what_no_run_can_be_told():
         compiled.run_many([{}], outputs=["task_colour"])
     with pytest.raises(InputError, match="power"):
         compiled.power_many([[1.0, 2.0]], 1.0)
-    metered = Compiled(Case(({"cores": 1.0, "power": LINEAR},), (Task(0.0),)).scenario)
+    metered = CompiledScenario(Case(({"cores": 1.0, "power": LINEAR},), (Task(0.0),)).scenario)
     with pytest.raises(InputError, match="2 columns"):
         metered.power_many([[1.0]], 1.0)
     with pytest.raises(InputError, match="step"):

@@ -37,7 +37,7 @@ def test_a_run_is_replayed_with_what_was_measured_in_it():
     latency = {"start": {"mean_s": 0.01}, "release": {"mean_s": 0.0}}
     facts = {**run.manifest.facts, "mode": "real", "latency": latency}
     manifest = run.manifest.model_copy(update={"kind": "recorded", "facts": facts})
-    again = tl.replaying(run.replace(manifest=manifest))
+    again = tl.replay_scenario(run.replace(manifest=manifest))
     found = tl.simulate(again).manifest.facts
     assert found["mode"] == "replay"
     assert found["injected"] == ["run times", "requested times", "latencies"]

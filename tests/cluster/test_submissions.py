@@ -9,7 +9,7 @@ import pytest
 import twinloop as tl
 from examples.policy import Wfp3
 from tests.cluster.scenarios import Case, Task
-from twinloop.engine import Compiled, Simulation
+from twinloop.engine import CompiledScenario, Simulation
 from twinloop.policy import Place, Policy
 
 SLOW = {"service_factor": 10.0}
@@ -133,7 +133,7 @@ def test_a_state_keeps_the_submissions():
 
 
 def test_a_dispatcher_is_told_when_a_task_was_submitted():
-    desk = Compiled(sessions("fcfs")).dispatcher()
+    desk = CompiledScenario(sessions("fcfs")).dispatcher()
     assert math.isnan(desk.view.submit(0))
     desk.submit(0, now=30.0, submitted=12.0)
     desk.submit(1, now=31.0)

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import twinloop as tl
-from twinloop.engine import Compiled
+from twinloop.engine import CompiledScenario
 
 pytestmark = pytest.mark.realdata
 
@@ -37,7 +37,7 @@ def scenario(log, missing):
 
 @pytest.fixture(scope="module")
 def compiled(log):
-    return Compiled(scenario(log, "drop"))
+    return CompiledScenario(scenario(log, "drop"))
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pytest
 import twinloop as tl
 from tests.cluster.scenarios import Case, Task
 from twinloop.description.errors import InputError
-from twinloop.engine import Compiled, Simulation
+from twinloop.engine import CompiledScenario, Simulation
 from twinloop.engine.table_size import MOST_ROWS
 from twinloop.policy import Policy
 
@@ -82,8 +82,8 @@ def test_one_execution_of_countless_windows_takes_no_memory():
     with pytest.raises(InputError, match="usage table"):
         tl.simulate(made, usage_step=1e-3)
     # Even where no estimate came before.
-    run = Compiled(made).start(usage_step=1e-3, usage_rows=1000.0)
-    while run.run_on():
+    run = CompiledScenario(made).start(usage_step=1e-3, usage_rows=1000.0)
+    while run.run_slice():
         pass
-    assert run.usage_full
+    assert run.is_usage_full
     assert Simulation(made).run()["end"].to_list() == [1e12]

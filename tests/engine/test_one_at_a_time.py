@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import twinloop as tl
-from twinloop.engine import Compiled, Environment, InUseError, Simulation
+from twinloop.engine import CompiledScenario, Environment, InUseError, Simulation
 from twinloop.policy import Place, Policy
 
-#: Every way into a simulation. `inject` and the others that change it need no valid argument to be
+#: Every way into a simulation. `submit` and the others that change it need no valid argument to be
 #: refused.
 ENTRIES: dict[str, Callable[[Simulation], object]] = {
     "now": lambda sim: sim.now,
@@ -31,7 +31,7 @@ ENTRIES: dict[str, Callable[[Simulation], object]] = {
     "trace": lambda sim: sim.trace(),
     "state": lambda sim: sim.state,
     "copy": lambda sim: sim.copy(),
-    "inject": lambda sim: sim.inject("more", cores=1, run_time=1.0),
+    "submit": lambda sim: sim.submit("more", cores=1, run_time=1.0),
     "set_cores": lambda sim: sim.set_cores("m0", 4.0),
     "fail": lambda sim: sim.fail("m0"),
     "restore": lambda sim: sim.restore("m0"),
@@ -39,18 +39,28 @@ ENTRIES: dict[str, Callable[[Simulation], object]] = {
 }
 #: The methods of the core's run that `Simulation` stands on, each with arguments of the right type.
 NATIVE: dict[str, tuple[Any, ...]] = {
-    **dict.fromkeys(("next_time", "step", "run_on", "copy", "view", "outcomes", "placements"), ()),
+    **dict.fromkeys(
+        ("next_time", "step", "run_slice", "copy", "view", "outcomes", "placements"), ()
+    ),
     **dict.fromkeys(("use", "decisions", "states", "usage", "kpis", "energy"), ()),
-    **dict.fromkeys(("run_until", "windows", "loads", "begin_at"), (1.0,)),
-    **dict.fromkeys(("progress", "is_down", "fail", "restore", "adopt_held"), (0,)),
+    **dict.fromkeys(("run_until", "windows", "loads", "set_start_time"), (1.0,)),
+    **dict.fromkeys(("progress", "is_down", "fail", "restore", "restore_held_task"), (0,)),
     "power": (1.0, True),
     "set_cores": (0, 1.0),
-    "inject": (0.0, 1.0, 0.0, 1.0, 1.0, 1.0, 0, -1, -1, -1, 0.0, 0, []),
-    "adopt": (0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0),
-    "adopt_waiting": (0, 0.0),
-    "adopt_running": (0, [(0, 1.0)], 0.0),
+    "submit": (0.0, 1.0, 0.0, 1.0, 1.0, 1.0, 0, -1, -1, -1, 0.0, 0, []),
+    "restore_task": (0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0),
+    "restore_waiting_task": (0, 0.0),
+    "restore_running_task": (0, [(0, 1.0)], 0.0),
 }
-PROPERTIES = ("now", "begin", "events", "foreign", "shared", "outran", "usage_full")
+PROPERTIES = (
+    "now",
+    "start_time",
+    "events",
+    "has_python_policy",
+    "shared",
+    "needs_failures",
+    "is_usage_full",
+)
 
 
 class InOrder(Policy):
@@ -78,10 +88,14 @@ def core_entries(sim: Simulation) -> dict[str, Callable[[], object]]:
     """Every entry of the run behind a simulation."""
     run = sim._run
     public = {name for name in dir(type(run)) if not name.startswith("_")}
-    assert public == {*NATIVE, *PROPERTIES, "extend"}, "an entry that this test does not know"
+    assert public == {*NATIVE, *PROPERTIES, "extend_failures"}, "an entry not tested here"
     calls = {name: lambda n=name, a=given: getattr(run, n)(*a) for name, given in NATIVE.items()}
     reads = {name: lambda n=name: getattr(run, n) for name in PROPERTIES}
-    return {**calls, **reads, "extend": lambda: run.extend(sim._compiled.problem)}
+    return {
+        **calls,
+        **reads,
+        "extend_failures": lambda: run.extend_failures(sim._compiled.native_scenario),
+    }
 
 
 def refusals(entries: dict[str, Callable[[], object]]) -> dict[str, str]:
@@ -98,7 +112,7 @@ def refusals(entries: dict[str, Callable[[], object]]) -> dict[str, str]:
 
 def all_entries(sim: Simulation) -> dict[str, Callable[[], object]]:
     public = {name for name in dir(Simulation) if not name.startswith("_")}
-    assert public | {"repr"} == set(ENTRIES), "an entry that this test does not know"
+    assert public | {"repr"} == set(ENTRIES), "an entry not tested here"
     mine = {f"Simulation.{name}": lambda c=call: c(sim) for name, call in ENTRIES.items()}
     return {**mine, **core_entries(sim)}
 
@@ -129,9 +143,9 @@ def test_a_policy_may_use_another_simulation():
     ends: list[list[float]] = []
     policy = InOrder(lambda view: ends.append(inner.copy().run()["end"].to_list()))
     Simulation(scenario(policy)).run()
-    compiled = Compiled(scenario("easy"))
+    compiled = CompiledScenario(scenario("easy"))
     nested = InOrder(lambda view: ends.append([compiled.run()["makespan_s"]] * 3))
-    Compiled(scenario(nested)).run()
+    CompiledScenario(scenario(nested)).run()
     assert ends
     assert all(each == [5.0, 5.0, 5.0] for each in ends)
 
@@ -166,7 +180,7 @@ def test_other_threads_are_refused_while_a_policy_decides():
 
 def test_two_threads_on_one_native_run():
     """The interpreter is let go in a native run: a second thread is refused, or waits its turn."""
-    compiled = Compiled(
+    compiled = CompiledScenario(
         tl.Scenario(
             platform="4x16",
             policy="easy",
@@ -195,10 +209,10 @@ def test_two_threads_on_one_native_run():
 def test_compiled_runs_on_many_threads_at_once():
     """Each run is one of its own: threads may share what is compiled, failures included."""
     made = scenario("fcfs", tasks=200)
-    compiled = Compiled(made.replace(failures={"mtbf": "20s", "mttr": "5s"}))
+    compiled = CompiledScenario(made.replace(failures={"mtbf": "20s", "mttr": "5s"}))
     rows = [compiled.values({"speed_factor": speed}) for speed in (0.2, 0.5, 1.0, 2.0)]
     expected = [compiled.run(row)["makespan_s"] for row in rows]
-    again = Compiled(made.replace(failures={"mtbf": "20s", "mttr": "5s"}))
+    again = CompiledScenario(made.replace(failures={"mtbf": "20s", "mttr": "5s"}))
     found: list[Any] = [None] * 8
 
     def work(place: int) -> None:
@@ -224,14 +238,14 @@ def test_a_policy_cannot_use_its_own_dispatcher():
         "wake_time": lambda desk: desk.wake_time,
         "submit": lambda desk: desk.submit(1, 0.0),
         "end": lambda desk: desk.end(0, 0.0),
-        "failed": lambda desk: desk.failed(0, 0.0),
+        "reject_placement": lambda desk: desk.reject_placement(0, 0.0),
         "withdraw": lambda desk: desk.withdraw(0, 0.0),
         "set_open": lambda desk: desk.set_open(0, False, 0.0),
         "decide": lambda desk: desk.decide(0.0),
     }
     bound = {name: lambda c=call: c(desks[0]) for name, call in entries.items()}
     policy = InOrder(lambda view: found.append(refusals(bound)))
-    desks.append(Compiled(scenario(policy)).dispatcher())
+    desks.append(CompiledScenario(scenario(policy)).dispatcher())
     assert set(entries) == {name for name in dir(type(desks[0])) if not name.startswith("_")}
     desks[0].submit(0, 0.0)
     assert [kind for kind, *_ in desks[0].decide(0.0)] == ["place"]

@@ -145,8 +145,8 @@ def test_operators_are_all_of_and_any_of() -> None:
     short, long = host.execute(1), host.execute(3)
     either, both = short | long, short & long
     times: dict[str, float] = {}
-    either.then(lambda _: times.update(either=env.now))
-    both.then(lambda _: times.update(both=env.now))
+    either.add_callback(lambda _: times.update(either=env.now))
+    both.add_callback(lambda _: times.update(both=env.now))
     env.run()
     assert times == {"either": 2.0, "both": 4.0}
     assert list(either.value) == [short]
@@ -179,8 +179,8 @@ def test_an_error_in_a_callback_reaches_the_caller_and_the_rest_still_happens() 
     host = env.resource(1)
     first, second = host.execute(1, name="first"), host.execute(2, name="second")
     calls: list[float] = []
-    first.then(lambda _: raise_it(KeyError("boom")))
-    first.then(lambda _: calls.append(env.now))
+    first.add_callback(lambda _: raise_it(KeyError("boom")))
+    first.add_callback(lambda _: calls.append(env.now))
     env.call_at(2.0, calls.append, -1.0)
     with pytest.raises(KeyError, match="boom") as caught:
         env.run()
@@ -289,7 +289,7 @@ def no_generator() -> None: ...
         lambda env: env.timeout("1"),
         lambda env: env.call_later(1, 2),
         lambda env: env.call_later(1),
-        lambda env: env.event().then(3),
+        lambda env: env.event().add_callback(3),
         lambda env: env.event().fail("no exception"),
         lambda env: all_of([]),
         lambda env: all_of([env.timeout(1), Environment().timeout(1)]),
@@ -376,7 +376,7 @@ def test_an_abandoned_simulation_is_collected_with_all_that_was_going_on() -> No
         env.every(5, lambda: (witness, env))
         env.observe(ended=lambda _: (witness, env))
         env.record()
-        host.execute(3).then(lambda _: witness)
+        host.execute(3).add_callback(lambda _: witness)
         env.run(until=1)
         return weakref.ref(witness)
 

@@ -376,7 +376,7 @@ def test_a_task_and_a_timer_made_at_one_instant_for_that_instant(
 
     def first() -> None:
         env.call_later(0.0, log.note, "second")
-        host.execute(0.0, name="empty").then(lambda _: log.note("end of no work"))
+        host.execute(0.0, name="empty").add_callback(lambda _: log.note("end of no work"))
 
     env.call_at(1.0, first)
     env.call_at(1.0, log.note, "first")

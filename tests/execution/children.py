@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from twinloop.execution.process_trees import Stat
+from twinloop.execution.process_trees import ProcessStat
 
 TICK = 1 / os.sysconf("SC_CLK_TCK")
 #: Long enough for a busy machine; a test that needs it all has failed.
@@ -85,5 +85,5 @@ def waited(child: subprocess.Popen[bytes]) -> float:
 
 
 def ended(pid: int) -> bool:
-    stat = Stat.of(pid)
+    stat = ProcessStat.read(pid)
     return stat is None or stat.dead

@@ -15,9 +15,9 @@ import pytest
 import twinloop as tl
 from tests.execution.children import PATIENCE, ended, until
 from twinloop.campaign import process_groups
-from twinloop.execution.leftovers import clear, named_runs
-from twinloop.execution.local_machine import Machine
-from twinloop.execution.run_journal import entries
+from twinloop.execution.leftovers import clear_run, find_marked_processes
+from twinloop.execution.local_machine import LocalMachine
+from twinloop.execution.run_journal import read_entries
 
 EXECUTE = [sys.executable, "-m", "twinloop", "execute"]
 #: What keeps tasks to their nodes: the best that there is, and what there is without any rights.
@@ -59,11 +59,11 @@ def left(pid: int) -> list[str]:
     """What there is of the runs of a process: their processes, guards and groups."""
     name = f"{pid}-"
     found = [
-        f"process {each}" for each, run in named_runs().items()
+        f"process {each}" for each, run in find_marked_processes().items()
         if run.startswith(name) and not ended(each)
     ]  # fmt: skip
     found += [f"guard {each}" for each in guards(pid)]
-    for hierarchy in Machine.here().hierarchies:
+    for hierarchy in LocalMachine.detect().hierarchies:
         for folder, inner, _ in os.walk(hierarchy.mount):
             found += [f"{folder}/{one}" for one in inner if one.startswith(f"twinloop-{name}")]
     return found
@@ -82,7 +82,7 @@ def guards(pid: int) -> list[int]:
         if any(
             one.endswith(b"/execution/leftovers.py")
             and two.startswith(b"%d-" % pid)
-            and two.decode() not in process_groups.names
+            and two.decode() not in process_groups.run_names
             for one, two in pairwise(words)
         ) and not ended(int(entry.name)):
             found.append(int(entry.name))
@@ -112,7 +112,7 @@ class Run:
         path = self.folder / "recording" / "journal.jsonl"
         if not path.exists():
             return []
-        return [entry for entry in entries(path) if entry["e"] == kind]
+        return [entry for entry in read_entries(path) if entry["e"] == kind]
 
     def until(self, condition: Callable[[], object]) -> None:
         """Wait for something, but not for what can never come because it has ended."""
@@ -182,6 +182,8 @@ def launch(tmp_path: Path) -> Iterator[Launch]:
         while left(run.pid) and time.monotonic() < end:
             time.sleep(0.01)
         still = left(run.pid)
-        for name in {each for each in named_runs().values() if each.startswith(f"{run.pid}-")}:
-            clear(name, [])
+        for name in {
+            each for each in find_marked_processes().values() if each.startswith(f"{run.pid}-")
+        }:
+            clear_run(name, [])
         assert not still

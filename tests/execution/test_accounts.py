@@ -69,7 +69,9 @@ class Kept(NamedTuple):
 def rates() -> Iterator[None]:
     """How fast this machine works is measured once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(burn_program.RATES, f"cpu={burn_program.rates(['cpu'])['cpu']!r}")
+        patch.setenv(
+            burn_program.RATES_VARIABLE, f"cpu={burn_program.measure_rates(['cpu'])['cpu']!r}"
+        )
         yield
 
 
@@ -120,7 +122,7 @@ def test_cpu_time_is_what_the_program_used(run: Kept) -> None:
 
 def test_the_work_is_what_was_asked_for(run: Kept) -> None:
     """A unit of work is one wherever it is done: only its CPU time is not quite sure."""
-    rate = float(os.environ[burn_program.RATES].partition("=")[2])
+    rate = float(os.environ[burn_program.RATES_VARIABLE].partition("=")[2])
     for task, seconds in run.trace.tasks.select("id", "run_time").iter_rows():
         said = run.said(task)
         asked = run.trace.tasks.filter(id=task)["command"][0].to_list()

@@ -16,7 +16,7 @@ from tests.execution.children import PATIENCE, TICK, Start, ended, python, start
 from twinloop import InputError, Trace
 from twinloop.execution import leftovers
 from twinloop.execution.attachment import attach
-from twinloop.execution.observed_processes import WatchedGroup, WatchedTree
+from twinloop.execution.observed_processes import ObservedGroup, ObservedTree
 
 pytestmark = pytest.mark.real
 
@@ -41,8 +41,8 @@ def group() -> Iterator[Path]:
     except OSError as error:
         pytest.skip(f"no group of version 1 that counts CPU time can be made here: {error}")
     yield path
-    leftovers.end(lambda: leftovers.members([str(path)]))
-    assert leftovers.remove(str(path))
+    leftovers.kill_processes(lambda: leftovers.find_members([str(path)]))
+    assert leftovers.remove_groups(str(path))
 
 
 def check_recorded(trace: Trace) -> None:
@@ -140,7 +140,7 @@ def test_a_group_is_one_task_until_nobody_is_in_it(
 def test_a_group_can_be_named_by_its_place(start: Start, group: Path) -> None:
     child = start("sleep", "60")
     (group / "cgroup.procs").write_text(str(child.pid))
-    watched = WatchedGroup(f"/{group.name}")
+    watched = ObservedGroup(f"/{group.name}")
     try:
         assert watched.columns()["id"] == group.name
         assert not watched.ended()
@@ -223,7 +223,7 @@ def test_a_process_that_was_just_started_has_its_words() -> None:
     for _ in range(100):
         with subprocess.Popen(["sleep", "30"]) as one:
             try:
-                watched = WatchedTree(one.pid)
+                watched = ObservedTree(one.pid)
                 assert watched.columns()["command"] == ["sleep", "30"]
                 watched.close()
             finally:

@@ -20,7 +20,12 @@ from hypothesis import strategies as st
 from tests.execution.children import PATIENCE, until
 from twinloop.description import InputError
 from twinloop.execution import burn_program
-from twinloop.execution.burn_program import RATES, environment_for, program, rates
+from twinloop.execution.burn_program import (
+    RATES_VARIABLE,
+    find_burn_program,
+    make_rate_environment,
+    measure_rates,
+)
 
 pytestmark = [
     pytest.mark.real,
@@ -34,9 +39,9 @@ TICK = 0.01
 
 
 def called(*words: Any, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if name != RATES}
+    environment = {name: value for name, value in os.environ.items() if name != RATES_VARIABLE}
     return subprocess.run(
-        [program(), *map(str, words)],
+        [find_burn_program(), *map(str, words)],
         env=environment | variables,
         capture_output=True,
         text=True,
@@ -161,8 +166,8 @@ def test_twice_the_work_costs_twice_the_cpu_time(kind: str, work: int) -> None:
 
 
 def test_seconds_are_cpu_seconds_at_the_rates_of_this_machine() -> None:
-    rate = rates(["cpu"])["cpu"]
-    done = burnt("cpu", "--seconds", 0.3, "--threads", 2, **{RATES: f"cpu={rate!r}"})
+    rate = measure_rates(["cpu"])["cpu"]
+    done = burnt("cpu", "--seconds", 0.3, "--threads", 2, **{RATES_VARIABLE: f"cpu={rate!r}"})
     assert done["units"] == round(0.3 * rate)
     # Two threads do it, each on one CPU at a time, at no more than the speed of the fastest.
     assert 2 * done["units"] / FASTEST <= done["cpu_s"] <= 2 * done["wall_s"] + TICK
@@ -170,10 +175,10 @@ def test_seconds_are_cpu_seconds_at_the_rates_of_this_machine() -> None:
 
 @pytest.mark.long
 def test_rates_are_what_a_run_reaches() -> None:
-    rate = rates(["cpu"])["cpu"]
-    done = burnt("cpu", "--seconds", 0.3, "--threads", 2, **{RATES: f"cpu={rate!r}"})
+    rate = measure_rates(["cpu"])["cpu"]
+    done = burnt("cpu", "--seconds", 0.3, "--threads", 2, **{RATES_VARIABLE: f"cpu={rate!r}"})
     # Whoever else is there may have slowed the machine down at one of both times.
-    later = rates(["cpu"])["cpu"]
+    later = measure_rates(["cpu"])["cpu"]
     speed = 2 * done["units"] / done["cpu_s"]
     # Two cores that share their arithmetic, or a clock that falls, cost up to twice as much.
     assert min(rate, later) / 3 < speed < 2 * max(rate, later)
@@ -181,7 +186,7 @@ def test_rates_are_what_a_run_reaches() -> None:
 
 def accounted(*words: str) -> tuple[dict[str, Any], resource.struct_rusage]:
     """What it prints, and what the kernel says of it."""
-    process = subprocess.Popen([program(), *words], stdout=subprocess.PIPE)
+    process = subprocess.Popen([find_burn_program(), *words], stdout=subprocess.PIPE)
     assert process.stdout is not None
     said = json.loads(process.stdout.read())
     process.stdout.close()
@@ -209,7 +214,7 @@ def test_what_it_says_it_used_is_what_the_kernel_counts(kind: str) -> None:
 def test_values_are_stored_or_not(kind: str, least: int, most: int) -> None:
     """All of the 64 MiB are filled, and no more, however long it goes on."""
     process = subprocess.Popen(
-        [program(), kind, "--seconds", "300", "--rates", "cpu=1e9,memory=1e9"],
+        [find_burn_program(), kind, "--seconds", "300", "--rates", "cpu=1e9,memory=1e9"],
         stdout=subprocess.DEVNULL,
     )
     try:
@@ -234,7 +239,7 @@ def cpu_time(pid: int) -> float:
 
 
 def test_rates_come_from_the_command_then_the_variable_then_a_measurement() -> None:
-    said = {RATES: "cpu=1000,cache=2e3"}
+    said = {RATES_VARIABLE: "cpu=1000,cache=2e3"}
     assert burnt("cpu", "--seconds", 2, **said)["units"] == 2000
     assert burnt("cache", "--seconds", 2, **said)["units"] == 4000
     assert burnt("cpu", "--seconds", 2, "--rates", "cpu=7", **said)["units"] == 14
@@ -283,7 +288,7 @@ def open_files(pid: int) -> list[str]:
 @pytest.mark.parametrize("kind", ["cpu", "memory", "sleep", "io", "mixed"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_ends_it_at_once(kind: str, number: signal.Signals, tmp_path: Path) -> None:
-    words = [program(), kind, "--seconds", "300", "--rates", "cpu=1e9,memory=1e9"]
+    words = [find_burn_program(), kind, "--seconds", "300", "--rates", "cpu=1e9,memory=1e9"]
     process = subprocess.Popen(
         words, env=os.environ | {"TMPDIR": str(tmp_path)}, stdout=subprocess.PIPE
     )
@@ -336,7 +341,7 @@ def test_what_cannot_be_done_is_said(words: Sequence[str], says: str) -> None:
 
 
 def test_a_variable_that_cannot_be_read_is_said() -> None:
-    done = called("cpu", "--seconds", 1, **{RATES: "cpu=fast"})
+    done = called("cpu", "--seconds", 1, **{RATES_VARIABLE: "cpu=fast"})
     assert done.returncode == 2
     assert done.stderr.startswith("twinloop-burn: TWINLOOP_BURN_RATES 'cpu=fast'")
 
@@ -348,17 +353,17 @@ def test_help_names_every_kind() -> None:
 
 
 def test_rates_are_of_what_a_kind_consists_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(RATES, raising=False)
-    assert rates(["sleep", "io"]) == {}
-    found = rates(["mixed", "cache"])
+    monkeypatch.delenv(RATES_VARIABLE, raising=False)
+    assert measure_rates(["sleep", "io"]) == {}
+    found = measure_rates(["mixed", "cache"])
     assert set(found) == {"cpu", "memory", "cache"}
     # From one step in a microsecond to several in a nanosecond: any machine there is.
     assert all(1e6 < rate < 1e10 for rate in found.values())
     with pytest.raises(InputError, match="no kind 'gpu' of work"):
-        rates(["gpu"])
-    monkeypatch.setenv(RATES, "cpu=fast")
+        measure_rates(["gpu"])
+    monkeypatch.setenv(RATES_VARIABLE, "cpu=fast")
     with pytest.raises(InputError, match="TWINLOOP_BURN_RATES 'cpu=fast'"):
-        rates(["cpu"])
+        measure_rates(["cpu"])
 
 
 @pytest.mark.long
@@ -393,12 +398,12 @@ def test_doubts_about_a_rate_are_passed_on(tmp_path: Path, monkeypatch: pytest.M
     script = tmp_path / "twinloop-burn"
     script.write_text("#!/bin/sh\necho 'no two runs' >&2\necho '{\"cpu\": 5}'\n")
     script.chmod(0o755)
-    monkeypatch.setattr(burn_program, "program", lambda: script)
-    monkeypatch.delenv(RATES, raising=False)
+    monkeypatch.setattr(burn_program, "find_burn_program", lambda: script)
+    monkeypatch.delenv(RATES_VARIABLE, raising=False)
     said: list[str] = []
-    assert rates(["cpu"], said.append) == {"cpu": 5.0}
+    assert measure_rates(["cpu"], said.append) == {"cpu": 5.0}
     assert said == ["no two runs"]
-    environment_for([["twinloop-burn", "cpu", "--seconds", "1"]], said.append)
+    make_rate_environment([["twinloop-burn", "cpu", "--seconds", "1"]], said.append)
     assert said[1:] == ["first: twinloop-burn --calibrate cpu", "no two runs"]
 
 
@@ -406,10 +411,10 @@ def test_doubts_about_a_rate_are_passed_on(tmp_path: Path, monkeypatch: pytest.M
 def test_a_run_measures_what_its_commands_need_and_keeps_what_was_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delenv(RATES, raising=False)
+    monkeypatch.delenv(RATES_VARIABLE, raising=False)
 
     def named(*commands: list[str]) -> set[str]:
-        text = environment_for(commands).get(RATES, "")
+        text = make_rate_environment(commands).get(RATES_VARIABLE, "")
         return {pair.partition("=")[0] for pair in text.split(",") if pair}
 
     assert named(["sleep", "1"], ["twinloop-burn", "cpu", "--work", "5"]) == set()
@@ -419,17 +424,19 @@ def test_a_run_measures_what_its_commands_need_and_keeps_what_was_said(
     assert named(["twinloop", "burn", "mixed", "--seconds", "5"]) == {"cpu", "memory"}
     everything = {"cpu", "memory", "stream", "cache"}
     assert named(["twinloop-burn", "{kind}", "--seconds", "{run_time}"]) == everything
-    monkeypatch.setenv(RATES, "cpu=5")
-    assert environment_for([["twinloop-burn", "cpu", "--seconds", "1"]]) == {RATES: "cpu=5"}
-    both = environment_for([["twinloop-burn", "mixed", "--seconds", "1"]])[RATES]
+    monkeypatch.setenv(RATES_VARIABLE, "cpu=5")
+    assert make_rate_environment([["twinloop-burn", "cpu", "--seconds", "1"]]) == {
+        RATES_VARIABLE: "cpu=5"
+    }
+    both = make_rate_environment([["twinloop-burn", "mixed", "--seconds", "1"]])[RATES_VARIABLE]
     assert both.startswith("cpu=5,memory=")
-    assert burnt("mixed", "--seconds", 0.01, **{RATES: both})["kind"] == "mixed"
+    assert burnt("mixed", "--seconds", 0.01, **{RATES_VARIABLE: both})["kind"] == "mixed"
 
 
 def test_a_missing_program_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(burn_program, "PROGRAM", "twinloop-burn-that-nobody-built")
     with pytest.raises(InputError, match="install Twinloop again"):
-        program()
+        find_burn_program()
 
 
 COMMAND = "import typer; from twinloop.cli.burn import burn; typer.run(burn)"

@@ -15,9 +15,15 @@ import twinloop as tl
 from tests.cli.test_commands import run as twinloop
 from tests.execution.runs import left, said, scenario, statuses, task
 from twinloop.description.errors import InputError
-from twinloop.engine import Compiled
+from twinloop.engine import CompiledScenario
 from twinloop.execution import execute
-from twinloop.execution.task_commands import COLUMNS, PLACES, Commands, file_name, filled
+from twinloop.execution.task_commands import (
+    NODE_VARIABLES,
+    TASK_VARIABLES,
+    TaskCommands,
+    file_name_from_id,
+    fill_command,
+)
 from twinloop.trace import tables
 
 #: Says what it was given: arguments, variables, where it is, who it is.
@@ -25,7 +31,7 @@ TELL = (
     "import json, os, sys; print(json.dumps([sys.argv[1:], dict(os.environ), os.getcwd(), "
     "os.getuid()]))"
 )
-STARTED = {name: column.dtype for name, column in tables.STARTED.items()}
+STARTED = {name: column.dtype for name, column in tables.COMMAND_COLUMNS.items()}
 PYTHON = (sys.executable, "-S", "-c", TELL)
 
 
@@ -36,11 +42,11 @@ def told(
     return arguments, variables, place, user
 
 
-def commands(*tasks: dict[str, Any], **more: Any) -> Commands:
-    return Commands(Compiled(scenario(*tasks, **more)), Path("/out"), run="1-1-0000")
+def commands(*tasks: dict[str, Any], **more: Any) -> TaskCommands:
+    return TaskCommands(CompiledScenario(scenario(*tasks, **more)), Path("/out"), run="1-1-0000")
 
 
-def argv(found: Commands, number: int = 0, **place: Any) -> list[str]:
+def argv(found: TaskCommands, number: int = 0, **place: Any) -> list[str]:
     where = {"rank": 0, "ranks": 1, "node": "n", "cores": 1.0, **place}
     return list(found.launch(number, **where).argv)
 
@@ -60,11 +66,15 @@ def test_a_command_can_name_every_column_of_its_task() -> None:
             "memory": [3.0 * 2**40],
             "requested_time": [1e14],
             "run_time": [0.25],
-            "command": [["p", *(f"{name}={{{name}}}" for name in (*COLUMNS, *PLACES))]],
+            "command": [
+                ["p", *(f"{name}={{{name}}}" for name in (*TASK_VARIABLES, *NODE_VARIABLES))]
+            ],
         }
     )
-    ready = Compiled(tl.Scenario(platform="1x2", policy="fcfs", workload=tl.Workload(tasks=log)))
-    found = Commands(ready, Path("/out"), run="r")
+    ready = CompiledScenario(
+        tl.Scenario(platform="1x2", policy="fcfs", workload=tl.Workload(tasks=log))
+    )
+    found = TaskCommands(ready, Path("/out"), run="r")
     words = argv(found, rank=1, ranks=3, node="n7", cores=0.5)
     assert dict(word.split("=") for word in words[1:]) == {
         **dict.fromkeys(("id", "name", "user", "group", "queue", "kind"), "it"),
@@ -125,12 +135,12 @@ def test_what_no_task_has_is_an_error_that_says_where(word: str, problem: str, w
     st.text(st.characters(exclude_characters="\0")),
 )
 def test_a_value_arrives_as_it_is(around: str, value: str) -> None:
-    assert filled(f"{around}{{id}}{around}", {"id": value}, "") == f"{around}{value}{around}"
+    assert fill_command(f"{around}{{id}}{around}", {"id": value}, "") == f"{around}{value}{around}"
 
 
 @given(st.text(st.characters(exclude_characters="\0")))
 def test_a_text_with_doubled_braces_is_that_text(text: str) -> None:
-    assert filled(text.replace("{", "{{").replace("}", "}}"), {}, "") == text
+    assert fill_command(text.replace("{", "{{").replace("}", "}}"), {}, "") == text
 
 
 def test_a_task_without_a_command_is_named() -> None:
@@ -175,7 +185,7 @@ def test_arguments_arrive_as_they_are(tmp_path: Path) -> None:
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0{}")), max_size=5))
 def test_any_argument_is_kept_by_a_scenario(words: list[str]) -> None:
     kept = tl.Scenario.from_text(scenario(task("a", "p", *words)).to_yaml())
-    assert argv(Commands(Compiled(kept), Path("/out"), run="r")) == ["p", *words]
+    assert argv(TaskCommands(CompiledScenario(kept), Path("/out"), run="r")) == ["p", *words]
 
 
 @pytest.mark.real
@@ -311,7 +321,7 @@ def test_what_no_program_can_be_given_is_an_error_before_anything_runs(
 ) -> None:
     row = {"id": "a", "command": ["touch", "{id}"], "environment": None, "folder": None, **wrong}
     with pytest.raises(InputError) as error:
-        Commands(Compiled(written([row])), Path("/out"), run="r").survey()
+        TaskCommands(CompiledScenario(written([row])), Path("/out"), run="r").survey()
     assert error.value.field in {"workload.command"} | {
         f"task {row['id']!r}: {name}"
         for name in ("command", "folder", "environment.x", "environment.a=b", "environment.")
@@ -320,7 +330,7 @@ def test_what_no_program_can_be_given_is_an_error_before_anything_runs(
 
 @given(st.lists(st.text(), unique=True))
 def test_every_task_has_a_file_name_of_its_own(names: list[str]) -> None:
-    found = [file_name(name) for name in names]
+    found = [file_name_from_id(name) for name in names]
     assert len(set(found)) == len(names)
     for name in found:
         assert 0 < len(name.encode()) <= 120
@@ -332,8 +342,8 @@ def test_every_task_has_a_file_name_of_its_own(names: list[str]) -> None:
 @given(st.sampled_from("./~%x"), st.integers(1, 300), st.sampled_from("./~%x"))
 def test_long_names_differ_where_they_differ(start: str, count: int, end: str) -> None:
     long = start * count
-    assert (file_name(long + end) == file_name(long + "y")) is False
-    assert len(file_name(long)) <= 120
+    assert (file_name_from_id(long + end) == file_name_from_id(long + "y")) is False
+    assert len(file_name_from_id(long)) <= 120
 
 
 @pytest.mark.real
@@ -341,7 +351,7 @@ def test_nothing_is_written_through_what_another_task_laid(tmp_path: Path) -> No
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious").write_text("mine")
-    lay = (
+    create = (
         'cd "$TWINLOOP_OUTPUT/.." && ln -s "$1" folder && mkdir file fifo occupied &&'
         ' ln -s "$1/precious" file/0.out && mkfifo fifo/0.out && mkdir occupied/0.out &&'
         " touch plain"
@@ -349,7 +359,7 @@ def test_nothing_is_written_through_what_another_task_laid(tmp_path: Path) -> No
     victims = ("folder", "file", "fifo", "occupied", "plain", "untouched")
     trace = execute(
         scenario(
-            task("lays", "sh", "-c", lay, "sh", str(outside)),
+            task("lays", "sh", "-c", create, "sh", str(outside)),
             *(task(name, "echo", "hello", parents=["lays"]) for name in victims),
         ),
         tmp_path / "run",

@@ -18,9 +18,9 @@ from tests.execution.children import PATIENCE
 from tests.execution.runs import scenario, statuses, task
 from twinloop.description.errors import InputError
 from twinloop.execution import execute
-from twinloop.execution.run_folder import RunFolder, check
-from twinloop.execution.run_journal import Journal, entries
-from twinloop.execution.run_trace import as_trace
+from twinloop.execution.run_folder import RunFolder, check_run_folder
+from twinloop.execution.run_journal import RunJournal, read_entries
+from twinloop.execution.run_trace import trace_from_journal
 
 VALUES = st.recursive(
     st.none()
@@ -43,30 +43,30 @@ def test_a_journal_is_read_up_to_where_it_breaks_off(
 ) -> None:
     path = tmp_path_factory.mktemp("journal") / "journal"
     ends = [0]
-    with Journal(path) as journal:
+    with RunJournal(path) as journal:
         for entry in told:
             journal.write(**entry)
             ends.append(path.stat().st_size)
         assert journal.lines == len(told)
     # Every value comes back exactly, floats to the last bit.
-    assert list(entries(path)) == told
+    assert list(read_entries(path)) == told
     cut = data.draw(st.integers(0, ends[-1]))
     os.truncate(path, cut)
-    assert list(entries(path)) == told[: sum(end <= cut for end in ends) - 1]
+    assert list(read_entries(path)) == told[: sum(end <= cut for end in ends) - 1]
     path.unlink()
 
 
 def test_two_runs_never_share_a_journal(tmp_path: Path) -> None:
-    Journal(tmp_path / "journal").close()
+    RunJournal(tmp_path / "journal").close()
     with pytest.raises(FileExistsError):
-        Journal(tmp_path / "journal")
+        RunJournal(tmp_path / "journal")
 
 
 def test_what_is_no_entry_ends_a_journal(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     for rubbish in (b"\xff\n", b"[]\n", b"\0\0\0\n", b"{}", b"{\n"):
         path.write_bytes(b'{"e":"ask"}\n' + rubbish + b'{"e":"ask"}\n')
-        assert list(entries(path)) == [{"e": "ask"}]
+        assert list(read_entries(path)) == [{"e": "ask"}]
 
 
 # --- a run that is cut short ----------------------------------------------------------------------
@@ -102,13 +102,13 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.real
 def test_a_record_is_readable_wherever_it_breaks_off(recording: Path) -> None:
     plan = tl.Trace.load(recording / "plan")
-    log = list(entries(recording / "journal.jsonl"))
-    whole = statuses(as_trace(plan, log))
+    log = list(read_entries(recording / "journal.jsonl"))
+    whole = statuses(trace_from_journal(plan, log))
     assert set(whole.values()) == {"completed", "failed", "rejected"}
     assert whole["again"] == "completed"
     ids = plan.tasks["id"]
     for lines in range(0, len(log), every(3)):
-        trace = as_trace(plan, log[:lines])
+        trace = trace_from_journal(plan, log[:lines])
         known = statuses(trace)
         assert trace.tasks["id"].equals(ids)
         over = {ids[e["task"]]: e["status"] for e in log[:lines] if e["e"] == "over"}
@@ -226,7 +226,7 @@ def test_a_folder_that_cannot_be_made_is_said_before_anything_runs(tmp_path: Pat
 def test_an_empty_folder_will_do_and_so_will_a_new_one_deep_down(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for place in (tmp_path / "empty", tmp_path / "a" / "b" / "c"):
-        check(place, overwrite=False)
+        check_run_folder(place, overwrite=False)
         kept = RunFolder.create(place, tl.Trace())
         kept.journal.write(e="begin", t=0.0, epoch_ms=0)
         assert tl.read(place).tasks.height == 0
@@ -242,11 +242,11 @@ def test_a_run_that_was_killed_while_it_began_is_replaced(tmp_path: Path) -> Non
     for place in (old, tmp_path / "run" / "recording", tmp_path / "run" / "output", unsaved):
         place.mkdir(parents=True)
         (old / "manifest.json").write_text("{}")
-        check(tmp_path / "run", overwrite=True)
+        check_run_folder(tmp_path / "run", overwrite=True)
     thesis = tmp_path / "run" / "output" / "thesis.tex"
     thesis.write_text("years of work")
     with pytest.raises(InputError, match=r"not replaced: output/thesis\.tex"):
-        check(tmp_path / "run", overwrite=True)
+        check_run_folder(tmp_path / "run", overwrite=True)
     thesis.unlink()
     RunFolder.create(tmp_path / "run", tl.Trace(), overwrite=True).close()
     assert sorted(entry.name for entry in (tmp_path / "run").iterdir()) == ["output", "recording"]
@@ -260,4 +260,4 @@ def test_a_file_system_without_locks_will_do(
 
     monkeypatch.setattr(fcntl, "flock", flock)
     RunFolder.create(tmp_path / "run", tl.Trace()).close()
-    check(tmp_path / "run", overwrite=True)
+    check_run_folder(tmp_path / "run", overwrite=True)

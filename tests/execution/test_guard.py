@@ -13,8 +13,8 @@ import pytest
 
 from tests.execution.children import PATIENCE
 from twinloop.execution import leftovers
-from twinloop.execution.local_machine import Machine
-from twinloop.execution.nodes import Guard, run_name, sweep
+from twinloop.execution.local_machine import LocalMachine
+from twinloop.execution.nodes import Guard, make_run_name, remove_stale_groups
 
 pytestmark = pytest.mark.real
 
@@ -26,13 +26,13 @@ from twinloop import _core
 from twinloop.execution.nodes import Guard, LocalNodes, NodeSpec, run_name
 isolation, guarded, forks = sys.argv[1], sys.argv[2] == "guarded", sys.argv[3] == "forks"
 run = run_name()
-nodes = LocalNodes.lay([NodeSpec("a", 0.5, None)], run=run, isolation=isolation)
+nodes = LocalNodes.create([NodeSpec("a", 0.5, None)], run=run, isolation=isolation)
 guard = Guard.start(run, nodes.groups) if guarded else None
 if forks and os.fork() == 0:  # holds every file of the run open, and never looks at them
     os.setsid()
     os.write(1, f"{os.getpid()}\\n".encode())
     time.sleep(300)
-part = nodes.part(0, "task", 0.5, None)
+part = nodes.add_task(0, "task", 0.5, None)
 script = "trap '' TERM HUP; sleep 300 & a=$!; setsid sleep 300 & echo $$ $a $!; wait"
 null = os.open(os.devnull, os.O_RDWR)
 _core.spawn("/bin/sh", ["sh", "-c", script], ["PATH=" + os.environ["PATH"], "TWINLOOP_RUN=" + run],
@@ -62,7 +62,7 @@ class Run:
     def begin(self, forks: bool) -> None:
         assert self.process.stdout
         said = [self.process.stdout.readline().split() for _ in range(3 if forks else 2)]
-        named = next((line for line in said if leftovers.is_run(line[0])), None)
+        named = next((line for line in said if leftovers.is_run_name(line[0])), None)
         assert named, said
         self.name, self.guard = named[0], int(named[1])
         others = [list(map(int, line)) for line in said if line is not named]
@@ -77,7 +77,7 @@ class Run:
     def traces(self) -> list[str]:
         groups = [
             path
-            for hierarchy in Machine.here().hierarchies
+            for hierarchy in LocalMachine.detect().hierarchies
             for path, _, _ in os.walk(hierarchy.mount)
             if path.endswith(self.name)
         ]
@@ -92,11 +92,11 @@ class Run:
         for pid in self.bystander:
             if not is_gone(pid):
                 os.kill(pid, signal.SIGKILL)
-        soon(lambda: sweep() == [] and is_gone(self.guard))
+        soon(lambda: remove_stale_groups() == [] and is_gone(self.guard))
 
 
 def is_gone(pid: int) -> bool:
-    return pid == 0 or leftovers.start_ticks(pid) is None
+    return pid == 0 or leftovers.read_start_ticks(pid) is None
 
 
 def soon(condition: Callable[[], bool]) -> bool:
@@ -151,7 +151,8 @@ def test_a_run_that_ends_well_dismisses_its_guard(start: Callable[..., Run]) -> 
     run.process.stdin.flush()
     assert run.process.wait(60) == 0
     assert is_gone(run.guard)
-    sweep()  # without a group nobody but the death of their parent and this ends the children
+    # Without a group only this, and the death of their parent, ends the children.
+    remove_stale_groups()
     assert soon(lambda: run.traces() == [])
 
 
@@ -159,17 +160,17 @@ def test_a_sweep_clears_up_after_a_run_that_was_killed_and_not_before(
     start: Callable[..., Run],
 ) -> None:
     run = start(guarded=False)
-    assert not any(run.name in line for line in sweep())
+    assert not any(run.name in line for line in remove_stale_groups())
     assert len([pid for pid in run.task if not is_gone(pid)]) == 3
     run.kill()
-    sweep()  # unless another run on this machine did so before
+    remove_stale_groups()  # unless another run on this machine did so before
     assert soon(lambda: run.traces() == [])
-    assert not any(run.name in line for line in sweep())
+    assert not any(run.name in line for line in remove_stale_groups())
 
 
 def test_a_group_of_a_dead_process_is_not_swept_while_somebody_holds_it() -> None:
     """As a run in a container does, whose number means nothing outside."""
-    machine = Machine.here()
+    machine = LocalMachine.detect()
     places = [one.own for one in machine.hierarchies if os.access(one.own, os.W_OK)]
     if not places:
         pytest.skip("no group can be made here")
@@ -185,29 +186,29 @@ def test_a_group_of_a_dead_process_is_not_swept_while_somebody_holds_it() -> Non
                 break
             os.close(file)
     try:
-        assert not any(top.name in line for line in sweep())
+        assert not any(top.name in line for line in remove_stale_groups())
         assert top.is_dir()
     finally:
         os.close(file)
-    sweep()
+    remove_stale_groups()
     assert soon(lambda: not top.is_dir())
 
 
 def test_the_number_of_a_process_alone_does_not_keep_a_run_alive() -> None:
     pid = os.getpid()
-    ticks = leftovers.start_ticks(pid)
-    assert leftovers.is_executed(run_name())
+    ticks = leftovers.read_start_ticks(pid)
+    assert leftovers.is_run_alive(make_run_name())
     assert ticks is not None
-    assert not leftovers.is_executed(f"{pid}-{ticks + 1}-0000")
-    assert not leftovers.is_executed("no run at all")
+    assert not leftovers.is_run_alive(f"{pid}-{ticks + 1}-0000")
+    assert not leftovers.is_run_alive("no run at all")
     with subprocess.Popen(["/bin/true"]) as child:
         # Dead, and not yet waited for: as good as gone.
-        assert soon(lambda: leftovers.start_ticks(child.pid) is None)
-    assert leftovers.start_ticks(child.pid) is None
+        assert soon(lambda: leftovers.read_start_ticks(child.pid) is None)
+    assert leftovers.read_start_ticks(child.pid) is None
 
 
 def test_nobody_strikes_himself_or_those_he_descends_from() -> None:
-    assert leftovers.strike(lambda: {os.getpid(), os.getppid()}, signal.SIGKILL) == set()
+    assert leftovers.signal_processes(lambda: {os.getpid(), os.getppid()}, signal.SIGKILL) == set()
 
 
 def test_the_guard_is_light_and_needs_nothing_but_the_standard_library() -> None:
@@ -224,7 +225,7 @@ def test_the_guard_is_light_and_needs_nothing_but_the_standard_library() -> None
 
 
 def test_a_dismissed_guard_touches_nothing() -> None:
-    run = run_name()
+    run = make_run_name()
     sleeper = subprocess.Popen(["/bin/sleep", "300"], env={"TWINLOOP_RUN": run})
     try:
         keeper = Guard.start(run, [Path("/nowhere")])
@@ -233,7 +234,7 @@ def test_a_dismissed_guard_touches_nothing() -> None:
         keeper.dismiss()
         assert is_gone(keeper.pid)
         assert sleeper.poll() is None
-        assert soon(lambda: leftovers.of_run(run) == {sleeper.pid})
+        assert soon(lambda: leftovers.find_run_processes(run) == {sleeper.pid})
     finally:
         sleeper.kill()
         sleeper.wait()

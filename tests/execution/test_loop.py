@@ -19,8 +19,8 @@ from tests.execution.children import PATIENCE
 from tests.execution.runs import BOTH, left, said, scenario, statuses, task
 from twinloop.description.errors import InputError
 from twinloop.execution import Interrupted, execute
-from twinloop.execution.local_machine import Machine
-from twinloop.execution.process_trees import Stat
+from twinloop.execution.local_machine import LocalMachine
+from twinloop.execution.process_trees import ProcessStat
 
 pytestmark = pytest.mark.real
 
@@ -36,7 +36,11 @@ def _leaves_nothing() -> Iterator[None]:
 
 def _children() -> set[int]:
     own = os.getpid()
-    found = (Stat.of(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    found = (
+        ProcessStat.read(int(entry.name))
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit()
+    )
     return {stat.pid for stat in found if stat is not None and stat.parent == own}
 
 
@@ -205,7 +209,7 @@ def test_a_task_on_a_failed_node_is_as_the_scenario_says(tmp_path: Path, then: s
         task("long", "sh", "-c", UNTIL, "sh", f"{tmp_path}/run/recording/journal.jsonl", "close"),
         task("child", "true", parents=["long"]),
         platform="1x1",
-        failures={"trace": str(file), "then": then},
+        failures={"trace": str(file), "on_failure": then},
     )
     (node,) = given.platform.nodes()["node"]
     file.write_text(f"node,start,end\n{node},0.5,0.8\n")
@@ -379,7 +383,7 @@ def test_a_preparation_that_fails_ends_it_before_it_begins(
 def test_more_cores_than_there_are_is_an_error_and_nothing_else(
     tmp_path: Path, isolation: str
 ) -> None:
-    cores = math.floor(Machine.here().cores) + 1
+    cores = math.floor(LocalMachine.detect().cores) + 1
     given = scenario(task("a", "touch", f"{tmp_path}/ran"), platform=f"1x{cores}")
     with pytest.raises(InputError, match=f"asks for {cores} cores, and this machine has") as error:
         execute(given, tmp_path / "run", isolation=isolation)

@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from twinloop.cli.nodes import nodes
-from twinloop.execution.local_machine import Hierarchy, Machine, hierarchies
+from twinloop.execution.local_machine import Hierarchy, LocalMachine, parse_hierarchies
 from twinloop.platform import Platform
 
 V1 = """\
@@ -31,21 +31,21 @@ def test_hybrid_machines_have_both_versions_each_with_its_own_group() -> None:
         Hierarchy(1, ("name=systemd",), top / "systemd", top / "systemd/s"),
         Hierarchy(2, (), top / "unified", top / "unified/s"),
     }
-    assert set(hierarchies(V1, membership)) == wanted
+    assert set(parse_hierarchies(V1, membership)) == wanted
 
 
 def test_in_a_container_the_top_that_is_seen_lies_deep_in_the_hierarchy() -> None:
     mounts = r"9 8 0:1 /docker/x /my\040groups/cpu ro - cgroup cgroup rw,cpu" + "\n"
-    (found,) = hierarchies(mounts, "3:cpu:/docker/x/y\n")
+    (found,) = parse_hierarchies(mounts, "3:cpu:/docker/x/y\n")
     assert found == Hierarchy(1, ("cpu",), Path("/my groups/cpu"), Path("/my groups/cpu/y"))
-    assert hierarchies(mounts, "3:cpu:/docker/z\n") == ()
+    assert parse_hierarchies(mounts, "3:cpu:/docker/z\n") == ()
     v2 = "9 8 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
-    assert hierarchies(v2, "0::/../elsewhere\n") == ()
-    assert hierarchies("", "") == ()
+    assert parse_hierarchies(v2, "0::/../elsewhere\n") == ()
+    assert parse_hierarchies("", "") == ()
 
 
 def test_this_machine_has_what_the_kernel_says() -> None:
-    machine = Machine.here()
+    machine = LocalMachine.detect()
     assert set(machine.cpus) == os.sched_getaffinity(0)
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     assert 0 < machine.memory <= pages
@@ -79,8 +79,8 @@ def test_limits_that_lie_on_this_process_are_its_machine(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("cores", [0.3, 1.0, 1.5, 2.0, 7.25, 64.0])
 def test_suggestions_are_platforms_and_fit(cores: float) -> None:
-    machine = Machine(tuple(range(64)), cores, 2**30, None, None, ())
-    for text in machine.suggestions():
+    machine = LocalMachine(tuple(range(64)), cores, 2**30, None, None, ())
+    for text in machine.suggest_platforms():
         Platform.parse(text)
         count, each = text.split("x")
         assert int(count) * float(each) <= cores
@@ -92,11 +92,11 @@ def test_the_command_says_what_there_is() -> None:
     result = CliRunner().invoke(app, ["--json"])
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
-    machine = Machine.here()
+    machine = LocalMachine.detect()
     assert document["cpus"] == list(machine.cpus)
     assert document["isolation"] in {"cgroup2", "cgroup1", "affinity"}
     assert bool(document["warnings"]) or {"cpu", "cpuset", "memory"} <= set(document["controllers"])
-    assert document["suggestions"] == list(machine.suggestions())
+    assert document["suggestions"] == list(machine.suggest_platforms())
     text = CliRunner().invoke(app, []).stdout
     assert document["isolation"] in text
     assert all(warning in text for warning in document["warnings"])

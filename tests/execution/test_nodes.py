@@ -23,13 +23,20 @@ from tests.execution.children import PATIENCE
 from twinloop import _core
 from twinloop.description import InputError
 from twinloop.execution import leftovers, task_starter
-from twinloop.execution.local_machine import Hierarchy, Machine
-from twinloop.execution.nodes import LocalNodes, NodeSpec, Part, cgroup2, run_name, sweep
-from twinloop.execution.nodes.cgroup1 import Tree1
-from twinloop.execution.nodes.cgroup2 import Base, Tree2, find_base
-from twinloop.execution.nodes.cgroup_tree import Limits, Refused, bandwidth
-from twinloop.execution.nodes.cpu_layout import cpus_of_nodes
-from twinloop.execution.nodes.missing_resources import shortfalls
+from twinloop.execution.local_machine import Hierarchy, LocalMachine
+from twinloop.execution.nodes import (
+    LocalNodes,
+    NodeSpec,
+    NodeTask,
+    cgroup2,
+    make_run_name,
+    remove_stale_groups,
+)
+from twinloop.execution.nodes.cgroup1 import GroupTreeV1
+from twinloop.execution.nodes.cgroup2 import BaseGroup, GroupTreeV2, find_base_group
+from twinloop.execution.nodes.cgroup_tree import GroupLimits, UnusableHierarchyError, cores_to_quota
+from twinloop.execution.nodes.cpu_layout import assign_cpus
+from twinloop.execution.nodes.missing_resources import find_unenforced_limits
 
 pytestmark = pytest.mark.real
 
@@ -46,7 +53,7 @@ def groups_of_this_process() -> list[str]:
     own = f"{leftovers.GROUP}{os.getpid()}-"
     return [
         name
-        for hierarchy in Machine.here().hierarchies
+        for hierarchy in LocalMachine.detect().hierarchies
         for _, names, _ in os.walk(hierarchy.mount)
         for name in names
         if name.startswith(own)
@@ -69,7 +76,7 @@ def nothing_is_left() -> Iterator[None]:
 def isolation(request: pytest.FixtureRequest) -> str:
     """Every isolation that can be had here."""
     try:
-        LocalNodes.lay([NodeSpec("a", 0.5, None)], isolation=request.param).close()
+        LocalNodes.create([NodeSpec("a", 0.5, None)], isolation=request.param).close()
     except InputError as error:
         pytest.skip(str(error))
     return str(request.param)
@@ -84,7 +91,7 @@ def needs(nodes: LocalNodes, *controllers: str) -> None:
 class Child:
     """A process in a part, which is ended and reaped whatever happens."""
 
-    def __init__(self, part: Part, *argv: str) -> None:
+    def __init__(self, part: NodeTask, *argv: str) -> None:
         self.called = time.monotonic()
         null = os.open(os.devnull, os.O_RDWR)
         try:
@@ -123,7 +130,7 @@ def soon(condition: Callable[[], bool]) -> bool:
 
 
 def is_gone(pid: int) -> bool:
-    return leftovers.start_ticks(pid) is None
+    return leftovers.read_start_ticks(pid) is None
 
 
 # Where the nodes lie.
@@ -135,7 +142,7 @@ def is_gone(pid: int) -> bool:
 )
 def test_every_node_can_have_its_cores_whoever_else_is_busy(tenths: list[int], more: int) -> None:
     cpus = list(range(10, 10 + math.ceil(sum(tenths) / 10) + more))
-    given_to = cpus_of_nodes([number / 10 for number in tenths], cpus)
+    given_to = assign_cpus([number / 10 for number in tenths], cpus)
     sink = 1 + len(tenths) + len(cpus)
     capacity = np.zeros((sink + 1, sink + 1), dtype=np.int32)
     for node, (number, own) in enumerate(zip(tenths, given_to, strict=True), start=1):
@@ -151,7 +158,7 @@ def test_every_node_can_have_its_cores_whoever_else_is_busy(tenths: list[int], m
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=6))
 def test_whole_cores_share_their_cpus_with_nobody(tenths: list[int]) -> None:
     cpus = range(math.ceil(sum(tenths) / 10))
-    given_to = cpus_of_nodes([number / 10 for number in tenths], cpus)
+    given_to = assign_cpus([number / 10 for number in tenths], cpus)
     for node, number in enumerate(tenths):
         others = {cpu for other, own in enumerate(given_to) if other != node for cpu in own}
         assert len(set(given_to[node]) - others) >= number // 10
@@ -159,14 +166,14 @@ def test_whole_cores_share_their_cpus_with_nobody(tenths: list[int]) -> None:
 
 @given(st.floats(0.001, 512))
 def test_a_quota_gives_the_cores_it_stands_for_within_what_the_kernel_takes(cores: float) -> None:
-    quota, period = bandwidth(cores)
+    quota, period = cores_to_quota(cores)
     assert quota / period == pytest.approx(cores, abs=0.5 / period + cores * 0.5 / period)
     assert quota >= 1_000
     assert 1_000 <= period <= 1_000_000
 
 
 def test_a_platform_that_does_not_fit_is_refused_with_what_would() -> None:
-    machine = Machine.here()
+    machine = LocalMachine.detect()
     for specs, problem in (
         ([NodeSpec(f"n{i}", 1.0, None) for i in range(len(machine.cpus) + 1)], "cores"),
         ([NodeSpec("a", machine.cores, machine.memory * 2.0)], "memory"),
@@ -174,31 +181,31 @@ def test_a_platform_that_does_not_fit_is_refused_with_what_would() -> None:
         ([NodeSpec("a", math.inf, None)], "inf cores"),
     ):
         with pytest.raises(InputError, match=problem) as caught:
-            LocalNodes.lay(specs)
+            LocalNodes.create(specs)
         assert caught.value.field == "platform"
         assert caught.value.remedy
     with pytest.raises(InputError, match="no isolation"):
-        LocalNodes.lay([NodeSpec("a", 0.5, None)], isolation="docker")
+        LocalNodes.create([NodeSpec("a", 0.5, None)], isolation="docker")
 
 
 def test_suggested_platforms_fit() -> None:
-    machine = Machine.here()
-    for text in machine.suggestions():
+    machine = LocalMachine.detect()
+    for text in machine.suggest_platforms():
         count, cores = text.split("x")
         specs = [NodeSpec(f"n{i}", float(cores), None) for i in range(int(count))]
-        LocalNodes.lay(specs, machine=machine).close()
+        LocalNodes.create(specs, machine=machine).close()
 
 
 # What is in a part.
 
 
 def test_processes_and_what_they_start_are_in_their_part_and_on_its_cpus(isolation: str) -> None:
-    with LocalNodes.lay([NodeSpec("a", 1.0, None)], isolation=isolation) as nodes:
-        part = nodes.part(0, "task", 1.0, None)
+    with LocalNodes.create([NodeSpec("a", 1.0, None)], isolation=isolation) as nodes:
+        part = nodes.add_task(0, "task", 1.0, None)
         allowed = set(nodes.facts()["nodes"][0]["cpus"])
         assert len(allowed) == 1
         with Child(part, "/bin/sh", "-c", "sleep 300 & setsid sleep 300 & wait") as child:
-            if part.accounts:
+            if part.is_accounted:
                 assert soon(lambda: len(part.pids()) == 3)
                 assert child.pid in part.pids()
             for pid in part.pids() or [child.pid]:
@@ -213,11 +220,11 @@ def test_processes_and_what_they_start_are_in_their_part_and_on_its_cpus(isolati
 
 
 def test_closing_ends_whoever_is_left_and_removes_everything(isolation: str) -> None:
-    nodes = LocalNodes.lay([NodeSpec("a", 0.5, 512 * MIB)], isolation=isolation)
-    first, second = (nodes.part(0, name, 0.5, None) for name in ("first", "second"))
+    nodes = LocalNodes.create([NodeSpec("a", 0.5, 512 * MIB)], isolation=isolation)
+    first, second = (nodes.add_task(0, name, 0.5, None) for name in ("first", "second"))
     script = "trap '' TERM; setsid sleep 300 & wait"
     with Child(first, "/bin/sh", "-c", script), Child(second, "/bin/sh", "-c", script):
-        if first.accounts:
+        if first.is_accounted:
             assert soon(lambda: len(first.pids()) == len(second.pids()) == 2)
         ended, there = first.pids(), first.pids() + second.pids()
         kept = second.pids()
@@ -227,33 +234,33 @@ def test_closing_ends_whoever_is_left_and_removes_everything(isolation: str) -> 
         assert second.pids() == kept
         assert first.pids() == []
         assert first.join == ()
-        assert not first.accounts
+        assert not first.is_accounted
         nodes.close()
         nodes.close()
         assert soon(lambda: all(map(is_gone, there)))
     assert groups_of_this_process() == []
-    assert not nodes.alive(0)
+    assert not nodes.is_alive(0)
 
 
 def test_a_part_can_have_any_name_and_two_the_same(isolation: str) -> None:
-    with LocalNodes.lay([NodeSpec("../x", 0.5, None)], isolation=isolation) as nodes:
+    with LocalNodes.create([NodeSpec("../x", 0.5, None)], isolation=isolation) as nodes:
         for name in ("", "..", "a/b", "../../etc", "cgroup.procs", "x" * 999, "ä\0\n", "a/b"):
-            part = nodes.part(0, name, 0.5, None)
+            part = nodes.add_task(0, name, 0.5, None)
             assert bool(part.join) == (isolation != "affinity")
-        inside = [path for top in nodes.groups for path in leftovers.groups_within(str(top))]
+        inside = [path for top in nodes.groups for path in leftovers.list_groups(str(top))]
         assert all(str(Path(path).resolve()) == path for path in inside)
 
 
 def test_a_node_that_is_taken_away_is_seen() -> None:
-    with LocalNodes.lay([NodeSpec("a", 0.5, None), NodeSpec("b", 0.5, None)]) as nodes:
+    with LocalNodes.create([NodeSpec("a", 0.5, None), NodeSpec("b", 0.5, None)]) as nodes:
         if not nodes.groups:
             pytest.skip("no groups here")
         (nodes.groups[0] / "node-1").rmdir()
-        assert nodes.alive(0)
-        assert not nodes.alive(1)
+        assert nodes.is_alive(0)
+        assert not nodes.is_alive(1)
         with pytest.raises(OSError, match="node-1"):
-            nodes.part(1, "task", 0.5, None)
-        nodes.part(0, "task", 0.5, None)
+            nodes.add_task(1, "task", 0.5, None)
+        nodes.add_task(0, "task", 0.5, None)
 
 
 # What is enforced.
@@ -261,11 +268,11 @@ def test_a_node_that_is_taken_away_is_seen() -> None:
 
 @pytest.mark.parametrize("node_cores", [0.25, pytest.param(1.0, marks=pytest.mark.long)])
 def test_a_busy_loop_gets_no_more_than_its_cores(isolation: str, node_cores: float) -> None:
-    with LocalNodes.lay([NodeSpec("a", node_cores, None)], isolation=isolation) as nodes:
+    with LocalNodes.create([NodeSpec("a", node_cores, None)], isolation=isolation) as nodes:
         if "cpu" not in nodes.controllers:
             assert any("not enforced" in text for text in nodes.warnings)
             return
-        part = nodes.part(0, "task", 0.25, None)
+        part = nodes.add_task(0, "task", 0.25, None)
         with Child(part, *PYTHON, BUSY.format(1.0)) as child:
             code, used = child.wait()
         assert code == 0
@@ -287,10 +294,10 @@ def test_parts_that_compete_share_in_proportion_to_their_cores(isolation: str) -
 
 def competing(isolation: str, seconds: float) -> tuple[float, float]:
     """What two busy parts use of so many CPU seconds; one may have twice the cores of the other."""
-    with LocalNodes.lay([NodeSpec("a", 0.4, None)], isolation=isolation) as nodes:
+    with LocalNodes.create([NodeSpec("a", 0.4, None)], isolation=isolation) as nodes:
         needs(nodes, "cpu")
-        large, small = nodes.part(0, "large", 0.4, None), nodes.part(0, "small", 0.2, None)
-        if not large.accounts:
+        large, small = nodes.add_task(0, "large", 0.4, None), nodes.add_task(0, "small", 0.2, None)
+        if not large.is_accounted:
             pytest.skip("no CPU time of groups here")
         busy = (*PYTHON, BUSY.format(60))
         with Child(large, *busy), Child(small, *busy):
@@ -303,7 +310,7 @@ def competing(isolation: str, seconds: float) -> tuple[float, float]:
     return after[0] - before[0], after[1] - before[1]
 
 
-def used_by_both(one: Part, other: Part) -> tuple[float, float]:
+def used_by_both(one: NodeTask, other: NodeTask) -> tuple[float, float]:
     """What two parts have used at one moment: again, if the first went on before the second."""
     while True:
         first, second, later = one.read()[0], other.read()[0], one.read()[0]
@@ -318,9 +325,9 @@ HOG = "b = bytearray(1 << 20) * 256"
 def test_memory_beyond_the_limit_kills_and_is_told(isolation: str, who: str) -> None:
     limit = 64 * MIB
     spec = NodeSpec("a", 0.5, limit if who == "node" else None)
-    with LocalNodes.lay([spec], isolation=isolation) as nodes:
-        part = nodes.part(0, "hog", 0.5, limit if who == "part" else None)
-        modest = nodes.part(0, "modest", 0.5, None)
+    with LocalNodes.create([spec], isolation=isolation) as nodes:
+        part = nodes.add_task(0, "hog", 0.5, limit if who == "part" else None)
+        modest = nodes.add_task(0, "modest", 0.5, None)
         with Child(part, *PYTHON, HOG) as child, Child(modest, *PYTHON, "pass") as other:
             assert other.wait()[0] == 0
             code, _ = child.wait()
@@ -346,9 +353,9 @@ def test_the_cpu_time_of_a_part_is_that_of_rusage_to_the_tick(isolation: str) ->
         "import os\nfor _ in range(3):\n if not os.fork():\n  for i in range(3000000): pass\n"
         "  os._exit(0)\nfor _ in range(3): os.wait()\nfor i in range(3000000): pass"
     )
-    with LocalNodes.lay([NodeSpec("a", 1.0, None)], isolation=isolation) as nodes:
-        part = nodes.part(0, "task", 1.0, None)
-        if not part.accounts:
+    with LocalNodes.create([NodeSpec("a", 1.0, None)], isolation=isolation) as nodes:
+        part = nodes.add_task(0, "task", 1.0, None)
+        if not part.is_accounted:
             with pytest.raises(ValueError, match="no group"):
                 part.read()
             return
@@ -362,9 +369,9 @@ def test_the_cpu_time_of_a_part_is_that_of_rusage_to_the_tick(isolation: str) ->
 
 def test_nobody_waits_for_an_orphan_and_it_is_counted_all_the_same(isolation: str) -> None:
     orphan = "import os\nif os.fork(): os._exit(0)\nos.setsid()\nfor i in range(3000000): pass"
-    with LocalNodes.lay([NodeSpec("a", 1.0, None)], isolation=isolation) as nodes:
-        part = nodes.part(0, "task", 1.0, None)
-        if not part.accounts:
+    with LocalNodes.create([NodeSpec("a", 1.0, None)], isolation=isolation) as nodes:
+        part = nodes.add_task(0, "task", 1.0, None)
+        if not part.is_accounted:
             pytest.skip("no group, no account")
         with Child(part, *PYTHON, orphan) as child:
             _, used = child.wait()
@@ -374,16 +381,16 @@ def test_nobody_waits_for_an_orphan_and_it_is_counted_all_the_same(isolation: st
 
 @pytest.mark.parametrize("counted", ["by the group", "by its processes"])
 def test_memory_in_use_is_what_was_filled(counted: str) -> None:
-    machine = Machine.here()
+    machine = LocalMachine.detect()
     if counted == "by its processes":
         without = [one for one in machine.hierarchies if "memory" not in one.controllers]
         machine = machine._replace(hierarchies=tuple(without))
     hold = "import time\nb = bytearray(1 << 20) * 48\ntime.sleep(300)"
-    with LocalNodes.lay([NodeSpec("a", 0.5, None)], machine=machine) as nodes:
+    with LocalNodes.create([NodeSpec("a", 0.5, None)], machine=machine) as nodes:
         if counted == "by its processes" and "memory" in nodes.controllers:
-            nodes._trees[0].give_up(["memory"])
-        part = nodes.part(0, "task", 0.5, None)
-        if not part.accounts:
+            nodes._trees[0].drop_controllers(["memory"])
+        part = nodes.add_task(0, "task", 0.5, None)
+        if not part.is_accounted:
             pytest.skip("no group, no account")
         with Child(part, *PYTHON, hold):
             assert soon(lambda: (part.read()[1] or 0.0) >= 48 * MIB)
@@ -398,38 +405,38 @@ def test_memory_in_use_is_what_was_filled(counted: str) -> None:
 
 
 def test_without_groups_affinity_is_in_force_and_says_what_it_does_not_do() -> None:
-    machine = Machine.here()._replace(hierarchies=())
+    machine = LocalMachine.detect()._replace(hierarchies=())
     specs = [NodeSpec("a", 0.5, 64 * MIB)]
-    with LocalNodes.lay(specs, machine=machine) as nodes:
+    with LocalNodes.create(specs, machine=machine) as nodes:
         assert nodes.isolation == nodes.facts()["isolation"] == "affinity"
         assert len(nodes.warnings) == 4
-        part = nodes.part(0, "task", 0.5, None)
+        part = nodes.add_task(0, "task", 0.5, None)
         assert part.cpus == machine.cpus[:1]
-        assert (part.join, part.accounts, part.pids()) == ((), False, [])
+        assert (part.join, part.is_accounted, part.pids()) == ((), False, [])
     for asked in ("cgroup1", "cgroup2"):
         with pytest.raises(InputError, match=f"{asked} cannot be had") as caught:
-            LocalNodes.lay(specs, machine=machine, isolation=asked)
+            LocalNodes.create(specs, machine=machine, isolation=asked)
         assert caught.value.field == "isolation"
 
 
 def test_no_isolation_confines_nothing() -> None:
-    with LocalNodes.lay([NodeSpec("a", 1e6, None)], isolation="none") as nodes:
-        part = nodes.part(0, "task", 1.0, None)
+    with LocalNodes.create([NodeSpec("a", 1e6, None)], isolation="none") as nodes:
+        part = nodes.add_task(0, "task", 1.0, None)
         assert (part.join, part.cpus, nodes.warnings) == ((), (), ())
-        assert nodes.alive(0)
+        assert nodes.is_alive(0)
 
 
 def test_what_is_enforced_is_not_complained_about() -> None:
     specs = [NodeSpec("a", 0.5, 1.0)]
     everything = {"cpu", "cpuset", "memory"}
-    assert shortfalls(specs, everything) == ()
+    assert find_unenforced_limits(specs, everything) == ()
     for controller in everything:
-        assert shortfalls(specs, everything - {controller})
-    assert shortfalls([NodeSpec("a", 1.0, None)], {"cpu", "cpuset"}) == ()
+        assert find_unenforced_limits(specs, everything - {controller})
+    assert find_unenforced_limits([NodeSpec("a", 1.0, None)], {"cpu", "cpuset"}) == ()
 
 
 def test_a_controller_that_refuses_is_done_without_and_the_rest_stays() -> None:
-    machine = Machine.here()
+    machine = LocalMachine.detect()
     places = [one for one in machine.hierarchies if "cpu" in one.controllers]
     if not places or not os.access(places[0].own, os.W_OK):
         pytest.skip("no cpu controller of version 1 that may be written")
@@ -440,13 +447,13 @@ def test_a_controller_that_refuses_is_done_without_and_the_rest_stays() -> None:
         # The last of them: the others have made their groups by then.
         others = [one for one in machine.hierarchies if one not in places]
         machine = machine._replace(hierarchies=(*others, places[0]._replace(own=narrow)))
-        with LocalNodes.lay([NodeSpec("a", 0.5, None)], machine=machine) as nodes:
+        with LocalNodes.create([NodeSpec("a", 0.5, None)], machine=machine) as nodes:
             assert "cpu" not in nodes.controllers
             assert any(text.startswith("cpu: Invalid argument") for text in nodes.warnings)
-            part = nodes.part(0, "task", 0.5, None)
+            part = nodes.add_task(0, "task", 0.5, None)
             with Child(part, "/bin/true") as child:
                 assert child.wait()[0] == 0
-        assert leftovers.groups_within(str(narrow)) == [str(narrow)]
+        assert leftovers.list_groups(str(narrow)) == [str(narrow)]
     finally:
         narrow.rmdir()
 
@@ -455,12 +462,12 @@ def test_an_ordinary_user_gets_what_he_may_have_and_hears_why_not_more() -> None
     if os.getuid() != 0:
         pytest.skip("only root can become somebody else")
 
-    def lay() -> dict[str, Any]:
+    def create() -> dict[str, Any]:
         become(65534)
-        with LocalNodes.lay([NodeSpec("a", 0.5, None)], run=run_name()) as nodes:
+        with LocalNodes.create([NodeSpec("a", 0.5, None)], run=make_run_name()) as nodes:
             return nodes.facts()
 
-    facts = in_a_child(lay)
+    facts = in_a_child(create)
     assert facts["isolation"] == "affinity"
     assert any("Permission denied" in text or "written" in text for text in facts["warnings"])
 
@@ -484,27 +491,29 @@ def test_v2_takes_the_top_the_empty_group_above_or_its_own_if_it_is_alone(tmp_pa
     empty = v2_group(top / "slice", "cpu memory")
     own = v2_group(empty / "scope", "cpu memory", procs=alone)
     hierarchy = Hierarchy(2, (), top, own)
-    assert find_base(hierarchy) == Base(own, ("cpu", "memory"), (os.getpid(),))
+    assert find_base_group(hierarchy) == BaseGroup(own, ("cpu", "memory"), (os.getpid(),))
     # A shell is in there too: the group above will do.
     v2_group(own, "cpu memory", procs=f"{alone}1\n")
-    assert find_base(hierarchy) == Base(empty, ("cpu", "memory"), ())
+    assert find_base_group(hierarchy) == BaseGroup(empty, ("cpu", "memory"), ())
     # The top has one controller more.
     v2_group(top, "cpuset cpu memory", procs="1\n", kind="")
-    assert find_base(hierarchy) == Base(top, ("cpu", "cpuset", "memory"), ())
-    with pytest.raises(Refused, match="other processes"):
-        find_base(hierarchy._replace(mount=own))
+    assert find_base_group(hierarchy) == BaseGroup(top, ("cpu", "cpuset", "memory"), ())
+    with pytest.raises(UnusableHierarchyError, match="other processes"):
+        find_base_group(hierarchy._replace(mount=own))
     v2_group(own, "cpu memory", procs=alone, kind="threaded")
-    with pytest.raises(Refused, match="threads"):
-        find_base(hierarchy._replace(mount=own))
+    with pytest.raises(UnusableHierarchyError, match="threads"):
+        find_base_group(hierarchy._replace(mount=own))
     v2_group(own, "pids", procs=alone)
-    with pytest.raises(Refused, match="no controller of use"):
-        find_base(hierarchy._replace(mount=own))
+    with pytest.raises(UnusableHierarchyError, match="no controller of use"):
+        find_base_group(hierarchy._replace(mount=own))
 
 
 def test_v2_writes_limits_as_the_kernel_reads_them(tmp_path: Path) -> None:
     (tmp_path / "memory.swap.max").write_text("max")
-    tree = Tree2(tmp_path, ["cpu", "cpuset", "memory"])
-    assert tree.limit(tmp_path, Limits((0, 3), quota=0.5, weight=2.0, memory=64 * MIB)) == {}
+    tree = GroupTreeV2(tmp_path, ["cpu", "cpuset", "memory"])
+    assert (
+        tree.set_limits(tmp_path, GroupLimits((0, 3), quota=0.5, weight=2.0, memory=64 * MIB)) == {}
+    )
     wrote = {
         "cpu.max": "10000 20000",
         "cpu.weight": "200",
@@ -521,7 +530,7 @@ def test_v2_writes_limits_as_the_kernel_reads_them(tmp_path: Path) -> None:
         ("cgroup.procs", b""),
     ):
         (tmp_path / file).write_bytes(text)
-    part = Part([(tree, tmp_path)], join=(), cpus=())
+    part = NodeTask([(tree, tmp_path)], join=(), cpus=())
     assert part.read() == (1.5, 12288.0)
     assert (part.peak(), part.oom_kills) == (12288.0, 2)
     # What a group does not say, and memory that no process holds, is unknown and not 0.
@@ -543,7 +552,7 @@ def test_v2_moves_out_of_its_own_group_and_comes_back(
     monkeypatch: pytest.MonkeyPatch, user: int
 ) -> None:
     """With whatever controller there is: the kernel makes the same rules for all."""
-    hierarchy = next((one for one in Machine.here().hierarchies if one.version == 2), None)
+    hierarchy = next((one for one in LocalMachine.detect().hierarchies if one.version == 2), None)
     if os.getuid() != 0 or hierarchy is None:
         pytest.skip("needs root and control groups of version 2")
     mount = hierarchy.mount
@@ -551,7 +560,7 @@ def test_v2_moves_out_of_its_own_group_and_comes_back(
     if not domain or not os.access(mount, os.W_OK) or (mount / "cgroup.type").exists():
         pytest.skip("no controller of version 2 in reach")
     name = min(domain)
-    monkeypatch.setattr(cgroup2, "USED", (name,))
+    monkeypatch.setattr(cgroup2, "CONTROLLERS", (name,))
     control = mount / "cgroup.subtree_control"
     was_on = name in control.read_text().split()
     own = mount / f"trial-{os.getpid()}-{user}"
@@ -568,7 +577,7 @@ def test_v2_moves_out_of_its_own_group_and_comes_back(
         assert len(pids) == 1
         assert (after, below, enabled) == (f"0::/{own.name}", [], [])
     finally:
-        assert leftovers.remove(str(own))
+        assert leftovers.remove_groups(str(own))
         if not was_on:
             with suppress(OSError):  # another run of this test has a group that uses it
                 control.write_text(f"-{name}")
@@ -578,9 +587,11 @@ def live_in(own: Path, user: int) -> list[Any]:
     """What a process meets that lays its nodes alone in a group."""
     (own / "cgroup.procs").write_text("0")
     become(user)
-    with LocalNodes.lay([NodeSpec("a", 0.5, None)], isolation="cgroup2", run=run_name()) as nodes:
+    with LocalNodes.create(
+        [NodeSpec("a", 0.5, None)], isolation="cgroup2", run=make_run_name()
+    ) as nodes:
         inside = own_v2_group()
-        part = nodes.part(0, "task", 0.5, None)
+        part = nodes.add_task(0, "task", 0.5, None)
         with Child(part, "/bin/sleep", "300") as child:
             there = part.pids()
             assert there == [child.pid]
@@ -625,27 +636,27 @@ def in_a_child(body: Callable[[], Any]) -> Any:
 
 def test_v1_refuses_where_nothing_can_be_made(tmp_path: Path) -> None:
     nowhere = Hierarchy(1, ("cpu",), tmp_path, tmp_path / "gone")
-    with pytest.raises(Refused, match="No such file"):
-        Tree1.open(nowhere, "1-1-0000")
+    with pytest.raises(UnusableHierarchyError, match="No such file"):
+        GroupTreeV1.open(nowhere, "1-1-0000")
 
 
 def test_v1_has_no_use_for_groups_without_cpus_that_nobody_can_enter(tmp_path: Path) -> None:
-    tree = Tree1(tmp_path, ["cpu", "cpuset"])
-    tree.give_up(["cpuset"])
+    tree = GroupTreeV1(tmp_path, ["cpu", "cpuset"])
+    tree.drop_controllers(["cpuset"])
     assert tree.controllers == []
     tree.close()
     tmp_path.mkdir()
-    tree = Tree1(tmp_path, ["cpu", "cpuacct"])
-    tree.give_up(["cpu"])
+    tree = GroupTreeV1(tmp_path, ["cpu", "cpuacct"])
+    tree.drop_controllers(["cpu"])
     assert tree.controllers == ["cpuacct"]
     tree.close()
 
 
 def test_a_sweep_leaves_the_living_alone() -> None:
-    with LocalNodes.lay([NodeSpec("a", 0.5, None)]) as nodes:
-        part = nodes.part(0, "task", 0.5, None)
+    with LocalNodes.create([NodeSpec("a", 0.5, None)]) as nodes:
+        part = nodes.add_task(0, "task", 0.5, None)
         with Child(part, "/bin/sleep", "300") as child:
-            assert not any(nodes.run in line for line in sweep())
-            assert nodes.alive(0)
+            assert not any(nodes.run in line for line in remove_stale_groups())
+            assert nodes.is_alive(0)
             assert not is_gone(child.pid)
             part.kill(signal.SIGKILL)

@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 
 import twinloop as tl
-from twinloop.engine import Compiled
+from twinloop.engine import CompiledScenario
 from twinloop.execution.outages import Outages
-from twinloop.scenario.failures import failure_intervals
+from twinloop.scenario.failures import compute_failure_intervals
 
 SCENARIO = tl.Scenario(
     platform="3x1",
@@ -20,8 +20,8 @@ SCENARIO = tl.Scenario(
 
 
 def drawn(until: float) -> list[tuple[float, str | None]]:
-    names = Compiled(SCENARIO).names.machines
-    found = failure_intervals(SCENARIO.failures, names, 2 * until, SCENARIO.seed)
+    names = CompiledScenario(SCENARIO).names.machines
+    found = compute_failure_intervals(SCENARIO.failures, names, 2 * until, SCENARIO.seed)
     times = pl.concat(
         [
             found.select(t="start", state=pl.lit("down")),
@@ -33,23 +33,23 @@ def drawn(until: float) -> list[tuple[float, str | None]]:
 
 @pytest.mark.parametrize("step", [7.0, 90.0, 1000.0])
 def test_failures_reach_as_far_as_the_run(step):
-    compiled = Compiled(SCENARIO)
+    compiled = CompiledScenario(SCENARIO)
     planned = compiled.horizon
     outages = Outages(compiled)
     told = []
     for count in range(1, math.ceil(1000.0 / step) + 1):
-        told += [(outage.t, outage.state) for outage in outages.until(count * step)]
+        told += [(outage.t, outage.state) for outage in outages.pop_until(count * step)]
         assert count * step < outages.due < math.inf
     assert told == drawn(step * math.ceil(1000.0 / step))
     assert told[-1][0] > 5 * planned
 
 
 def test_only_a_node_that_comes_back_helps_a_task_that_waits():
-    compiled = Compiled(SCENARIO)
+    compiled = CompiledScenario(SCENARIO)
     outages = Outages(compiled)
     assert outages.next_return == math.inf
-    (went,) = outages.until(drawn(100.0)[0][0])
+    (went,) = outages.pop_until(drawn(100.0)[0][0])
     assert went.state == "down"
     assert went.t < outages.next_return < math.inf
-    plain = Outages(Compiled(SCENARIO.replace(failures=None)))
+    plain = Outages(CompiledScenario(SCENARIO.replace(failures=None)))
     assert (plain.due, plain.next_return) == (math.inf, math.inf)

@@ -293,16 +293,16 @@ def test_power_that_cannot_be_placed(file: Path, trace: Trace) -> None:
     file.write_text(f"time,watts\n{T0},60\n{T0 + 10},60\n")
     readings = read_power(file)
     with pytest.raises(InputError, match="does not say when its t = 0 was"):
-        with_power(trace.noting(epoch_ms=None), readings)
+        with_power(trace.with_manifest(epoch_ms=None), readings)
     with pytest.raises(InputError, match=r"from t = 3600 s to 3610 s lies outside the run"):
-        with_power(trace.noting(epoch_ms=(T0 - 3600) * 1000), readings)
+        with_power(trace.with_manifest(epoch_ms=(T0 - 3600) * 1000), readings)
     with pytest.raises(InputError, match="has power already"):
         with_power(with_power(trace, readings), readings)
 
 
 def test_the_end_of_a_run_can_be_given(trace: Trace) -> None:
     passes = [(float(t), [[None, "package-0", 10.0 * t, None]]) for t in range(121)]
-    readings = Readings.recorded(passes)
+    readings = Readings.from_passes(passes)
     assert energy(with_power(trace, readings)) == pytest.approx(1000)
     assert energy(with_power(trace, readings, end=110.5)) == pytest.approx(1105)
-    assert with_power(trace, Readings.recorded([])).power.is_empty()
+    assert with_power(trace, Readings.from_passes([])).power.is_empty()

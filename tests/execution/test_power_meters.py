@@ -141,7 +141,7 @@ def test_a_live_counter_is_followed_through_its_wraps(tmp_path: Path) -> None:
     assert facts["package-0"]["gaps"] == 0
     assert recorder.facts()["said"] == []
     # And the table has the energy between the first and the last update that were seen.
-    rows = Readings.recorded(passes).table
+    rows = Readings.from_passes(passes).table
     table = reconstruct(Readings(rows.filter(pl.col("source") == "package-0/dram")))
     seen = rows.filter(pl.col("source") == "package-0/dram")["joules"]
     changes = seen.filter(seen.diff() > 0)
@@ -163,7 +163,7 @@ def test_a_counter_that_goes_away_is_unknown_from_there(tmp_path: Path) -> None:
             gone.vanish()
     unknown = [row for _, rows in passes for row in rows if row[2] is None]
     assert unknown == [[None, "package-1", None, None]]  # said once
-    table = reconstruct(Readings.recorded(passes))
+    table = reconstruct(Readings.from_passes(passes))
     assert table.select("t", "watts").rows() == [(1.0, 70.0), (2.0, 70.0), (3.0, 70.0)]
     [said] = recorder.facts()["said"]
     assert said == "package-1: cannot be read at t = 4.000 s: No such file or directory"
@@ -207,7 +207,7 @@ def test_a_counter_that_may_not_be_read_is_said_once_and_never_zero() -> None:
     assert recorder.facts()["said"] == [
         "package-0: cannot be read at t = 0.000 s: Permission denied"
     ]
-    assert reconstruct(Readings.recorded(passes)).is_empty()
+    assert reconstruct(Readings.from_passes(passes)).is_empty()
 
 
 def test_the_counters_of_this_machine(tmp_path: Path) -> None:

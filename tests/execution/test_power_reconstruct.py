@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinloop.execution.power import Readings, reconstruct
-from twinloop.execution.power.energy_counter import MOST_WATTS, Counter
-from twinloop.execution.power.power_table import rebuilt
+from twinloop.execution.power.energy_counter import MAX_WATTS, EnergyCounter
+from twinloop.execution.power.power_table import reconstruct_with_notes
 from twinloop.trace.trace import Trace
 
 #: Lengths of time and amounts of energy that a counter may show between two updates.
@@ -20,7 +20,7 @@ AMOUNTS = st.floats(0.5, 900.0)
 
 def readings(*series: tuple[str | None, str, list[float], list[float | None]]) -> Readings:
     """Readings of counters, by node and source, each with its times and joules."""
-    return Readings.recorded(
+    return Readings.from_passes(
         (t, [[node, source, value, None]])
         for node, source, times, values in series
         for t, value in zip(times, values, strict=True)
@@ -89,33 +89,33 @@ def test_a_slow_counter_shows_the_power_between_its_updates(
 )
 def test_wraps_are_exact(steps: list[tuple[float, int]], wraps_at: int, first: int) -> None:
     """A counter that starts again at its range, and one that never does, say the same."""
-    counter = Counter(wraps_at)
+    counter = EnergyCounter(wraps_at)
     t, truth = 0.0, first
-    assert counter.follow(t, truth % wraps_at)
+    assert counter.add_reading(t, truth % wraps_at)
     for pause, used in steps:
         t += pause
         truth += used
-        assert counter.follow(t, truth % wraps_at)
+        assert counter.add_reading(t, truth % wraps_at)
         assert counter.joules == (truth - first) / 1e6
     assert counter.wraps == truth // wraps_at - first // wraps_at
     assert counter.updates == sum(used > 0 for _, used in steps)
 
 
 def test_nobody_knows_how_often_a_counter_wrapped_that_was_not_read() -> None:
-    counter = Counter(wraps_at=262_143_328_850)
-    limit = 262_143.328850 / MOST_WATTS
-    assert counter.longest == pytest.approx(limit)
-    assert counter.follow(0.0, 5)
-    assert counter.follow(limit, 1_000_005)
-    assert not counter.follow(3 * limit, 900_000_000)
+    counter = EnergyCounter(wraps_at=262_143_328_850)
+    limit = 262_143.328850 / MAX_WATTS
+    assert counter.max_gap == pytest.approx(limit)
+    assert counter.add_reading(0.0, 5)
+    assert counter.add_reading(limit, 1_000_005)
+    assert not counter.add_reading(3 * limit, 900_000_000)
     assert (counter.unsure, counter.joules) == (1, 1.0)
-    assert counter.follow(3 * limit + 1, 902_000_000)
+    assert counter.add_reading(3 * limit + 1, 902_000_000)
     assert counter.joules == 3.0
 
 
 def test_a_counter_without_a_range_begins_anew_when_it_goes_down() -> None:
-    counter = Counter(None, per_joule=1.0)
-    seen = [counter.follow(t, value) for t, value in enumerate([10, 12, 1, 4])]
+    counter = EnergyCounter(None, per_joule=1.0)
+    seen = [counter.add_reading(t, value) for t, value in enumerate([10, 12, 1, 4])]
     assert seen == [True, True, False, True]
     assert (counter.joules, counter.resets, counter.wraps) == (5.0, 1, 0)
 
@@ -132,7 +132,7 @@ def test_the_total_is_the_sum_where_all_nodes_are_known(
         times = np.cumsum([firsts[number], *(pause for pause, _ in steps)]).tolist()
         joules: list[float | None] = np.cumsum([0.0, *(used for _, used in steps)]).tolist()
         series.append((f"n{number}", "package-0", times, joules))
-    table, notes = rebuilt(readings(*series))
+    table, notes = reconstruct_with_notes(readings(*series))
     begin = max(times[0] for _, _, times, _ in series)
     end = min(times[-1] for _, _, times, _ in series)
     exact = sum(
@@ -157,7 +157,7 @@ def test_the_total_is_the_sum_where_all_nodes_are_known(
 
 def test_the_sources_of_a_node_are_added_where_all_are_known() -> None:
     seconds = [0.0, 1.0, 2.0, 3.0, 4.0]
-    table, notes = rebuilt(
+    table, notes = reconstruct_with_notes(
         readings(
             ("n", "package-0", seconds, [0.0, 10.0, 20.0, 30.0, 40.0]),
             ("n", "package-0/dram", seconds, [0.0, 3.0, 6.0, None, None]),
@@ -197,7 +197,7 @@ def test_a_sensor_speaks_for_the_time_since_its_last_reading() -> None:
             (105.0, 60.0),
         )
     ]
-    table = of(reconstruct(Readings.recorded(passes)), "n")
+    table = of(reconstruct(Readings.from_passes(passes)), "n")
     seconds = dict(zip(table["t"], table["watts"], strict=True))
     assert seconds[3.0] == 120.0
     assert seconds[8.0] == 80.0
@@ -207,10 +207,10 @@ def test_a_sensor_speaks_for_the_time_since_its_last_reading() -> None:
 
 
 def test_readings_that_show_nothing() -> None:
-    still, notes = rebuilt(readings((None, "p", [0.0, 1.0, 2.0], [7.0, 7.0, 7.0])))
+    still, notes = reconstruct_with_notes(readings((None, "p", [0.0, 1.0, 2.0], [7.0, 7.0, 7.0])))
     assert still.is_empty()
     assert [(note.count, note.examples) for note in notes] == [(1, ("p",))]
-    none, notes = rebuilt(Readings.recorded([]))
+    none, notes = reconstruct_with_notes(Readings.from_passes([]))
     assert none.is_empty()
     assert notes == ()
     assert Trace(power=none).power.is_empty()

@@ -24,7 +24,7 @@ from tests.execution.children import (
     waited,
 )
 from twinloop import _core
-from twinloop.execution.process_trees import Stat, Trees, start_ticks
+from twinloop.execution.process_trees import ProcessStat, ProcessTrees, require_start_ticks
 
 pytestmark = pytest.mark.real
 
@@ -37,17 +37,17 @@ def test_a_name_may_hold_spaces_and_parentheses(start: Start, tmp_path: Path) ->
     before = time.clock_gettime(time.CLOCK_BOOTTIME)
     child = start(program, "60")
     after = time.clock_gettime(time.CLOCK_BOOTTIME)
-    stat = Stat.of(child.pid)
+    stat = ProcessStat.read(child.pid)
     assert stat is not None
     assert (stat.parent, stat.session, stat.dead) == (os.getpid(), os.getsid(child.pid), False)
-    assert before - TICK <= start_ticks(child.pid) * TICK <= after + TICK
+    assert before - TICK <= require_start_ticks(child.pid) * TICK <= after + TICK
 
 
 def test_a_process_that_is_not_there_has_no_start() -> None:
     child = subprocess.Popen(["true"])
     child.wait(PATIENCE)
     with pytest.raises(ProcessLookupError):
-        start_ticks(child.pid)
+        require_start_ticks(child.pid)
 
 
 def test_the_tree_of_a_shell_that_forks(start: Start, tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_the_tree_of_a_shell_that_forks(start: Start, tmp_path: Path) -> None:
     code = f"{BURN}\nburn(0.2); say(sys.argv[1])\nwhile not os.path.exists(sys.argv[2]): burn(0)"
     burner = f"{sys.executable} -S -c '{code}' {said} {go}"
     child = start("sh", "-c", f"{burner} & {burner} & wait; {burner}; exit 0")
-    trees: Trees[str] = Trees()
+    trees: ProcessTrees[str] = ProcessTrees()
     trees.add("shell", child.pid)
     seen = [0.0]
     until(lambda: said.exists() and len(said.read_text().splitlines()) == 2)
@@ -69,7 +69,7 @@ def test_the_tree_of_a_shell_that_forks(start: Start, tmp_path: Path) -> None:
     trees.scan()
     assert seen == sorted(seen)
     assert seen[-1] <= exact
-    assert trees.total("shell", exact) == exact
+    assert trees.total_cpu_time("shell", exact) == exact
     own = [float(line.split()[1]) for line in said.read_text().splitlines()]
     assert len(own) == 3
     assert exact >= sum(own)
@@ -124,7 +124,7 @@ def test_every_tick_of_a_tree_is_counted_once(start: Start, tmp_path: Path, seed
     made = shape(3)
     log = tmp_path / "log"
     child = python(start, SHAPES, made, log)
-    trees: Trees[int] = Trees()
+    trees: ProcessTrees[int] = ProcessTrees()
     trees.add(1, child.pid)
 
     def count(part: tuple[float, bool, list[object]]) -> int:
@@ -140,7 +140,7 @@ def test_every_tick_of_a_tree_is_counted_once(start: Start, tmp_path: Path, seed
         seen.append(trees.scan()[1].cpu)
     exact = waited(child)
     seen.append(trees.scan()[1].cpu)
-    total = trees.total(1, exact)
+    total = trees.total_cpu_time(1, exact)
     seen.append(total)
     assert seen == sorted(seen)
     assert trees.pids(1) == []
@@ -168,12 +168,12 @@ def test_a_child_that_nobody_waits_for_stays_counted_when_its_parent_goes_on(
     )
     parent = python(start, code, tmp_path / "child", tmp_path / "parent", stdin=subprocess.PIPE)
     assert parent.stdin is not None
-    trees: Trees[str] = Trees()
+    trees: ProcessTrees[str] = ProcessTrees()
     trees.add("task", parent.pid)
     child, first = only_line(tmp_path / "child")
     trees.scan()
     os.kill(child, signal.SIGKILL)
-    until(lambda: Stat.of(child) is None)
+    until(lambda: ProcessStat.read(child) is None)
     parent.stdin.write(b"x")
     parent.stdin.close()
     _, second = only_line(tmp_path / "parent")
@@ -199,7 +199,7 @@ def test_an_orphan_in_a_session_of_its_own_is_known_by_its_environment(
     start: Start, tmp_path: Path
 ) -> None:
     run, go = f"{os.getpid()}-x", tmp_path / "go"
-    trees: Trees[str] = Trees(run)
+    trees: ProcessTrees[str] = ProcessTrees(run)
     children = {}
     for task, rank in (("a", "0"), ("a", "1"), ("b", "0")):
         name = task + rank
@@ -211,7 +211,7 @@ def test_an_orphan_in_a_session_of_its_own_is_known_by_its_environment(
         orphan, used = only_line(tmp_path / name)
         exact = waited(child)
         assert trees.pids(name) == [orphan]
-        assert trees.total(name, exact) >= exact + used - 2 * TICK
+        assert trees.total_cpu_time(name, exact) >= exact + used - 2 * TICK
     for name in children:
         assert trees.kill(name, signal.SIGKILL) == 1
         until(lambda name=name: trees.pids(name) == [])
@@ -219,7 +219,7 @@ def test_an_orphan_in_a_session_of_its_own_is_known_by_its_environment(
 
 def test_an_orphan_that_was_seen_before_stays_in_the_tree(start: Start, tmp_path: Path) -> None:
     child = python(start, DAEMON.replace("os._exit(0)", "time.sleep(60)"), tmp_path / "o", 60)
-    trees: Trees[str] = Trees()
+    trees: ProcessTrees[str] = ProcessTrees()
     trees.add("daemon", child.pid)
     orphan, used = only_line(tmp_path / "o")
     family = trees.pids("daemon")
@@ -230,7 +230,7 @@ def test_an_orphan_that_was_seen_before_stays_in_the_tree(start: Start, tmp_path
     child.kill()
     exact = waited(child)
     until(lambda: trees.pids("daemon") == [orphan])
-    assert trees.total("daemon", exact) >= exact + used - 2 * TICK
+    assert trees.total_cpu_time("daemon", exact) >= exact + used - 2 * TICK
     # When it goes, and nobody says what it used in all, what it was seen with stays.
     seen = trees.scan()["daemon"].cpu
     assert trees.kill("daemon", signal.SIGKILL) == 1
@@ -241,7 +241,7 @@ def test_an_orphan_that_was_seen_before_stays_in_the_tree(start: Start, tmp_path
 def test_an_orphan_of_the_session_is_in_the_tree(start: Start, tmp_path: Path) -> None:
     code = DAEMON.replace("    os.setsid()\n", "")
     child = python(start, code, tmp_path / "o", 0)
-    trees: Trees[str] = Trees()
+    trees: ProcessTrees[str] = ProcessTrees()
     trees.add("task", child.pid)
     orphan, _ = only_line(tmp_path / "o")
     waited(child)
@@ -254,31 +254,31 @@ def test_an_orphan_of_the_session_is_in_the_tree(start: Start, tmp_path: Path) -
 def test_an_orphan_that_we_wait_for_is_counted_to_the_microsecond(
     start: Start, tmp_path: Path
 ) -> None:
-    before = _core.subreaper(True)
+    before = _core.set_subreaper(True)
     try:
         code = DAEMON.replace("    os.setsid()\n", "").replace("time.sleep(60)", "os._exit(0)")
         child = python(start, code, tmp_path / "o", 0)
-        trees: Trees[str] = Trees()
+        trees: ProcessTrees[str] = ProcessTrees()
         trees.add("task", child.pid)
         orphan, _ = only_line(tmp_path / "o")
         exact = waited(child)
         assert trees.owner(orphan) == "task"
         _, _, usage = os.wait4(orphan, 0)
         own = usage.ru_utime + usage.ru_stime
-        assert trees.reaped(orphan, own) == "task"
-        assert trees.reaped(orphan, own) is None
+        assert trees.record_reaped(orphan, own) == "task"
+        assert trees.record_reaped(orphan, own) is None
         trees.scan()
-        assert trees.total("task", exact) == pytest.approx(exact + own, abs=1e-9)
+        assert trees.total_cpu_time("task", exact) == pytest.approx(exact + own, abs=1e-9)
     finally:
-        _core.subreaper(before)
+        _core.set_subreaper(before)
 
 
 @pytest.fixture
 def adopting() -> Iterator[None]:
     """Orphans of what is started become children of this process."""
-    before = _core.subreaper(True)
+    before = _core.set_subreaper(True)
     yield
-    _core.subreaper(before)
+    _core.set_subreaper(before)
 
 
 #: Forks twice; who is left ends, in a session of its own, before anybody looks.
@@ -302,7 +302,7 @@ def test_an_orphan_that_nobody_saw_alive_is_of_the_only_tree_that_can_have_it(
     start: Start, tmp_path: Path, others: int
 ) -> None:
     said, go = tmp_path / "orphan", tmp_path / "go"
-    trees: Trees[str] = Trees("run")
+    trees: ProcessTrees[str] = ProcessTrees("run")
     child = python(start, HASTY, said, go)
     trees.add("task", child.pid)
     for number in range(others):
@@ -313,22 +313,22 @@ def test_an_orphan_that_nobody_saw_alive_is_of_the_only_tree_that_can_have_it(
     try:
         until(lambda: ended(orphan))
         # One that came later cannot have it.
-        begun = start_ticks(orphan)
+        begun = require_start_ticks(orphan)
         until(lambda: time.clock_gettime(time.CLOCK_BOOTTIME) > (begun + 2) * TICK)
         trees.add("later", start("sleep", "60").pid)
         after = trees.scan()["task"].cpu
         if others:
-            assert trees.unplaced == 1
+            assert trees.unassigned_orphans == 1
             assert trees.owner(orphan) is None
         else:
-            assert trees.unplaced == 0
+            assert trees.unassigned_orphans == 0
             assert trees.owner(orphan) == "task"
             assert after >= before + used - 4 * TICK
             trees.forget("other 0")
         # It is judged once, and left to whoever may have started it.
         trees.scan()
-        assert trees.unplaced == others
-        assert orphan not in trees.dead()
+        assert trees.unassigned_orphans == others
+        assert orphan not in trees.list_dead()
     finally:
         os.wait4(orphan, 0)
     assert trees.scan()["task"].cpu >= after
@@ -340,24 +340,24 @@ def test_an_orphan_that_nobody_saw_alive_is_of_the_only_tree_that_can_have_it(
 def test_children_of_this_process_that_are_no_orphans_are_in_no_tree(
     start: Start, how: str
 ) -> None:
-    trees: Trees[str] = Trees(None if how == "no run" else "run")
+    trees: ProcessTrees[str] = ProcessTrees(None if how == "no run" else "run")
     trees.add("task", start("sleep", "60").pid)
     # Another child of this program, or the first process of another run of it.
     other = python(start, "burn(0.05)", start_new_session=how != "child")
     if how == "run":
-        another: Trees[str] = Trees("another")
+        another: ProcessTrees[str] = ProcessTrees("another")
         another.add("task", other.pid)
     until(lambda: ended(other.pid))
     trees.scan()
     # A child that leads a session looks like an orphan that does; it is not waited for at least.
     assert trees.owner(other.pid) == ("task" if how == "session" else None)
-    assert trees.dead() == []
+    assert trees.list_dead() == []
     assert waited(other) >= 0.05 - TICK
 
 
 def test_a_zombie_keeps_its_account_and_is_not_alive(start: Start) -> None:
     child = python(start, "burn(0.1)")
-    trees: Trees[str] = Trees()
+    trees: ProcessTrees[str] = ProcessTrees()
     trees.add("task", child.pid)
     until(lambda: ended(child.pid))
     cpu = trees.scan()["task"].cpu
@@ -373,9 +373,9 @@ def test_a_number_that_is_used_again_is_another_process(start: Start) -> None:
     if not os.access(last, os.W_OK):
         pytest.skip("only root can say which number the next process gets")
     child = start("true")
-    trees: Trees[str] = Trees()
+    trees: ProcessTrees[str] = ProcessTrees()
     trees.add("task", child.pid)
-    begun = start_ticks(child.pid)
+    begun = require_start_ticks(child.pid)
     trees.scan()
     waited(child)
     until(lambda: time.clock_gettime(time.CLOCK_BOOTTIME) > (begun + 2) * TICK)
@@ -396,7 +396,7 @@ def test_a_number_that_is_used_again_is_another_process(start: Start) -> None:
 
 
 def test_one_scan_serves_all_and_forgets_who_is_to_be_forgotten(start: Start) -> None:
-    trees: Trees[int] = Trees()
+    trees: ProcessTrees[int] = ProcessTrees()
     children = [start("sleep", "60") for _ in range(5)]
     for number, child in enumerate(children):
         trees.add(number, child.pid)
@@ -414,7 +414,7 @@ def test_one_scan_serves_all_and_forgets_who_is_to_be_forgotten(start: Start) ->
 def test_a_process_can_be_added_that_a_scan_has_passed_over(start: Start, tmp_path: Path) -> None:
     child = start("sh", "-c", f"sleep 60 & echo $! > {tmp_path / 'pid'}; wait")
     until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
-    trees: Trees[str] = Trees()
+    trees: ProcessTrees[str] = ProcessTrees()
     trees.scan()
     trees.add("late", child.pid)
     inner = int((tmp_path / "pid").read_text())

@@ -15,8 +15,8 @@ import twinloop as tl
 from tests.examples import every
 from tests.execution.runs import scenario, statuses, task
 from twinloop.execution import execute
-from twinloop.execution.run_journal import entries
-from twinloop.execution.run_trace import as_trace
+from twinloop.execution.run_journal import read_entries
+from twinloop.execution.run_trace import trace_from_journal
 from twinloop.trace import Manifest, Trace
 
 # --- CPU time between two samples -----------------------------------------------------------------
@@ -104,7 +104,7 @@ def traced(given_: list[Account], facts: dict[str, Any] = HELD) -> Trace:
     ]
     if all(account.closing is not None for account in given_):
         log.append({"e": "finish", "t": max(entry["t"] for entry in log), "facts": {}})
-    return as_trace(planned(given_, facts), log)
+    return trace_from_journal(planned(given_, facts), log)
 
 
 def test_a_sum_of_which_a_part_is_unknown_is_unknown() -> None:
@@ -117,7 +117,7 @@ def test_a_sum_of_which_a_part_is_unknown_is_unknown() -> None:
         log.append({"e": "end", "t": 2.0, **where, **figures, **counts})
     log.append({"e": "over", "t": 2.0, "task": 0, "status": "completed", "why": None})
     log.append({"e": "finish", "t": 2.0, "facts": {}})
-    trace = as_trace(planned([Account(1.0, 0.0, [], None)] * 2), log)
+    trace = trace_from_journal(planned([Account(1.0, 0.0, [], None)] * 2), log)
     assert trace.tasks.select("cpu_time", "memory_used", "minor_faults").row(0) == (None, None, 0)
     # What is known of the part that is known stays.
     assert trace.usage.select("cpu", "rss").rows() == [(1.5, None)]
@@ -198,7 +198,7 @@ def recording(
     nodes = given_.platform.nodes()["node"]
     file.write_text("node,start,end\n" + "".join(f"{node},1.2,1.3\n" for node in nodes))
     execute(given_, folder, period=0.2, isolation=request.param)
-    return Trace.load(there / "plan"), list(entries(there / "journal.jsonl"))
+    return Trace.load(there / "plan"), list(read_entries(there / "journal.jsonl"))
 
 
 @pytest.mark.real
@@ -206,9 +206,9 @@ def test_a_record_passes_the_gate_wherever_it_breaks_off(
     recording: tuple[Trace, list[dict[str, Any]]],
 ) -> None:
     plan, log = recording
-    assert set(statuses(as_trace(plan, log)).values()) == {"completed", "failed"}
+    assert set(statuses(trace_from_journal(plan, log)).values()) == {"completed", "failed"}
     for lines in range(0, len(log) + 1, every(3)):
-        trace = as_trace(plan, log[:lines])
+        trace = trace_from_journal(plan, log[:lines])
         assert set(statuses(trace)) == set(plan.tasks["id"])
         assert [str(finding) for finding in tl.check(trace).errors] == [], lines
         lost = trace.placements.filter(reason="lost")
@@ -229,7 +229,7 @@ def test_a_second_attempt_that_nobody_saw_makes_no_task_longer() -> None:
         # One within a tick of the start says nothing.
         times = [9.005, 10.0][:samples]
         rows = [{"e": "use", "t": t, "rows": [[0, 1, 0, 0.0, 1e6, t]]} for t in times]
-        trace = as_trace(plan, [{"e": "submit", "t": 0.0, "task": 0}, *log, *rows])
+        trace = trace_from_journal(plan, [{"e": "submit", "t": 0.0, "task": 0}, *log, *rows])
         assert trace.placements["end"].to_list() == [2.0, 10.0 if samples == 2 else 9.0]
         assert trace.tasks["status"].to_list() == ["lost"]
         rules = {finding.rule for finding in tl.check(trace).errors}

@@ -21,8 +21,8 @@ from tests.execution.children import BURN, PATIENCE, TICK, Start, ended, python,
 from twinloop import InputError
 from twinloop.execution import leftovers
 from twinloop.execution.clock import RunClock
-from twinloop.execution.process_trees import Trees
-from twinloop.execution.usage_recorder import COUNTERS, Execution, Recorder, checked_period
+from twinloop.execution.process_trees import ProcessTrees
+from twinloop.execution.usage_recorder import COUNTERS, ExecutionKey, UsageRecorder, check_period
 
 pytestmark = pytest.mark.real
 
@@ -52,7 +52,7 @@ class Lines:
 class Unconfined:
     """A part without a group."""
 
-    accounts = False
+    is_accounted = False
 
     def read(self) -> tuple[float, float | None]:
         raise AssertionError("a part that does not account is not read")
@@ -64,7 +64,7 @@ class Unconfined:
 class Group:
     """A part in a group of version 1 of its own."""
 
-    accounts = True
+    is_accounted = True
 
     def __init__(self) -> None:
         self.path = Path(f"/sys/fs/cgroup/cpuacct/twinloop-test-{os.getpid()}-{time.time_ns()}")
@@ -90,15 +90,15 @@ class Group:
         return 8192.0
 
     def close(self) -> None:
-        until(lambda: not leftovers.members([str(self.path)]))
-        assert leftovers.remove(str(self.path))
+        until(lambda: not leftovers.find_members([str(self.path)]))
+        assert leftovers.remove_groups(str(self.path))
 
 
 @pytest.fixture
 def group(start: Start) -> Iterator[Group]:
     made = Group()
     yield made
-    leftovers.end(lambda: leftovers.members([str(made.path)]))
+    leftovers.kill_processes(lambda: leftovers.find_members([str(made.path)]))
     made.close()
 
 
@@ -108,11 +108,11 @@ class Recording:
     def __init__(self, period: float = 0.05) -> None:
         self.clock = RunClock()
         self.lines = Lines(self.clock)
-        self.trees: Trees[Execution] = Trees()
-        self.recorder = Recorder(self.clock, self.lines, period=period, trees=self.trees)  # type: ignore[arg-type]
+        self.trees: ProcessTrees[ExecutionKey] = ProcessTrees()
+        self.recorder = UsageRecorder(self.clock, self.lines, period=period, trees=self.trees)  # type: ignore[arg-type]
 
     def until_end(
-        self, key: Execution, pid: int, go: Path | None = None
+        self, key: ExecutionKey, pid: int, go: Path | None = None
     ) -> tuple[dict[str, Any], Any]:
         """Sample when it is due until the process has ended; the closing figures, and rusage.
 
@@ -137,7 +137,7 @@ def cpu_of(usage: Any) -> float:
     return float(usage.ru_utime + usage.ru_stime)
 
 
-def check_samples(lines: Lines, key: Execution, closing: dict[str, Any], cores: int) -> None:
+def check_samples(lines: Lines, key: ExecutionKey, closing: dict[str, Any], cores: int) -> None:
     """Cumulative values never decrease, and none is more than what all cores could give by then."""
     rows = [(t, row[3]) for t, row in lines.rows() if tuple(row[:3]) == key]
     values = [cpu for _, cpu in rows] + [closing["cpu"]]
@@ -322,7 +322,7 @@ def test_counters_that_there_are_count_the_work(start: Start) -> None:
 @given(st.floats(0.05, 60.0), st.floats(0.0, 1e7))
 def test_the_next_pass_is_on_the_grid_and_later(period: float, now: float) -> None:
     clock = RunClock()
-    recorder = Recorder(clock, Lines(clock), period=period, trees=Trees())  # type: ignore[arg-type]
+    recorder = UsageRecorder(clock, Lines(clock), period=period, trees=ProcessTrees())  # type: ignore[arg-type]
     due = recorder._after(now)
     assert now < due <= (now + period) * (1 + 1e-9)
     assert due / period == pytest.approx(round(due / period), abs=1e-6)
@@ -331,4 +331,4 @@ def test_the_next_pass_is_on_the_grid_and_later(period: float, now: float) -> No
 @pytest.mark.parametrize("period", [0.049, 0.0, -1.0, math.inf, math.nan])
 def test_a_period_that_cannot_be_kept_is_refused(period: float) -> None:
     with pytest.raises(InputError, match="period"):
-        checked_period(period)
+        check_period(period)

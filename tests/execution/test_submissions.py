@@ -3,9 +3,9 @@
 import pytest
 
 from tests.execution.runs import scenario, task
-from twinloop.engine import Compiled
+from twinloop.engine import CompiledScenario
 from twinloop.execution import execute
-from twinloop.execution.decision_replay import retell
+from twinloop.execution.decision_replay import replay_decisions
 from twinloop.policy import Place, Policy
 
 pytestmark = pytest.mark.real
@@ -47,5 +47,5 @@ def test_the_view_of_a_real_run_has_its_submissions():
     assert policy.seen == {name: times[:2] for name, times in found.items()}
     submit, _, ready = found["child"]
     assert ready > submit
-    assert retell(trace, Compiled(given)).same
+    assert replay_decisions(trace, CompiledScenario(given)).is_identical
     assert policy.seen == {name: times[:2] for name, times in found.items()}

@@ -15,14 +15,14 @@ from tests.execution.runs import EXECUTE, PATIENCE, left, scenario, statuses, ta
 from twinloop.description.errors import InputError
 from twinloop.execution import execute
 from twinloop.execution.nodes import LocalNodes
-from twinloop.execution.run_folder import check
+from twinloop.execution.run_folder import check_run_folder
 
 pytestmark = pytest.mark.real
 
 
 def grouped() -> None:
     """Skip where no control group keeps tasks to their nodes."""
-    with LocalNodes.lay([]) as nodes:
+    with LocalNodes.create([]) as nodes:
         if not nodes.isolation.startswith("cgroup"):
             pytest.skip("there are no control groups that may be used here")
 
@@ -120,7 +120,7 @@ def test_what_is_no_run_is_never_replaced(tmp_path: Path) -> None:
     thesis.parent.mkdir(parents=True)
     thesis.write_text("years of work")
     with pytest.raises(InputError, match="is no run"):
-        check(tmp_path / "mine", overwrite=True)
+        check_run_folder(tmp_path / "mine", overwrite=True)
     with pytest.raises(InputError, match="is no run"):
         execute(scenario(task("a", "true")), tmp_path / "mine", overwrite=True)
     assert thesis.read_text() == "years of work"
@@ -157,7 +157,7 @@ def test_a_replay_plans_with_what_was_planned_with() -> None:
         policy="sjf",
     )
     real = execute(given)
-    for run in (real, tl.simulate(tl.replaying(real))):
+    for run in (real, tl.simulate(tl.replay_scenario(real))):
         assert run.placements.sort("start")["task"].to_list() == ["block", "b", "a"]
 
 

@@ -18,8 +18,8 @@ import twinloop as tl
 from tests.execution.children import PATIENCE
 from tests.execution.worlds import SECOND, Chosen, Recorded, chosen, in_seconds, ns
 from twinloop.cli import app
-from twinloop.engine import Compiled
-from twinloop.execution import burn_program, execute, retell
+from twinloop.engine import CompiledScenario
+from twinloop.execution import burn_program, execute, replay_decisions
 from twinloop.metrics import difference, figures
 from twinloop.policy import Place, Policy
 from twinloop.policy.interface import View
@@ -96,7 +96,9 @@ SCENARIOS: dict[str, dict[str, Any]] = {
 def rates() -> Iterator[None]:
     """How fast this machine works is measured once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(burn_program.RATES, f"cpu={burn_program.rates(['cpu'])['cpu']!r}")
+        patch.setenv(
+            burn_program.RATES_VARIABLE, f"cpu={burn_program.measure_rates(['cpu'])['cpu']!r}"
+        )
         yield
 
 
@@ -121,9 +123,9 @@ def test_everything_ran(run: Recorded) -> None:
 
 
 def test_told_the_same_again_the_policy_decides_the_same(run: Recorded) -> None:
-    told = retell(run.trace, Compiled(run.scenario))
+    told = replay_decisions(run.trace, CompiledScenario(run.scenario))
     assert len(told.recorded) == len(run.lives)
-    assert told.again == told.recorded
+    assert told.replayed == told.recorded
 
 
 def test_the_latencies_in_the_manifest_are_those_of_the_tables(run: Recorded) -> None:
@@ -139,7 +141,7 @@ def test_the_latencies_in_the_manifest_are_those_of_the_tables(run: Recorded) ->
     assert said["start"]["count"] == said["dispatch"]["count"]
     assert max(first) / SECOND - 2e-9 <= said["start"]["max_s"] <= said["dispatch"]["max_s"]
     assert said["start"]["p50_s"] <= said["dispatch"]["p50_s"]
-    assert run.model.values() == tl.replaying(run.trace).model.values()
+    assert run.model.values() == tl.replay_scenario(run.trace).model.values()
     # The bounds of everything below: what a replay takes for all tasks is as large as for some.
     assert 0 < run.dispatch <= max(run.dispatches.values())
     assert min(run.releases.values()) <= run.release <= max(run.releases.values())
@@ -318,7 +320,7 @@ def test_a_policy_in_python_decides_alike_in_both_worlds() -> None:
     seconds = [0.2, 0.25, 0.05, 0.1, 0.15, 0.07, 0.03, 0.11]
     scenario = own(*(["sleep", str(each)] for each in seconds))
     run = Recorded(scenario, execute(scenario))
-    assert retell(run.trace, Compiled(scenario)).same
+    assert replay_decisions(run.trace, CompiledScenario(scenario)).is_identical
     twin = chosen(tl.simulate(run.until()))
     for life in run.lives.values():
         assert (twin[life.task].nodes, twin[life.task].start) == (life.nodes, life.decided)
@@ -337,7 +339,7 @@ def test_a_policy_in_python_is_told_of_what_could_not_be_started() -> None:
     assert "no-such-program" in reason
     assert "failed" in set(trace.decisions["kind"])
     assert any("no-such-program" in note.what for note in trace.manifest.cleaned)
-    assert retell(trace, Compiled(scenario)).same
+    assert replay_decisions(trace, CompiledScenario(scenario)).is_identical
 
 
 # --- sharing a core ------------------------------------------------------------------------------
@@ -388,7 +390,7 @@ def test_two_on_one_core_use_no_more_than_one_core(tmp_path: Path) -> None:
     ran = real.placements
     whole = ran["end"].max() - ran["start"].min()
     assert real.tasks["cpu_time"].sum() <= whole + 0.02
-    again = tl.simulate(tl.replaying(real)).tasks
+    again = tl.simulate(tl.replay_scenario(real)).tasks
     assert again["cpu_time"].to_list() == pytest.approx(real.tasks["cpu_time"].to_list(), rel=1e-6)
 
 

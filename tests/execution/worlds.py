@@ -16,7 +16,7 @@ import polars as pl
 
 import twinloop as tl
 from twinloop.scenario import Scenario
-from twinloop.scenario.replay import measured
+from twinloop.scenario.replay import with_measured_latencies
 from twinloop.trace import Trace
 
 SECOND = 1_000_000_000
@@ -119,7 +119,7 @@ class Recorded:
     @cached_property
     def model(self) -> tl.Model:
         """With the latencies of a replay: one for all tasks, out of those that were measured."""
-        return measured(self.trace)
+        return with_measured_latencies(self.trace)
 
     @cached_property
     def dispatch(self) -> int:
@@ -215,8 +215,8 @@ class Recorded:
         works out anew how they share: only the service times go in then, and they hold.
         """
         if "overcommit" not in self.scenario.policy.options:
-            return tl.simulate(tl.replaying(self.trace))
-        served = tl.replaying(self.trace.replace(usage=self.trace.usage.clear()))
+            return tl.simulate(tl.replay_scenario(self.trace))
+        served = tl.replay_scenario(self.trace.replace(usage=self.trace.usage.clear()))
         return tl.simulate(served.replace(model=served.model.replace(sharing="no-delay")))
 
     def gaps(

@@ -12,7 +12,7 @@ import pytest
 
 import twinloop as tl
 from twinloop.description.errors import InputError
-from twinloop.description.files import sha256
+from twinloop.description.files import hash_file
 from twinloop.exploration.confirmation.bundles import bundle
 from twinloop.exploration.confirmation.result import Confirmation
 from twinloop.exploration.confirmation.run import confirm
@@ -58,7 +58,7 @@ def test_a_bundle_can_be_moved(pair: Any, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "elsewhere")
     plan = json.loads((moved / "plan.json").read_text())
     for name, known in plan["inputs"].items():
-        assert sha256(moved / name) == known
+        assert hash_file(moved / name) == known
     assert len(plan["runs"]) == 4
     assert [each["name"] for each in plan["configurations"]] == ["fcfs, plain", "easy"]
     for each in plan["configurations"]:

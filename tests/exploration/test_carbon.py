@@ -9,9 +9,9 @@ import pytest
 import twinloop as tl
 from tests.cli.test_commands import answer, run
 from twinloop import metrics
-from twinloop.engine import compiled as compiled_module
+from twinloop.engine import compiled_scenario as compiled_module
 from twinloop.exploration.factors.factors import apply_changes
-from twinloop.metrics.electricity import intensity_of
+from twinloop.metrics.electricity import find_intensity
 
 LINEAR = {"model": "linear", "idle": "100 W", "max": "300 W"}
 LOG = {"generate": {"name": "poisson", "parameters": {"tasks": 40}}}
@@ -100,13 +100,13 @@ def test_every_run_of_a_study_has_the_carbon_of_that_scenario(
     """And the money; each run is simulated once for all of it."""
     base = scenario(series, start="2024-01-01", prices={"core_hour": 0.1, "kwh": 0.3})
     started: list[object] = []
-    start = compiled_module.Compiled.start
+    start = compiled_module.CompiledScenario.start
 
     def counted(self: Any, *given: Any, **how: Any) -> Any:
         started.append(self)
         return start(self, *given, **how)
 
-    monkeypatch.setattr(compiled_module.Compiled, "start", counted)
+    monkeypatch.setattr(compiled_module.CompiledScenario, "start", counted)
     study = tl.explore(
         base, {"policy": ["fcfs", "fifo"], "shape": [{"platform": base.platform},
         {"platform": platform(50)}, {"platform": platform(50, 200)}]}, by="carbon_g", on="serial",
@@ -198,7 +198,7 @@ def test_a_series_is_read_where_no_power_is_known(series: str) -> None:
     trace = tl.simulate(scenario(series, start="2024-01-01"))
     unknown = trace.power.with_columns(dt=pl.lit(None, dtype=pl.Float64))
     for power in (trace.power.clear(), unknown):
-        intensity = intensity_of(trace.replace(power=power))
+        intensity = find_intensity(trace.replace(power=power))
         assert isinstance(intensity, pl.DataFrame)
         assert intensity.height == 2000
 

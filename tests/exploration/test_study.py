@@ -17,7 +17,7 @@ import pytest
 
 import twinloop as tl
 from twinloop import metrics
-from twinloop.campaign import Journal
+from twinloop.campaign import CampaignJournal
 from twinloop.exploration.factors.factors import apply_changes
 from twinloop.exploration.study import runner
 
@@ -278,7 +278,7 @@ def test_a_run_gets_its_own_workload_whoever_reads_at_the_same_time(
 
         def append(self, item: Any) -> None:
             super().append(item)
-            super().append((item[0], runner.Loaded(BASE.replace(seed=99))))
+            super().append((item[0], runner.LoadedWorkload(BASE.replace(seed=99))))
 
     monkeypatch.setattr(runner, "_READ", Busy(maxlen=8))
     mine = runner.Runner(BASE)({"seed": 3})["kpis"]["makespan_s"]
@@ -366,7 +366,7 @@ def test_a_folder_that_somebody_writes_is_left_alone(tmp_path: Path) -> None:
     tl.explore(BASE, {"policy": ["fifo", "easy"]}, folder=tmp_path / "s")
     before = (tmp_path / "s" / "study.json").read_bytes()
     with (
-        Journal.open(tmp_path / "s" / "journal.jsonl", {"study": 1}),
+        CampaignJournal.open(tmp_path / "s" / "journal.jsonl", {"study": 1}),
         pytest.raises(tl.InputError, match="is being written by"),
     ):
         tl.explore(BASE, {"policy": ["sjf"]}, folder=tmp_path / "s")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from twinloop.calibration import Fit, calibrate
-from twinloop.engine import Compiled, simulate
+from twinloop.engine import CompiledScenario, simulate
 from twinloop.exploration.extrapolation.load_levels import LoadLevels
 from twinloop.exploration.extrapolation.support import find_extrapolations
 from twinloop.scenario import Scenario
@@ -172,7 +172,7 @@ def equal() -> Fit:
 
 
 def test_values_that_compensate_each_other_matter_where_they_do_not(equal: Fit) -> None:
-    assert set(equal.identifiability.flagged) == {"speed_factor", "startup_overhead"}
+    assert set(equal.identifiability.unidentifiable) == {"speed_factor", "startup_overhead"}
     same = scenario(**{"workload.tasks": tasks(run_time=2.0)})
     assert find_extrapolations(same, equal) == ()
     (said,) = find_extrapolations(scenario(**{"workload.tasks": tasks(run_time=20.0)}), equal)
@@ -218,7 +218,7 @@ def test_crowding_is_what_is_seen_at_every_moment(overcommit: float) -> None:
     mixed = tasks(9, "cpu") + tasks(5, "cache") + tasks(2, None)
     mixed += [{"id": "wide", "run_time": 3, "cores": 2, "kind": "wide"}]
     made = scenario(overcommit, "2x2", **{"workload.tasks": mixed})
-    seen = LoadLevels.of([Compiled(made)])
+    seen = LoadLevels.of([CompiledScenario(made)])
     trace = simulate(made)
     kinds = {row["id"]: row["kind"] or "" for row in trace.tasks.rows(named=True)}
     rows = trace.placements.rows(named=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.fidelity.runs import run
 from twinloop.description import InputError
-from twinloop.fidelity import Alignment, Criteria, Floor, Verdict, assess, fit_alignment
+from twinloop.fidelity import Alignment, Criteria, NoiseFloor, Verdict, assess, fit_alignment
 from twinloop.trace import Trace
 
 CORES = [1.0, 2.0, 1.0, 2.0, 4.0] * 4
@@ -113,8 +113,8 @@ def test_the_table_is_readable_at_the_prompt() -> None:
     for found in verdict.findings:
         row = next(line for line in lines if line.startswith(f"  {found.name} "))
         assert row.removesuffix(" (weak)").endswith(found.status)
-        assert row.endswith(" (weak)") == found.weak
-    assert verdict["p50"].said in str(verdict)
+        assert row.endswith(" (weak)") == found.is_weak
+    assert verdict["p50"].figure_text in str(verdict)
 
 
 def test_ids_that_are_not_unique_are_an_error() -> None:
@@ -265,7 +265,7 @@ def test_one_repeat_is_a_weak_floor_and_none_is_said() -> None:
 def test_the_floor_does_not_mix_seconds_and_shares() -> None:
     """A makespan of 605 s has a rule in percent, those of 597 and 599 s have one in seconds."""
     runs = [run([0] * 4, [100, 200, 300, last]) for last in (605, 597, 599)]
-    floor = Floor.of(runs)
+    floor = NoiseFloor.from_traces(runs)
     verdicts = [assess(real, runs[0], floor=floor) for real in runs]
     assert [verdict["makespan"].unit for verdict in verdicts] == ["share", "s", "s"]
     # As the real run of each pair has it: 8 and 6 of 605 s; 8, 2, 6 and 2 s.
@@ -276,7 +276,7 @@ def test_the_floor_does_not_mix_seconds_and_shares() -> None:
 def test_a_floor_that_is_known_gives_the_verdict_of_the_repeats() -> None:
     runs = [queue(length, facts={"mode": "real"}) for length in (10, 10.1, 10.4)]
     criteria = Criteria(waits={"p50": 0.01})
-    floor = Floor.of(runs, criteria)
+    floor = NoiseFloor.from_traces(runs, criteria)
     twin = queue(10.05)
     for real in runs:
         others = [other for other in runs if other is not real]
@@ -285,12 +285,12 @@ def test_a_floor_that_is_known_gives_the_verdict_of_the_repeats() -> None:
         assert one.findings == other.findings
         assert str(one) == str(other)
         assert (one.repeats, one.to_dict()) == (2, other.to_dict())
-    alone = assess(runs[0], twin, floor=Floor.of(runs[:1]))
+    alone = assess(runs[0], twin, floor=NoiseFloor.from_traces(runs[:1]))
     assert alone.to_dict() == assess(runs[0], twin).to_dict()
 
 
 def test_a_floor_of_something_else_is_refused() -> None:
-    floor = Floor.of([queue(10), queue(11)])
+    floor = NoiseFloor.from_traces([queue(10), queue(11)])
     with pytest.raises(InputError, match="floor: is of other runs"):
         assess(queue(12), queue(10), floor=floor)
     with pytest.raises(InputError, match="floor: was worked out by other criteria"):
@@ -298,7 +298,7 @@ def test_a_floor_of_something_else_is_refused() -> None:
     with pytest.raises(InputError, match="give one of the two"):
         assess(queue(10), queue(10), floor=floor, repeats=[queue(11)])
     with pytest.raises(InputError, match="run 2 is run 1 once more"):
-        Floor.of([queue(10), queue(10)])
+        NoiseFloor.from_traces([queue(10), queue(10)])
 
 
 def test_the_same_run_is_no_repetition() -> None:

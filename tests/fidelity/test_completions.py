@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.fidelity.runs import run
 from twinloop.fidelity import Finding, assess
-from twinloop.fidelity.completions import SHORT_RUN, Curves
+from twinloop.fidelity.completions import SHORT_RUN, CompletionCurves
 from twinloop.trace import Trace
 
 
@@ -57,7 +57,7 @@ def test_fewer_than_20_bins_are_made_50_and_that_is_said(
 def test_a_shifted_curve_is_found_again_by_the_lag(lag: int) -> None:
     """Law: moving all completions by whole bins moves the best lag, and leaves no error."""
     ends = 600 + 60.0 * np.array([1, 2, 3, 7, 8, 12, 13, 14, 20, 26, 30])
-    found = Curves.of(ends, ends + 60 * lag, bin=60.0, most=5)
+    found = CompletionCurves.of(ends, ends + 60 * lag, bin=60.0, most=5)
     assert (found.lag, found.rmse) == (lag, 0.0)
     assert (found.rmse_without_lag > 0) is (lag != 0)
 
@@ -71,7 +71,7 @@ def test_the_error_is_the_mean_over_all_bins_at_the_best_lag(
     real: list[float], twin: list[float], bin: float, most: int
 ) -> None:
     """Counted one by one, at the end of each bin."""
-    found = Curves.of(np.array(real), np.array(twin), bin, most)
+    found = CompletionCurves.of(np.array(real), np.array(twin), bin, most)
     bins = range(1, max(1, math.ceil(round(max(0.0, *real, *twin) / bin, 9))) + 1)
 
     def rmse(lag: int) -> float:
@@ -113,12 +113,12 @@ def test_the_lag_has_a_limit() -> None:
 
 
 def test_curves_are_extended_by_nothing_and_by_what_they_came_to() -> None:
-    curves = Curves.of(np.array([5.0, 15.0]), np.array([15.0, 25.0]), bin=10.0, most=1)
+    curves = CompletionCurves.of(np.array([5.0, 15.0]), np.array([15.0, 25.0]), bin=10.0, most=1)
     assert curves.real.tolist() == [1, 2, 2]
     assert curves.twin.tolist() == [0, 1, 2]
     assert curves.lagged.tolist() == [1, 2, 2]
     assert (curves.lag, curves.rmse) == (1, 0.0)
-    early = Curves.of(np.array([15.0, 25.0]), np.array([5.0, 15.0]), bin=10.0, most=1)
+    early = CompletionCurves.of(np.array([15.0, 25.0]), np.array([5.0, 15.0]), bin=10.0, most=1)
     assert early.lagged.tolist() == [0, 1, 2]
 
 

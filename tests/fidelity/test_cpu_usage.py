@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.fidelity.runs import run, windows
 from twinloop.fidelity import Criteria, Verdict, assess
-from twinloop.fidelity.compared_run import Side
-from twinloop.fidelity.cpu_usage import resampled
+from twinloop.fidelity.compared_run import ComparedRun
+from twinloop.fidelity.cpu_usage import resample_usage
 from twinloop.trace import Manifest, Trace
 
 VARIED = [1.0, 2.0, 1.0, 2.0, 4.0] * 4
@@ -120,7 +120,7 @@ def test_resampling_keeps_the_cpu_time(given: list[tuple[int, int]], step: float
     frame = pl.DataFrame(
         {"task": 0, "stream": 0, "begin": end - lengths, "end": end, "rate": cpu / lengths}
     )
-    found = resampled(frame, np.array([int(np.ceil(end[-1] / step))]), step)
+    found = resample_usage(frame, np.array([int(np.ceil(end[-1] / step))]), step)
     whole = int((end[-1] + 1e-9) // step)
     assert not np.isnan(found[:whole]).any()
     up_to = whole * step
@@ -131,7 +131,9 @@ def test_resampling_keeps_the_cpu_time(given: list[tuple[int, int]], step: float
 def test_a_window_that_begins_before_the_task_counts_all_after_its_start() -> None:
     usage = pl.DataFrame({"task": ["0"], "t": [2.0], "dt": [2.0], "cpu": [1.0]})
     trace = run([1.0], 10.0).replace(usage=usage)
-    assert Side(trace, "it").windows.select("begin", "end", "rate").rows() == [(0.0, 1.0, 1.0)]
+    assert ComparedRun(trace, "it").windows.select("begin", "end", "rate").rows() == [
+        (0.0, 1.0, 1.0)
+    ]
 
 
 def test_seconds_that_are_known_in_part_are_no_pairs() -> None:

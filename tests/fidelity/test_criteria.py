@@ -44,9 +44,9 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, text: str, said: s
 
 def test_what_is_printed_with_comments_reads_back(tmp_path: Path) -> None:
     asked = Criteria(waits={"p50": 0.02}, power={"lag": "5min"})
-    (tmp_path / "c.yaml").write_text(asked.commented())
+    (tmp_path / "c.yaml").write_text(asked.to_commented_yaml())
     assert Criteria.load(tmp_path / "c.yaml") == asked
-    assert asked.set_otherwise == {"waits.p50": (0.02, 0.05), "power.lag": (300, 600)}
+    assert asked.changed_values == {"waits.p50": (0.02, 0.05), "power.lag": (300, 600)}
 
 
 def test_a_verdict_names_the_file_and_its_hash(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.fidelity.runs import run
 from twinloop.fidelity import Criteria, Finding, assess
-from twinloop.fidelity.surrogates import phase_randomised
+from twinloop.fidelity.surrogates import randomise_phases
 from twinloop.trace import Trace
 
 # Segments of 10 s that may be moved by 20 s, so that they can be worked out by hand.
@@ -166,7 +166,7 @@ def test_the_defaults_take_a_quarter_of_an_hour() -> None:
 def test_a_surrogate_keeps_the_spectrum(n: int, seed: int) -> None:
     """Law: the same power at every frequency (Theiler et al. 1992), so mean and variance too."""
     values = noise(n, seed)
-    other = phase_randomised(values, np.random.default_rng(seed))
+    other = randomise_phases(values, np.random.default_rng(seed))
     spectra = [np.abs(np.fft.rfft(each)) for each in (values, other)]
     assert spectra[1] == pytest.approx(spectra[0])
 

@@ -8,7 +8,7 @@ from scipy.stats import ks_2samp, wasserstein_distance
 
 from tests.fidelity.runs import run
 from twinloop.fidelity import Verdict, assess
-from twinloop.fidelity.waits import smallest_detectable
+from twinloop.fidelity.waits import smallest_detectable_distance
 
 NAMES = {"KS p", "p50", "p95", "p99"}
 
@@ -40,8 +40,12 @@ def test_ks_by_hand() -> None:
 
 def test_the_smallest_detectable_d_is_that_of_the_tables() -> None:
     """Critical values of large samples: 1.358 sqrt((n + m) / (n m)) at 5 %, 1.628 at 1 %."""
-    assert smallest_detectable(100, 100, 0.05) == pytest.approx(1.358 * math.sqrt(0.02), rel=1e-3)
-    assert smallest_detectable(100, 50, 0.01) == pytest.approx(1.628 * math.sqrt(0.03), rel=1e-3)
+    assert smallest_detectable_distance(100, 100, 0.05) == pytest.approx(
+        1.358 * math.sqrt(0.02), rel=1e-3
+    )
+    assert smallest_detectable_distance(100, 50, 0.01) == pytest.approx(
+        1.628 * math.sqrt(0.03), rel=1e-3
+    )
 
 
 @pytest.mark.parametrize(("tasks", "weak"), [(39, True), (40, False)])

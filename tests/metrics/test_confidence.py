@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.metrics.traces import few, hand_made, runs
 from twinloop.description import InputError
-from twinloop.metrics import batch_means, figures, interval, per_task
+from twinloop.metrics import batch_means, confidence_interval, figures, per_task
 from twinloop.trace import Trace
 
 
@@ -23,7 +23,7 @@ def test_the_interval_has_the_quantile_of_the_printed_table(
     """Student's t as statistical tables print it, to three decimals."""
     values = list(range(count))
     deviation = math.sqrt(sum((v - (count - 1) / 2) ** 2 for v in values) / (count - 1))
-    found = interval(values, level)
+    found = confidence_interval(values, level)
     assert found.mean == (count - 1) / 2
     assert found.half_width * math.sqrt(count) / deviation == pytest.approx(t, abs=6e-4)
     assert (found.low + found.high) / 2 == pytest.approx(found.mean)
@@ -31,7 +31,9 @@ def test_the_interval_has_the_quantile_of_the_printed_table(
 
 def test_intervals_hold_the_true_mean_as_often_as_they_say() -> None:
     draws = np.random.default_rng(7).normal(5.0, 2.0, (2000, 8))
-    held = [found.low <= 5.0 <= found.high for found in (interval(row, 0.9) for row in draws)]
+    held = [
+        found.low <= 5.0 <= found.high for found in (confidence_interval(row, 0.9) for row in draws)
+    ]
     # Three standard errors of a share of 0.9 over 2,000 trials.
     assert np.mean(held) == pytest.approx(0.9, abs=3 * math.sqrt(0.9 * 0.1 / 2000))
 
@@ -44,7 +46,7 @@ def test_batches_worked_out_by_hand() -> None:
     away = [2 - 14 / 3, 5 - 14 / 3, 7 - 14 / 3]
     expected = (away[0] * away[1] + away[1] * away[2]) / sum(x * x for x in away)
     assert found.autocorrelation == pytest.approx(expected)
-    assert found.half_width == pytest.approx(interval([2.0, 5.0, 7.0]).half_width)
+    assert found.half_width == pytest.approx(confidence_interval([2.0, 5.0, 7.0]).half_width)
     assert batch_means([4.0] * 6, batches=3).autocorrelation is None
 
 
@@ -63,8 +65,8 @@ def test_batches_that_are_too_short_are_told_from_those_that_are_long_enough() -
     remembering = np.zeros(5000)
     for place in range(1, 5000):  # memory of about 1,000 values
         remembering[place] = 0.999 * remembering[place - 1] + noise[place]
-    assert batch_means(noise, batches=25).independent
-    assert not batch_means(remembering, batches=25).independent
+    assert batch_means(noise, batches=25).is_independent
+    assert not batch_means(remembering, batches=25).is_independent
 
 
 @few
@@ -94,7 +96,7 @@ def test_what_says_nothing_is_refused() -> None:
         ([1.0, 2.0], {"level": 1.0}),
     ):
         with pytest.raises(InputError):
-            interval(values, **options)  # type: ignore[arg-type]
+            confidence_interval(values, **options)  # type: ignore[arg-type]
     for options in (
         {"batches": 1},
         {"batches": 4},

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinloop.description import InputError
-from twinloop.description.address import read, written
-from twinloop.description.text import load, parse
-from twinloop.description.yaml_text import dump
+from twinloop.description.address import address_from_path, address_to_path
+from twinloop.description.text import load_document, parse_document
+from twinloop.description.yaml_text import dump_yaml
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=12)
 SCALARS = (
@@ -31,20 +31,20 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_what_is_written_as_yaml_reads_back_as_the_same(value: Any) -> None:
-    assert parse(dump(value)).data == value
+    assert parse_document(dump_yaml(value)).data == value
 
 
 @given(st.dictionaries(TEXTS, VALUES, max_size=4) | st.lists(VALUES, max_size=4))
 def test_json_is_read_as_the_json_module_reads_it(value: Any) -> None:
-    assert parse(json.dumps(value, indent="\t"), file="x.json").data == value
-    assert parse(json.dumps(value, indent="\t")).data == value
+    assert parse_document(json.dumps(value, indent="\t"), file="x.json").data == value
+    assert parse_document(json.dumps(value, indent="\t")).data == value
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_read_or_refused(text: str) -> None:
     for file in ("x.yaml", "x.json"):
         try:
-            parse(text, file=file)
+            parse_document(text, file=file)
         except InputError as error:
             refused = error
         else:
@@ -72,7 +72,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     ],
 )
 def test_scalars_are_those_of_yaml_1_2(text: str, value: object) -> None:
-    data = parse(text).data
+    data = parse_document(text).data
     assert data == value
     assert type(data) is type(value)
 
@@ -98,7 +98,7 @@ def test_a_yaml_text_that_cannot_be_used_is_refused_by_line(
     text: str, line: int, said: str
 ) -> None:
     with pytest.raises(InputError) as caught:
-        parse(text, file="x.yaml")
+        parse_document(text, file="x.yaml")
     assert (caught.value.file, caught.value.line) == ("x.yaml", line)
     assert said in caught.value.problem
 
@@ -121,39 +121,39 @@ def test_a_json_text_that_cannot_be_used_is_refused_by_line(
     text: str, line: int | None, said: str
 ) -> None:
     with pytest.raises(InputError) as caught:
-        parse(text, file="x.json")
+        parse_document(text, file="x.json")
     assert (caught.value.file, caught.value.line) == ("x.json", line)
     assert said in caught.value.problem
 
 
 def test_aliases_are_followed_but_cannot_multiply_without_end() -> None:
-    assert parse("a: &x [1, 2]\nb: *x\n").data == {"a": [1, 2], "b": [1, 2]}
+    assert parse_document("a: &x [1, 2]\nb: *x\n").data == {"a": [1, 2], "b": [1, 2]}
     laughs = ["a0: &a0 [x, x]"]
     laughs += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
     with pytest.raises(InputError, match="values, aliases expanded"):
-        parse("\n".join(laughs))
+        parse_document("\n".join(laughs))
 
 
 @pytest.mark.parametrize("text", ["&a [*a]", "[" * 100 + "]" * 100, "- " * 100_000])
 def test_depth_is_bounded(text: str) -> None:
     with pytest.raises(InputError, match="nested deeper"):
-        parse(text, file="x.yaml")
+        parse_document(text, file="x.yaml")
 
 
 def test_size_is_bounded() -> None:
     with pytest.raises(InputError, match="larger than"):
-        parse("a: " + "x" * (1 << 20))
+        parse_document("a: " + "x" * (1 << 20))
 
 
 def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not exist"):
-        load(tmp_path / "none.yaml")
+        load_document(tmp_path / "none.yaml")
     with pytest.raises(InputError, match="is a folder, not a file"):
-        load(tmp_path)
+        load_document(tmp_path)
     broken = tmp_path / "broken.yaml"
     broken.write_bytes(b"a: 1\nb: \xff\n")
     with pytest.raises(InputError, match="UTF-8") as caught:
-        load(broken)
+        load_document(broken)
     assert caught.value.line == 2
 
 
@@ -163,10 +163,10 @@ def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
     ).filter(lambda steps: isinstance(steps[0], str))
 )
 def test_a_path_reads_back_as_the_address_it_was_written_from(steps: list[str | int]) -> None:
-    assert read(written(steps)) == tuple(steps)
+    assert address_from_path(address_to_path(steps)) == tuple(steps)
 
 
 @pytest.mark.parametrize("path", ["", ".a", "a.", "a..b", "a[", "a[x]", "a[-1]", "a b", 'a["x]'])
 def test_what_is_no_path_is_refused(path: str) -> None:
     with pytest.raises(InputError):
-        read(path)
+        address_from_path(path)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from twinloop.description import DescriptionError, InputError
 from twinloop.description.errors import TwinloopWarning
-from twinloop.platform import Mse, Platform, read_topology, to_opendc_topology, write_topology
+from twinloop.platform import Mse, Platform, platform_to_topology, read_topology, write_topology
 
 TOPOLOGY: dict[str, Any] = {
     "clusters": [
@@ -300,7 +300,7 @@ TOPOLOGIES = st.fixed_dictionaries(
 @given(TOPOLOGIES)
 def test_a_topology_written_and_read_again_is_the_same_platform(topology: dict[str, Any]) -> None:
     platform = Platform.from_dict(topology)
-    written = to_opendc_topology(platform)
+    written = platform_to_topology(platform)
     again = Platform.from_dict(json.loads(json.dumps(written)))
     assert again == platform
     # Everything is written with its unit, so nothing has to be assumed the second time.
@@ -319,7 +319,7 @@ def test_a_topology_written_and_read_again_is_the_same_platform(topology: dict[s
 )
 def test_every_power_model_of_opendc_survives_a_topology(power: dict[str, Any]) -> None:
     platform = Platform.parse("3x8@2.1GHz/1000B").replace(**{"clusters[0].hosts[0].power": power})
-    assert Platform.from_dict(to_opendc_topology(platform)) == platform
+    assert Platform.from_dict(platform_to_topology(platform)) == platform
 
 
 def test_what_a_topology_cannot_hold_is_returned_or_refused(tmp_path: Path) -> None:
@@ -330,10 +330,10 @@ def test_what_a_topology_cannot_hold_is_returned_or_refused(tmp_path: Path) -> N
     assert [(note.kind, note.count) for note in notes] == [("ignored", 1)] * 3
     assert read_topology(tmp_path / "topology.json").total_cores == 16
     with pytest.raises(InputError, match="OpenDC needs it") as caught:
-        to_opendc_topology(Platform.parse("100x1"))
+        platform_to_topology(Platform.parse("100x1"))
     assert caught.value.field == "clusters[0].hosts[0].mhz"
     with pytest.raises(InputError, match="table"):
-        to_opendc_topology(
+        platform_to_topology(
             platform.replace(
                 **{"clusters[0].hosts[0].power": {"model": "table", "points": [[0, 1], [1, 2]]}}
             )
@@ -350,4 +350,4 @@ def test_the_surf_topology_has_its_277_hosts(real_data: Path) -> None:
     assert platform.nodes().height == 277
     assumed = {note.what: note.count for note in platform.notes if note.kind == "assumed"}
     assert sorted(what.split()[6].strip(",") for what in assumed) == ["MHz", "MiB", "W"]
-    assert Platform.from_dict(to_opendc_topology(platform)) == platform
+    assert Platform.from_dict(platform_to_topology(platform)) == platform

@@ -13,8 +13,8 @@ from twinloop.description.quantities import (
     MEMORY,
     POWER,
     Unit,
-    memory_text,
-    plain,
+    memory_to_text,
+    number_to_text,
 )
 
 HAND_COMPUTED = [
@@ -89,9 +89,9 @@ def test_what_is_no_quantity_is_refused(unit: Unit, text: object, said: str) -> 
 
 @given(st.floats(min_value=0, allow_nan=False, allow_infinity=False))
 def test_a_number_survives_as_a_text(number: float) -> None:
-    assert float(plain(number)) == number
+    assert float(number_to_text(number)) == number
 
 
 @given(st.floats(min_value=1, max_value=1e18) | st.integers(1, 2**60).map(float))
 def test_an_amount_of_memory_survives_as_a_text(amount: float) -> None:
-    assert MEMORY.read(memory_text(amount)) == amount
+    assert MEMORY.read(memory_to_text(amount)) == amount

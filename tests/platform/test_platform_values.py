@@ -202,14 +202,14 @@ def test_the_platform_of_a_log_is_what_its_header_says(
     facts: dict[str, int], shorthand: str
 ) -> None:
     trace = Trace(manifest=Manifest(facts={"swf": facts}))
-    assert Platform.of(trace).shorthand == shorthand
+    assert Platform.from_trace(trace).shorthand == shorthand
 
 
 def test_the_platform_of_a_trace_has_its_nodes() -> None:
     trace = Trace(nodes=pl.DataFrame({"node": ["n1"], "cores": [4.0]}))
-    assert Platform.of(trace).select() == ("n1",)
+    assert Platform.from_trace(trace).select() == ("n1",)
     with pytest.raises(InputError, match="does not say what it ran on"):
-        Platform.of(Trace())
+        Platform.from_trace(Trace())
 
 
 def test_names_of_clusters_groups_and_nodes_select_nodes() -> None:

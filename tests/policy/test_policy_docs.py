@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from twinloop.description import Description
-from twinloop.description.quantities import plain
-from twinloop.policy import Place, Policy, Wake, policies
+from twinloop.description.quantities import number_to_text
+from twinloop.policy import Place, Policy, Wake, list_policies
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "policies.md"
 
@@ -21,13 +21,13 @@ def shown(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, Description):
         return f"`{value.to_dict()}`".replace("'", "").replace("`{}`", "none")
-    return plain(float(value)) if isinstance(value, int | float) else str(value)
+    return number_to_text(float(value)) if isinstance(value, int | float) else str(value)
 
 
 def described() -> str:
     """The policies in Markdown, as the page holds them."""
     rows = ["| policy | what it does | option | default | meaning |", "|---|---|---|---|---|"]
-    for name, kind in policies().items():
+    for name, kind in list_policies().items():
         does = (kind.__doc__ or "").partition("\n")[0].rstrip(".")
         head = f"| `{name}` | {does} "
         for option, field in kind.model_fields.items():

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinloop.description import InputError
-from twinloop.scenario import Failures, failure_intervals
+from twinloop.scenario import Failures, compute_failure_intervals
 
 NODES = [f"n{i}" for i in range(6)]
 DAY = 86400.0
@@ -36,8 +36,8 @@ def test_what_happens_to_a_node_depends_on_its_name_and_the_seed_alone(
     kind: dict[str, Any], some: list[str], seed: int, days: float, more: float
 ) -> None:
     failures = Failures(**kind)
-    few = failure_intervals(failures, some, days * DAY, seed)
-    many = failure_intervals(failures, NODES, (days + more) * DAY, seed)
+    few = compute_failure_intervals(failures, some, days * DAY, seed)
+    many = compute_failure_intervals(failures, NODES, (days + more) * DAY, seed)
     for node in some:
         long = of(many, node)
         assert of(few, node) == [row for row in long if row[0] < days * DAY]
@@ -51,7 +51,7 @@ def test_what_happens_to_a_node_depends_on_its_name_and_the_seed_alone(
 
 def test_nodes_and_seeds_differ() -> None:
     failures = Failures(**KINDS[0])
-    one, other = (failure_intervals(failures, NODES, 50 * DAY, seed) for seed in (1, 2))
+    one, other = (compute_failure_intervals(failures, NODES, 50 * DAY, seed) for seed in (1, 2))
     histories = [tuple(of(frame, node)) for frame in (one, other) for node in NODES]
     assert len(set(histories)) == 2 * len(NODES)
 
@@ -59,7 +59,7 @@ def test_nodes_and_seeds_differ() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_times_up_and_down_have_the_distribution_asked_for(kind: dict[str, Any]) -> None:
     """By Kolmogorov and Smirnov's test; means and rank correlation within four errors."""
-    frame = failure_intervals(Failures(**kind), ["a"], 20_000 * DAY, seed=5)
+    frame = compute_failure_intervals(Failures(**kind), ["a"], 20_000 * DAY, seed=5)
     start, end = frame["start"].to_numpy(), frame["end"].to_numpy()
     up, down = start - np.array([0.0, *end[:-1]]), end - start
     for drawn, mean in ((up, 2 * DAY), (down, DAY / 4)):
@@ -78,9 +78,9 @@ def test_times_up_and_down_have_the_distribution_asked_for(kind: dict[str, Any])
 
 def test_more_failures_than_anyone_can_mean_are_refused() -> None:
     with pytest.raises(InputError, match=r"failures\.mtbf: .*more than 10,000,000 .*unit"):
-        failure_intervals(Failures(mtbf="1ms", mttr="1ms"), NODES, 1e6)
+        compute_failure_intervals(Failures(mtbf="1ms", mttr="1ms"), NODES, 1e6)
     with pytest.raises(InputError, match="horizon: must be a finite time"):
-        failure_intervals(Failures(mtbf="1d", mttr="1h"), NODES, math.inf)
+        compute_failure_intervals(Failures(mtbf="1d", mttr="1h"), NODES, math.inf)
 
 
 def test_a_csv_is_read_as_it_stands(tmp_path: Path) -> None:
@@ -92,11 +92,11 @@ def test_a_csv_is_read_as_it_stands(tmp_path: Path) -> None:
     failures = Failures(trace=str(file))
     # The three of n1 overlap or touch: it is down from 3600 to 7300.
     expected = [("n0", 10.0, 20.5), ("n1", 3600.0, 7300.0)]
-    assert failure_intervals(failures, NODES, DAY).rows() == expected
+    assert compute_failure_intervals(failures, NODES, DAY).rows() == expected
     expected.append(("n0", DAY, 1e6))
-    assert failure_intervals(failures, NODES, DAY + 1, seed=9).rows() == expected
+    assert compute_failure_intervals(failures, NODES, DAY + 1, seed=9).rows() == expected
     file.write_text("node,start,end\n")
-    assert failure_intervals(failures, NODES, DAY).is_empty()
+    assert compute_failure_intervals(failures, NODES, DAY).is_empty()
 
 
 @pytest.mark.parametrize("never", ["", " ", "inf", "Infinity"])
@@ -104,7 +104,7 @@ def test_a_node_whose_failure_has_no_end_never_comes_back(tmp_path: Path, never:
     file = tmp_path / "down.csv"
     file.write_text(f"node,start,end\nn0,10,20\nn1,50,60\nn0,15,{never}\nn0,500,600\n")
     # The failure of n0 at 15 s swallows what is recorded of it later.
-    found = failure_intervals(Failures(trace=str(file)), NODES, DAY).rows()
+    found = compute_failure_intervals(Failures(trace=str(file)), NODES, DAY).rows()
     assert found == [("n0", 10.0, None), ("n1", 50.0, 60.0)]
 
 
@@ -131,9 +131,9 @@ def test_a_csv_that_cannot_be_used_is_refused_with_the_place(
     file = tmp_path / "down.csv"
     file.write_text(text)
     with pytest.raises(InputError, match=said):
-        failure_intervals(Failures(trace=str(file)), NODES, DAY)
+        compute_failure_intervals(Failures(trace=str(file)), NODES, DAY)
     with pytest.raises(InputError, match="does not exist"):
-        failure_intervals(Failures(trace=str(tmp_path / "none")), NODES, DAY)
+        compute_failure_intervals(Failures(trace=str(tmp_path / "none")), NODES, DAY)
 
 
 @pytest.fixture
@@ -151,22 +151,22 @@ def opendc(tmp_path: Path) -> Failures:
 
 
 def test_a_failure_of_opendc_strikes_a_share_of_the_nodes(opendc: Failures) -> None:
-    frame = failure_intervals(opendc, NODES, 1e9, seed=3)
+    frame = compute_failure_intervals(opendc, NODES, 1e9, seed=3)
     # A tenth of six nodes is none.
     assert frame.group_by("start", "end").len().sort("start").rows() == [
         (100.0, 110.0, 3),
         (160.0, 180.0, 6),
     ]
-    assert failure_intervals(opendc, NODES, 160.0, seed=3).height == 3
+    assert compute_failure_intervals(opendc, NODES, 160.0, seed=3).height == 3
     many = [f"n{i}" for i in range(100)]
-    assert failure_intervals(opendc, many, 1e9).filter(pl.col("start") > 200).height == 10
+    assert compute_failure_intervals(opendc, many, 1e9).filter(pl.col("start") > 200).height == 10
 
 
 def test_one_more_node_displaces_at_most_one(opendc: Failures) -> None:
     picked = set()
     for seed in range(20):
-        before = set(failure_intervals(opendc, NODES, 150.0, seed)["node"])
-        after = set(failure_intervals(opendc, [*NODES, "new"], 150.0, seed)["node"])
+        before = set(compute_failure_intervals(opendc, NODES, 150.0, seed)["node"])
+        after = set(compute_failure_intervals(opendc, [*NODES, "new"], 150.0, seed)["node"])
         assert len(before) == len(after) == 3
         assert len(before - after) <= 1
         picked.add(frozenset(before))

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from twinloop.description import DescriptionError, InputError
-from twinloop.policy import POLICIES, Easy, Policy, policies, policy, resolve
-from twinloop.policy.registry import GROUP
+from twinloop.policy import POLICIES, Easy, Policy, list_policies, make_policy, resolve_policy
+from twinloop.policy.registry import ENTRY_POINT_GROUP
 from twinloop.scenario import Scenario
 
 CODE = """
@@ -56,10 +56,10 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def plug_ins(module: str, monkeypatch: pytest.MonkeyPatch) -> list[EntryPoint]:
     """What installed packages offer; a test may add to it."""
     offered = [
-        EntryPoint("greedy", f"{module}:Mine", GROUP),
-        EntryPoint("deep", f"{module}:Deep", GROUP),
-        EntryPoint("wrong", f"{module}:Other", GROUP),
-        EntryPoint("broken", "broken_policies:Mine", GROUP),
+        EntryPoint("greedy", f"{module}:Mine", ENTRY_POINT_GROUP),
+        EntryPoint("deep", f"{module}:Deep", ENTRY_POINT_GROUP),
+        EntryPoint("wrong", f"{module}:Other", ENTRY_POINT_GROUP),
+        EntryPoint("broken", "broken_policies:Mine", ENTRY_POINT_GROUP),
     ]
 
     def entry_points(*, group: str, name: str | None = None) -> list[EntryPoint]:
@@ -80,12 +80,12 @@ def test_the_names_are_those_of_the_design() -> None:
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_policy_knows_its_name_and_reads_back_what_it_writes(name: str) -> None:
-    made = policy(name)
+    made = make_policy(name)
     assert made.name == name
-    assert type(made) is policies()[name]
+    assert type(made) is list_policies()[name]
     assert made == type(made).from_dict(made.to_dict(complete=True))  # type: ignore[union-attr]
     assert type(made).__doc__
-    for option, field in policies()[name].model_fields.items():
+    for option, field in list_policies()[name].model_fields.items():
         assert field.description, option
 
 
@@ -97,13 +97,13 @@ def test_built_in_policies_are_found_without_a_look_at_plug_ins(
 
     monkeypatch.setattr("twinloop.policy.registry.entry_points", entry_points)
     for name in POLICIES:
-        assert resolve(name).name == name
+        assert resolve_policy(name).name == name
     Scenario(platform="2x8", workload="log.swf", policy="easy")
 
 
 def test_all_problems_of_the_options_are_told_at_once() -> None:
     with pytest.raises(DescriptionError) as caught:
-        policy("conservative", compres=False, depth=-1, colour="red")
+        make_policy("conservative", compres=False, depth=-1, colour="red")
     assert [str(problem) for problem in caught.value.problems] == [
         "compres: is no option of 'conservative' (did you mean 'compress'? "
         "options: depth, compress)",
@@ -111,7 +111,7 @@ def test_all_problems_of_the_options_are_told_at_once() -> None:
         "depth: must not be negative, not -1",
     ]
     with pytest.raises(DescriptionError, match=r"depth: is no option of 'fcfs' .it has no options"):
-        policy("fcfs", depth=3)
+        make_policy("fcfs", depth=3)
 
 
 @pytest.mark.parametrize(
@@ -137,23 +137,23 @@ def test_an_option_with_a_wrong_value_is_refused(
     name: str, options: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(DescriptionError, match=said):
-        policy(name, **options)
+        make_policy(name, **options)
 
 
 def test_code_is_not_even_imported_without_leave(module: str) -> None:
     with pytest.raises(InputError, match="--allow-code"):
-        resolve(f"{module}:Mine", {"depth": 1})
+        resolve_policy(f"{module}:Mine", {"depth": 1})
     Scenario(platform="2x8", workload="log.swf", policy=f"{module}:Mine")
     assert module not in sys.modules
 
 
 def test_code_runs_with_leave_and_its_options_are_checked(module: str) -> None:
-    made: Any = resolve(f"{module}:Mine", {"depth": 3, "greedy": True}, allow_code=True)
+    made: Any = resolve_policy(f"{module}:Mine", {"depth": 3, "greedy": True}, allow_code=True)
     assert isinstance(made, Policy)
     assert (made.depth, made.greedy, made.name) == (3, True, f"{module}:Mine")
-    assert resolve(f"{module}:Open", {"a": 1}, allow_code=True).options == {"a": 1}  # type: ignore[union-attr]
+    assert resolve_policy(f"{module}:Open", {"a": 1}, allow_code=True).options == {"a": 1}  # type: ignore[union-attr]
     with pytest.raises(DescriptionError) as caught:
-        resolve(f"{module}:Mine", {"greddy": True}, allow_code=True)
+        resolve_policy(f"{module}:Mine", {"greddy": True}, allow_code=True)
     assert [(problem.field, problem.problem) for problem in caught.value.problems] == [
         ("depth", "is missing"),
         ("greddy", f"is no option of '{module}:Mine'"),
@@ -175,15 +175,15 @@ def test_code_that_cannot_be_used_is_told_in_words(
     module: str, name: str, options: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(InputError, match=said):
-        resolve(name, options, allow_code=True)
+        resolve_policy(name, options, allow_code=True)
 
 
 def test_a_plug_in_is_found_by_its_name(plug_ins: list[EntryPoint]) -> None:
-    made: Any = policy("greedy", depth=2)
+    made: Any = make_policy("greedy", depth=2)
     assert (made.depth, made.greedy) == (2, False)
-    deep = policy("deep")
+    deep = make_policy("deep")
     assert isinstance(deep, Easy)
-    assert (deep.native()["depth"], deep.name) == (7, "deep")
+    assert (deep.native_settings()["depth"], deep.name) == (7, "deep")
 
 
 def test_the_options_of_a_plug_in_are_checked_with_the_scenario(
@@ -210,8 +210,11 @@ def test_the_options_of_a_plug_in_are_checked_with_the_scenario(
 def test_a_plug_in_that_cannot_be_used_is_told_in_words(
     plug_ins: list[EntryPoint], name: str, said: str
 ) -> None:
-    plug_ins += [EntryPoint("twice", "a:A", GROUP), EntryPoint("twice", "b:B", GROUP)]
+    plug_ins += [
+        EntryPoint("twice", "a:A", ENTRY_POINT_GROUP),
+        EntryPoint("twice", "b:B", ENTRY_POINT_GROUP),
+    ]
     with pytest.raises(InputError, match=said):
-        policy(name)
+        make_policy(name)
     with pytest.raises(InputError, match=said):
         Scenario(platform="2x8", workload="log.swf", policy=name)

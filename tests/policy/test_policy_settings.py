@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from twinloop._core import NativePolicy
-from twinloop.policy import POLICIES, BuiltIn, policy
-from twinloop.policy.filter_scheduler import Filter, Setting
+from twinloop.policy import POLICIES, BuiltInPolicy, make_policy
+from twinloop.policy.filter_scheduler import Filter, FilterPreset
 
 KEYS = {
     "kind", "order", "backfill", "compress", "depth", "age", "half_life", "share_by", "preempt",
@@ -19,9 +19,9 @@ FIT = [("vcpu", 1.0), ("ram", 1.0), ("resource", 1.0)]
 
 
 def told(name: str, **options: Any) -> dict[str, Any]:
-    made = policy(name, **options)
-    assert isinstance(made, BuiltIn)
-    return made.native(seed=11)
+    made = make_policy(name, **options)
+    assert isinstance(made, BuiltInPolicy)
+    return made.native_settings(seed=11)
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -76,10 +76,10 @@ def test_the_others_are_settings_of_the_filter_scheduler(
     assert sorted(settings["filters"]) == sorted(filters)
     assert settings["weighers"] == weighers
     assert (settings["pick"], settings["skip"], settings["subset"]) == (pick, False, 1)
-    made = policy(name)
-    whole = made.as_filter() if isinstance(made, Setting) else made
+    made = make_policy(name)
+    whole = made.to_filter() if isinstance(made, FilterPreset) else made
     assert isinstance(whole, Filter)
-    assert whole.native(seed=11) == settings
+    assert whole.native_settings(seed=11) == settings
 
 
 def test_options_reach_the_core() -> None:

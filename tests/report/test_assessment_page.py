@@ -75,7 +75,10 @@ def test_the_page_has_every_criterion_and_picture(usual: tuple[str, Reader]) -> 
         row = f"<td>{found.metric}</td><td>{found.name}</td><td>"
         cells = text.split(row)[1].split("</tr>")[0]
         assert f">{found.status}</span>" in cells
-        assert f'<td class="number">{found.said}</td><td>{escape(found.threshold)}</td>' in cells
+        assert (
+            f'<td class="number">{found.figure_text}</td><td>{escape(found.threshold)}</td>'
+            in cells
+        )
         assert escape(found.note) in cells
         assert found.method in page.text.replace("\n", " ")
     assert list(pictures(page)) == ["waits", "completions", "usage", "trend", "segments"]
@@ -128,7 +131,7 @@ def test_the_thresholds_are_on_the_page(tmp_path: Path) -> None:
     rest = after(page, "Thresholds")
     assert "strict.yaml" in rest
     assert "waits.p50 0.02 (default 0.05)" in rest
-    assert criteria.commented().strip() in rest
+    assert criteria.to_commented_yaml().strip() in rest
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:

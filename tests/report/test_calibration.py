@@ -37,7 +37,7 @@ class Fit:
     runs: Sequence[Mapping[str, Any]] = ()
     validation_loss: float | None = None
     history: pl.DataFrame = field(default_factory=pl.DataFrame)
-    cloud: pl.DataFrame | None = None
+    confidence_region: pl.DataFrame | None = None
     identifiability: Known | None = None
     recipe: Sequence[str] = ()
     before: Sequence[tuple[str, Verdict]] = ()
@@ -59,9 +59,12 @@ def points(parameters: int, count: int = 30) -> pl.DataFrame:
     return pl.DataFrame({**columns, "loss": rng.random(count)})
 
 
-def looked_at(cloud: pl.DataFrame) -> Fit:
-    best = cloud.sort("loss").row(0, named=True)
-    return Fit(values={name: best[name] for name in cloud.columns if name != "loss"}, cloud=cloud)
+def looked_at(confidence_region: pl.DataFrame) -> Fit:
+    best = confidence_region.sort("loss").row(0, named=True)
+    return Fit(
+        values={name: best[name] for name in confidence_region.columns if name != "loss"},
+        confidence_region=confidence_region,
+    )
 
 
 def intervals(**rows: tuple[Any, Any, Any, bool]) -> Known:
@@ -118,9 +121,9 @@ def test_a_second_search_has_a_best_of_its_own() -> None:
 
 
 def test_a_cloud_of_few_parameters_has_a_panel_for_each_pair() -> None:
-    cloud = points(4)
-    fit = looked_at(cloud)
-    figure = plot_calibration(fit)["acceptable_set"]
+    confidence_region = points(4)
+    fit = looked_at(confidence_region)
+    figure = plot_calibration(fit)["confidence_region"]
     panels = [(p, mark) for p, mark in zip(figure.data[::2], figure.data[1::2], strict=True)]
     assert len(panels) == 6
     seen = set()
@@ -128,46 +131,48 @@ def test_a_cloud_of_few_parameters_has_a_panel_for_each_pair() -> None:
         across, below = (int((axis or "x1")[1:] or 1) for axis in (drawn.xaxis, drawn.yaxis))
         names = f"p{across - 1}", f"p{below}"
         seen.add(names)
-        assert set(zip(drawn.x, drawn.y, strict=True)) == set(cloud.select(names).rows())
+        assert set(zip(drawn.x, drawn.y, strict=True)) == set(
+            confidence_region.select(names).rows()
+        )
         assert (mark.x[0], mark.y[0]) == tuple(fit.values[name] for name in names)
         # The best is drawn last, over the others, and has the lowest colour.
         assert (drawn.x[-1], drawn.y[-1]) == (mark.x[0], mark.y[0])
         assert min(drawn.marker.color) == drawn.marker.color[-1]
     assert len(seen) == 6
-    assert figure.layout.coloraxis.cmin == pytest.approx(np.log10(cloud["loss"].min()))
+    assert figure.layout.coloraxis.cmin == pytest.approx(np.log10(confidence_region["loss"].min()))
 
 
 def test_a_cloud_of_one_parameter_has_the_loss_over_it() -> None:
-    cloud = points(1)
-    (drawn,) = plot_calibration(looked_at(cloud))["acceptable_set"].data
-    assert set(zip(drawn.x, drawn.y, strict=True)) == set(cloud.rows())
+    confidence_region = points(1)
+    (drawn,) = plot_calibration(looked_at(confidence_region))["confidence_region"].data
+    assert set(zip(drawn.x, drawn.y, strict=True)) == set(confidence_region.rows())
 
 
 def test_a_cloud_of_many_parameters_has_a_line_for_each_point() -> None:
-    cloud = points(8).with_columns(mode=pl.Series(["a", "b", "c"] * 10))
-    cloud = cloud.select("mode", *(f"p{at}" for at in range(8)), "loss")
-    figure = plot_calibration(looked_at(cloud))["acceptable_set"]
+    confidence_region = points(8).with_columns(mode=pl.Series(["a", "b", "c"] * 10))
+    confidence_region = confidence_region.select("mode", *(f"p{at}" for at in range(8)), "loss")
+    figure = plot_calibration(looked_at(confidence_region))["confidence_region"]
     lines = [part for part in figure.data if part.mode == "lines"]
     found = np.concatenate([np.array(part.x).reshape(-1, 10) for part in lines])
     assert np.isnan(found[:, -1]).all()
-    scaled = cloud.select(
+    scaled = confidence_region.select(
         [(pl.col(f"p{at}") - pl.col(f"p{at}").min())
          / (pl.col(f"p{at}").max() - pl.col(f"p{at}").min()) for at in range(8)]
     ).to_numpy()  # fmt: skip
     assert sorted(map(tuple, found[:, 1:-1].round(9))) == sorted(map(tuple, scaled.round(9)))
     assert set(found[:, 0]) == {0.0, 0.5, 1.0}
-    assert list(figure.layout.yaxis.ticktext) == cloud.columns[:-1]
+    assert list(figure.layout.yaxis.ticktext) == confidence_region.columns[:-1]
 
 
 def test_failed_points_and_too_many_points_are_said() -> None:
-    cloud = points(2, 3000).with_columns(
+    confidence_region = points(2, 3000).with_columns(
         loss=pl.when(pl.col("p0") > 1.9).then(float("nan")).otherwise("loss")
     )
-    figure = plot_calibration(looked_at(cloud.fill_nan(9.0)))["acceptable_set"]
+    figure = plot_calibration(looked_at(confidence_region.fill_nan(9.0)))["confidence_region"]
     assert len(figure.data[0].x) == 500
-    failed = int(cloud["loss"].is_nan().sum())
-    fit = replace(looked_at(cloud.fill_nan(9.0)), cloud=cloud)
-    notes = plot_calibration(fit)["acceptable_set"].layout.meta["notes"]
+    failed = int(confidence_region["loss"].is_nan().sum())
+    fit = replace(looked_at(confidence_region.fill_nan(9.0)), confidence_region=confidence_region)
+    notes = plot_calibration(fit)["confidence_region"].layout.meta["notes"]
     assert f"{failed} points that failed" in notes[1]
     assert f"500 of {3000 - failed:,} points" in notes[2]
 
@@ -232,7 +237,7 @@ def test_the_page_says_things_in_the_order_in_which_they_are_asked(tmp_path: Pat
         history=course([0.5, float("nan"), 0.0123]).with_columns(
             speed=pl.Series([1.0, 1.1, 1.07]), mode=pl.lit("a")
         ),
-        cloud=points(2).rename({"p0": "speed"}).drop("p1"),
+        confidence_region=points(2).rename({"p0": "speed"}).drop("p1"),
         identifiability=intervals(speed=(1.0734567, 1.05, 1.09, True)),
         recipe=["speed rose by 7 %: the twin was slow"],
         before=[("run 1", worse), ("run 2", better)],
@@ -253,7 +258,7 @@ def test_the_page_says_things_in_the_order_in_which_they_are_asked(tmp_path: Pat
     )  # fmt: skip
     places = [page.text.index(each) for each in said]
     assert places == sorted(places)
-    assert list(pictures(page)) == ["convergence", "acceptable_set", "intervals"]
+    assert list(pictures(page)) == ["convergence", "confidence_region", "intervals"]
     fail, passed = (
         '<span class="status fail">FAIL</span>',
         '<span class="status pass">PASS</span>',
@@ -262,7 +267,7 @@ def test_the_page_says_things_in_the_order_in_which_they_are_asked(tmp_path: Pat
     assert f"<td>run 2</td><td>{passed}</td><td>-</td>" in text
     makespan = worse["makespan"]
     assert f"<td>completions, makespan</td><td>{makespan.threshold.replace('<', '&lt;')}" in text
-    assert f'<td class="number">{makespan.said}</td>' in text
+    assert f'<td class="number">{makespan.figure_text}</td>' in text
 
 
 def test_a_calibration_that_knows_nothing_else_has_a_page(tmp_path: Path) -> None:
@@ -271,21 +276,25 @@ def test_a_calibration_that_knows_nothing_else_has_a_page(tmp_path: Path) -> Non
     assert pictures(page) == {}
     for said in ("No run was assessed", "no run was held out", "was not examined", "Not drawn"):
         assert said in page.text
-    failed = Fit(values={"a": 1}, history=course([float("nan")]), cloud=points(1).clear())
+    failed = Fit(
+        values={"a": 1}, history=course([float("nan")]), confidence_region=points(1).clear()
+    )
     assert plot_calibration(failed) == {}
 
 
 @pytest.mark.parametrize("parameters", [1, 3, 7])
 def test_no_name_becomes_markup(tmp_path: Path, parameters: int) -> None:
-    cloud = points(parameters).rename(lambda name: name if name == "loss" else EVIL + name)
+    confidence_region = points(parameters).rename(
+        lambda name: name if name == "loss" else EVIL + name
+    )
     if parameters > 1:
-        last = cloud.columns[-2]
-        cloud = cloud.with_columns(pl.Series(last, [EVIL, "b", "c"] * 10))
-    fit = looked_at(cloud)
+        last = confidence_region.columns[-2]
+        confidence_region = confidence_region.with_columns(pl.Series(last, [EVIL, "b", "c"] * 10))
+    fit = looked_at(confidence_region)
     found = intervals(**dict.fromkeys(fit.values, (1.0, 0.5, None, True)))
     worse, better = verdicts()
     fit = replace(
-        fit, defaults=dict.fromkeys(fit.values, EVIL), history=cloud.with_columns(best=1.0),
+        fit, defaults=dict.fromkeys(fit.values, EVIL), history=confidence_region.with_columns(best=1.0),
         identifiability=replace(found, sentences=[EVIL]), recipe=[EVIL], warnings=[EVIL],
         before=[(EVIL, worse)], after=[(EVIL, better)], loss_name=EVIL, optimiser=EVIL,
         runs=[{"name": EVIL, "used": "training", "mode": "replay", "injected": [EVIL]}],

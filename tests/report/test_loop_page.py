@@ -16,7 +16,7 @@ from twinloop.trace import Manifest, Trace
 
 #: What the page reads of a fit, but its verdicts.
 FIT = (
-    "values", "defaults", "loss", "loss_before", "history", "cloud", "identifiability", "recipe",
+    "values", "defaults", "loss", "loss_before", "history", "confidence_region", "identifiability", "recipe",
     "warnings",
 )  # fmt: skip
 WHICH = ("real", "twin")

@@ -13,7 +13,7 @@ from tests.report.runs import core_seconds, drawn_tasks, fcfs
 from twinloop.description import Cleaning, InputError, SourceFile
 from twinloop.platform import Platform
 from twinloop.report import write_run_page
-from twinloop.trace import Manifest, Source, Trace
+from twinloop.trace import Manifest, Trace, TraceOrigin
 
 
 def written(trace: Trace, folder: Path, **options: str) -> tuple[str, Reader]:
@@ -63,7 +63,7 @@ def test_no_name_becomes_markup(tmp_path: Path) -> None:
         ),
         nodes=trace.nodes.with_columns(node=pl.lit(EVIL) + pl.col("node")),
         manifest=Manifest(
-            source=Source(
+            source=TraceOrigin(
                 format=EVIL, files=(SourceFile(name=EVIL, size=1, sha256="0" * 64),)
             ),
             cleaned=(Cleaning(kind="skipped", what=EVIL, count=1, examples=(EVIL,)),),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinloop.metrics.steps import Boxes
+from twinloop.metrics.weighted_intervals import WeightedIntervals
 from twinloop.report.figures.packing import pack_boxes
 from twinloop.report.figures.steps import Steps, average_by_row
 
@@ -29,7 +29,7 @@ def test_the_means_in_bins_have_the_area_of_the_boxes(
     start, end, height = arrays(rows)
     edges = np.linspace(start.min(), end.max() + 1.0, bins + 1)
     area = sum(length * high for _, length, high in rows)
-    means = Steps.of(Boxes.of(start, end, height)).means(edges)
+    means = Steps.of(WeightedIntervals.of(start, end, height)).means(edges)
     assert means @ np.diff(edges) == pytest.approx(area, abs=1e-9)
 
 

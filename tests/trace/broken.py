@@ -14,9 +14,9 @@ import polars as pl
 import zstandard
 
 from twinloop.execution.run_folder import RunFolder
-from twinloop.trace import Format, Manifest, Trace, known_formats
+from twinloop.trace import Format, Manifest, Trace, list_formats
 
-FORMATS = {form.name: form for form in known_formats()}
+FORMATS = {form.name: form for form in list_formats()}
 ROWS = 12
 
 

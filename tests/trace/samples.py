@@ -5,12 +5,12 @@ from typing import Any
 import polars as pl
 
 from twinloop.description import SourceFile
-from twinloop.trace import Manifest, Source, Trace
+from twinloop.trace import Manifest, Trace, TraceOrigin
 
 
-def source(form: str, *names: str) -> Source:
+def source(form: str, *names: str) -> TraceOrigin:
     files = tuple(SourceFile(name=name, size=1, sha256="0" * 64) for name in names)
-    return Source(format=form, files=files)
+    return TraceOrigin(format=form, files=files)
 
 
 def recorded() -> Trace:

@@ -16,7 +16,7 @@ from twinloop._core import JsonLinesParser
 from twinloop.description import FormatError, InputError
 from twinloop.trace import Manifest, Trace
 from twinloop.trace.formats import cts
-from twinloop.trace.formats.cts.attribution import attribute
+from twinloop.trace.formats.cts.attribution import attribute_samples
 from twinloop.trace.tables import TABLES
 
 # --- the slow parser -----------------------------------------------------------------------------
@@ -345,7 +345,7 @@ def test_samples_find_the_task_that_ran_when_they_were_taken(
     )
     if not nodes:
         samples = samples.with_columns(node_id=pl.lit(None, pl.String))
-    assert attribute(samples, invocations).to_list() == slow_attribute(samples, invocations)
+    assert attribute_samples(samples, invocations).to_list() == slow_attribute(samples, invocations)
 
 
 def test_where_pids_collide_a_sample_goes_to_the_last_that_can_be_meant() -> None:
@@ -366,7 +366,7 @@ def test_where_pids_collide_a_sample_goes_to_the_last_that_can_be_meant() -> Non
             "dt_ms": [200, 200, 200, 200],
         }
     )
-    assert attribute(samples, invocations).to_list() == [0, 2, 0, None]
+    assert attribute_samples(samples, invocations).to_list() == [0, 2, 0, None]
 
 
 def test_a_pid_that_was_used_again_belongs_to_the_later_task_and_not_to_another_node() -> None:
@@ -388,7 +388,7 @@ def test_a_pid_that_was_used_again_belongs_to_the_later_task_and_not_to_another_
             run | {"ts_ms": 3000, "dt_ms": 200, "node_id": "b"},
         ]
     )
-    assert attribute(samples, invocations).to_list() == [0, 0, 1, 1, None, 2]
+    assert attribute_samples(samples, invocations).to_list() == [0, 0, 1, 1, None, 2]
 
 
 # --- broken files --------------------------------------------------------------------------------

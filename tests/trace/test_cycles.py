@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinloop.trace.dependency_cycles import stuck
+from twinloop.trace.dependency_cycles import find_blocked_tasks
 
 
 @given(edges=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=16))
@@ -19,7 +19,7 @@ def test_whoever_reaches_a_task_that_reaches_itself_is_stuck(edges: list[tuple[i
         reach = {task: of.union(*(reach[parent] for parent in of)) for task, of in reach.items()}
     round_and_round = {task for task in reach if task in reach[task]}
     parents, children = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    rows, cycle = stuck(parents, children, 8)
+    rows, cycle = find_blocked_tasks(parents, children, 8)
     assert rows.tolist() == [t for t in reach if t in round_and_round or reach[t] & round_and_round]
     assert bool(cycle) == bool(round_and_round)
     if cycle:
@@ -31,6 +31,6 @@ def test_whoever_reaches_a_task_that_reaches_itself_is_stuck(edges: list[tuple[i
 def test_a_long_circle_is_found() -> None:
     count = 200_000
     tasks = np.arange(count)
-    rows, cycle = stuck((tasks + 1) % count, tasks, count)
+    rows, cycle = find_blocked_tasks((tasks + 1) % count, tasks, count)
     assert rows.tolist() == tasks.tolist()
     assert cycle == [*range(count), 0]

@@ -346,7 +346,7 @@ def test_names_in_common_are_prefixed_everywhere_and_counted() -> None:
 
 
 def test_logs_are_laid_by_their_epochs_where_all_know_theirs() -> None:
-    one, two = log().noting(epoch_ms=5_000), log().noting(epoch_ms=3_500)
+    one, two = log().with_manifest(epoch_ms=5_000), log().with_manifest(epoch_ms=3_500)
     merged = edit.merge([one, two])
     assert merged.manifest.epoch_ms == 3_500
     assert merged.tasks.select("id", "submit").rows() == [
@@ -365,7 +365,7 @@ def test_lines_are_kept_only_where_they_are_of_one_file() -> None:
 
 
 def test_cpu_seconds_of_different_cores_are_converted() -> None:
-    other = fragments().noting(reference_mhz=4200.0)
+    other = fragments().with_manifest(reference_mhz=4200.0)
     merged = edit.merge([fragments(), other])
     assert merged.manifest.reference_mhz == 4200.0
     cpu = merged.usage["cpu"].to_list()

@@ -48,16 +48,16 @@ def path(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", PACKERS)
 def test_every_compression_is_known_by_its_content(path: Path, name: str) -> None:
     path.write_bytes(PACKED[name])
-    assert b"".join(files.chunks(path)) == CONTENT
-    assert files.first_bytes(path, 100) == CONTENT[:100]
-    assert files.text(path) == CONTENT.decode()
-    assert max(len(chunk) for chunk in files.chunks(path)) <= files.CHUNK
+    assert b"".join(files.iterate_chunks(path)) == CONTENT
+    assert files.read_first_bytes(path, 100) == CONTENT[:100]
+    assert files.read_text(path) == CONTENT.decode()
+    assert max(len(chunk) for chunk in files.iterate_chunks(path)) <= files.CHUNK_BYTES
 
 
 @pytest.mark.parametrize("name", [name for name in PACKERS if name != "plain"])
 def test_several_parts_in_one_file_are_read_one_after_the_other(path: Path, name: str) -> None:
     path.write_bytes(PACKED[name] * 2)
-    assert b"".join(files.chunks(path)) == CONTENT * 2
+    assert b"".join(files.iterate_chunks(path)) == CONTENT * 2
 
 
 @given(st.sampled_from([name for name in PACKERS if name != "plain"]), st.data())
@@ -72,7 +72,7 @@ def test_a_file_that_was_cut_off_is_an_error_wherever_that_was(
     )
     path.write_bytes(packed[:length])
     with pytest.raises(InputError, match="cut: cannot be read to its end"):
-        for _ in files.chunks(path):
+        for _ in files.iterate_chunks(path):
             pass
 
 
@@ -86,7 +86,7 @@ def test_a_damaged_file_gives_an_error_or_its_content(
     packed[place] ^= data.draw(st.integers(1, 255))
     path.write_bytes(packed)
     try:
-        content = b"".join(files.chunks(path))
+        content = b"".join(files.iterate_chunks(path))
     except InputError:
         return
     assert content == CONTENT  # the damage met bytes that mean nothing
@@ -96,7 +96,7 @@ def test_a_damaged_file_gives_an_error_or_its_content(
 def test_a_bomb_is_refused_before_it_fills_the_memory(
     path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(input_limit, "SMALL_INPUT", 8 << 20)
+    monkeypatch.setattr(input_limit, "SMALL_INPUT_BYTES", 8 << 20)
     packed = PACKERS[name](bytes(64 << 20))
     path.write_bytes(packed)
     seen: list[int] = []
@@ -104,7 +104,7 @@ def test_a_bomb_is_refused_before_it_fills_the_memory(
         InputError,
         match=r"or more when decompressed.* bound .*TWINLOOP_MAX_INPUT",
     ):
-        seen.extend(len(chunk) for chunk in files.chunks(path))
+        seen.extend(len(chunk) for chunk in files.iterate_chunks(path))
     assert sum(seen) <= max(8 << 20, 250 * len(packed))
 
 
@@ -113,17 +113,17 @@ def test_a_zstd_window_that_would_take_gigabytes_is_refused(path: Path) -> None:
     compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
     path.write_bytes(compressor.compress(CONTENT) + compressor.flush())
     with pytest.raises(InputError, match="cannot be read to its end"):
-        list(files.chunks(path))
+        list(files.iterate_chunks(path))
 
 
 def test_text_has_bounds_and_an_encoding(path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbfab")
-    assert files.text(path) == "ab"
+    assert files.read_text(path) == "ab"
     path.write_bytes(b"a\nb\xff")
     with pytest.raises(InputError, match="file:2: is not UTF-8"):
-        files.text(path)
+        files.read_text(path)
     with pytest.raises(InputError, match="is larger than 2 bytes"):
-        files.text(path, limit=2)
+        files.read_text(path, limit=2)
 
 
 @pytest.mark.parametrize("there", ["nothing", "a folder"])
@@ -131,7 +131,7 @@ def test_what_is_no_file_is_an_input_error(path: Path, there: str) -> None:
     if there == "a folder":
         path.mkdir()
     with pytest.raises(InputError, match=r"does not exist|is a folder, not a file"):
-        list(files.chunks(path))
+        list(files.iterate_chunks(path))
 
 
 @pytest.mark.parametrize("end", ["", ".gz", ".zst"])
@@ -139,10 +139,10 @@ def test_a_file_appears_whole_and_always_with_the_same_bytes(tmp_path: Path, end
     written = []
     for name in ("one", "two"):
         path = tmp_path / "deep" / f"{name}{end}"
-        with files.writing(path) as stream:
+        with files.write_atomically(path) as stream:
             stream.write(CONTENT)
             assert not path.exists()
-        assert b"".join(files.chunks(path)) == CONTENT
+        assert b"".join(files.iterate_chunks(path)) == CONTENT
         written.append(path.read_bytes())
     assert written[0] == written[1]
     assert len(written[0]) == len(CONTENT) if not end else len(written[0]) < len(CONTENT)
@@ -152,7 +152,7 @@ def test_a_file_appears_whole_and_always_with_the_same_bytes(tmp_path: Path, end
 def test_when_writing_fails_the_old_file_stays_and_nothing_else(tmp_path: Path, end: str) -> None:
     path = tmp_path / f"file{end}"
     path.write_bytes(b"old")
-    with contextlib.suppress(ZeroDivisionError), files.writing(path) as stream:
+    with contextlib.suppress(ZeroDivisionError), files.write_atomically(path) as stream:
         stream.write(CONTENT)
         _ = 1 / 0
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
@@ -163,7 +163,7 @@ def test_a_place_that_cannot_be_written_to_is_an_input_error(tmp_path: Path) -> 
     (tmp_path / "file").write_bytes(b"")
     with (
         pytest.raises(InputError, match="cannot be written"),
-        files.writing(tmp_path / "file" / "below"),
+        files.write_atomically(tmp_path / "file" / "below"),
     ):
         pass
 

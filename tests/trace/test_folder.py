@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.trace.broken import sign
 from twinloop.description import Cleaning, DamagedTraceError, InputError, TwinloopError
-from twinloop.description.files import appearing
+from twinloop.description.files import write_folder_atomically
 from twinloop.trace import Manifest, Trace, read, write
-from twinloop.trace.folder import owner_of
+from twinloop.trace.folder import make_ownership_rule
 
 TIMES = st.floats(-1e15, 1e15) | st.none()
 TASKS = st.lists(
@@ -79,7 +79,7 @@ def test_a_folder_that_holds_something_else_is_never_replaced(
 
 
 def written(run: Path, in_the_meantime: Callable[[], object]) -> None:
-    with appearing(run, owner_of(Trace().manifest.kind)) as new:
+    with write_folder_atomically(run, make_ownership_rule(Trace().manifest.kind)) as new:
         (new / "manifest.json").write_text("{}")
         in_the_meantime()
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.trace.broken import FORMATS, sample, sign, small_trace
 from twinloop.description import InputError
-from twinloop.description.input_limit import SETTING, input_bound
+from twinloop.description.input_limit import MAX_INPUT_VARIABLE, compute_input_limit
 from twinloop.trace import Trace, read
 
 
@@ -17,11 +17,11 @@ def test_every_reader_has_a_bound_that_a_setting_moves(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = sample(FORMATS[name], tmp_path)
-    monkeypatch.setenv(SETTING, "100")
-    with pytest.raises(InputError, match=f"GiB of memory .* bound .*{SETTING}="):
+    monkeypatch.setenv(MAX_INPUT_VARIABLE, "100")
+    with pytest.raises(InputError, match=f"GiB of memory .* bound .*{MAX_INPUT_VARIABLE}="):
         read(path, name)
     for lifted in ("1GiB", "none"):
-        monkeypatch.setenv(SETTING, lifted)
+        monkeypatch.setenv(MAX_INPUT_VARIABLE, lifted)
         assert read(path, name).tasks.height
 
 
@@ -75,12 +75,12 @@ def test_columns_that_no_table_has_count_as_well(tmp_path: Path) -> None:
 def test_the_setting_is_a_size(
     said: str, size: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(SETTING, said)
+    monkeypatch.setenv(MAX_INPUT_VARIABLE, said)
     if size is None:
-        with pytest.raises(InputError, match=f"{SETTING}: '{said}' is no size"):
-            input_bound(tmp_path)
+        with pytest.raises(InputError, match=f"{MAX_INPUT_VARIABLE}: '{said}' is no size"):
+            compute_input_limit(tmp_path)
     else:
-        assert input_bound(tmp_path) == size
+        assert compute_input_limit(tmp_path) == size
 
 
 def test_a_signed_folder_is_as_it_was_saved(tmp_path: Path) -> None:

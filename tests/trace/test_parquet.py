@@ -17,11 +17,11 @@ NAMES = {"length": ("length", "old_length")}
 
 
 def numbers(piece):
-    return piece.select(parquet.number(piece, "length", Path("it"))).to_series()
+    return piece.select(parquet.cast_number(piece, "length", Path("it"))).to_series()
 
 
 def pieces_of(rows):
-    return mock.patch.multiple(parquet, PIECE=rows, PIECES=1 << 30)
+    return mock.patch.multiple(parquet, MIN_PIECE_ROWS=rows, MAX_PIECES=1 << 30)
 
 
 @given(
@@ -35,7 +35,7 @@ def test_a_column_is_the_same_in_pieces_of_any_size(values, rows, group):
         table = pl.DataFrame({"old_length": values}, schema={"old_length": pl.Int64})
         table.write_parquet(file, row_group_size=group)
         with pieces_of(rows):
-            found = parquet.column(file, NAMES, ("length",), "length", numbers)
+            found = parquet.convert_column(file, NAMES, ("length",), "length", numbers)
     assert found.dtype == pl.Float64
     assert found.to_list() == values
 
@@ -74,4 +74,4 @@ def test_a_damaged_file_is_said_to_be_one(tmp_path):
     content = file.read_bytes()
     file.write_bytes(content[:100] + bytes(len(content) - 1000) + content[-900:])
     with pytest.raises(InputError, match="cannot be read as Parquet"):
-        parquet.column(file, NAMES, ("length",), "length", numbers)
+        parquet.convert_column(file, NAMES, ("length",), "length", numbers)

@@ -17,7 +17,7 @@ from tests.trace.samples import add, change, drop, fragments, log, put, recorded
 from twinloop.description import Cleaning, InputError
 from twinloop.trace import Trace, read
 from twinloop.trace.quality import RULES, QualityError, check
-from twinloop.trace.quality.prepared_tables import Facts
+from twinloop.trace.quality.prepared_tables import PreparedTables
 
 TASKS, USAGE = "invocations.jsonl.gz", "proc_metrics.jsonl"
 NAN, INF = float("nan"), float("inf")
@@ -25,7 +25,7 @@ NAN, INF = float("nan"), float("inf")
 
 def skipping() -> Trace:
     note = Cleaning(kind="skipped", what="no number", count=2, examples=("log.swf:7", "log.swf:9"))
-    return log().noting(cleaned=[note])
+    return log().with_manifest(cleaned=[note])
 
 
 def cyclic(trace: Trace) -> Trace:
@@ -246,7 +246,7 @@ def gappy() -> Trace:
 def count(trace: Trace, name: str) -> int:
     """How many rows break one rule."""
     rule = next(rule for rule in RULES if rule.name == name)
-    return sum(found.rows.height for found in rule.check(Facts(trace)))
+    return sum(found.rows.height for found in rule.check(PreparedTables(trace)))
 
 
 def broken(trace: Trace) -> set[str]:
@@ -330,7 +330,7 @@ def test_windows_may_overlap_by_a_millisecond() -> None:
 @pytest.mark.parametrize(("dt", "gaps"), [(0.001, 0), (0.0, 1)])
 def test_a_gap_of_one_sampling_period_is_none(dt: float, gaps: int) -> None:
     usage = pl.DataFrame({"task": "a", "t": [1.0, 2.002], "dt": [1.0, dt]})
-    assert count(Trace(usage=usage).noting(sampling_period=1.0), "gaps-in-samples") == gaps
+    assert count(Trace(usage=usage).with_manifest(sampling_period=1.0), "gaps-in-samples") == gaps
 
 
 def test_the_same_process_id_may_be_used_on_two_nodes_or_one_after_the_other() -> None:

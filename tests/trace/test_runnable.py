@@ -9,7 +9,7 @@ import pytest
 
 from twinloop.trace import Summary, Trace
 from twinloop.trace.quality import check
-from twinloop.trace.recorded_commands import runs
+from twinloop.trace.recorded_runs import collect_runs
 from twinloop.workload import Workload
 
 NAN, INF = float("nan"), float("inf")
@@ -76,10 +76,10 @@ def test_every_part_of_the_program_has_the_same_answer(
 ) -> None:
     trace = one(task, *placements)
     can = processors is not None and run_time is not None
-    found = runs(trace).row(0, named=True)
+    found = collect_runs(trace).row(0, named=True)
     assert (found["processors"], found["run_time"]) == (processors, run_time)
     assert found["runnable"] == can
-    summary = Summary.of(trace)
+    summary = Summary.from_trace(trace)
     assert summary.core_seconds == 1 + (processors or 0) * (run_time or 0)
     audit = check(trace)
     assert audit["runnable"].broken == (0 if can else 1)
@@ -95,7 +95,7 @@ def test_a_task_that_was_started_again_waited_for_its_first_start() -> None:
         {"start": 103.0, "end": 110.0, "attempt": 0},
         {"start": 120.0, "end": 125.0, "attempt": 1},
     )
-    found = runs(trace).row(0, named=True)
+    found = collect_runs(trace).row(0, named=True)
     assert (found["start"], found["end"], found["wait"]) == (103.0, 125.0, 3.0)
     assert (found["last_start"], found["last_end"]) == (120.0, 125.0)
 

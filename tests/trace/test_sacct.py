@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from twinloop.description.errors import FormatError, InputError
 from twinloop.trace.formats.sacct import FORMAT, read
-from twinloop.trace.formats.sacct.values import ENDED
+from twinloop.trace.formats.sacct.values import STATUS_OF_STATE
 from twinloop.trace.tables import STATUSES
 from twinloop.trace.trace import Trace
 
@@ -182,7 +182,7 @@ def test_states(tmp_path: Path, state: str, status: str | None) -> None:
     trace = read(log(tmp_path, {"State": state}))
     assert trace.tasks["status"][0] == status
     assert count(trace, "states that are not known") == (status is None)
-    assert set(ENDED.values()) <= set(STATUSES)
+    assert set(STATUS_OF_STATE.values()) <= set(STATUSES)
 
 
 @pytest.mark.parametrize(("text", "code"), [("0:0", 0), ("2:0", 2), ("0:9", -9), ("1:15", -15)])

@@ -51,7 +51,7 @@ def test_times_are_kept_beside_the_manifest(tmp_path):
     folder = trace.save(tmp_path / "run")
     again = tl.Trace.load(folder)
     assert again.timings == trace.timings
-    assert again.noting(seed=8).timings == trace.timings
+    assert again.with_manifest(seed=8).timings == trace.timings
     again.save(folder, overwrite=True)
     assert tl.Trace.load(folder).timings == trace.timings
 

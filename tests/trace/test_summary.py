@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from twinloop.trace import Manifest, Trace
-from twinloop.trace.summary import Summary, load_over_time
+from twinloop.trace.summary import Summary, compute_load_over_time
 
 
 def two_jobs() -> Trace:
@@ -36,7 +36,7 @@ def two_jobs() -> Trace:
 
 
 def test_figures_worked_out_by_hand() -> None:
-    summary = Summary.of(two_jobs())
+    summary = Summary.from_trace(two_jobs())
     assert summary.tasks == 3
     assert summary.users == 2
     assert summary.statuses == {"completed": 1, "unknown": 1, "failed": 1}
@@ -55,13 +55,13 @@ def test_cores_in_use_are_those_given_not_those_asked_for() -> None:
         tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "requested_cores": [3.0]}),
         placements=pl.DataFrame({"task": ["a"], "cores": [4.0], "start": [0.0], "end": [10.0]}),
     )
-    assert load_over_time(trace, bins=2)["running"].to_list() == [4.0, 4.0]
+    assert compute_load_over_time(trace, bins=2)["running"].to_list() == [4.0, 4.0]
 
 
 def test_an_empty_trace_has_an_empty_summary() -> None:
-    summary = Summary.of(Trace())
+    summary = Summary.from_trace(Trace())
     assert (summary.tasks, summary.cores, summary.offered_load) == (0, None, None)
-    assert load_over_time(Trace()).height == 0
+    assert compute_load_over_time(Trace()).height == 0
 
 
 SPANS = st.lists(
@@ -85,7 +85,7 @@ def test_load_conserves_the_work_that_ran(
         ),
         placements=pl.DataFrame({"task": ids, "start": submit + wait, "end": submit + wait + run}),
     )
-    load = load_over_time(trace, bins)
+    load = compute_load_over_time(trace, bins)
     work = float((cores * run).sum())
     seconds = load["dt"].to_numpy()
     assert load["submitted"].sum() == len(jobs)

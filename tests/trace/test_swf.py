@@ -16,9 +16,9 @@ from twinloop._core import SwfParser
 from twinloop.description import Cleaning, FormatError, InputError
 from twinloop.trace import Edit, Manifest, Trace
 from twinloop.trace.formats import swf
-from twinloop.trace.formats.swf.header import facts
-from twinloop.trace.recorded_commands import runs
-from twinloop.trace.tables import COUNTED, STARTED
+from twinloop.trace.formats.swf.header import parse_header
+from twinloop.trace.recorded_runs import collect_runs
+from twinloop.trace.tables import COMMAND_COLUMNS, COUNTER_COLUMNS
 
 # --- the slow parser -----------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ def read(path: Path, text: str | bytes, **options: bool) -> Trace:
 def test_a_log_becomes_these_tables(path: Path) -> None:
     trace = read(path, LOG)
     # What no log says is in no row: the rest of the columns.
-    silent = ("parents", "planned_time", *STARTED, *COUNTED)
+    silent = ("parents", "planned_time", *COMMAND_COLUMNS, *COUNTER_COLUMNS)
     assert trace.tasks.drop(silent).select(pl.all().drop_nulls().len()).row(0) == (
         *(3, 1, 2, 1, 1, 1, 0, 0, 3, 0, 2, 0, 1, 1, 0, 0, 2, 1, 1, 0, 0, 3, 0, 0, 1, 0, 3),
     )
@@ -222,7 +222,7 @@ def test_runnable_needs_processors_and_a_run_time(path: Path) -> None:
         "6 0 -1 60 4 -1 -1 0 -1 -1 1",  # zero requested is nothing requested
     ]
     trace = read(path, "\n".join(line + " -1" * 7 for line in lines))
-    chosen = runs(trace).filter("runnable")
+    chosen = collect_runs(trace).filter("runnable")
     assert chosen.select("id", "processors", "run_time").rows() == [
         ("1", 8.0, 60.0),
         ("2", 4.0, 0.0),
@@ -355,7 +355,7 @@ def test_what_has_no_place_is_counted(path: Path) -> None:
 
 def test_numbers_in_a_header_are_facts_only_if_they_are_numbers() -> None:
     header = [" MaxProcs: many", " MaxNodes: -1", " UnixStartTime: 12 (UTC)", "MaxJobs:" + "9" * 99]
-    assert facts(header) == {"unix_start_time": 12}
+    assert parse_header(header) == {"unix_start_time": 12}
 
 
 # --- out and in again ----------------------------------------------------------------------------
@@ -498,7 +498,7 @@ def test_names_are_numbered_and_the_header_says_which_is_which(path: Path) -> No
 
 
 def test_a_log_that_was_changed_says_so_in_its_header(path: Path) -> None:
-    trace = read(path, LOG).noting(edit=Edit(operation="window", parameters={"end": 5}))
+    trace = read(path, LOG).with_manifest(edit=Edit(operation="window", parameters={"end": 5}))
     swf.write(trace.replace(tasks=trace.tasks.head(1), placements=trace.placements.head(1)), path)
     assert [line for line in path.read_text().splitlines() if line.startswith(";")] == [
         "; Version: 2.2",
@@ -574,7 +574,7 @@ def test_real_logs_come_back_whole(real_data: Path, path: Path, name: str) -> No
 @pytest.mark.realdata
 def test_real_logs_have_their_published_sizes(real_data: Path) -> None:
     kth = swf.read(real_data / "swf" / "KTH-SP2-1996-2.1-cln.swf.gz")
-    runnable = kth.tasks.filter(runs(kth)["runnable"])
+    runnable = kth.tasks.filter(collect_runs(kth)["runnable"])
     assert (kth.tasks.height, runnable.height, runnable["user"].n_unique()) == (28_476, 28_475, 214)
     nasa = swf.read(real_data / "swf" / "NASA-iPSC-1993-3.1-cln.swf.gz")
     assert nasa.tasks.height == nasa.placements.height == 18_239

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from twinloop.description.errors import TwinloopError
 from twinloop.trace import Trace
-from twinloop.trace.tables import TABLES, conform, empty
+from twinloop.trace.tables import TABLES, conform_table, make_empty_table
 
 NAMES = st.sampled_from(sorted(TABLES))
 
@@ -21,11 +21,11 @@ def test_any_columns_in_any_order_become_all_columns_in_order(
     frame = pl.DataFrame(
         {name: pl.Series([None] * height, dtype=schema[name]) for name in given_names}
     )
-    whole = conform(table, frame)
+    whole = conform_table(table, frame)
     assert dict(whole.schema) == schema
     assert whole.columns == list(schema)
     assert whole.height == frame.height
-    assert conform(table, whole).equals(whole)
+    assert conform_table(table, whole).equals(whole)
 
 
 def test_a_table_without_columns_has_no_row() -> None:
@@ -33,12 +33,14 @@ def test_a_table_without_columns_has_no_row() -> None:
 
 
 def test_a_frame_that_is_given_or_handed_out_can_change_without_the_trace() -> None:
-    frame = conform("files", pl.DataFrame({"file": ["a"]}))
+    frame = conform_table("files", pl.DataFrame({"file": ["a"]}))
     trace = Trace(files=frame)
     frame.insert_column(0, pl.Series("new", [1]))
-    blank = empty("files")
+    blank = make_empty_table("files")
     blank.insert_column(0, pl.Series("new", [], pl.Int64))
-    assert trace.tables["files"].columns == empty("files").columns == list(TABLES["files"])
+    assert (
+        trace.tables["files"].columns == make_empty_table("files").columns == list(TABLES["files"])
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,4 +53,4 @@ def test_a_frame_that_is_given_or_handed_out_can_change_without_the_trace() -> N
 )
 def test_columns_that_do_not_fit_are_named(frame: pl.DataFrame, message: str) -> None:
     with pytest.raises(TwinloopError, match=message):
-        conform("files", frame)
+        conform_table("files", frame)

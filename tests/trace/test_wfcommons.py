@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from twinloop.description.errors import InputError
-from twinloop.description.files import first_bytes
-from twinloop.trace.formats.clock import unix_us
+from twinloop.description.files import read_first_bytes
+from twinloop.trace.formats.clock import parse_unix_us
 from twinloop.trace.formats.wfcommons import FORMAT, read, reader
 from twinloop.trace.trace import Trace
 
@@ -138,7 +138,7 @@ def changed(base: dict[str, Any], *path: Any, value: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_published_table(real_data: Path, name: str) -> None:
     file = real_data / "workflows" / f"{name}.json.gz"
-    assert FORMAT.recognises(file, first_bytes(file))
+    assert FORMAT.recognises(file, read_first_bytes(file))
     trace = read(file)
     tasks, minutes, files, footprint, depth = PUBLISHED[name]
     assert trace.tasks.height == tasks
@@ -246,9 +246,9 @@ def test_a_large_workflow_is_read_in_one_go(
 
     def counting(text: pl.Series) -> pl.Series:
         parsed.append(text.len())
-        return unix_us(text)
+        return parse_unix_us(text)
 
-    monkeypatch.setattr(reader, "unix_us", counting)
+    monkeypatch.setattr(reader, "parse_unix_us", counting)
     trace = read(document(tmp_path, content))
     assert sorted(trace.tasks["parents"][-1]) == sorted(parts)
     assert trace.placements["start"].to_list() == [float(n % 60) for n in range(count)]

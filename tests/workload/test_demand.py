@@ -62,7 +62,7 @@ def test_capacity_is_the_95th_percentile_of_all_fragments():
 @given(st.lists(st.lists(st.floats(0, 100), min_size=1, max_size=30), min_size=1, max_size=5))
 def test_the_percentile_is_numpys(rates):
     rows = np.repeat(np.arange(len(rates)), [len(r) for r in rates])
-    some = Fragments.of(rows, np.ones(len(rows)), np.concatenate(rates))
+    some = Fragments.from_rows(rows, np.ones(len(rows)), np.concatenate(rates))
     expected = [np.percentile(r, 95) for r in rates]
     assert some.capacity().tolist() == pytest.approx(expected, abs=1e-12)
 

@@ -155,7 +155,7 @@ def test_sessions_begin_when_the_last_would_be_over_and_thought_about(
             over = (one["submit"] + one["run_time"]).max()
             assert 1.0 - 1e-3 <= following["submit"].min() - over <= 3.0 + 2e-3
     # Whoever looks for the sessions in the log finds them, one waiting for the other.
-    graphs = SessionGraphs.of(made, threshold=0.9)
+    graphs = SessionGraphs.from_log(made, threshold=0.9)
     rounds = [-(-count // size) for count in counts]
     assert len(graphs.partition) == sum(rounds)
     assert len(graphs.think_times) == sum(rounds) - len(rounds)

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from twinloop.description import InputError
 from twinloop.trace import Trace
-from twinloop.workload.generators import Generator, generator, generators
-from twinloop.workload.generators.requests import USUAL_TIMES, usual
+from twinloop.workload.generators import Generator, list_generators, make_generator
+from twinloop.workload.generators.requests import USUAL_TIMES, round_up_to_usual
 
-NAMES = list(generators())
+NAMES = list(list_generators())
 SMALL: dict[str, dict[str, Any]] = {
     "poisson": {"tasks": 60},
     "bursts": {"bursts": 6, "size": 10},
@@ -47,7 +47,7 @@ names, names_with_requests = st.sampled_from(NAMES), st.sampled_from(ASKING)
 
 @given(name=names, seed=st.integers(0, 2**70))
 def test_a_log_is_well_formed(name: str, seed: int) -> None:
-    trace = generator(name, **SMALL[name], resolution="s").generate(seed)
+    trace = make_generator(name, **SMALL[name], resolution="s").generate(seed)
     tasks = trace.tasks
     assert tasks.height == 60
     assert tasks["id"].n_unique() == 60
@@ -65,7 +65,7 @@ def test_a_log_is_well_formed(name: str, seed: int) -> None:
 
 @given(name=names, seed=st.integers(0, 2**40))
 def test_a_seed_gives_one_log_and_another_seed_another(name: str, seed: int) -> None:
-    description = generator(name, **SMALL[name])
+    description = make_generator(name, **SMALL[name])
     first = description.generate(seed)
     assert description.generate(seed) == first
     assert not description.generate(seed + 1).tasks.equals(first.tasks)
@@ -74,7 +74,7 @@ def test_a_seed_gives_one_log_and_another_seed_another(name: str, seed: int) -> 
 @every_generator
 def test_the_figures_are_the_same_on_every_machine(name: str) -> None:
     """The promise behind every seed in a paper: these bits never change."""
-    tasks = generator(name, **SMALL[name], resolution="exact").generate(20250901).tasks
+    tasks = make_generator(name, **SMALL[name], resolution="exact").generate(20250901).tasks
     columns = ["submit", "requested_cores", "requested_time", "run_time"]
     figures = tasks.select(columns).fill_null(-1.0).to_numpy().astype("<f8", order="C")
     assert hashlib.sha256(figures.tobytes()).hexdigest()[:16] == BITS[name]
@@ -82,14 +82,14 @@ def test_the_figures_are_the_same_on_every_machine(name: str) -> None:
 
 @every_generator
 def test_the_manifest_is_enough_to_make_the_log_again(name: str, tmp_path: Path) -> None:
-    trace = generator(name, **SMALL[name], resolution="ms").generate(seed=9)
+    trace = make_generator(name, **SMALL[name], resolution="ms").generate(seed=9)
     kept = Trace.load(trace.save(tmp_path / "log"))
     assert kept == trace
     manifest = kept.manifest
     assert manifest.kind == "generated"
     assert manifest.seed == 9
     said = manifest.facts["generator"]
-    again = generator(said["name"], **said["parameters"]).generate(manifest.seed)
+    again = make_generator(said["name"], **said["parameters"]).generate(manifest.seed)
     assert again.tasks.equals(trace.tasks)
 
 
@@ -97,8 +97,8 @@ def test_the_manifest_is_enough_to_make_the_log_again(name: str, tmp_path: Path)
 @pytest.mark.parametrize("resolution", ["s", "ms", "exact"])
 def test_resolution_moves_no_time_by_more_than_itself(name: str, resolution: str) -> None:
     """Rounding is of times only: the same tasks, each within a tick or so of where it was."""
-    coarse = generator(name, **SMALL[name], resolution=resolution).generate(3).tasks
-    fine = generator(name, **SMALL[name], resolution="exact").generate(3).tasks
+    coarse = make_generator(name, **SMALL[name], resolution=resolution).generate(3).tasks
+    fine = make_generator(name, **SMALL[name], resolution="exact").generate(3).tasks
     tick = {"s": 1.0, "ms": 1e-3, "exact": 0.0}[resolution]
     assert (coarse["run_time"] - fine["run_time"]).abs().max() <= tick + 1e-9
     for column in ("submit", "run_time"):
@@ -111,7 +111,7 @@ def test_resolution_moves_no_time_by_more_than_itself(name: str, resolution: str
 
 @given(name=names_with_requests, overestimate=st.floats(0, 10), seed=st.integers(0, 1000))
 def test_requested_times_are_usual_upper_bounds(name: str, overestimate: float, seed: int) -> None:
-    description = generator(name, **SMALL[name], overestimate=overestimate)
+    description = make_generator(name, **SMALL[name], overestimate=overestimate)
     tasks = description.generate(seed).tasks
     run, asked = tasks["run_time"].to_numpy(), tasks["requested_time"].to_numpy()
     assert np.all(asked >= run)
@@ -119,19 +119,19 @@ def test_requested_times_are_usual_upper_bounds(name: str, overestimate: float, 
     plain = description.model_copy(update={"usual_times": False}).generate(seed).tasks
     wanted = plain["requested_time"].to_numpy()
     assert np.all((wanted >= run) & (wanted < run * (1 + overestimate) + 1))
-    assert np.all(usual(wanted) == asked)
+    assert np.all(round_up_to_usual(wanted) == asked)
 
 
 def test_usual_times_by_hand() -> None:
     hours = np.array([0.9, 1.0, 1.1, 11.0, 23.0, 71.9, 72.0, 72.1, 100.0])
-    assert (usual(hours * 3600) / 3600).tolist() == [1, 1, 2, 12, 24, 72, 72, 96, 120]
+    assert (round_up_to_usual(hours * 3600) / 3600).tolist() == [1, 1, 2, 12, 24, 72, 72, 96, 120]
 
 
 @pytest.mark.parametrize("name", ASKING)
 def test_memory_is_asked_for_by_core_or_not_at_all(name: str) -> None:
-    tasks = generator(name, **SMALL[name], memory_per_core=2**31).generate(1).tasks
+    tasks = make_generator(name, **SMALL[name], memory_per_core=2**31).generate(1).tasks
     assert (tasks["requested_memory"] == tasks["requested_cores"] * 2**31).all()
-    silent = generator(name, **SMALL[name]).generate(1).tasks
+    silent = make_generator(name, **SMALL[name]).generate(1).tasks
     assert silent["requested_memory"].null_count() == 60
 
 
@@ -143,7 +143,7 @@ def test_memory_is_asked_for_by_core_or_not_at_all(name: str) -> None:
 def test_a_horizon_ends_the_log_and_moves_nothing_before_it(
     name: str, horizon: float, seed: int
 ) -> None:
-    description = generator(name, tasks=100, machine=8, resolution="exact")
+    description = make_generator(name, tasks=100, machine=8, resolution="exact")
     whole = description.generate(seed).tasks["submit"]
     cut = description.model_copy(update={"horizon": horizon}).generate(seed).tasks["submit"]
     assert cut.to_list() == [time for time in whole if time < horizon]
@@ -153,8 +153,8 @@ def test_a_horizon_ends_the_log_and_moves_nothing_before_it(
 
 def test_lengths_do_not_move_arrivals() -> None:
     """What is drawn for one purpose leaves the others alone."""
-    short = generator("poisson", rate=0.1, mean_length=10).generate(4).tasks
-    long = generator("poisson", rate=0.1, mean_length=1e4, cores="2").generate(4).tasks
+    short = make_generator("poisson", rate=0.1, mean_length=10).generate(4).tasks
+    long = make_generator("poisson", rate=0.1, mean_length=1e4, cores="2").generate(4).tasks
     assert short["submit"].equals(long["submit"])
     assert not short["run_time"].equals(long["run_time"])
 
@@ -202,25 +202,25 @@ def test_lengths_do_not_move_arrivals() -> None:
 )
 def test_what_is_wrong_is_said(name: str, parameters: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError) as error:
-        generator(name, **parameters)
+        make_generator(name, **parameters)
     assert says in str(error.value)
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "7", True, None])
 def test_a_seed_is_a_whole_number(seed: Any) -> None:
     with pytest.raises(InputError, match="seed"):
-        generator("poisson").generate(seed)
+        make_generator("poisson").generate(seed)
 
 
 @pytest.mark.parametrize("name", ["poisson", "arrays", "lublin"])
 def test_a_horizon_that_would_fill_the_memory_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="tasks would come before the horizon"):
-        generator(name, horizon=1e11, load=100).generate(1)
+        make_generator(name, horizon=1e11, load=100).generate(1)
 
 
 @every_generator
 def test_every_parameter_has_a_meaning_and_stands_in_the_documentation(name: str) -> None:
-    kind = generators()[name]
+    kind = list_generators()[name]
     page = DOCS.read_text(encoding="utf-8")
     section = page.split(f"## `{name}`")[1].split("\n## ")[0] + page.split("## What they share")[1]
     assert {said.name for said in kind.parameters()} == set(kind.model_fields)
@@ -230,8 +230,8 @@ def test_every_parameter_has_a_meaning_and_stands_in_the_documentation(name: str
 
 
 def test_descriptions_are_values() -> None:
-    description: Generator = generator("poisson")
-    assert description == generator("poisson")
+    description: Generator = make_generator("poisson")
+    assert description == make_generator("poisson")
     with pytest.raises(ValueError, match="frozen"):
         description.tasks = 3  # type: ignore[attr-defined]
 
@@ -240,7 +240,7 @@ def test_descriptions_are_values() -> None:
 def test_text_from_a_command_line_is_understood(name: str) -> None:
     """Every default, written as text, gives the same description."""
     words = {}
-    for said in generators()[name].parameters():
+    for said in list_generators()[name].parameters():
         if said.default is None:
             continue
         if said.name == "cores":
@@ -255,13 +255,13 @@ def test_text_from_a_command_line_is_understood(name: str) -> None:
             words["lengths"] = ",".join(map(str, said.default))
         else:
             words[said.name] = str(said.default)
-    assert generator(name, **words) == generator(name)
+    assert make_generator(name, **words) == make_generator(name)
 
 
 def test_tables_are_complete() -> None:
-    tasks = generator("arrays", tasks=5).generate(1).tasks
+    tasks = make_generator("arrays", tasks=5).generate(1).tasks
     assert tasks.schema["parents"] == pl.List(pl.String)
-    assert generator("poisson", horizon=1e-3, rate=1e-9).generate(1).tasks.is_empty()
+    assert make_generator("poisson", horizon=1e-3, rate=1e-9).generate(1).tasks.is_empty()
 
 
 @pytest.mark.parametrize(
@@ -275,5 +275,5 @@ def test_a_horizon_alone_gives_all_that_come_before_it(
     name: str, parameters: dict[str, Any], expected: float, spread: float
 ) -> None:
     """The count is rate x horizon; its variance is that times E(size^2) / E(size)."""
-    count = generator(name, horizon=1e5, **parameters).generate(1).tasks.height
+    count = make_generator(name, horizon=1e5, **parameters).generate(1).tasks.height
     assert abs(count - expected) < 5 * math.sqrt(spread * expected)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from twinloop.workload.generators import Sessions
+from twinloop.workload.generators import SessionTasks
 
 
 def by_user(tasks: pl.DataFrame) -> dict[str, np.ndarray]:
@@ -39,7 +39,7 @@ def test_sessions_found_by_the_threshold_are_those_that_were_made(
     seed: int,
 ) -> None:
     """Without think times, all tasks of a session come together: so many sessions were made."""
-    description = Sessions(
+    description = SessionTasks(
         tasks=tasks,
         users=users,
         days=days,
@@ -59,14 +59,14 @@ def test_sessions_found_by_the_threshold_are_those_that_were_made(
 
 def test_session_sizes_are_geometric() -> None:
     """A session of mean 5 ends after each task with a probability of 1/5."""
-    made = Sessions(tasks=50_000, users=1, days=10_000, session_size=5).generate(1).tasks
+    made = SessionTasks(tasks=50_000, users=1, days=10_000, session_size=5).generate(1).tasks
     gaps = np.diff(made["submit"].to_numpy())
     ends = (gaps >= 3600).mean()
     assert abs(ends - 0.2) < 5 * math.sqrt(0.2 * 0.8 / gaps.size)
 
 
 def test_pauses_are_exponential_up_to_the_threshold() -> None:
-    made = Sessions(
+    made = SessionTasks(
         tasks=50_000, users=1, days=10_000, session_size=50, think_time=1000, resolution="exact"
     )
     gaps = np.diff(made.generate(1).tasks["submit"].to_numpy())
@@ -78,7 +78,7 @@ def test_pauses_are_exponential_up_to_the_threshold() -> None:
 
 @pytest.mark.parametrize("activity", [0.0, 1.0, 1.7])
 def test_users_share_the_tasks_by_zipf(activity: float) -> None:
-    made = Sessions(tasks=10_000, users=30, activity=activity).generate(1).tasks
+    made = SessionTasks(tasks=10_000, users=30, activity=activity).generate(1).tasks
     counts = dict(made["user"].value_counts().iter_rows())
     whole = sum(rank**-activity for rank in range(1, 31))
     for rank in range(1, 31):
@@ -88,7 +88,9 @@ def test_users_share_the_tasks_by_zipf(activity: float) -> None:
 @pytest.mark.parametrize("night", [0.0, 0.1, 1.0])
 def test_sessions_begin_by_day(night: float) -> None:
     """One session per user, so none is put off: a share of 10 h to 14 h of night falls by day."""
-    made = Sessions(tasks=40_000, users=40_000, activity=0, days=50, night=night).generate(1).tasks
+    made = (
+        SessionTasks(tasks=40_000, users=40_000, activity=0, days=50, night=night).generate(1).tasks
+    )
     submit = made["submit"].to_numpy()
     by_day = (submit % 86400 >= 8 * 3600) & (submit % 86400 < 18 * 3600)
     p = 10 / (10 + 14 * night)
@@ -101,13 +103,13 @@ def test_sessions_begin_by_day(night: float) -> None:
 @given(days=st.floats(0.001, 3), seed=st.integers(0, 1000), night=st.floats(0, 1))
 def test_the_first_session_begins_within_the_days(days: float, seed: int, night: float) -> None:
     assume(night > 0 or days * 24 > 8)
-    made = Sessions(tasks=50, users=50, activity=0, days=days, night=night).generate(seed)
+    made = SessionTasks(tasks=50, users=50, activity=0, days=days, night=night).generate(seed)
     submit = made.tasks["submit"]
     assert 0 <= submit.min() <= submit.max() <= days * 86400 + 1e-6
 
 
 def test_each_user_has_cores_and_a_length_of_their_own() -> None:
-    made = Sessions(tasks=5000, users=10, cv=0).generate(1).tasks
+    made = SessionTasks(tasks=5000, users=10, cv=0).generate(1).tasks
     own = made.group_by("user").agg(
         pl.col("requested_cores").n_unique(), pl.col("run_time").n_unique()
     )
@@ -117,6 +119,6 @@ def test_each_user_has_cores_and_a_length_of_their_own() -> None:
 
 
 def test_the_mean_length_is_that_of_all_users() -> None:
-    run = Sessions(tasks=50_000, users=50_000, activity=0).generate(1).tasks["run_time"]
+    run = SessionTasks(tasks=50_000, users=50_000, activity=0).generate(1).tasks["run_time"]
     # Two independent lognormal factors, each of relative variance 1.
     assert abs(run.mean() - 600) < 5 * 600 * math.sqrt((2 * 2 - 1) / 50_000)

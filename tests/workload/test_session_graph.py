@@ -67,7 +67,7 @@ cases = (jobs, ways, st.integers(0, 4))
 @given(*cases)
 def test_the_graph_has_the_closure_of_the_definition_and_no_edge_too_many(rows, by, threshold):
     oracle = Direct(rows, by, threshold)
-    edges = edges_of(SessionGraphs.of(log(rows), by=by, threshold=threshold))
+    edges = edges_of(SessionGraphs.from_log(log(rows), by=by, threshold=threshold))
     assert len(edges) == len(set(edges))
     assert set(edges) == oracle.direct_edges()
     assert closure(edges, len(oracle.sessions)) == oracle.depends
@@ -76,7 +76,7 @@ def test_the_graph_has_the_closure_of_the_definition_and_no_edge_too_many(rows, 
 @given(*cases)
 def test_every_edge_leads_to_a_later_session_after_a_think_time(rows, by, threshold):
     oracle = Direct(rows, by, threshold)
-    graphs = SessionGraphs.of(log(rows), by=by, threshold=threshold)
+    graphs = SessionGraphs.from_log(log(rows), by=by, threshold=threshold)
     for (i, j), think in zip(edges_of(graphs), graphs.think_times, strict=True):
         assert i < j
         assert think == oracle.start[j] - oracle.finish[i] >= 0
@@ -85,7 +85,7 @@ def test_every_edge_leads_to_a_later_session_after_a_think_time(rows, by, thresh
 @given(*cases)
 def test_the_root_leads_to_exactly_those_without_a_predecessor(rows, by, threshold):
     oracle = Direct(rows, by, threshold)
-    graphs = SessionGraphs.of(log(rows), by=by, threshold=threshold)
+    graphs = SessionGraphs.from_log(log(rows), by=by, threshold=threshold)
     found = set()
     for place, graph in enumerate(graphs):
         first = int(graphs.partition.user_offsets[place])
@@ -103,7 +103,7 @@ def test_the_root_leads_to_exactly_those_without_a_predecessor(rows, by, thresho
 @given(*cases)
 def test_statistics_are_those_of_the_definition(rows, by, threshold):
     oracle = Direct(rows, by, threshold)
-    graphs = SessionGraphs.of(log(rows), by=by, threshold=threshold)
+    graphs = SessionGraphs.from_log(log(rows), by=by, threshold=threshold)
     depth = []
     for j in range(len(oracle.sessions)):
         depth.append(1 + max((depth[i] for i in range(j) if (i, j) in oracle.depends), default=0))
@@ -120,7 +120,7 @@ def test_statistics_are_those_of_the_definition(rows, by, threshold):
 
 @given(*cases)
 def test_successors_are_the_predecessors_turned_round(rows, by, threshold):
-    graphs = SessionGraphs.of(log(rows), by=by, threshold=threshold)
+    graphs = SessionGraphs.from_log(log(rows), by=by, threshold=threshold)
     offsets, after = graphs.successors
     before = np.repeat(np.arange(len(graphs.partition)), np.diff(offsets))
     assert sorted(edges_of(graphs)) == sorted(zip(before.tolist(), after.tolist(), strict=True))
@@ -138,7 +138,7 @@ FIGURE = [
 
 
 def figure():
-    return SessionGraphs.of(log(FIGURE), threshold=60)["u"]
+    return SessionGraphs.from_log(log(FIGURE), threshold=60)["u"]
 
 
 def test_a_worked_example():
@@ -160,7 +160,7 @@ def test_a_worked_example():
 
 
 def test_sessions_without_length_at_one_instant_follow_each_other():
-    graphs = SessionGraphs.of(log([("u", 5.0, 0.0, 0.0)] * 3), threshold=0)
+    graphs = SessionGraphs.from_log(log([("u", 5.0, 0.0, 0.0)] * 3), threshold=0)
     assert edges_of(graphs) == [(0, 1), (1, 2)]
 
 
@@ -207,7 +207,7 @@ def test_the_picture_has_a_bar_per_session_and_a_line_per_edge():
 
 
 def test_a_name_with_markup_stays_a_name(tmp_path):
-    graphs = SessionGraphs.of(log([('<a&"b">', 0.0, 0.0, 1.0)]))
+    graphs = SessionGraphs.from_log(log([('<a&"b">', 0.0, 0.0, 1.0)]))
     graph = graphs['<a&"b">']
     graph.to_graphml(tmp_path / "graph.graphml")
     top = ET.parse(tmp_path / "graph.graphml").getroot()
@@ -217,21 +217,21 @@ def test_a_name_with_markup_stays_a_name(tmp_path):
 
 def test_an_unknown_user_is_refused():
     with pytest.raises(InputError, match="no user is called 'x'"):
-        SessionGraphs.of(log(FIGURE))["x"]
+        SessionGraphs.from_log(log(FIGURE))["x"]
 
 
 def test_a_source_makes_the_graphs_it_describes():
     one = Sessions(threshold=60.0).graphs(log(FIGURE))
-    assert edges_of(one) == edges_of(SessionGraphs.of(log(FIGURE), threshold=60.0))
+    assert edges_of(one) == edges_of(SessionGraphs.from_log(log(FIGURE), threshold=60.0))
 
 
 def test_one_of_a_thing_is_not_called_several():
     tasks = {"id": ["1", "2"], "user": ["ann", "ann"], "submit": [0.0, 100.0]}
     frame = pl.DataFrame(tasks).with_columns(requested_cores=pl.lit(1.0), run_time=pl.lit(5.0))
-    one = SessionGraphs.of(Trace(tasks=frame.head(1)))
+    one = SessionGraphs.from_log(Trace(tasks=frame.head(1)))
     assert repr(one) == "<SessionGraphs of 1 user: 1 session, 0 edges>"
     assert repr(one["ann"]) == "<SessionGraph of user ann: 1 session>"
-    two = SessionGraphs.of(Trace(tasks=frame), threshold=0)
+    two = SessionGraphs.from_log(Trace(tasks=frame), threshold=0)
     assert repr(two) == "<SessionGraphs of 1 user: 2 sessions, 1 edge>"
 
 
@@ -243,7 +243,7 @@ def test_kth_has_the_structure_that_the_paper_reports(real_data):
     published = {0.0: (0.75, 0.35), 3600.0: (0.50, 0.13)}
     sizes, figures = {}, []
     for threshold, shares in published.items():
-        graphs = SessionGraphs.of(trace, threshold=threshold)
+        graphs = SessionGraphs.from_log(trace, threshold=threshold)
         assert len(graphs.users) == 214
         for hours, share in zip((10, 1), shares, strict=True):
             assert np.mean(graphs.think_times < hours * 3600) == pytest.approx(share, abs=0.03)

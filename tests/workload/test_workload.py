@@ -66,7 +66,7 @@ def test_what_did_not_complete_in_a_recorded_run_is_said(kind):
     ends = ["completed", "failed", "killed", "cancelled", "lost", None, "failed"]
     trace = log(status=ends, run_time=[1.0] * 6 + [None])
     if kind is not None:
-        trace = trace.noting(kind=kind)
+        trace = trace.with_manifest(kind=kind)
     workload = Workload.from_trace(trace)
     assert workload.tasks["run_time"].to_list() == [1.0] * 6
     what = "tasks that did not complete: they are replayed for as long as they ran"
@@ -152,7 +152,7 @@ def test_nothing_that_is_handed_out_changes_the_workload():
     workload.tasks.drop_in_place("user")
     assert workload.tasks["user"].to_list() == ["ann"]
     with pytest.raises(ValueError, match="read-only"):
-        workload.varying.rates[0] = 3.0
+        workload.fragment_arrays.rates[0] = 3.0
 
 
 def test_the_page_describes_every_column():
@@ -416,4 +416,4 @@ def test_work_that_its_fragments_contradict_is_an_error(field):
 def test_fragments_of_rows_that_are_not_there_are_an_error():
     tasks = pl.DataFrame({"id": ["a"], "submit": [0.0]})
     with pytest.raises(InputError, match=r"fragments: .* row 1, .* 1 task"):
-        Workload(tasks=tasks, fragments=Fragments.of([0, 1], [1.0, 1.0], [1.0, 1.0]))
+        Workload(tasks=tasks, fragments=Fragments.from_rows([0, 1], [1.0, 1.0], [1.0, 1.0]))

@@ -8,7 +8,7 @@
     fit.save("fit"); Fit.load("fit")
 
 The parts can be used on their own: parameters and `Space`, and in modules of their names `losses`,
-`optimise`, `search`, `cloud`, `identify` and `synthetic`; `calibrate_black_box` takes any
+`optimisers`, `search`, `uncertainty` and `identifiability`; `calibrate_black_box` takes any
 simulator.
 """
 

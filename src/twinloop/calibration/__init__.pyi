@@ -1,34 +1,45 @@
-from .black_box.calibration import Bench, BlackBoxObjective, Experiment, calibrate_black_box
+from .black_box.calibration import (
+    BlackBoxCalibration,
+    BlackBoxObjective,
+    Experiment,
+    calibrate_black_box,
+)
 from .cases import Case
 from .fit import Fit
-from .parameters.parameters import Categorical, Exponential, Linear, Ordered, Ordinal
+from .parameters.kinds import (
+    CategoricalParameter,
+    ExponentialParameter,
+    LinearParameter,
+    OrderedParameter,
+    OrdinalParameter,
+)
 from .parameters.space import Space
 from .run import calibrate
+from .search.minimisation import History, SearchBudget
 from .search.objective import TwinObjective
-from .search.search import Budget, History
-from .search.selection import chosen
-from .search.synthetic import Ranking, distance
+from .search.parameter_recovery import RecoveryRanking, measure_distance
+from .search.selection import rank_losses_and_optimisers
 from .splits import hold_out
 
 __all__ = [
-    "Bench",
+    "BlackBoxCalibration",
     "BlackBoxObjective",
-    "Budget",
     "Case",
-    "Categorical",
+    "CategoricalParameter",
     "Experiment",
-    "Exponential",
+    "ExponentialParameter",
     "Fit",
     "History",
-    "Linear",
-    "Ordered",
-    "Ordinal",
-    "Ranking",
+    "LinearParameter",
+    "OrderedParameter",
+    "OrdinalParameter",
+    "RecoveryRanking",
+    "SearchBudget",
     "Space",
     "TwinObjective",
     "calibrate",
     "calibrate_black_box",
-    "chosen",
-    "distance",
     "hold_out",
+    "measure_distance",
+    "rank_losses_and_optimisers",
 ]

@@ -10,14 +10,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from twinloop.calibration.parameters.values import of_model, offering, with_values
-from twinloop.calibration.run_columns import Run, Runs, outputs_for
+from twinloop.calibration.parameters.values import declare_values, is_model_value, set_values
+from twinloop.calibration.run_columns import RunBatch, RunColumns, select_outputs
 from twinloop.description.errors import InputError
 from twinloop.description.safe_text import escape_name
-from twinloop.engine import Compiled
-from twinloop.policy import BuiltIn
+from twinloop.engine import CompiledScenario
+from twinloop.policy import BuiltInPolicy
 from twinloop.scenario import Scenario
-from twinloop.scenario.replay import measured
+from twinloop.scenario.replay import with_measured_latencies
 from twinloop.trace import Trace
 
 _Floats = NDArray[np.float64]
@@ -39,13 +39,13 @@ class Case:
 
     name: str
     scenario: Scenario
-    compiled: Compiled
+    compiled: CompiledScenario
     traces: tuple[Trace, ...]
-    reals: tuple[Run, ...]
+    reals: tuple[RunColumns, ...]
     #: Windows of the power that is compared (s); None: no power is.
     power_step: float | None = None
     allow_code: bool = False
-    _others: dict[str, Compiled] = field(default_factory=dict, compare=False)
+    _others: dict[str, CompiledScenario] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(
@@ -68,9 +68,9 @@ class Case:
             allow_code: Whether a policy named as `module:Class` may be imported and run.
             power_step: Windows of the power that is to be compared (s).
         """
-        scenario = offering(scenario or declared(traces[0], name), names)
-        compiled = Compiled(scenario, allow_code=allow_code)
-        if not isinstance(compiled.policy, BuiltIn):
+        scenario = declare_values(scenario or read_declared_scenario(traces[0], name), names)
+        compiled = CompiledScenario(scenario, allow_code=allow_code)
+        if not isinstance(compiled.policy, BuiltInPolicy):
             raise InputError(
                 f"the policy of {name} is written in Python: too slow to be simulated thousands "
                 "of times",
@@ -79,9 +79,9 @@ class Case:
             )
         ids, machines = tuple(compiled.names.tasks), compiled.names.machines
         # The windows of the twin begin with its first submission.
-        begin = compiled.start().begin if power_step is not None else 0.0
+        begin = compiled.start().start_time if power_step is not None else 0.0
         reals = tuple(
-            Run.of(
+            RunColumns.of(
                 trace,
                 tasks=ids,
                 machines=machines,
@@ -114,9 +114,9 @@ class Case:
         values: Mapping[str, Any],
         needs: Collection[str],
         threads: int | None = None,
-    ) -> Runs:
+    ) -> RunBatch:
         """So many runs of the twin, with these values (one for each run, by name)."""
-        slow = [name for name in values if not of_model(name)]
+        slow = [name for name in values if not is_model_value(name)]
         if slow:
             parts = []
             for i in range(count):
@@ -127,13 +127,15 @@ class Case:
         else:
             found = self._outputs(self.compiled, count, values, needs, threads)
         real = self.reals[0]
-        return Runs.of(found, tasks=real.tasks, machines=real.machines, power_step=self.power_step)
+        return RunBatch.of(
+            found, tasks=real.tasks, machines=real.machines, power_step=self.power_step
+        )
 
-    def _compiled(self, chosen: Mapping[str, Any]) -> Compiled:
+    def _compiled(self, chosen: Mapping[str, Any]) -> CompiledScenario:
         key = json.dumps(chosen, sort_keys=True)
         known = self._others.pop(key, None)  # whole steps: threads of a worker may share the case
         if known is None:
-            known = Compiled(with_values(self.scenario, chosen), allow_code=self.allow_code)
+            known = CompiledScenario(set_values(self.scenario, chosen), allow_code=self.allow_code)
         self._others[key] = known
         for oldest in list(self._others)[:-_KEPT]:
             self._others.pop(oldest, None)
@@ -141,19 +143,19 @@ class Case:
 
     def _outputs(
         self,
-        compiled: Compiled,
+        compiled: CompiledScenario,
         count: int,
         values: Mapping[str, Any],
         needs: Collection[str],
         threads: int | None,
     ) -> dict[str, _Floats]:
-        rows = rows_of(compiled, count, values)
+        rows = make_value_rows(compiled, count, values)
         found: dict[str, _Floats] = {}
         wanted = set(needs) - {"power"}
         part = self.part if "makespan" in wanted else None
         if part is not None:
             wanted |= {"wait", "end"}
-        if outputs := outputs_for(wanted):
+        if outputs := select_outputs(wanted):
             found |= compiled.run_many(rows, outputs=outputs, threads=threads)
         if part is not None:
             # Of the tasks that the runs have: the twin always runs the whole scenario.
@@ -163,7 +165,7 @@ class Case:
             found["power"] = self._power(compiled, rows, threads)
         return found
 
-    def _power(self, compiled: Compiled, rows: _Floats, threads: int | None) -> _Floats:
+    def _power(self, compiled: CompiledScenario, rows: _Floats, threads: int | None) -> _Floats:
         """The power over time of every run; power models are tried on one schedule at a time."""
         step = self.power_step
         if step is None:
@@ -196,15 +198,15 @@ class Case:
 def _sent(
     name: str,
     scenario: Scenario,
-    reals: tuple[Run, ...],
+    reals: tuple[RunColumns, ...],
     power_step: float | None,
     allow_code: bool,
 ) -> Case:
-    compiled = Compiled(scenario, allow_code=allow_code)
+    compiled = CompiledScenario(scenario, allow_code=allow_code)
     return Case(name, scenario, compiled, (), reals, power_step, allow_code)
 
 
-def rows_of(compiled: Compiled, count: int, values: Mapping[str, Any]) -> _Floats:
+def make_value_rows(compiled: CompiledScenario, count: int, values: Mapping[str, Any]) -> _Floats:
     """Rows of values of the model as a compiled scenario takes them, those named set."""
     rows = np.tile(compiled.values(), (count, 1))
     for name, column in values.items():
@@ -219,13 +221,13 @@ def rows_of(compiled: Compiled, count: int, values: Mapping[str, Any]) -> _Float
     return rows
 
 
-def declared(trace: Trace, name: str = "the run") -> Scenario:
+def read_declared_scenario(trace: Trace, name: str = "the run") -> Scenario:
     """The scenario that a run was made from, as it was declared beforehand.
 
     >>> from twinloop.engine import simulate
     >>> scenario = Scenario(platform="2x2", policy="fcfs", workload={"generate": {
     ...     "name": "poisson", "parameters": {"tasks": 5}}})
-    >>> declared(simulate(scenario)).policy.name
+    >>> read_declared_scenario(simulate(scenario)).policy.name
     'fcfs'
     """
     kept = trace.manifest.scenario
@@ -252,7 +254,7 @@ def declared(trace: Trace, name: str = "the run") -> Scenario:
     return Scenario.from_trace(trace)
 
 
-def cases_of(
+def make_cases(
     traces: Sequence[Trace],
     *,
     names: Sequence[str] | None = None,
@@ -282,16 +284,16 @@ def cases_of(
         kept = {} if scenario is not None else dict(trace.manifest.scenario or {"alone": i})
         kept.pop("name", None)  # what it is called does not change what is run
         groups.setdefault(json.dumps(kept, sort_keys=True, default=str), []).append(i)
-    mean = {k: s for k, s in mean_latencies(latencies).items() if k not in moved}
+    mean = {k: s for k, s in average_latencies(latencies).items() if k not in moved}
     found = []
     for members in groups.values():
         name = ", ".join(called[i] for i in members)
-        base = scenario or declared(traces[members[0]], name)
+        base = scenario or read_declared_scenario(traces[members[0]], name)
         found.append(
             Case.of(
                 [traces[i] for i in members],
                 name=name,
-                scenario=with_values(base, mean | dict(values or {})),
+                scenario=set_values(base, mean | dict(values or {})),
                 names=moved,
                 allow_code=allow_code,
                 power_step=power_step,
@@ -300,13 +302,13 @@ def cases_of(
     return found
 
 
-def mean_latencies(traces: Sequence[Trace]) -> dict[str, float]:
+def average_latencies(traces: Sequence[Trace]) -> dict[str, float]:
     """The latencies that runs measured, on average over those that did."""
     found: dict[str, list[float]] = {}
     for trace in traces:
         if "latency" not in trace.manifest.facts:
             continue
-        model = measured(trace)
+        model = with_measured_latencies(trace)
         for name in ("dispatch_latency", "release_latency"):
             found.setdefault(name, []).append(getattr(model, name))
     return {name: float(np.mean(seconds)) for name, seconds in found.items()}

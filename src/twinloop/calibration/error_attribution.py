@@ -16,10 +16,10 @@ from twinloop.fidelity import Verdict
 
 
 @dataclass(frozen=True)
-class Advice:
+class AttributionRule:
     """What a symptom points to.
 
-    >>> RECIPE[0].metric
+    >>> ATTRIBUTION_RULES[0].metric
     'completions'
     """
 
@@ -29,18 +29,18 @@ class Advice:
     because: str
 
 
-RECIPE: Final = (
-    Advice(
+ATTRIBUTION_RULES: Final = (
+    AttributionRule(
         "completions",
         ("speed_factor", "service_factor*", "contention.*", "effective_capacity"),
         "work gets done at another pace than in reality",
     ),
-    Advice(
+    AttributionRule(
         "cpu usage",
         ("service_factor*", "contention.*", "startup_overhead", "speed_factor"),
         "single tasks take another time, or draw another share of a core, than in reality",
     ),
-    Advice(
+    AttributionRule(
         "wait times",
         (
             "effective_capacity",
@@ -54,11 +54,11 @@ RECIPE: Final = (
         ),
         "tasks get their turn earlier or later than in reality",
     ),
-    Advice("power", ("power.*",), "watts follow the load in another way than in reality"),
+    AttributionRule("power", ("power.*",), "watts follow the load in another way than in reality"),
 )
 
 
-def explain(
+def explain_changes(
     before: Sequence[tuple[str, Verdict]],
     after: Sequence[tuple[str, Verdict]],
     old: Mapping[str, Any],
@@ -72,7 +72,9 @@ def explain(
         old: The values as they were.
         new: The values as they are.
     """
-    lines = [line for advice in RECIPE for line in _said(advice, before, after, old, new)]
+    lines = [
+        line for advice in ATTRIBUTION_RULES for line in _said(advice, before, after, old, new)
+    ]
     failed = {(run, name) for run, name, _ in _every(before)}
     lines += [
         f"newly failing: {name} is {figure} ({run})"
@@ -81,20 +83,22 @@ def explain(
     ]
     if not lines and before:
         lines.append("no criterion failed before")
-    told = {name for advice in RECIPE for name in new if _matches(name, advice.values)}
+    told = {name for advice in ATTRIBUTION_RULES for name in new if _matches(name, advice.values)}
     lines += [
         f"{name} moved {said}; no criterion speaks of it"
         for name, value in new.items()
-        if name not in told and (said := moved(old.get(name), value)) is not None
+        if name not in told and (said := describe_change(old.get(name), value)) is not None
     ]
     return tuple(lines)
 
 
-def moved(old: Any, new: Any) -> str | None:
+def describe_change(old: Any, new: Any) -> str | None:
     """How a value moved; None: not so that anybody would see it.
 
-    >>> moved(1.0, 1.07), moved("a", "b"), moved(None, 2.0), moved(1.0, 1.00001)
-    ('from 1 to 1.07', 'from a to b', 'to 2', None)
+    >>> describe_change(1.0, 1.07), describe_change("a", "b")
+    ('from 1 to 1.07', 'from a to b')
+    >>> describe_change(None, 2.0), describe_change(1.0, 1.00001)
+    ('to 2', None)
     """
     said = [f"{v:.4g}" if isinstance(v, int | float) else str(v) for v in (old, new)]
     if old is None:
@@ -103,7 +107,7 @@ def moved(old: Any, new: Any) -> str | None:
 
 
 def _said(
-    advice: Advice,
+    advice: AttributionRule,
     before: Sequence[tuple[str, Verdict]],
     after: Sequence[tuple[str, Verdict]],
     old: Mapping[str, Any],
@@ -121,14 +125,14 @@ def _said(
         yield f"  no value that answers it was free: try {wanted}"
         return
     for name in answering:
-        if (said := moved(old.get(name), new[name])) is not None:
+        if (said := describe_change(old.get(name), new[name])) is not None:
             yield f"  {name} moved {said}"
     left = len(list(_failures(advice.metric, after)))
     yield f"  failed criteria before and after: {len(failed)} and {left}"
 
 
 def _every(verdicts: Sequence[tuple[str, Verdict]]) -> Iterator[tuple[str, str, str]]:
-    for advice in RECIPE:
+    for advice in ATTRIBUTION_RULES:
         yield from _failures(advice.metric, verdicts)
 
 
@@ -138,7 +142,11 @@ def _failures(
     for run, verdict in verdicts:
         for finding in verdict.findings:
             if finding.metric == metric and finding.status == "FAIL":
-                yield run, finding.name, f"{finding.said} where {finding.threshold} is asked for"
+                yield (
+                    run,
+                    finding.name,
+                    f"{finding.figure_text} where {finding.threshold} is asked for",
+                )
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

@@ -14,16 +14,16 @@ import pydantic
 
 from twinloop import __version__
 from twinloop.calibration.identifiability import Identifiability
-from twinloop.calibration.parameters.values import with_values
+from twinloop.calibration.parameters.values import set_values
 from twinloop.description.errors import InputError, UnwritableError
-from twinloop.description.files import require_input, writing
-from twinloop.description.json_values import plain
+from twinloop.description.files import require_input, write_atomically
+from twinloop.description.json_values import to_json_values
 from twinloop.description.plugins import load_component
 from twinloop.description.safe_text import escape_name
-from twinloop.description.saved_json import Kept, read_kept
+from twinloop.description.saved_json import StoredJson, read_stored_json
 from twinloop.execution.announcement import COMMANDS, is_command_file
 from twinloop.scenario import Model, Scenario
-from twinloop.scenario.stored_workload import keep_workload, read_scenario
+from twinloop.scenario.stored_workload import read_scenario, store_workload
 from twinloop.trace.parquet import read_parquet
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MANIFEST: Final = "fit.json"
 JOURNAL: Final = "journal.jsonl"
 HISTORY: Final = "history.parquet"
-CLOUD: Final = "cloud.parquet"
+CONFIDENCE_REGION: Final = "cloud.parquet"
 DRAWS: Final = "draws.parquet"
 
 
@@ -43,9 +43,9 @@ class Fit:
     """What a calibration found.
 
     `values` are the fitted ones by name, `defaults` those from before. `history` has a row per
-    evaluation, `cloud` a row per calibration that is as good as this one within the noise, and
-    `identifiability` says which of the values the data can tell. `before` and `after` are the
-    verdicts on the twin of each run, by the name of the run.
+    evaluation, `confidence_region` a row per calibration that is as good as this one within the
+    noise, and `identifiability` says which of the values the data can tell. `before` and `after`
+    are the verdicts on the twin of each run, by the name of the run.
     """
 
     values: dict[str, Any]
@@ -53,14 +53,14 @@ class Fit:
     loss: float
     loss_before: float
     loss_name: str
-    how: str
+    aggregation: str
     optimiser: str
     seed: int
     evaluations: int
     failed: int
     seconds: float
     history: pl.DataFrame = field(compare=False)
-    cloud: pl.DataFrame | None = field(default=None, compare=False)
+    confidence_region: pl.DataFrame | None = field(default=None, compare=False)
     identifiability: Identifiability | None = field(default=None, compare=False)
     validation_loss: float | None = None
     floor: float | None = None
@@ -116,7 +116,7 @@ class Fit:
                 for name in ("dispatch_latency", "release_latency", "fitted_on")
             }
             scenario = scenario.replace(**kept)
-        return with_values(scenario, self.values)
+        return set_values(scenario, self.values)
 
     def predict(
         self,
@@ -136,9 +136,9 @@ class Fit:
             threads: How many to simulate on.
             allow_code: Whether a policy named as `module:Class` may be imported and run.
         """
-        from twinloop.calibration.uncertainty.prediction import predict
+        from twinloop.calibration.uncertainty.prediction import predict_figures
 
-        return predict(
+        return predict_figures(
             self, scenario, outputs=outputs, level=level, threads=threads, allow_code=allow_code
         )
 
@@ -161,7 +161,7 @@ class Fit:
             "validation_loss": self.validation_loss,
             "floor": self.floor,
             "loss_name": self.loss_name,
-            "aggregation": self.how,
+            "aggregation": self.aggregation,
             "optimiser": self.optimiser,
             "seed": self.seed,
             "evaluations": self.evaluations,
@@ -183,17 +183,19 @@ class Fit:
         What is there is never overwritten.
         """
         folder = Path(folder)
-        refuse_kept(folder)
+        refuse_existing(folder)
         make_folder(folder)
         _write_table(self.history, folder / HISTORY)
-        for table, name in ((self.cloud, CLOUD), (self.draws, DRAWS)):
+        for table, name in ((self.confidence_region, CONFIDENCE_REGION), (self.draws, DRAWS)):
             if table is not None:
                 _write_table(table, folder / name)
         for number, scenario in enumerate(self.scenarios, start=1):
             name = "scenario.yaml" if number == 1 else f"scenario-{number}.yaml"
-            keep_workload(scenario, folder).save(folder / name)
-        with writing(folder / MANIFEST) as stream:
-            told = json.dumps(plain(self.to_dict()), indent=2, allow_nan=False, default=str)
+            store_workload(scenario, folder).save(folder / name)
+        with write_atomically(folder / MANIFEST) as stream:
+            told = json.dumps(
+                to_json_values(self.to_dict()), indent=2, allow_nan=False, default=str
+            )
             stream.write(told.encode())
         return folder
 
@@ -204,7 +206,7 @@ class Fit:
         path = folder / MANIFEST
         if not path.is_file():
             raise InputError("no calibration is kept there", file=folder)
-        kept = read_kept(path, _Kept)
+        kept = read_stored_json(path, _StoredFit)
         known = kept.identifiability
         try:
             return cls(
@@ -213,14 +215,14 @@ class Fit:
                 loss=kept.loss,
                 loss_before=math.nan if kept.loss_before is None else kept.loss_before,
                 loss_name=kept.loss_name,
-                how=kept.aggregation,
+                aggregation=kept.aggregation,
                 optimiser=kept.optimiser,
                 seed=kept.seed,
                 evaluations=kept.evaluations,
                 failed=kept.failed,
                 seconds=kept.seconds,
                 history=_history(folder / HISTORY),
-                cloud=_read_table(folder / CLOUD),
+                confidence_region=_read_table(folder / CONFIDENCE_REGION),
                 draws=_read_table(folder / DRAWS),
                 identifiability=None if known is None else Identifiability.from_dict(known),
                 validation_loss=kept.validation_loss,
@@ -243,15 +245,15 @@ class Fit:
     # --- showing ---------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        from twinloop.calibration.fit_text import fit_text
+        from twinloop.calibration.fit_text import format_fit
 
-        return fit_text(self)
+        return format_fit(self)
 
     def markdown(self) -> str:
         """The calibration as a Markdown document, with all that is needed to make it again."""
-        from twinloop.calibration.fit_text import fit_markdown
+        from twinloop.calibration.fit_text import format_markdown
 
-        return fit_markdown(self)
+        return format_markdown(self)
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name} {_said(value)}" for name, value in self.values.items())
@@ -265,7 +267,7 @@ class Fit:
         return f"<pre>{escape(str(self))}</pre>"
 
 
-def refuse_kept(folder: Path | None) -> None:
+def refuse_existing(folder: Path | None) -> None:
     """A calibration that is kept is never overwritten."""
     if folder is not None and folder.exists() and not folder.is_dir():
         raise InputError("is no folder", file=folder, remedy="name one that is not there yet")
@@ -298,7 +300,7 @@ def _said(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, int | float) else str(value)
 
 
-class _Run(Kept):
+class _StoredRun(StoredJson):
     """What `fit.json` holds of a run; the types of other fields do not matter."""
 
     model_config = pydantic.ConfigDict(extra="allow", strict=True)
@@ -310,7 +312,7 @@ class _Run(Kept):
     injected: list[str] = pydantic.Field(default_factory=list)
 
 
-class _Kept(Kept):
+class _StoredFit(StoredJson):
     """What `fit.json` holds."""
 
     values: dict[str, float | bool | str]
@@ -328,7 +330,7 @@ class _Kept(Kept):
     seconds: float
     asked: dict[str, Any]
     noise: dict[str, dict[str, float | bool | None]]
-    runs: list[_Run]
+    runs: list[_StoredRun]
     identifiability: dict[str, Any] | None
     verdicts: dict[str, dict[str, str]]
     recipe: list[str]
@@ -352,5 +354,5 @@ def _read_table(path: Path) -> pl.DataFrame | None:
 
 
 def _write_table(table: pl.DataFrame, path: Path) -> None:
-    with writing(path) as stream:
+    with write_atomically(path) as stream:
         table.write_parquet(stream)

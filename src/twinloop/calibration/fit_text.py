@@ -7,19 +7,19 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twinloop.description.safe_text import join_lines
-from twinloop.fidelity.verdict_text import figure
+from twinloop.fidelity.verdict_text import format_figure
 
 if TYPE_CHECKING:
     from twinloop.calibration.fit import Fit
     from twinloop.fidelity import Verdict
 
 
-def fit_text(fit: Fit) -> str:
+def format_fit(fit: Fit) -> str:
     """What was fitted, how sure it is and what it changed, for the prompt."""
     return join_lines(_lines(fit))
 
 
-def fit_markdown(fit: Fit) -> str:
+def format_markdown(fit: Fit) -> str:
     """The same as a Markdown document, with every figure and all that was asked for."""
     return "\n".join(_document(fit)) + "\n"
 
@@ -35,7 +35,7 @@ def _lines(fit: Fit) -> Iterator[str]:
         yield f"on runs that were held out: {fit.validation_loss:.4g}"
     if fit.floor is not None:
         yield f"between repetitions of the real runs (noise floor): {fit.floor:.4g}"
-        if said := below_floor(fit.loss, fit.floor):
+        if said := explain_loss_below_floor(fit.loss, fit.floor):
             yield said
     yield ""
     rows = [row[:5] for row in _values(fit)]
@@ -66,7 +66,7 @@ def _document(fit: Fit) -> Iterator[str]:
     for title, lines in _told(fit):
         yield from _titled(title.capitalize(), _bullets(lines))
     yield from _titled(f"Loss: {fit.loss_name}", _table(_losses(fit)))
-    if said := below_floor(fit.loss, fit.floor):
+    if said := explain_loss_below_floor(fit.loss, fit.floor):
         yield f"\n{said[:1].upper()}{said[1:]}."
     if fit.after:
         overall, single = _verdicts(fit)
@@ -74,8 +74,10 @@ def _document(fit: Fit) -> Iterator[str]:
         yield ""
         yield from _table(single)
         criteria = fit.after[0][1]
-        yield from _titled("Criteria", [criteria.declared[:1].upper() + criteria.declared[1:]])
-        yield from ("", "```yaml", criteria.criteria.commented().rstrip(), "```")
+        yield from _titled(
+            "Criteria", [criteria.criteria_summary[:1].upper() + criteria.criteria_summary[1:]]
+        )
+        yield from ("", "```yaml", criteria.criteria.to_commented_yaml().rstrip(), "```")
     yield from _titled("What it was fitted to", _table(_runs(fit)))
     yield from _titled("Made with", _table(_made_with(fit)))
 
@@ -109,12 +111,12 @@ def _provenance(fit: Fit) -> str:
     return "; ".join(f"{mode}: {taken} taken from the real runs" for mode, taken in modes.items())
 
 
-def below_floor(loss: float, floor: float | None) -> str:
+def explain_loss_below_floor(loss: float, floor: float | None) -> str:
     """What a loss below the noise floor means; nothing if it is not below it.
 
-    >>> below_floor(0.2, 0.1), below_floor(0.2, None)
+    >>> explain_loss_below_floor(0.2, 0.1), explain_loss_below_floor(0.2, None)
     ('', '')
-    >>> print(below_floor(0.1, 0.2))
+    >>> print(explain_loss_below_floor(0.1, 0.2))
     the fit is closer to these runs than they are to each other: a smaller loss would follow their
     noise, and more parameters cannot be told from them
     """
@@ -129,8 +131,8 @@ def below_floor(loss: float, floor: float | None) -> str:
 def _search(fit: Fit) -> str:
     failed = f", of which {fit.failed:,} failed" if fit.failed else ""
     return (
-        f"{fit.loss_name} loss ({fit.how}): {_said(fit.loss_before)} before, {_said(fit.loss)} "
-        f"after {fit.evaluations:,} evaluations of {fit.optimiser}{failed}"
+        f"{fit.loss_name} loss ({fit.aggregation}): {_said(fit.loss_before)} before, "
+        f"{_said(fit.loss)} after {fit.evaluations:,} evaluations of {fit.optimiser}{failed}"
     )
 
 
@@ -192,9 +194,9 @@ def _verdicts(fit: Fit) -> tuple[list[list[str]], list[list[str]]]:
                     name,
                     f"{now.metric}, {now.name}",
                     now.threshold,
-                    figure(now.floor, now.unit),
-                    "-" if then is None else then.said,
-                    now.said,
+                    format_figure(now.floor, now.unit),
+                    "-" if then is None else then.figure_text,
+                    now.figure_text,
                     "-" if then is None else then.status,
                     now.status,
                 ]
@@ -226,7 +228,7 @@ def _made_with(fit: Fit) -> list[list[str]]:
         ["budget", ", ".join(f"{v:g} {k}" for k, v in budget.items() if v is not None) or "-"],
         ["spent", spent],
         ["seed", str(fit.seed)],
-        ["aggregation", fit.how],
+        ["aggregation", fit.aggregation],
     ]
     for name, given in asked.get("parameters", {}).items():
         rows.append([f"range of {name}", _json(given)])

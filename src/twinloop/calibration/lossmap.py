@@ -8,10 +8,10 @@ from typing import Any, Final, Literal, TypeAlias
 
 import polars as pl
 
-from twinloop.calibration.splits import workers
+from twinloop.calibration.splits import count_nodes
 from twinloop.description.errors import InputError, TwinloopError
 from twinloop.metrics.tasks import per_task
-from twinloop.trace.trace import Trace, required
+from twinloop.trace.trace import Trace, require_trace
 
 Scheme = Literal["single", "rectangular"]
 
@@ -38,10 +38,10 @@ class Sample:
         >>> Sample.of(Trace(), workers_used=3).workers
         3
         """
-        ran = per_task(required(trace)).filter("ran")
+        ran = per_task(require_trace(trace)).filter("ran")
         first, last = ran["submit"].min(), ran["end"].max()
         length = 0.0 if first is None or last is None else float(last - first)  # type: ignore[operator, arg-type]
-        return cls(workers_used or workers(trace), trace.tasks.height, length, trace)
+        return cls(workers_used or count_nodes(trace), trace.tasks.height, length, trace)
 
     @property
     def cost(self) -> float:
@@ -61,11 +61,11 @@ class TrainingSet:
     @property
     def cost(self) -> float:
         """What it costs to run them all, in seconds of a worker."""
-        return cost(self.samples)
+        return sum_costs(self.samples)
 
 
 #: A fit: from samples to train on, to the loss that the fitted model has on any samples.
-Fit: TypeAlias = Callable[[Sequence[Sample]], Callable[[Sequence[Sample]], float]]
+FitFunction: TypeAlias = Callable[[Sequence[Sample]], Callable[[Sequence[Sample]], float]]
 
 _SCHEMA: Final = {
     "scheme": pl.String,
@@ -79,28 +79,28 @@ _SCHEMA: Final = {
 }
 
 
-def cost(samples: Sequence[Sample]) -> float:
+def sum_costs(samples: Sequence[Sample]) -> float:
     """What it costs to run these, in seconds of a worker: the sum of workers times makespan.
 
-    >>> cost([Sample(2, 10, 30.0), Sample(1, 10, 50.0)])
+    >>> sum_costs([Sample(2, 10, 30.0), Sample(1, 10, 50.0)])
     110.0
     """
     return sum(sample.cost for sample in samples)
 
 
-def single_samples(samples: Sequence[Sample]) -> list[TrainingSet]:
+def make_single_sets(samples: Sequence[Sample]) -> list[TrainingSet]:
     """A set of the runs at each point of the grid: so many workers, so many tasks.
 
-    >>> [(s.workers, s.tasks) for s in single_samples([Sample(1, 9, 5.0), Sample(2, 9, 4.0)])]
+    >>> [(s.workers, s.tasks) for s in make_single_sets([Sample(1, 9, 5.0), Sample(2, 9, 4.0)])]
     [(1, 9), (2, 9)]
     """
     return list(_sets("single", samples))
 
 
-def rectangular(samples: Sequence[Sample]) -> list[TrainingSet]:
+def make_rectangular_sets(samples: Sequence[Sample]) -> list[TrainingSet]:
     """A set of the runs up to each point of the grid: no more workers, and no more tasks.
 
-    >>> [len(s.samples) for s in rectangular([Sample(1, 9, 5.0), Sample(2, 9, 4.0)])]
+    >>> [len(s.samples) for s in make_rectangular_sets([Sample(1, 9, 5.0), Sample(2, 9, 4.0)])]
     [1, 2]
     """
     return list(_sets("rectangular", samples))
@@ -179,9 +179,9 @@ class Lossmap:
     __repr__ = __str__
 
 
-def lossmap(
+def compute_lossmap(
     samples: Sequence[Sample],
-    fit: Fit,
+    fit: FitFunction,
     *,
     validation: Sequence[Sample] | None = None,
     tell: Callable[[TrainingSet], None] | None = None,
@@ -202,7 +202,7 @@ def lossmap(
     >>> def fit(train):
     ...     rate = sum(s.makespan * s.workers for s in train) / sum(s.tasks for s in train)
     ...     return lambda some: max(abs(s.tasks * rate / s.workers - s.makespan) for s in some)
-    >>> print(lossmap(grid, fit))
+    >>> print(compute_lossmap(grid, fit))
     validation loss, single training
     workers \\ tasks        10        20
                   1         0         0
@@ -219,7 +219,7 @@ def lossmap(
     if not train or not checked:
         raise InputError("there is nothing to train on, or to validate on", field="samples")
     rows = []
-    for chosen in (*single_samples(train), *rectangular(train)):
+    for chosen in (*make_single_sets(train), *make_rectangular_sets(train)):
         if (
             chosen.scheme == "rectangular"
             and len({(s.workers, s.tasks) for s in chosen.samples}) < 2

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from twinloop.description.errors import InputError
-from twinloop.metrics.energy_and_carbon import drawn
-from twinloop.metrics.steps import Boxes, Floats
-from twinloop.trace.trace import Trace, required
+from twinloop.metrics.energy_and_carbon import find_power_intervals
+from twinloop.metrics.weighted_intervals import Floats, WeightedIntervals
+from twinloop.trace.trace import Trace, require_trace
 
 
-def mean_power(trace: Trace, step: float, begin: float = 0.0) -> Floats:
+def average_power(trace: Trace, step: float, begin: float = 0.0) -> Floats:
     """The mean power of all nodes in windows of `step` seconds from `begin` on, in W.
 
     A window of which less than half was measured is NaN; the mean is over what was measured.
@@ -18,19 +18,22 @@ def mean_power(trace: Trace, step: float, begin: float = 0.0) -> Floats:
     >>> import polars as pl
     >>> trace = Trace(power=pl.DataFrame({"t": [10.0, 20.0], "dt": [10.0, 10.0],
     ...     "watts": [100.0, 50.0]}))
-    >>> mean_power(trace, 8.0).tolist()
+    >>> average_power(trace, 8.0).tolist()
     [100.0, 62.5, 50.0]
     """
     if not (np.isfinite(step) and step > 0):
         raise InputError(f"{step} is no length of time", field="power_step", remedy="above 0 s")
-    boxes, _ = drawn(required(trace))
+    boxes, _ = find_power_intervals(require_trace(trace))
     if boxes is None or not boxes.end.size or boxes.end.max() <= begin:
         return np.empty(0)
     count = np.ceil((boxes.end.max() - begin) / step * (1 - 1e-12))
     edges = begin + np.arange(count + 1) * step
     nodes = trace.power["node"]
     sources = nodes.n_unique() if not nodes.null_count() else 1
-    measured = _between(Boxes(boxes.start, boxes.end, np.ones(boxes.start.size)), edges) / sources
+    measured = (
+        _between(WeightedIntervals(boxes.start, boxes.end, np.ones(boxes.start.size)), edges)
+        / sources
+    )
     with np.errstate(invalid="ignore", divide="ignore"):
         watts: Floats = _between(boxes, edges) / measured
     # The last window is as long as there is anything of it.
@@ -38,7 +41,7 @@ def mean_power(trace: Trace, step: float, begin: float = 0.0) -> Floats:
     return np.where(measured >= 0.5 * length, watts, np.nan)
 
 
-def _between(boxes: Boxes, edges: Floats) -> Floats:
+def _between(boxes: WeightedIntervals, edges: Floats) -> Floats:
     """The area of the boxes in each of the windows between the edges."""
     moments, level = boxes.steps()
     if not moments.size:

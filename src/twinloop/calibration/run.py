@@ -14,32 +14,47 @@ import numpy as np
 import polars as pl
 
 from twinloop import __version__
-from twinloop.calibration.cases import Case, cases_of
-from twinloop.calibration.error_attribution import explain
-from twinloop.calibration.fit import JOURNAL, Fit, make_folder, refuse_kept
+from twinloop.calibration.cases import Case, make_cases
+from twinloop.calibration.error_attribution import explain_changes
+from twinloop.calibration.fit import JOURNAL, Fit, make_folder, refuse_existing
 from twinloop.calibration.identifiability import Identifiability
-from twinloop.calibration.losses import DEFAULT, LOSSES, Loss, custom, evaluate, loss_named
-from twinloop.calibration.losses.noise_floor import floor as noise_floor
+from twinloop.calibration.losses import (
+    DEFAULT_LOSS,
+    LOSSES,
+    Loss,
+    evaluate,
+    get_loss,
+    loss_from_function,
+)
+from twinloop.calibration.losses.noise_floor import estimate_noise_floor as noise_floor
 from twinloop.calibration.parameters import defaults
-from twinloop.calibration.parameters.applicability import refuse_unmovable
+from twinloop.calibration.parameters.applicability import refuse_inapplicable
+from twinloop.calibration.parameters.file_format import journal_text
 from twinloop.calibration.parameters.space import Space
-from twinloop.calibration.parameters.values import value_at
-from twinloop.calibration.run_columns import Runs
-from twinloop.calibration.search.distributed_objective import SpreadObjective
+from twinloop.calibration.parameters.values import get_value
+from twinloop.calibration.run_columns import RunBatch
+from twinloop.calibration.search.distributed_objective import DistributedObjective
+from twinloop.calibration.search.minimisation import SearchBudget
 from twinloop.calibration.search.objective import TwinObjective
-from twinloop.calibration.search.search import Budget
-from twinloop.calibration.search.stage import Effort, Stage, Told, identify_code, no_better, staged
-from twinloop.calibration.splits import only, parted
-from twinloop.calibration.uncertainty.prediction import scatter
+from twinloop.calibration.search.stage import (
+    ProgressCallback,
+    SearchSettings,
+    StageResult,
+    check_improvement,
+    identify_code,
+    run_stage,
+)
+from twinloop.calibration.splits import check_overfitting, select_tasks
+from twinloop.calibration.uncertainty.prediction import estimate_scatter
 from twinloop.campaign import Coordinator, coordinator
 from twinloop.description.errors import InputError
 from twinloop.engine import simulate
-from twinloop.fidelity import Criteria, Floor, Verdict, assess
-from twinloop.fidelity.alignment import digest
+from twinloop.fidelity import Criteria, NoiseFloor, Verdict, assess
+from twinloop.fidelity.alignment import digest_trace
 from twinloop.scenario import Scenario
 from twinloop.scenario.identity import Identities
 from twinloop.trace import Manifest, Trace
-from twinloop.trace.trace import required
+from twinloop.trace.trace import require_trace
 
 #: The loss for the values of a power model.
 POWER_LOSS: Final = "power"
@@ -59,10 +74,10 @@ def calibrate(
     parameters: Any = None,
     scenario: Scenario | str | Path | None = None,
     validation: Sequence[Trace] = (),
-    loss: str | Loss = DEFAULT,
-    how: str | None = None,
+    loss: str | Loss = DEFAULT_LOSS,
+    aggregate: str | None = None,
     optimiser: str = "auto",
-    budget: str | float | Budget = 2000,
+    budget: str | float | SearchBudget = 2000,
     seed: int = 0,
     names: Sequence[str] | None = None,
     folder: str | Path | None = None,
@@ -72,7 +87,7 @@ def calibrate(
     on: str | None = None,
     workers: int | None = None,
     allow_code: bool = False,
-    progress: Told | None = None,
+    progress: ProgressCallback | None = None,
     report: Callable[[Fit], None] | None = None,
 ) -> Fit:
     """Fit one Model to many real runs: find the values with which the twin is most like them.
@@ -87,8 +102,8 @@ def calibrate(
         scenario: What was run, if the manifests do not say.
         validation: Runs that are held out, to see how good the fit is on runs it has not seen.
         loss: What is made small: the name of a loss, or one of your own.
-        how: How the losses of several scenarios become one: `avg` or `max`; by default as the loss
-            says, else `avg`.
+        aggregate: How the losses of several scenarios become one: `avg` or `max`; by default as the
+            loss says, else `avg`.
         optimiser: The name of an optimiser.
         budget: A number of evaluations, or a time such as `60s`.
         seed: Where the randomness of the search starts.
@@ -116,33 +131,35 @@ def calibrate(
     if not runs:
         raise InputError("there is no run to fit to", field="real")
     for trace in (*runs, *validation):
-        required(trace)
+        require_trace(trace)
     kept = None if folder is None else Path(folder)
-    refuse_kept(kept)
+    refuse_existing(kept)
     if scenario is not None and not isinstance(scenario, Scenario):
         scenario = Scenario.load(scenario)
     if isinstance(criteria, str | Path):
         criteria = Criteria.load(criteria)
     called = list(names) if names else [f"run {i + 1}" for i in range(len(runs) + len(validation))]
-    refuse_twice(list(zip(called, [*runs, *validation], strict=True)))
+    refuse_duplicate_runs(list(zip(called, [*runs, *validation], strict=True)))
     if workers is not None and on is None:
         raise InputError("nobody said on what", field="workers", remedy="on='processes'")
     if threads is not None and on is not None:
         raise InputError("are for runs in this process", field="threads", remedy="give workers")
     made = _Calibration(
-        Named(runs, called[: len(runs)]),
-        Named(list(validation), called[len(runs) :]),
+        NamedRuns(runs, called[: len(runs)]),
+        NamedRuns(list(validation), called[len(runs) :]),
         scenario,
-        how,
-        Effort(optimiser, Budget.of(budget), seed, -1 if analysis is None else analysis, progress),
+        aggregate,
+        SearchSettings(
+            optimiser, SearchBudget.of(budget), seed, -1 if analysis is None else analysis, progress
+        ),
         kept,
         threads,
         allow_code,
     )
-    space = None if parameters is None else defaults.as_space(parameters)
+    space = None if parameters is None else defaults.make_space(parameters)
     if space is not None:
-        refuse_unmovable(space, made._cases(made.training, {}), parameters)
-    measure = as_loss(loss, allow_code=allow_code)
+        refuse_inapplicable(space, made._cases(made.training, {}), parameters)
+    measure = resolve_loss(loss, allow_code=allow_code)
     with nullcontext() if on is None else coordinator(on, workers=workers) as elsewhere:
         fit = replace(made, elsewhere=elsewhere).run(space, measure, criteria)
     if report is not None:
@@ -152,19 +169,19 @@ def calibrate(
     return fit
 
 
-def as_loss(given: str | Loss | Callable[..., float], *, allow_code: bool = False) -> Loss:
+def resolve_loss(given: str | Loss | Callable[..., float], *, allow_code: bool = False) -> Loss:
     """A loss from what a user gives: its name, one of his own, or a function of two runs."""
     if isinstance(given, str):
-        return loss_named(given, allow_code=allow_code)
+        return get_loss(given, allow_code=allow_code)
     if hasattr(given, "needs"):
         return given  # type: ignore[return-value]
     if callable(given):
-        return custom(given, needs=_ANYTHING)
+        return loss_from_function(given, needs=_ANYTHING)
     raise InputError(f"is neither a loss nor a function: {given!r}", field="loss")
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedRuns:
     """Runs, and what messages call them."""
 
     traces: list[Trace]
@@ -180,11 +197,11 @@ class Named:
 
 @dataclass(frozen=True)
 class _Calibration:
-    training: Named
-    held_out: Named
+    training: NamedRuns
+    held_out: NamedRuns
     scenario: Scenario | None
-    how: str | None
-    effort: Effort
+    aggregate: str | None
+    effort: SearchSettings
     folder: Path | None
     threads: int | None
     allow_code: bool
@@ -192,7 +209,7 @@ class _Calibration:
     elsewhere: Coordinator | None = None
 
     def run(self, space: Space | None, loss: Loss, criteria: Criteria | str | Path | None) -> Fit:
-        stages: list[Stage] = []
+        stages: list[StageResult] = []
         old: dict[str, Any] = {}
         values: dict[str, Any] = {}
         searched = []
@@ -214,16 +231,16 @@ class _Calibration:
             loss=first.history.best_loss,
             loss_before=first.objective.at({}),
             loss_name=searched[0].loss.name,
-            how=searched[0].how,
+            aggregation=searched[0].aggregation,
             optimiser=first.history.optimiser,
             seed=self.effort.seed,
             evaluations=sum(len(stage.history.losses) for stage in stages),
             failed=sum(stage.history.failed for stage in stages),
             seconds=sum(stage.history.seconds for stage in stages),
             history=pl.concat([stage.history.table() for stage in stages], how="diagonal"),
-            cloud=first.frame,
+            confidence_region=first.frame,
             draws=_side_by_side([stage.draws for stage in stages]),
-            noise=scatter(pairs, min(len(values), len(cases))),
+            noise=estimate_scatter(pairs, min(len(values), len(cases))),
             identifiability=_joined([stage.identifiability for stage in stages]),
             validation_loss=self._validation(values, searched[0]),
             # Of the same runs as the loss, or it cannot be compared with it.
@@ -234,49 +251,53 @@ class _Calibration:
             before=before,
             after=after,
             unseen=unseen,
-            recipe=explain(before, after, old, values),
+            recipe=explain_changes(before, after, old, values),
             asked=self.effort.asked([each.space for each in searched])
             | {"criteria": after[0][1].to_dict()["criteria"]},
             scenarios=tuple(self._fitted(case.scenario) for case in cases),
         )
-        busy = [said for name, trace in self.training if (said := defaults.disturbed(trace, name))]
+        busy = [
+            said
+            for name, trace in self.training
+            if (said := defaults.describe_disturbance(trace, name))
+        ]
         return replace(fit, warnings=(*busy, *_warnings(fit, stages, searched[0])))
 
     def _parts(self, space: Space | None, loss: Loss) -> list[tuple[Space, Loss]]:
         """What is searched for together: values that say when, then those that say how much."""
         electric: Space | None = None
         if space is None:
-            space = defaults.default_space(self._cases(self.training, {}))
+            space = defaults.choose_default_space(self._cases(self.training, {}))
             electric = self._power_space()
         elif not loss.needs & {"power", "energy"}:
             watts = [each for each in space if each.name.startswith("power.")]
             if len(watts) == len(space):
-                return [(space, loss_named(POWER_LOSS))]
+                return [(space, get_loss(POWER_LOSS))]
             if watts:
                 space = Space([each for each in space if each not in watts])
                 electric = Space(watts)
         parts = [(space, loss)]
-        return parts if electric is None else [*parts, (electric, loss_named(POWER_LOSS))]
+        return parts if electric is None else [*parts, (electric, get_loss(POWER_LOSS))]
 
     def _power_space(self) -> Space | None:
         """The values of the power model, if the runs measured power and the platform has one."""
-        if defaults.power_step(self.training.traces[0]) is None:
+        if defaults.find_power_step(self.training.traces[0]) is None:
             return None
         case = self._cases(self.training, {}, power=True)[0]
         known = any(name.startswith("power.") for name in case.compiled.value_names)
-        return defaults.power_space(case) if known else None
+        return defaults.make_power_space(case) if known else None
 
     def _cases(
         self,
-        runs: Named,
+        runs: NamedRuns,
         values: dict[str, Any],
         *,
         moved: Sequence[str] = (),
         power: bool = False,
     ) -> list[Case]:
         """The cases of these runs, with the values that earlier searches have found."""
-        step = defaults.power_step(runs.traces[0]) if power else None
-        return cases_of(
+        step = defaults.find_power_step(runs.traces[0]) if power else None
+        return make_cases(
             runs.traces,
             names=runs.names,
             scenario=self.scenario,
@@ -289,14 +310,16 @@ class _Calibration:
         )
 
     def _objective(
-        self, runs: Named, space: Space, loss: Loss, values: dict[str, Any]
+        self, runs: NamedRuns, space: Space, loss: Loss, values: dict[str, Any]
     ) -> TwinObjective:
         cases = self._cases(runs, values, moved=space.names, power="power" in loss.needs)
         if self.elsewhere is not None:
-            return SpreadObjective(space, cases, loss, how=self.how, workers=self.elsewhere)
-        return TwinObjective(space, cases, loss, how=self.how, threads=self.threads)
+            return DistributedObjective(
+                space, cases, loss, aggregate=self.aggregate, workers=self.elsewhere
+            )
+        return TwinObjective(space, cases, loss, aggregate=self.aggregate, threads=self.threads)
 
-    def _staged(self, objective: TwinObjective, *, first: bool) -> Stage:
+    def _staged(self, objective: TwinObjective, *, first: bool) -> StageResult:
         journal = None
         if self.folder is not None:
             make_folder(self.folder)
@@ -306,28 +329,28 @@ class _Calibration:
             affordable = int(_ANALYSED / max(objective.cost, 1e-9))
             effort = replace(effort, analysis=min(_MOST, max(_FEWEST, affordable)))
         header = {
-            "parameters": [repr(parameter) for parameter in objective.space],
+            "parameters": [journal_text(parameter) for parameter in objective.space],
             "loss": objective.loss.name,
-            "aggregation": objective.how,
+            "aggregation": objective.aggregation,
             "evaluations": effort.budget.evaluations,
             "scenarios": [case.scenario.to_manifest() for case in objective.cases],
-            "runs": [[digest(trace) for trace in case.traces] for case in objective.cases],
+            "runs": [[digest_trace(trace) for trace in case.traces] for case in objective.cases],
             "twinloop": __version__,
         }
         known = Identities(allow_code=self.allow_code)
-        objects = [known.of(case.scenario) for case in objective.cases]
+        objects = [known.identify(case.scenario) for case in objective.cases]
         if any(objects):  # two workloads in memory may look alike in a manifest
             header["objects"] = objects
         if LOSSES.get(objective.loss.name) is not objective.loss:  # its code may change
             header["loss_code"] = identify_code(objective.loss, journal, "loss")
-        return staged(
+        return run_stage(
             objective,
             effort,
             journal=journal,
             header=header,
             observations=_observations(objective),
             facts={
-                "shared_cores": any(map(defaults.crowded, self.training.traces)),
+                "shared_cores": any(map(defaults.is_oversubscribed, self.training.traces)),
                 "queued": any(
                     np.nanmax(run.wait, initial=0.0) > _QUEUED * run.makespan
                     for case in objective.cases
@@ -339,12 +362,12 @@ class _Calibration:
 
     def _fitted(self, scenario: Scenario) -> Scenario:
         """The scenario that says which runs its values were fitted to."""
-        known = tuple(digest(trace) for trace in self.training.traces)
+        known = tuple(digest_trace(trace) for trace in self.training.traces)
         return scenario.replace(**{"model.fitted_on": known})
 
     def _verdicts(
         self,
-        runs: Named,
+        runs: NamedRuns,
         values: dict[str, Any],
         criteria: Criteria | str | Path | None,
     ) -> tuple[tuple[tuple[str, Verdict], ...], list[tuple[Trace, Trace]]]:
@@ -358,8 +381,8 @@ class _Calibration:
                 usage_step=1.0 if sampled else None,
             )
             if case.part is not None:
-                twin = only(twin, case.traces[0].tasks["id"])
-            floor = Floor.of(case.traces, criteria)
+                twin = select_tasks(twin, case.traces[0].tasks["id"])
+            floor = NoiseFloor.from_traces(case.traces, criteria)
             for trace in case.traces:
                 verdict = assess(trace, twin, floor=floor)
                 found.append((runs.name_of(trace), verdict))
@@ -379,7 +402,7 @@ class _Calibration:
             for trace in case.traces:
                 yield {
                     "name": self.training.name_of(trace),
-                    "manifest_sha256": hash_of(trace.manifest),
+                    "manifest_sha256": hash_manifest(trace.manifest),
                     "used": "training",
                     "mode": case.mode,
                     "tasks": len(case.compiled.arrays),
@@ -388,13 +411,13 @@ class _Calibration:
         for name, trace in self.held_out:
             yield {
                 "name": name,
-                "manifest_sha256": hash_of(trace.manifest),
+                "manifest_sha256": hash_manifest(trace.manifest),
                 "used": "validation",
                 "tasks": trace.tasks.height,
             }
 
 
-def hash_of(manifest: Manifest) -> str:
+def hash_manifest(manifest: Manifest) -> str:
     """The SHA-256 of a manifest as JSON with its keys in order: by it a run is known again."""
     told = json.dumps(manifest.model_dump(mode="json"), sort_keys=True)
     return hashlib.sha256(told.encode()).hexdigest()
@@ -404,7 +427,7 @@ def _defaults(case: Case, space: Space) -> dict[str, Any]:
     """The values as the scenario has them."""
     known = dict(zip(case.compiled.value_names, case.compiled.values().tolist(), strict=True))
     return {
-        name: known[name] if name in known else value_at(case.scenario, name)
+        name: known[name] if name in known else get_value(case.scenario, name)
         for name in space.names
     }
 
@@ -434,14 +457,14 @@ def _floor(objective: TwinObjective) -> float | None:
 def refuse_incomparable(objective: TwinObjective) -> None:
     """Real runs that the loss cannot compare with anything are an error, before any search."""
     for case in objective.cases:
-        evaluate(objective.loss, case.reals, Runs.of_runs(case.reals[:1]))
+        evaluate(objective.loss, case.reals, RunBatch.of_runs(case.reals[:1]))
 
 
-def refuse_twice(runs: Sequence[tuple[str, Trace]]) -> None:
+def refuse_duplicate_runs(runs: Sequence[tuple[str, Trace]]) -> None:
     """A run that is given twice, or both to fit to and to validate on, would count as two."""
     seen: dict[str, str] = {}
     for name, trace in runs:
-        same = seen.setdefault(digest(trace), name)
+        same = seen.setdefault(digest_trace(trace), name)
         if same != name:
             raise InputError(f"{name} is the same run as {same}", remedy="give it once")
 
@@ -455,10 +478,10 @@ def _electric(objective: TwinObjective) -> bool:
     return bool(objective.loss.needs & {"power", "energy"})
 
 
-def _warnings(fit: Fit, stages: list[Stage], objective: TwinObjective) -> Iterator[str]:
-    yield from no_better(fit.loss_before, fit.loss)
+def _warnings(fit: Fit, stages: list[StageResult], objective: TwinObjective) -> Iterator[str]:
+    yield from check_improvement(fit.loss_before, fit.loss)
     if fit.validation_loss is not None and (
-        said := parted(fit.loss, fit.validation_loss, _floor(objective))
+        said := check_overfitting(fit.loss, fit.validation_loss, _floor(objective))
     ):
         yield said
     for stage in stages:

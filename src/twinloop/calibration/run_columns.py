@@ -9,11 +9,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from twinloop.calibration.power_windows import mean_power
-from twinloop.calibration.trace_columns import columns_of
+from twinloop.calibration.power_windows import average_power
+from twinloop.calibration.trace_columns import extract_columns
 from twinloop.description.errors import InputError
 from twinloop.metrics.energy_and_carbon import energy
-from twinloop.trace.trace import Trace, required
+from twinloop.trace.trace import Trace, require_trace
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
@@ -35,7 +35,7 @@ OUTPUTS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class RunColumns:
     """One run: what each task did, in the order of the tasks of a scenario.
 
     Times in s since t = 0, NaN where they are not known or the task did not complete. `run_time`
@@ -48,7 +48,7 @@ class Run:
     ...     placements=pl.DataFrame({"task": ["a", "b"], "machine": ["n1", "n2"],
     ...         "start": [0.5, 2.0], "end": [3.0, 9.0]}),
     ... )
-    >>> run = Run.of(trace, tasks=["b", "a", "c"], machines=["n1", "n2"])
+    >>> run = RunColumns.of(trace, tasks=["b", "a", "c"], machines=["n1", "n2"])
     >>> run.run_time.tolist(), run.machine.tolist(), run.makespan
     ([7.0, 2.5, nan], [1, 0, -1], 9.0)
     """
@@ -84,7 +84,7 @@ class Run:
         power_step: float | None = None,
         power_begin: float = 0.0,
         name: str = "",
-    ) -> Run:
+    ) -> RunColumns:
         """The run that a trace tells, real or simulated.
 
         A task that the trace does not have is NaN in every column; one that did not complete is
@@ -99,16 +99,18 @@ class Run:
             power_begin: Where the first of them begins (s).
             name: What messages call the run.
         """
-        trace = required(trace)
+        trace = require_trace(trace)
         ids, names = tuple(tasks), tuple(machines)
-        found, strange = columns_of(trace, ids, names, name)
+        found, strange = extract_columns(trace, ids, names, name)
         joules = energy(trace)
         return cls(
             tasks=ids,
             machines=names,
             **found,
             energy=np.nan if joules is None else joules,
-            power=np.empty(0) if power_step is None else mean_power(trace, power_step, power_begin),
+            power=np.empty(0)
+            if power_step is None
+            else average_power(trace, power_step, power_begin),
             power_step=power_step,
             name=name,
             strange=strange,
@@ -118,18 +120,18 @@ class Run:
     def called(self) -> str:
         """What messages call it.
 
-        >>> Run.of(Trace(), [], [], name="day 1").called
+        >>> RunColumns.of(Trace(), [], [], name="day 1").called
         "the run 'day 1'"
         """
         return f"the run '{self.name}'" if self.name else "the run"
 
 
 @dataclass(frozen=True, eq=False)
-class Runs:
-    """Many runs of a scenario: the columns of `Run`, a row per run; None where not asked for.
+class RunBatch:
+    """Many runs of a scenario: the columns of `RunColumns` with a row per run, or None.
 
     >>> import numpy as np
-    >>> runs = Runs.of({"task_start": np.zeros((3, 2)), "task_end": np.ones((3, 2))},
+    >>> runs = RunBatch.of({"task_start": np.zeros((3, 2)), "task_end": np.ones((3, 2))},
     ...                tasks=["a", "b"], machines=["n1"])
     >>> len(runs), runs.run_time.shape, runs.makespan is None, runs[0].run_time.tolist()
     (3, (3, 2), True, [1.0, 1.0])
@@ -158,8 +160,8 @@ class Runs:
         machines: Iterable[str],
         *,
         power_step: float | None = None,
-    ) -> Runs:
-        """What `Compiled.run_many` gave; `outputs_for` says what to ask it for.
+    ) -> RunBatch:
+        """What `Compiled.run_many` gave; `select_outputs` says what to ask it for.
 
         Args:
             outputs: Arrays by name, a row per run: `makespan_s`, `energy_j`, `task_submit`,
@@ -191,18 +193,18 @@ class Runs:
         return cls(ids, names, count, **given, power_step=power_step)
 
     @classmethod
-    def of_runs(cls, runs: Sequence[Run]) -> Runs:
+    def of_runs(cls, runs: Sequence[RunColumns]) -> RunBatch:
         """Runs of the same scenario, a row each.
 
-        >>> run = Run.of(Trace(), ["a"], ["n1"])
-        >>> Runs.of_runs([run, run]).run_time.tolist()
+        >>> run = RunColumns.of(Trace(), ["a"], ["n1"])
+        >>> RunBatch.of_runs([run, run]).run_time.tolist()
         [[nan], [nan]]
         """
         if not runs:
             raise InputError("there is no run", field="runs")
         first = runs[0]
         for run in runs:
-            same_scenario(first, run)
+            refuse_different_scenarios(first, run)
         windows = max(run.power.size for run in runs)
         power = np.full((len(runs), windows), np.nan)
         for row, run in zip(power, runs, strict=True):
@@ -220,18 +222,18 @@ class Runs:
         )
 
     @classmethod
-    def joined(cls, parts: Sequence[Runs]) -> Runs:
+    def joined(cls, parts: Sequence[RunBatch]) -> RunBatch:
         """All rows of several Runs of one scenario, with the columns that each of them has.
 
-        >>> runs = Runs.of({"makespan_s": [1.0]}, tasks=["a"], machines=["n1"])
-        >>> Runs.joined([runs, runs]).makespan.tolist()
+        >>> runs = RunBatch.of({"makespan_s": [1.0]}, tasks=["a"], machines=["n1"])
+        >>> RunBatch.joined([runs, runs]).makespan.tolist()
         [1.0, 1.0]
         """
         if not parts:
             raise InputError("there is no run", field="runs")
         first = parts[0]
         for part in parts:
-            same_scenario(first, part)
+            refuse_different_scenarios(first, part)
         columns = {name: [getattr(part, name) for part in parts] for name in _COLUMNS}
         return cls(
             first.tasks,
@@ -245,14 +247,14 @@ class Runs:
             power_step=first.power_step,
         )
 
-    def part(self, rows: slice) -> Runs:
+    def part(self, rows: slice) -> RunBatch:
         """Some of the rows.
 
-        >>> Runs.of({"makespan_s": [1.0, 2.0, 3.0]}, [], []).part(slice(1, 3)).makespan.tolist()
+        >>> RunBatch.of({"makespan_s": [1.0, 2.0, 3.0]}, [], []).part(slice(1, 3)).makespan.tolist()
         [2.0, 3.0]
         """
         found = {name: getattr(self, name) for name in _COLUMNS}
-        return Runs(
+        return RunBatch(
             self.tasks,
             self.machines,
             len(range(self.count)[rows]),
@@ -263,7 +265,7 @@ class Runs:
     def __len__(self) -> int:
         return self.count
 
-    def __getitem__(self, row: int) -> Run:
+    def __getitem__(self, row: int) -> RunColumns:
         """One of the runs; what was not asked for is not known."""
         size = len(self.tasks)
 
@@ -271,7 +273,7 @@ class Runs:
             return missing if column is None else column[row]
 
         unknown = np.full(size, np.nan)
-        return Run(
+        return RunColumns(
             tasks=self.tasks,
             machines=self.machines,
             **{name: one(getattr(self, name), unknown) for name in TASK_COLUMNS},
@@ -296,12 +298,12 @@ _READ: Final = {
 }
 
 
-def outputs_for(needs: Iterable[str]) -> tuple[str, ...]:
-    """The outputs of `Compiled.run_many` from which `Runs.of` makes what a loss needs.
+def select_outputs(needs: Iterable[str]) -> tuple[str, ...]:
+    """The outputs of `Compiled.run_many` from which `RunBatch.of` makes what a loss needs.
 
     Power is none of them: the runs have to be asked for it one by one.
 
-    >>> outputs_for({"run_time", "makespan"})
+    >>> select_outputs({"run_time", "makespan"})
     ('makespan_s', 'task_start', 'task_end')
     """
     wanted = set(needs)
@@ -309,10 +311,11 @@ def outputs_for(needs: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def same_scenario(one: Run | Runs, other: Run | Runs) -> None:
+def refuse_different_scenarios(one: RunColumns | RunBatch, other: RunColumns | RunBatch) -> None:
     """Refuse two runs whose columns are not of the same tasks and machines.
 
-    >>> same_scenario(Run.of(Trace(), ["a"], []), Run.of(Trace(), ["b"], []))
+    >>> one, other = (RunColumns.of(Trace(), [task], []) for task in ("a", "b"))
+    >>> refuse_different_scenarios(one, other)
     Traceback (most recent call last):
     twinloop.InputError: the runs are not of the same tasks
         (make them with the tasks and machines of one scenario)

@@ -12,12 +12,12 @@ import polars as pl
 from twinloop.description.errors import InputError
 from twinloop.metrics.tasks import per_task
 from twinloop.trace.manifest import Edit
-from twinloop.trace.trace import Trace, counted
+from twinloop.trace.trace import Trace, format_count
 
 By = Literal["run", "size", "time"]
 
 #: Losses have parted when validation exceeds training by this factor, the noise floor aside.
-APART: Final = 1.5
+OVERFITTING_FACTOR: Final = 1.5
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,7 +33,7 @@ class Split:
     by: By
 
     def __repr__(self) -> str:
-        train, rest = counted(len(self.train), "trace"), len(self.validation)
+        train, rest = format_count(len(self.train), "trace"), len(self.validation)
         return f"<Split by {self.by}: {train} to train on, {rest} to validate on>"
 
 
@@ -75,7 +75,7 @@ def hold_out(
         return _cut(traces[0], part)
     if len(traces) < 2:
         raise InputError(
-            f"{counted(len(traces), 'trace')} cannot be divided",
+            f"{format_count(len(traces), 'trace')} cannot be divided",
             field="traces",
             remedy="give two at least, or by='time' to cut one in two",
         )
@@ -91,7 +91,7 @@ def hold_out(
     )
 
 
-def parted(train: float, validation: float, floor: float | None = None) -> str | None:
+def check_overfitting(train: float, validation: float, floor: float | None = None) -> str | None:
     """A warning, if the validation loss exceeds 1.5 times the training loss plus the noise floor.
 
     Args:
@@ -99,13 +99,13 @@ def parted(train: float, validation: float, floor: float | None = None) -> str |
         validation: The loss on what it was not.
         floor: What a perfect simulator would score, where repetitions say it.
 
-    >>> parted(0.02, 0.029) is None, parted(0.02, 0.05, floor=0.03) is None
+    >>> check_overfitting(0.02, 0.029) is None, check_overfitting(0.02, 0.05, floor=0.03) is None
     (True, True)
-    >>> print(parted(0.02, 0.05))
+    >>> print(check_overfitting(0.02, 0.05))
     the losses part: 0.05 in validation, 0.02 in training: the fit does not carry over to what
     it has not seen; train on more diverse runs, or move fewer parameters
     """
-    if not validation > APART * train + (floor or 0.0):
+    if not validation > OVERFITTING_FACTOR * train + (floor or 0.0):
         return None
     return (
         f"the losses part: {validation:.3g} in validation, {train:.3g} in training: the fit does "
@@ -114,10 +114,10 @@ def parted(train: float, validation: float, floor: float | None = None) -> str |
     )
 
 
-def workers(trace: Trace) -> int:
+def count_nodes(trace: Trace) -> int:
     """The nodes of a run: as its table of nodes says, else as many as were used; at least 1.
 
-    >>> workers(Trace())
+    >>> count_nodes(Trace())
     1
     """
     return max(1, trace.nodes.height or trace.placements["machine"].drop_nulls().n_unique())
@@ -128,7 +128,7 @@ def _ordered(traces: Sequence[Trace], by: By, seed: int) -> list[int]:
     if by == "run":
         return [int(place) for place in np.random.default_rng(seed).permutation(len(traces))]
     if by == "size":
-        sizes = [trace.tasks.height * workers(trace) for trace in traces]
+        sizes = [trace.tasks.height * count_nodes(trace) for trace in traces]
         return sorted(range(len(traces)), key=lambda place: (sizes[place], place))
     epochs = []
     for place, trace in enumerate(traces):
@@ -169,10 +169,10 @@ def _cut(trace: Trace, part: float) -> Split:
     early = when.filter(pl.col("submit") < moment)["id"]
     late = when.filter(pl.col("submit") >= moment)["id"]
     before, after = pl.col("t") <= moment, pl.col("t") > moment
-    return Split((only(trace, early, before),), (only(trace, late, after),), "time")
+    return Split((select_tasks(trace, early, before),), (select_tasks(trace, late, after),), "time")
 
 
-def only(trace: Trace, ids: pl.Series, when: pl.Expr | None = None) -> Trace:
+def select_tasks(trace: Trace, ids: pl.Series, when: pl.Expr | None = None) -> Trace:
     """The part of a run with these tasks, at the times at which they were.
 
     Args:
@@ -181,13 +181,13 @@ def only(trace: Trace, ids: pl.Series, when: pl.Expr | None = None) -> Trace:
         when: Which windows of power belong to it; by default all.
 
     >>> run = Trace(tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 5.0]}))
-    >>> only(run, pl.Series(["b"])).tasks["submit"].to_list()
+    >>> select_tasks(run, pl.Series(["b"])).tasks["submit"].to_list()
     [5.0]
     """
     mine = pl.DataFrame({"id": ids.cast(pl.String)})
     power = trace.power if when is None else trace.power.filter(when)
     edit = Edit(operation="only", parameters={"tasks": mine.height})
-    return trace.noting(edit=edit).replace(
+    return trace.with_manifest(edit=edit).replace(
         tasks=trace.tasks.join(mine, on="id", how="semi"),
         placements=trace.placements.join(mine, left_on="task", right_on="id", how="semi"),
         usage=trace.usage.join(mine, left_on="task", right_on="id", how="semi"),

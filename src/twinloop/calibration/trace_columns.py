@@ -9,16 +9,16 @@ import polars as pl
 
 from twinloop.description.errors import InputError
 from twinloop.metrics.tasks import per_task
-from twinloop.trace.trace import Trace, counted
+from twinloop.trace.trace import Trace, format_count
 
 
-def columns_of(
+def extract_columns(
     trace: Trace, ids: tuple[str, ...], names: tuple[str, ...], called: str = ""
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The columns of a `Run`, its makespan among them, and machines that are none of `names`.
 
     >>> trace = Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [1.0]}))
-    >>> columns, strange = columns_of(trace, ("a", "b"), ("n1",))
+    >>> columns, strange = extract_columns(trace, ("a", "b"), ("n1",))
     >>> columns["submit"].tolist(), strange
     ([1.0, nan], ())
     """
@@ -56,7 +56,7 @@ def columns_of(
 def _refuse_strangers(found: pl.Series, ids: tuple[str, ...], name: str) -> None:
     strange = found.filter(~found.is_in(pl.Series(ids, dtype=pl.String).implode()))
     if strange.len():
-        more = f", nor are {counted(strange.len() - 1, 'other')}" if strange.len() > 1 else ""
+        more = f", nor are {format_count(strange.len() - 1, 'other')}" if strange.len() > 1 else ""
         raise InputError(
             f"task '{strange[0]}' of the trace is none of the scenario{more}",
             file=name or None,

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final, Protocol, Self, TypeVar
 
 from twinloop.campaign import process_groups
-from twinloop.campaign.outcome import Outcome, evaluated
+from twinloop.campaign.outcome import Outcome, evaluate
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -56,7 +56,7 @@ class Coordinator(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
-class Pending(Protocol):
+class PendingOutcome(Protocol):
     """What will become of an item that was submitted."""
 
     def result(self) -> Outcome:
@@ -66,10 +66,10 @@ class Pending(Protocol):
         """Forget it if nobody has begun with it."""
 
 
-class Serial:
+class SerialCoordinator:
     """This process does one item after the other.
 
-    >>> with Serial() as worker:
+    >>> with SerialCoordinator() as worker:
     ...     [outcome.value for outcome in worker.map(len, ["a", "bcd"])]
     [1, 3]
     """
@@ -80,8 +80,8 @@ class Serial:
         self, function: Callable[[T], R], items: Iterable[T], *, outstanding: int | None = None
     ) -> Iterator[Outcome]:
         """What becomes of each item: pulled, done and handed out one by one."""
-        bound(1, outstanding)
-        return (evaluated(function, item) for item in items)
+        choose_outstanding(1, outstanding)
+        return (evaluate(function, item) for item in items)
 
     def close(self) -> None:
         """Nothing is left to end."""
@@ -93,10 +93,10 @@ class Serial:
         self.close()
 
 
-class Threads:
+class ThreadCoordinator:
     """Threads of this process, for functions that leave the interpreter alone while they work.
 
-    >>> with Threads(2) as workers:
+    >>> with ThreadCoordinator(2) as workers:
     ...     [outcome.value for outcome in workers.map(len, ["a", "bcd"])]
     [1, 3]
     """
@@ -114,16 +114,16 @@ class Threads:
         self, function: Callable[[T], R], items: Iterable[T], *, outstanding: int | None = None
     ) -> Iterator[Outcome]:
         """What becomes of each item, in the order of the items."""
-        return in_order(
-            lambda item: self._pool.submit(evaluated, function, item),
+        return map_in_order(
+            lambda item: self._pool.submit(evaluate, function, item),
             items,
-            bound(self.workers, outstanding),
+            choose_outstanding(self.workers, outstanding),
         )
 
     def close(self) -> None:
         """End the black boxes that its threads run, and wait for the threads."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-        with process_groups.refused(self._mine):
+        with process_groups.refuse_starts(self._mine):
             self._pool.shutdown(wait=True)
 
     def __enter__(self) -> Self:
@@ -133,17 +133,17 @@ class Threads:
         self.close()
 
 
-def in_order(
-    submit: Callable[[T], Pending], items: Iterable[T], outstanding: int
+def map_in_order(
+    submit: Callable[[T], PendingOutcome], items: Iterable[T], outstanding: int
 ) -> Iterator[Outcome]:
     """Submit items as room comes free; their outcomes in order.
 
     >>> with ThreadPoolExecutor(2) as pool:
-    ...     submitted = lambda item: pool.submit(evaluated, abs, item)
-    ...     [outcome.value for outcome in in_order(submitted, [-1, 2, -3], 2)]
+    ...     submitted = lambda item: pool.submit(evaluate, abs, item)
+    ...     [outcome.value for outcome in map_in_order(submitted, [-1, 2, -3], 2)]
     [1, 2, 3]
     """
-    waiting: deque[Pending] = deque()
+    waiting: deque[PendingOutcome] = deque()
     source = iter(items)
     try:
         while True:
@@ -169,10 +169,10 @@ def _hear_interrupts() -> None:
         signal.siginterrupt(signal.SIGINT, True)
 
 
-def bound(workers: int, outstanding: int | None) -> int:
+def choose_outstanding(workers: int, outstanding: int | None) -> int:
     """How many items may be outstanding.
 
-    >>> bound(4, None), bound(4, 3)
+    >>> choose_outstanding(4, None), choose_outstanding(4, 3)
     (8, 3)
     """
     if outstanding is not None and outstanding < 1:
@@ -195,7 +195,7 @@ def coordinator(on: str | None = None, *, workers: int | None = None) -> Coordin
     ...     next(one.map(abs, [-1])).value
     1
     """
-    from twinloop.description.address import nearest
+    from twinloop.description.address import suggest_name
     from twinloop.description.errors import InputError
 
     if workers is not None and workers < 1:
@@ -205,28 +205,28 @@ def coordinator(on: str | None = None, *, workers: int | None = None) -> Coordin
             raise InputError(
                 f"the scheduler at {on} has workers of its own", field="workers", remedy="leave out"
             )
-        from twinloop.campaign.dask_cluster import Dask
+        from twinloop.campaign.dask_cluster import DaskCoordinator
 
-        return Dask.at(on)
+        return DaskCoordinator.connect(on)
     count = workers or _cpus()
     if on is None or on == "processes":
-        from twinloop.campaign.processes import Processes
+        from twinloop.campaign.processes import ProcessCoordinator
 
-        return Processes(count)
+        return ProcessCoordinator(count)
     if on == "threads":
-        return Threads(count)
+        return ThreadCoordinator(count)
     if on == "dask":
-        from twinloop.campaign.dask_cluster import Dask
+        from twinloop.campaign.dask_cluster import DaskCoordinator
 
-        return Dask.local(count)
+        return DaskCoordinator.start_local(count)
     if on == "serial":
         if workers not in (None, 1):
             raise InputError(f"serial is one worker, not {workers}", field="workers")
-        return Serial()
+        return SerialCoordinator()
     raise InputError(
         f"{on!r} is no place to run on",
         field="on",
-        remedy=f"{nearest(on, KINDS)}; tls://host:port is a Dask scheduler",
+        remedy=f"{suggest_name(on, KINDS)}; tls://host:port is a Dask scheduler",
     )
 
 

@@ -11,18 +11,18 @@ from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
-from twinloop.campaign.coordinators import bound, in_order
+from twinloop.campaign.coordinators import choose_outstanding, map_in_order
 from twinloop.campaign.main_module import HiddenMain
-from twinloop.campaign.outcome import Outcome, failure
-from twinloop.campaign.serialisation import by_value, shipped
-from twinloop.campaign.worker import Shipped, done
+from twinloop.campaign.outcome import Outcome, format_failure
+from twinloop.campaign.serialisation import serialise, serialise_function
+from twinloop.campaign.worker import SerialisedFunction, evaluate_on_dask
 from twinloop.description.errors import InputError, TwinloopError, TwinloopWarning
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 #: How long a scheduler, and then its first worker, is waited for (s).
-PATIENCE: Final = 10.0
+CONNECT_TIMEOUT: Final = 10.0
 #: Transports on which both sides prove who they are.
 _PROTECTED: Final = ("tls://", "wss://")
 _CERTIFICATES: Final = (
@@ -35,15 +35,15 @@ class UnprotectedClusterWarning(TwinloopWarning):
     """A Dask cluster is used on which anybody who reaches it can run programs."""
 
 
-class LostScheduler(TwinloopError):
+class SchedulerLostError(TwinloopError):
     """The Dask scheduler cannot be reached any more: nothing more can be run.
 
-    >>> print(LostScheduler("the Dask scheduler at tcp://10.0.0.5:8786 is gone"))
+    >>> print(SchedulerLostError("the Dask scheduler at tcp://10.0.0.5:8786 is gone"))
     the Dask scheduler at tcp://10.0.0.5:8786 is gone
     """
 
 
-class Dask:
+class DaskCoordinator:
     """The workers of a Dask scheduler.
 
     A task whose worker dies is given to another one; after as many deaths as the scheduler allows
@@ -57,7 +57,7 @@ class Dask:
         self._main: HiddenMain | None = None
 
     @classmethod
-    def at(cls, address: str) -> Self:
+    def connect(cls, address: str) -> Self:
         """Go to a scheduler that is running.
 
         The certificates for `tls://` are those of Dask's own configuration.
@@ -80,7 +80,7 @@ class Dask:
                 remedy=_CERTIFICATES,
             )
         try:
-            client = client_class(address, timeout=PATIENCE, set_as_default=False)
+            client = client_class(address, timeout=CONNECT_TIMEOUT, set_as_default=False)
         except (OSError, ValueError) as error:
             raise InputError(
                 f"no Dask scheduler answers at {address}: {' '.join(str(error).split())}",
@@ -89,7 +89,7 @@ class Dask:
                 f"{address}'",
             ) from None
         try:
-            client.wait_for_workers(1, timeout=PATIENCE)
+            client.wait_for_workers(1, timeout=CONNECT_TIMEOUT)
         except OSError:
             with suppress(OSError):
                 client.close()
@@ -101,7 +101,7 @@ class Dask:
         return cls(client)
 
     @classmethod
-    def local(cls, workers: int) -> Self:
+    def start_local(cls, workers: int) -> Self:
         """Start a scheduler and worker processes here, none of which runs the user's script."""
         main = HiddenMain()
         try:
@@ -125,9 +125,9 @@ class Dask:
                 field="on",
                 remedy="pip install 'twinloop[dask]'",
             ) from None
-        from twinloop.campaign.local_dask_cluster import LocalCluster
+        from twinloop.campaign.local_dask_cluster import SecureLocalCluster
 
-        cluster = LocalCluster(workers)
+        cluster = SecureLocalCluster(workers)
         try:
             return cls(distributed.Client(cluster, set_as_default=False), cluster)
         except BaseException:
@@ -137,19 +137,19 @@ class Dask:
     @property
     def workers(self) -> int:
         """How many calls can go on at the same time, on all workers that are there now."""
-        self.check()
+        self.check_scheduler()
         try:
             return max(1, sum(map(int, self._client.nthreads().values())))
         except (Exception, asyncio.CancelledError):
             # An OSError, or whatever a client raises that is being closed under the question.
-            raise self.lost() from None
+            raise self.lost_error() from None
 
     def map(
         self, function: Callable[[T], R], items: Iterable[T], *, outstanding: int | None = None
     ) -> Iterator[Outcome]:
         """What becomes of each item, in the order of the items."""
-        most = bound(self.workers, outstanding)
-        content = shipped(function, everywhere=True)
+        most = choose_outstanding(self.workers, outstanding)
+        content = serialise_function(function, everywhere=True)
         # The same function again is the same data, which workers may still have.
         name = f"twinloop-function-{hashlib.sha256(content).hexdigest()}"
         with warnings.catch_warnings():
@@ -157,17 +157,17 @@ class Dask:
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
             # A result that can be computed again, and so outlives any worker; data that is
             # scattered does not.
-            handle = self._submit(Shipped, name, content, key=name)
+            handle = self._submit(SerialisedFunction, name, content, key=name)
 
         def submit(item: T) -> _Pending | _Refused:
             try:
-                parcel = by_value(item, everywhere=True)
+                parcel = serialise(item, everywhere=True)
             except Exception as error:
-                why = f"{failure(error, item)}, which cannot be sent to a worker"
+                why = f"{format_failure(error, item)}, which cannot be sent to a worker"
                 return _Refused(Outcome(None, why, 0.0))
-            return _Pending(self, self._submit(done, handle, parcel, pure=False), item)
+            return _Pending(self, self._submit(evaluate_on_dask, handle, parcel, pure=False), item)
 
-        return in_order(submit, items, most)
+        return map_in_order(submit, items, most)
 
     def close(self) -> None:
         """Leave the scheduler; one that was started for this is ended with its workers."""
@@ -184,31 +184,31 @@ class Dask:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def check(self) -> None:
+    def check_scheduler(self) -> None:
         """Raise LostScheduler if the scheduler is gone."""
         if self._client.status != "running":
-            raise self.lost()
+            raise self.lost_error()
 
-    def lost(self) -> LostScheduler:
+    def lost_error(self) -> SchedulerLostError:
         """What is raised when the scheduler is gone."""
-        return LostScheduler(f"the Dask scheduler at {self._address} is gone")
+        return SchedulerLostError(f"the Dask scheduler at {self._address} is gone")
 
     def _submit(self, *call: Any, **how: Any) -> Any:
         try:
             future = self._client.submit(*call, **how)
         except Exception:
-            self.check()
+            self.check_scheduler()
             raise
         # A client cancels what it waits for when it loses the scheduler, but not what is submitted
         # after that; for such a one nobody may wait.
-        self.check()
+        self.check_scheduler()
         return future
 
 
 class _Pending:
     """What will become of an item on some worker."""
 
-    def __init__(self, cluster: Dask, future: Any, item: Any) -> None:
+    def __init__(self, cluster: DaskCoordinator, future: Any, item: Any) -> None:
         self._cluster = cluster
         self._future = future
         self._item = item
@@ -220,12 +220,12 @@ class _Pending:
             if self._future.status != "error":
                 # It did not fail, and nobody has cancelled what is waited for: the scheduler does
                 # not answer, whatever the client knows of that yet.
-                raise self._cluster.lost() from None
-            return Outcome(None, failure(error, self._item), 0.0)
+                raise self._cluster.lost_error() from None
+            return Outcome(None, format_failure(error, self._item), 0.0)
         try:
             return pickle.loads(parcel)  # type: ignore[no-any-return]
         except Exception as error:
-            why = f"{failure(error, self._item)}, whose value cannot be loaded here"
+            why = f"{format_failure(error, self._item)}, whose value cannot be loaded here"
             return Outcome(None, why, 0.0)
 
     def cancel(self) -> None:

@@ -14,21 +14,21 @@ from typing import Annotated, Any, Final, Protocol
 
 from pydantic import Field, model_validator
 
-from twinloop.campaign.process_groups import Box, why_not
-from twinloop.campaign.scratch_folders import PREFIX, scratch
-from twinloop.campaign.templates import filled, names_in
+from twinloop.campaign.process_groups import ProcessGroup, explain_unsupported
+from twinloop.campaign.scratch_folders import PREFIX, make_scratch_folder
+from twinloop.campaign.templates import fill_template, find_names
 from twinloop.description import Description, FilePath
 from twinloop.description.errors import InputError, TwinloopError
-from twinloop.description.file_names import below, check_name
-from twinloop.description.files import is_file, sha256
-from twinloop.description.problems import Findings
-from twinloop.description.quantities import Name, Seconds, plain
-from twinloop.execution.task_commands import Distinct, Survey
+from twinloop.description.file_names import check_entry_name, join_below
+from twinloop.description.files import hash_file, is_file
+from twinloop.description.problems import ProblemCollector
+from twinloop.description.quantities import Name, Seconds, number_to_text
+from twinloop.execution.task_commands import CommandSurvey, DistinctCommand
 from twinloop.scenario.commands import Command as Arguments
 from twinloop.scenario.commands import Environment
 
 #: What a black box says: figures by name, or one number.
-Result = dict[str, Any] | float
+BlackBoxResult = dict[str, Any] | float
 
 #: What is not a result but a mistake (bytes).
 _LARGEST: Final = 256 << 20
@@ -46,7 +46,9 @@ class BlackBoxError(TwinloopError):
 class BlackBox(Protocol):
     """What can be called with values of parameters, and with the case that they are tried on."""
 
-    def __call__(self, values: Mapping[str, Any], case: Mapping[str, Any] | None = None) -> Result:
+    def __call__(
+        self, values: Mapping[str, Any], case: Mapping[str, Any] | None = None
+    ) -> BlackBoxResult:
         """Run it once; BlackBoxError where it gives no result."""
 
     def describe(self) -> str:
@@ -88,10 +90,10 @@ class Command(Description):
 
     @model_validator(mode="after")
     def _readable(self) -> Command:
-        findings = Findings()
+        findings = ProblemCollector()
         for address, text in self._templates():
             try:
-                names_in(text)
+                find_names(text)
             except InputError as error:
                 findings.add(address, error.problem, error.remedy)
         for name in self.files:
@@ -119,7 +121,7 @@ class Command(Description):
         >>> sorted(Command(command=["sim", "--speed={speed}", "{case.input}"]).names)
         ['case.input', 'speed']
         """
-        found = (names_in(text) for _, text in self._templates())
+        found = (find_names(text) for _, text in self._templates())
         return frozenset(set().union(*found) - {"folder"})
 
     def check(self) -> None:
@@ -127,7 +129,7 @@ class Command(Description):
 
         >>> Command(command=["sim", "{speed}"]).check()
         """
-        if why := why_not():
+        if why := explain_unsupported():
             raise InputError(
                 f"a command as a black box {why}",
                 field="black_box",
@@ -140,14 +142,14 @@ class Command(Description):
         >>> Command(command=["sim", "{speed}"], timeout="10s").describe()
         "sim '{speed}', each time in a new folder, for at most 10 s; its result is read from stdout"
         """
-        limit = "" if self.timeout is None else f", for at most {plain(self.timeout)} s"
+        limit = "" if self.timeout is None else f", for at most {number_to_text(self.timeout)} s"
         where = "stdout" if self.reads == "stdout" else f"the file {self.reads}"
         return (
             f"{shlex.join(self.command)}, each time in a new folder{limit}; "
             f"its result is read from {where}"
         )
 
-    def survey(self, cases: Iterable[Mapping[str, Any]]) -> Survey:
+    def survey(self, cases: Iterable[Mapping[str, Any]]) -> CommandSurvey:
         """Every distinct command that is run for these cases; parameters stand in braces.
 
         >>> box = Command(command=["sim", "{speed}", "{case.input}"], folder="/")
@@ -163,7 +165,9 @@ class Command(Description):
             shown = shlex.join([*(["env", *variables] if variables else []), *words])
             found[(shown, words[0])] += 1
         place = "a new folder each time"
-        return Survey([Distinct(text, place, word, n) for (text, word), n in found.most_common()])
+        return CommandSurvey(
+            [DistinctCommand(text, place, word, n) for (text, word), n in found.most_common()]
+        )
 
     def programs(self, cases: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         """The files that its words name for these cases, the program first, each with its hash.
@@ -179,7 +183,7 @@ class Command(Description):
             for file in (Path(word) for word in words if Path(word).is_absolute()):
                 if str(file) not in found and is_file(file):
                     with suppress(InputError):  # a program may be run and not be read
-                        found[str(file)] = sha256(file)
+                        found[str(file)] = hash_file(file)
         return found
 
     def _words(
@@ -197,7 +201,9 @@ class Command(Description):
                 words[0] = str(here / words[0])
             yield known, words
 
-    def __call__(self, values: Mapping[str, Any], case: Mapping[str, Any] | None = None) -> Result:
+    def __call__(
+        self, values: Mapping[str, Any], case: Mapping[str, Any] | None = None
+    ) -> BlackBoxResult:
         """Run it once; BlackBoxError where it gives no result."""
         self.check()
         here = Path(self.folder).absolute()
@@ -212,7 +218,7 @@ class Command(Description):
         with self._scratch() as (scratch, out, err):
             try:
                 environment = self._prepared(scratch, known)
-                with Box.start(arguments, environment, scratch, out, err) as box:
+                with ProcessGroup.start(arguments, environment, scratch, out, err) as box:
                     code = box.wait(self.timeout)
             except InputError:
                 raise
@@ -224,7 +230,7 @@ class Command(Description):
             reads = self._filled(self.reads, known, ("reads",))
             source = out if reads == "stdout" else self._inside(scratch, reads, "reads")
             try:
-                return checked(_parsed(source), self.expects)
+                return check_result(_parsed(source), self.expects)
             except (ValueError, OSError) as error:
                 said = error.strerror if isinstance(error, OSError) else str(error)
                 raise BlackBoxError(_line(f"{what}: its result, {reads}: {said}")) from None
@@ -243,18 +249,18 @@ class Command(Description):
     @staticmethod
     def _inside(scratch: Path, name: str, field: str) -> Path:
         """The path of a file of the scratch folder; it may lie in a folder there."""
-        return below(scratch, name, deep=True, field=f"black_box.{field}")
+        return join_below(scratch, name, deep=True, field=f"black_box.{field}")
 
     def _filled(self, text: str, known: Mapping[str, Any], address: tuple[str | int, ...]) -> str:
         try:
-            return filled(text, known)
+            return fill_template(text, known)
         except InputError as error:
             field = ".".join(map(str, ("black_box", *address)))
             raise InputError(error.problem, field=field, remedy=error.remedy) from None
 
     def _end(self, code: int | None) -> str:
         if code is None:
-            return f"ended at its time limit of {plain(self.timeout or 0.0)} s"
+            return f"ended at its time limit of {number_to_text(self.timeout or 0.0)} s"
         if code > 0:
             return f"exit code {code}"
         with suppress(ValueError):
@@ -266,7 +272,7 @@ class Command(Description):
         """A new folder, and files for what is printed; kept or removed at the end."""
         with ExitStack() as stack:
             try:
-                folder = stack.enter_context(scratch())
+                folder = stack.enter_context(make_scratch_folder())
                 (folder / "work").mkdir()
             except OSError as error:
                 raise BlackBoxError(f"there is no scratch folder: {error}") from None
@@ -295,11 +301,13 @@ class Function:
         self._expects = expects
         self._name = getattr(function, "__qualname__", type(function).__name__)
 
-    def __call__(self, values: Mapping[str, Any], case: Mapping[str, Any] | None = None) -> Result:
+    def __call__(
+        self, values: Mapping[str, Any], case: Mapping[str, Any] | None = None
+    ) -> BlackBoxResult:
         """Call it once; BlackBoxError where what it returns is no result."""
         given = (values,) if case is None else (values, case)
         try:
-            return checked(self._function(*given), self._expects)
+            return check_result(self._function(*given), self._expects)
         except ValueError as error:
             raise BlackBoxError(_line(f"{self._name}: its result: {error}")) from None
 
@@ -333,12 +341,12 @@ def black_box(what: BlackBox | Callable[..., Any] | Mapping[str, Any]) -> BlackB
     return what if hasattr(what, "describe") else Function(what)
 
 
-def checked(result: Any, expects: tuple[str, ...] = ()) -> Result:
+def check_result(result: Any, expects: tuple[str, ...] = ()) -> BlackBoxResult:
     """A result as it is handed on; ValueError if it is none.
 
-    >>> checked(3), checked({"time": 1.5}, ("time",))
+    >>> check_result(3), check_result({"time": 1.5}, ("time",))
     (3.0, {'time': 1.5})
-    >>> checked({"time": 1.5}, ("energy",))
+    >>> check_result({"time": 1.5}, ("energy",))
     Traceback (most recent call last):
     ValueError: has no 'energy', only 'time'
     """
@@ -387,7 +395,7 @@ def _line(text: str) -> str:
 
 def _is_inside(name: str) -> bool:
     try:
-        check_name(name, deep=True)
+        check_entry_name(name, deep=True)
     except InputError:
         return False
     return True

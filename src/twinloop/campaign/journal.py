@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
-from twinloop.description.address import written
+from twinloop.description.address import address_to_path
 from twinloop.description.document import Address
 from twinloop.description.errors import InputError
 from twinloop.description.locks import lock_file
@@ -18,7 +18,7 @@ from twinloop.description.locks import lock_file
 #: Longest time between an entry and its being on the disk, as long as entries come (s).
 SYNC_EVERY: Final = 1.0
 #: What to do about a row that cannot be used.
-CUT_OFF: Final = "cut the file off before this line to go on from there"
+TRUNCATE_REMEDY: Final = "cut the file off before this line to go on from there"
 #: What every journal begins with.
 _MAGIC: Final = b'{"twinloop journal":1,"header":'
 
@@ -33,7 +33,7 @@ def _plain(value: Any) -> Any:
 _encode = json.JSONEncoder(separators=(",", ":"), default=_plain).encode
 
 
-class Journal:
+class CampaignJournal:
     """A file that only grows: a header that says what it is of, then one JSON object per line.
 
     A row is with the system when `append` returns, so the death of this process takes none; it is
@@ -44,12 +44,12 @@ class Journal:
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
     >>> path = Path(folder.name) / "journal"
-    >>> with Journal.open(path, {"seed": 7}) as journal:
+    >>> with CampaignJournal.open(path, {"seed": 7}) as journal:
     ...     journal.append({"point": [0.1, 0.2], "loss": float("inf")})
-    >>> with Journal.open(path, {"seed": 7}) as journal:
+    >>> with CampaignJournal.open(path, {"seed": 7}) as journal:
     ...     journal.rows
     [{'point': [0.1, 0.2], 'loss': inf}]
-    >>> Journal.open(path, {"seed": 8})
+    >>> CampaignJournal.open(path, {"seed": 8})
     Traceback (most recent call last):
     twinloop.InputError: ...journal: seed: was 7 when this was begun, and is 8 now ...
     >>> folder.cleanup()
@@ -84,7 +84,7 @@ class Journal:
         return cls(Path(path), header)
 
     @staticmethod
-    def seen(path: Path) -> Iterator[dict[str, Any] | None]:
+    def read_rows(path: Path) -> Iterator[dict[str, Any] | None]:
         """The rows of a journal that somebody may be writing; None: a line that is no row.
 
         The last line may not be whole yet, and is left out then.
@@ -174,7 +174,7 @@ class Journal:
                         "is damaged in the middle: no row can be read here, but later ones can",
                         file=self.path,
                         line=bad,
-                        remedy=CUT_OFF,
+                        remedy=TRUNCATE_REMEDY,
                     )
                 else:
                     if number == 1:
@@ -191,7 +191,7 @@ class Journal:
             raise InputError(
                 f"was {old} when this was begun, and is {new} now",
                 file=self.path,
-                field=written(address) or "header",
+                field=address_to_path(address) or "header",
                 remedy="go on with what it was, or begin elsewhere",
             )
 

@@ -15,7 +15,7 @@ from distributed.system import MEMORY_LIMIT
 LOOPBACK: Final = "127.0.0.1"
 
 
-class Scheduler(DaskScheduler):
+class SchedulerWithoutHttp(DaskScheduler):
     """A scheduler without an HTTP server.
 
     Dask starts one in every scheduler and worker, with or without a dashboard, and it asks for no
@@ -26,14 +26,14 @@ class Scheduler(DaskScheduler):
         """Start none."""
 
 
-class Worker(DaskWorker):
+class WorkerWithoutHttp(DaskWorker):
     """A worker without an HTTP server."""
 
     def start_http_server(self, *_: Any, **__: Any) -> None:
         """Start none."""
 
 
-class LocalCluster(SpecCluster):
+class SecureLocalCluster(SpecCluster):
     """A scheduler in this process and worker processes of one thread each.
 
     A scheduler runs any code that it is sent, and every user of a machine can connect to its
@@ -58,7 +58,7 @@ class LocalCluster(SpecCluster):
             "cls": Nanny,
             "options": {
                 **shared,
-                "worker_class": Worker,
+                "worker_class": WorkerWithoutHttp,
                 "nthreads": 1,
                 "memory_limit": MEMORY_LIMIT // workers,
                 "silence_logs": logging.WARNING,
@@ -67,7 +67,7 @@ class LocalCluster(SpecCluster):
         try:
             super().__init__(
                 workers=dict.fromkeys(range(workers), worker),
-                scheduler={"cls": Scheduler, "options": {**shared, "port": 0}},
+                scheduler={"cls": SchedulerWithoutHttp, "options": {**shared, "port": 0}},
                 worker=worker,
                 security=security,
                 silence_logs=logging.WARNING,

@@ -29,37 +29,39 @@ class Outcome(NamedTuple):
         return self.error is None
 
 
-def evaluated(function: Callable[[Any], Any], item: Any) -> Outcome:
+def evaluate(function: Callable[[Any], Any], item: Any) -> Outcome:
     """What becomes of one item. It raises nothing but what asks this process to end.
 
-    >>> evaluated(abs, -3).value
+    >>> evaluate(abs, -3).value
     3
-    >>> print(evaluated(int, "three").error)
+    >>> print(evaluate(int, "three").error)
     ValueError: invalid literal for int() with base 10: 'three', for 'three'
     """
     began = time.perf_counter()
     try:
         value = function(item)
     except (Exception, SystemExit) as error:  # a simulator may end itself: that is its own affair
-        return Outcome(None, failure(error, item), time.perf_counter() - began)
+        return Outcome(None, format_failure(error, item), time.perf_counter() - began)
     return Outcome(value, None, time.perf_counter() - began)
 
 
-def failure(error: BaseException, item: Any) -> str:
+def format_failure(error: BaseException, item: Any) -> str:
     """An exception in one line, and the item that it is about.
 
-    >>> failure(KeyError("speed"), {"latency": 0.5})
+    >>> format_failure(KeyError("speed"), {"latency": 0.5})
     "KeyError: 'speed', for {'latency': 0.5}"
     """
     name = type(error).__name__
     said = " ".join(str(error).split())
-    return f"{name}: {said}, for {shown(item)}" if said else f"{name}, for {shown(item)}"
+    return (
+        f"{name}: {said}, for {format_item(item)}" if said else f"{name}, for {format_item(item)}"
+    )
 
 
-def shown(item: Any) -> str:
+def format_item(item: Any) -> str:
     """An item in one short line.
 
-    >>> shown({"speed": 2.0}), len(shown(list(range(1000))))
+    >>> format_item({"speed": 2.0}), len(format_item(list(range(1000))))
     ("{'speed': 2.0}", 120)
     """
     try:

@@ -30,14 +30,14 @@ _LOCK = threading.Lock()
 _GUARDING = threading.Lock()
 _CALLS = itertools.count(1)
 #: What runs in this process, by the thread that waits for it.
-_running: dict[int, Box] = {}
+_running: dict[int, ProcessGroup] = {}
 #: The names under which this process runs programs; a guard has one as long as the process lives.
-names: set[str] = set()
+run_names: set[str] = set()
 #: Threads that may start nothing more.
 _refused: set[int] = set()
 
 
-class Box:
+class ProcessGroup:
     """One program while it runs, and all that it starts.
 
     What it prints goes to files: nobody who inherits them can keep this process waiting.
@@ -45,7 +45,8 @@ class Box:
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
     ...     folder = Path(there)
-    ...     with Box.start(["echo", "7"], {}, folder, folder / "out", folder / "err") as box:
+    ...     out, err = folder / "out", folder / "err"
+    ...     with ProcessGroup.start(["echo", "7"], {}, folder, out, err) as box:
     ...         code = box.wait(10.0)
     ...     code, (folder / "out").read_text()
     (0, '7\\n')
@@ -116,11 +117,11 @@ class Box:
 
     def end(self) -> None:
         """End it, and whatever it has started."""
-        from twinloop.execution.process_trees import Trees
+        from twinloop.execution.process_trees import ProcessTrees
 
         if self._process.returncode is not None:
             return
-        trees: Trees[str] = Trees(self._run)
+        trees: ProcessTrees[str] = ProcessTrees(self._run)
         trees.add(self._call, self._process.pid, (self._call, None))
         trees.scan()
         self._end_group()
@@ -145,10 +146,10 @@ class Box:
         os.close(self._handle)
 
 
-def why_not() -> str | None:
+def explain_unsupported() -> str | None:
     """Why no program can be run so on this system; None if it can.
 
-    >>> why_not() is None
+    >>> explain_unsupported() is None
     True
     """
     if not sys.platform.startswith("linux"):
@@ -167,11 +168,11 @@ def _step(until: float | None) -> float:
 
 
 @contextmanager
-def refused(threads: Collection[int]) -> Iterator[None]:
+def refuse_starts(threads: Collection[int]) -> Iterator[None]:
     """End what these threads run, and let them start nothing more while this is open.
 
-    >>> with refused([threading.get_ident()]):
-    ...     Box.start(["true"], {}, Path(), Path(os.devnull), Path(os.devnull))
+    >>> with refuse_starts([threading.get_ident()]):
+    ...     ProcessGroup.start(["true"], {}, Path(), Path(os.devnull), Path(os.devnull))
     Traceback (most recent call last):
     InterruptedError: the campaign is over
     """
@@ -190,16 +191,16 @@ def refused(threads: Collection[int]) -> Iterator[None]:
 @cache
 def _guarded(process: int) -> str:
     """The name under which this process runs programs; its guard knows them by it."""
-    from twinloop.execution.leftovers import end, of_run
-    from twinloop.execution.nodes import Guard, run_name
+    from twinloop.execution.leftovers import find_run_processes, kill_processes
+    from twinloop.execution.nodes import Guard, make_run_name
 
-    run = run_name()
+    run = make_run_name()
     guard = Guard.start(run, [])
-    names.add(run)
+    run_names.add(run)
 
     def leave() -> None:
         if os.getpid() == process:
-            end(lambda: of_run(run))
+            kill_processes(lambda: find_run_processes(run))
             guard.dismiss()
 
     atexit.register(leave)

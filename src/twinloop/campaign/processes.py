@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Self, TypeVar
 
-from twinloop.campaign.coordinators import bound, in_order
+from twinloop.campaign.coordinators import choose_outstanding, map_in_order
 from twinloop.campaign.messages import receive, send
-from twinloop.campaign.outcome import Outcome, failure, shown
-from twinloop.campaign.serialisation import by_value, shipped
+from twinloop.campaign.outcome import Outcome, format_failure, format_item
+from twinloop.campaign.serialisation import serialise, serialise_function
 from twinloop.campaign.worker import PROGRAM
 
 T = TypeVar("T")
@@ -28,14 +28,14 @@ _ATTEMPTS: Final = 2
 _PATIENCE: Final = 10.0
 
 
-class Processes:
+class ProcessCoordinator:
     """Worker processes, each with a thread here that feeds it.
 
     A worker that dies is replaced; what it was doing is tried once more. They are started when
     they are first needed, by the same Python, and know neither `__main__` nor anything else of
     this process but what the function brings.
 
-    >>> with Processes(2) as workers:
+    >>> with ProcessCoordinator(2) as workers:
     ...     [outcome.value for outcome in workers.map(lambda x: 2 * x, range(3))]
     [0, 2, 4]
     """
@@ -58,11 +58,11 @@ class Processes:
         self, function: Callable[[T], R], items: Iterable[T], *, outstanding: int | None = None
     ) -> Iterator[Outcome]:
         """What becomes of each item, in the order of the items."""
-        parcel = shipped(function)
-        return in_order(
+        parcel = serialise_function(function)
+        return map_in_order(
             lambda item: self._feeders.submit(self._run, parcel, item),
             items,
-            bound(self.workers, outstanding),
+            choose_outstanding(self.workers, outstanding),
         )
 
     def close(self) -> None:
@@ -96,9 +96,9 @@ class Processes:
         """Have the worker of this thread do one item."""
         began = time.perf_counter()
         try:
-            parcel = by_value(item)
+            parcel = serialise(item)
         except Exception as error:
-            why = f"{failure(error, item)}, which cannot be sent to a worker"
+            why = f"{format_failure(error, item)}, which cannot be sent to a worker"
             return Outcome(None, why, time.perf_counter() - began)
         ends: list[str] = []
         while len(ends) < _ATTEMPTS and not self._closed:
@@ -108,10 +108,10 @@ class Processes:
             except (EOFError, BrokenPipeError):
                 ends.append(self._bury(worker))
             except Exception as error:
-                why = f"{failure(error, item)}, whose value cannot be loaded here"
+                why = f"{format_failure(error, item)}, whose value cannot be loaded here"
                 return Outcome(None, why, time.perf_counter() - began)
         how = ", then by ".join(ends) or "the end of the campaign"
-        why = f"the worker process was ended by {how}, for {shown(item)}"
+        why = f"the worker process was ended by {how}, for {format_item(item)}"
         return Outcome(None, why, time.perf_counter() - began)
 
     def _worker(self) -> _Worker:

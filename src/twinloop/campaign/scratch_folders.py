@@ -16,17 +16,17 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from twinloop.description.file_owner import is_own
+from twinloop.description.file_owner import belongs_to_user
 
 #: How scratch folders are called, and what else may not be.
 PREFIX: Final = "twinloop-box-"
 
 
 @contextmanager
-def scratch() -> Iterator[Path]:
+def make_scratch_folder() -> Iterator[Path]:
     """A new folder among the temporary files, removed at the end.
 
-    >>> with scratch() as folder:
+    >>> with make_scratch_folder() as folder:
     ...     folder.is_dir()
     True
     >>> folder.exists()
@@ -42,18 +42,18 @@ def scratch() -> Iterator[Path]:
         os.close(hold)
 
 
-def sweep(there: str | Path) -> int:
+def remove_unused_folders(there: str | Path) -> int:
     """Remove the scratch folders of this user in a folder that no process holds; their number.
 
     >>> with tempfile.TemporaryDirectory() as there:
     ...     left = Path(there, f"{PREFIX}abc")
     ...     left.mkdir()
-    ...     sweep(there), left.exists()
+    ...     remove_unused_folders(there), left.exists()
     (1, False)
     """
     removed = 0
     for folder in Path(there).glob(f"{PREFIX}*"):
-        if not is_own(folder):
+        if not belongs_to_user(folder):
             continue
         with suppress(OSError):
             hold = _opened(folder)
@@ -68,7 +68,7 @@ def sweep(there: str | Path) -> int:
 
 @cache
 def _swept(there: str, process: int) -> int:
-    return sweep(there)
+    return remove_unused_folders(there)
 
 
 def _made(there: str) -> tuple[Path, int]:

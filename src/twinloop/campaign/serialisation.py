@@ -14,7 +14,7 @@ import cloudpickle
 _lock = threading.RLock()
 
 
-def by_value(thing: Any, *, everywhere: bool = False) -> bytes:
+def serialise(thing: Any, *, everywhere: bool = False) -> bytes:
     """Anything as bytes that `pickle.loads` reads; what was defined at the prompt goes along.
 
     Args:
@@ -23,7 +23,7 @@ def by_value(thing: Any, *, everywhere: bool = False) -> bytes:
             is defined in them goes along too, if it can.
 
     >>> import pickle
-    >>> pickle.loads(by_value(lambda x: x + 1))(2)
+    >>> pickle.loads(serialise(lambda x: x + 1))(2)
     3
     """
     found: bytes
@@ -41,7 +41,7 @@ def by_value(thing: Any, *, everywhere: bool = False) -> bytes:
 @contextmanager
 def _own_modules() -> Iterator[None]:
     """Have what is defined in modules of one's own sent by value."""
-    from twinloop.policy.code_identity import is_own
+    from twinloop.policy.code_identity import is_user_module
 
     with _lock:
         before = set(cloudpickle.list_registry_pickle_by_value())
@@ -51,7 +51,7 @@ def _own_modules() -> Iterator[None]:
             if name not in ("__main__", *before)
             and getattr(module, "__name__", None) == name
             and getattr(module, "__file__", None) is not None
-            and is_own(name)
+            and is_user_module(name)
         ]
         try:
             for module in chosen:
@@ -62,16 +62,16 @@ def _own_modules() -> Iterator[None]:
                 cloudpickle.unregister_pickle_by_value(sys.modules[name])
 
 
-def shipped(function: Callable[[Any], Any], *, everywhere: bool = False) -> bytes:
+def serialise_function(function: Callable[[Any], Any], *, everywhere: bool = False) -> bytes:
     """A function as bytes, with all it holds; InputError where that cannot be.
 
     >>> import threading
-    >>> shipped(threading.Lock().acquire)
+    >>> serialise_function(threading.Lock().acquire)
     Traceback (most recent call last):
     twinloop.InputError: acquire cannot be sent to a worker: ...
     """
     try:
-        return by_value(function, everywhere=everywhere)
+        return serialise(function, everywhere=everywhere)
     except Exception as error:
         from twinloop.description.errors import InputError
 

@@ -6,21 +6,21 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from twinloop.description.address import nearest
+from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError
-from twinloop.description.quantities import plain, shown
+from twinloop.description.quantities import number_to_text, quote_value
 
 # A parameter may be called after the field that it is about, such as `contention.kinds.io.pressure`
 # or `contention.table[0]`.
 _BRACES = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.\[\]-]*)\}|[{}]")
 
 
-def names_in(template: str) -> set[str]:
+def find_names(template: str) -> set[str]:
     """The names that a text has in braces; two braces stand for one.
 
-    >>> sorted(names_in("--speed={speed} {case.input} {{}}"))
+    >>> sorted(find_names("--speed={speed} {case.input} {{}}"))
     ['case.input', 'speed']
-    >>> names_in("{speed")
+    >>> find_names("{speed")
     Traceback (most recent call last):
     twinloop.InputError: '{speed' has a brace that stands alone (write {{ for a brace)
     """
@@ -30,18 +30,18 @@ def names_in(template: str) -> set[str]:
             names.add(match[1])
         elif match[0] not in ("{{", "}}"):
             raise InputError(
-                f"{shown(template)} has a brace that stands alone",
+                f"{quote_value(template)} has a brace that stands alone",
                 remedy=f"write {match[0] * 2} for a brace",
             )
     return names
 
 
-def filled(template: str, values: Mapping[str, Any]) -> str:
+def fill_template(template: str, values: Mapping[str, Any]) -> str:
     """The text with the values in place of their names.
 
     Numbers are written so that they read back as the same.
 
-    >>> filled("--speed={speed} -n {case.tasks}", {"speed": 0.1, "case.tasks": 20.0})
+    >>> fill_template("--speed={speed} -n {case.tasks}", {"speed": 0.1, "case.tasks": 20.0})
     '--speed=0.1 -n 20'
     """
 
@@ -50,20 +50,20 @@ def filled(template: str, values: Mapping[str, Any]) -> str:
         if name is None:
             return match[0][0]
         if name not in values:
-            raise unknown(name, values)
+            raise unknown_name_error(name, values)
         return _text(values[name])
 
     return _BRACES.sub(value, template)
 
 
-def unknown(name: str, known: Iterable[str]) -> InputError:
+def unknown_name_error(name: str, known: Iterable[str]) -> InputError:
     """The refusal of a name that nobody gave a value.
 
-    >>> str(unknown("sped", ["speed"]))
+    >>> str(unknown_name_error("sped", ["speed"]))
     "{sped} stands for nothing that was given (did you mean 'speed'?)"
     """
     return InputError(
-        f"{{{name}}} stands for nothing that was given", remedy=nearest(name, list(known))
+        f"{{{name}}} stands for nothing that was given", remedy=suggest_name(name, list(known))
     )
 
 
@@ -72,4 +72,4 @@ def _text(value: Any) -> str:
         value = value.item()  # a number of NumPy
     if isinstance(value, bool):
         return "true" if value else "false"
-    return plain(value) if isinstance(value, float) else str(value)
+    return number_to_text(value) if isinstance(value, float) else str(value)

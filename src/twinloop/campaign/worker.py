@@ -17,11 +17,11 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from twinloop.campaign.messages import receive, send
-from twinloop.campaign.outcome import Outcome, evaluated, failure
-from twinloop.campaign.serialisation import by_value
+from twinloop.campaign.outcome import Outcome, evaluate, format_failure
+from twinloop.campaign.serialisation import serialise
 
 
-class Stop(BaseException):
+class StopRequest(BaseException):
     """The worker is asked to end; not an Exception, so that no function takes it for a failure."""
 
 
@@ -39,13 +39,13 @@ def main() -> None:
     threading.Thread(target=_listen, args=(orders, inbox), daemon=True).start()
     try:
         _work(inbox, answers)
-    except (Stop, BrokenPipeError):
+    except (StopRequest, BrokenPipeError):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _stop(number: int, frame: object) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once: what cleans up is not disturbed
-    raise Stop
+    raise StopRequest
 
 
 def _listen(orders: int, inbox: queue.SimpleQueue[tuple[str, bytes]]) -> None:
@@ -64,34 +64,34 @@ def _work(inbox: queue.SimpleQueue[tuple[str, bytes]], answers: int) -> None:
         if kind == "f":
             function = _loaded(content)
         else:
-            send(answers, "o", packed(answer(function, content)))
+            send(answers, "o", serialise_outcome(evaluate_bytes(function, content)))
 
 
-def answer(function: Callable[[Any], Any], parcel: bytes) -> Outcome:
+def evaluate_bytes(function: Callable[[Any], Any], parcel: bytes) -> Outcome:
     """What becomes of an item that came as bytes.
 
-    >>> answer(abs, pickle.dumps(-3)).value
+    >>> evaluate_bytes(abs, pickle.dumps(-3)).value
     3
     """
     try:
         item = pickle.loads(parcel)
     except Exception as error:
-        why = f"{failure(error, 'an item')}, which the worker cannot load{_advice(error)}"
+        why = f"{format_failure(error, 'an item')}, which the worker cannot load{_advice(error)}"
         return Outcome(None, why, 0.0)
-    return evaluated(function, item)
+    return evaluate(function, item)
 
 
-def packed(outcome: Outcome) -> bytes:
+def serialise_outcome(outcome: Outcome) -> bytes:
     """An outcome as bytes; that its value cannot be sent is an outcome too.
 
-    >>> pickle.loads(packed(Outcome((value for value in "ab"), None, 0.5))).error
+    >>> pickle.loads(serialise_outcome(Outcome((value for value in "ab"), None, 0.5))).error
     "TypeError: cannot pickle 'generator' object, for a value of the kind generator, ..."
     """
     try:
         return pickle.dumps(outcome, 5)
     except Exception:
         try:  # what was defined where the function was is known to nobody by its name
-            return by_value(outcome)
+            return serialise(outcome)
         except Exception as error:
             said = " ".join(f"{type(error).__name__}: {error}".split())
             kind = type(outcome.value).__name__
@@ -99,10 +99,10 @@ def packed(outcome: Outcome) -> bytes:
             return pickle.dumps(Outcome(None, why, outcome.seconds), 5)
 
 
-class Shipped(NamedTuple):
+class SerialisedFunction(NamedTuple):
     """A function on its way to Dask workers, each of which loads it once.
 
-    >>> Shipped("double", by_value(lambda x: 2 * x)).name
+    >>> SerialisedFunction("double", serialise(lambda x: 2 * x)).name
     'double'
     """
 
@@ -116,10 +116,11 @@ _functions: dict[str, Callable[[Any], Any]] = {}
 _KEPT: Final = 4
 
 
-def done(shipped: Shipped, parcel: bytes) -> bytes:
+def evaluate_on_dask(shipped: SerialisedFunction, parcel: bytes) -> bytes:
     """What a Dask worker does for an item.
 
-    >>> pickle.loads(done(Shipped("double", by_value(lambda x: 2 * x)), by_value(4))).value
+    >>> double = SerialisedFunction("double", serialise(lambda x: 2 * x))
+    >>> pickle.loads(evaluate_on_dask(double, serialise(4))).value
     8
     """
     function = _functions.get(shipped.name)
@@ -127,7 +128,7 @@ def done(shipped: Shipped, parcel: bytes) -> bytes:
         function = _functions[shipped.name] = _loaded(shipped.content)
         for name in list(_functions)[:-_KEPT]:
             _functions.pop(name, None)  # another thread may have done it
-    return packed(answer(function, parcel))
+    return serialise_outcome(evaluate_bytes(function, parcel))
 
 
 def _loaded(content: bytes) -> Callable[[Any], Any]:

@@ -31,7 +31,7 @@ def _print_criteria(wanted: bool) -> None:
     if wanted:
         from twinloop.fidelity import Criteria
 
-        typer.echo(Criteria().commented(), nl=False)
+        typer.echo(Criteria().to_commented_yaml(), nl=False)
         raise typer.Exit
 
 
@@ -93,7 +93,7 @@ def assess(
                     "is not a supported report format", file=output, remedy=" or ".join(_REPORTS)
                 )
             refuse_page(output, overwrite, real, twin, criteria, *(repeat or ()))
-        demanded = Criteria.given(criteria)
+        demanded = Criteria.resolve(criteria)
         truth, simulated = (read_trace(path, None, strict) for path in (real, twin))
         others = [read_trace(path, None, strict) for path in repeat or ()]
         with show_status("assessing"):
@@ -118,7 +118,7 @@ def _write(verdict: Verdict, path: Path) -> None:
 
         write_assessment_page(verdict, path)
         return
-    from twinloop.description.files import writing
+    from twinloop.description.files import write_atomically
 
-    with writing(path) as stream:
+    with write_atomically(path) as stream:
         stream.write(verdict.markdown().encode())

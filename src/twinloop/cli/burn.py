@@ -67,7 +67,7 @@ def burn(
     - `twinloop burn cache --seconds 2 --threads 2`
     """
     # Imported here, because --help should not wait for it.
-    from twinloop.execution.burn_program import program
+    from twinloop.execution.burn_program import find_burn_program
 
     given = {
         "--seconds": seconds,
@@ -77,7 +77,7 @@ def burn(
         "--rates": rates,
     }
     with report_errors(json):
-        path = program()
+        path = find_burn_program()
     words = [f"{option}={value}" for option, value in given.items() if value is not None]
     flags = ["--calibrate"] if calibrate else []
     with report_errors(json):

@@ -18,8 +18,8 @@ from twinloop.cli.scenario_options import AllowCode, find_code
 from twinloop.description.errors import InputError
 
 if TYPE_CHECKING:
-    from twinloop.calibration import Bench
-    from twinloop.execution.task_commands import Survey
+    from twinloop.calibration import BlackBoxCalibration
+    from twinloop.execution.task_commands import CommandSurvey
     from twinloop.trace import Trace
 
 
@@ -93,8 +93,8 @@ def calibrate(
     - `twinloop calibrate runs/a --params params.yaml --budget 60s --validate runs/b -o fit`
     - `twinloop calibrate --black-box box.yaml --params params.yaml -o fit`
     """
-    from twinloop.calibration import Bench
-    from twinloop.calibration.fit import JOURNAL, refuse_kept
+    from twinloop.calibration import BlackBoxCalibration
+    from twinloop.calibration.fit import JOURNAL, refuse_existing
 
     with report_errors(json):
         if dry_run:
@@ -102,11 +102,11 @@ def calibrate(
                 raise InputError(
                     "--dry-run applies to --black-box: a fit to runs starts no command"
                 )
-            print_commands({"": _survey(Bench.load(black_box))}, json)
+            print_commands({"": _survey(BlackBoxCalibration.load(black_box))}, json)
             return
         if output is None:
             raise InputError("an output folder is needed", remedy="-o fit")
-        refuse_kept(output)
+        refuse_existing(output)
         if (output / JOURNAL).exists():
             err.print(escape(f"resuming from {output / JOURNAL}"), soft_wrap=True)
         find_code(allow_code)
@@ -121,7 +121,7 @@ def calibrate(
                 black_box,
                 params,
                 output,
-                how=aggregate or "avg",
+                aggregate=aggregate or "avg",
                 optimiser=optimiser,
                 budget=budget,
                 seed=seed,
@@ -138,7 +138,7 @@ def calibrate(
                 parameters=params,
                 scenario=scenario,
                 loss=loss or "matched",
-                how=aggregate,
+                aggregate=aggregate,
                 optimiser=optimiser,
                 budget=budget,
                 seed=seed,
@@ -169,14 +169,14 @@ def _report_writer(output: Path, choice: Any = None) -> Callable[[Any], None]:
     """Make the function that writes the reports into the output folder."""
 
     def write(fit: Any) -> None:
-        from twinloop.description.files import writing
+        from twinloop.description.files import write_atomically
         from twinloop.report import write_calibration_page
 
         if choice is not None:
-            with writing(output / "choice.csv") as stream:
+            with write_atomically(output / "choice.csv") as stream:
                 choice.table.write_csv(stream)
         with show_status("writing the report"):
-            with writing(output / "report.md") as stream:
+            with write_atomically(output / "report.md") as stream:
                 stream.write(fit.markdown().encode())
             write_calibration_page(fit, output / "report.html")
 
@@ -193,7 +193,7 @@ def _fit_runs(
     **options: Any,
 ) -> Any:
     from twinloop.calibration import calibrate as fit_to
-    from twinloop.calibration import chosen, hold_out
+    from twinloop.calibration import hold_out, rank_losses_and_optimisers
 
     if twice := sorted(runs.keys() & held_out.keys()):
         raise InputError("is training data, so it cannot be validation data", file=twice[0])
@@ -213,7 +213,7 @@ def _fit_runs(
     ranking = None
     if choose:
         with show_status("selecting loss and optimiser on synthetic data"):
-            ranking = chosen(
+            ranking = rank_losses_and_optimisers(
                 list(runs.values()),
                 parameters=options["parameters"],
                 scenario=options["scenario"],
@@ -234,11 +234,11 @@ def _fit_runs(
 
 
 def _fit_black_box(path: Path, params: Path | None, output: Path, **options: Any) -> Any:
-    from twinloop.calibration import Bench, calibrate_black_box
+    from twinloop.calibration import BlackBoxCalibration, calibrate_black_box
     from twinloop.description.safe_text import escape_name
     from twinloop.execution.announcement import write_commands
 
-    bench = Bench.load(path)
+    bench = BlackBoxCalibration.load(path)
     space = bench.space if params is None else params
     if space is None:
         raise InputError(
@@ -260,7 +260,7 @@ def _fit_black_box(path: Path, params: Path | None, output: Path, **options: Any
         )
 
 
-def _survey(bench: Bench) -> Survey:
+def _survey(bench: BlackBoxCalibration) -> CommandSurvey:
     return bench.black_box.survey(each.case for each in bench.experiments)
 
 

@@ -59,7 +59,7 @@ def check(
     - `twinloop check runs/first -o audit.md`
     """
     # Imported here, because --help should not wait for it.
-    from twinloop.description.files import writing
+    from twinloop.description.files import write_atomically
     from twinloop.trace import check as check_quality
 
     with report_errors(json):
@@ -69,7 +69,7 @@ def check(
         with show_status("checking"):
             audit = check_quality(trace)
         if output is not None:
-            with writing(output) as stream:
+            with write_atomically(output) as stream:
                 stream.write(audit.to_markdown().encode())
             err.print(escape(f"wrote {output}"))
         if json:

@@ -104,7 +104,7 @@ def convert(
     # Imported here, because --help should not wait for it.
     from twinloop.trace import edit, write
     from twinloop.trace import repair as repair_trace
-    from twinloop.trace.formats.registry import format_by_name
+    from twinloop.trace.formats.registry import format_from_path
 
     with report_errors(json):
         refuse_existing(output, overwrite, source, sstat, *(merge or ()))
@@ -128,7 +128,7 @@ def convert(
                 {
                     "input": str(source),
                     "output": str(output),
-                    "format": to or format_by_name(output).name,
+                    "format": to or format_from_path(output).name,
                     "tasks": trace.tasks.height,
                     "edits": [step.model_dump() for step in trace.manifest.edits],
                     "cleaned": [note.model_dump() for note in trace.manifest.cleaned],
@@ -150,7 +150,7 @@ def _cut(
     warm_up: str | None,
     cool_down: str | None,
 ) -> Trace:
-    from twinloop.description.address import nearest
+    from twinloop.description.address import suggest_name
     from twinloop.trace import edit
 
     if start is not None or end is not None:
@@ -159,7 +159,9 @@ def _cut(
         known = trace.tasks[column].drop_nulls().unique(maintain_order=True).to_list()
         for name in wanted or ():
             if name not in known:
-                raise InputError(f"{option} {name}: no task has it", remedy=nearest(name, known))
+                raise InputError(
+                    f"{option} {name}: no task has it", remedy=suggest_name(name, known)
+                )
     if users or queues:
         trace = edit.select(trace, users=users, queues=queues)
     if warm_up or cool_down:

@@ -126,7 +126,7 @@ def execute(
             refuse_existing(output, overwrite, *inputs)
         interrupted = False
         try:
-            with display_run() as watcher:
+            with display_run() as on_progress:
                 trace = run_scenario(
                     made,
                     output,
@@ -138,7 +138,7 @@ def execute(
                     overwrite=overwrite,
                     allow_code=allow_code,
                     announce=lambda text: err.print(text, markup=False, soft_wrap=True),
-                    watcher=watcher,
+                    on_progress=on_progress,
                 )
         except Interrupted as ended:
             trace, interrupted = ended.trace, True

@@ -23,7 +23,12 @@ from twinloop.cli.output import (
 )
 from twinloop.report.quantity_text import format_count
 from twinloop.trace import write
-from twinloop.workload.generators import Generator, Parameter, generator, generators
+from twinloop.workload.generators import (
+    Generator,
+    GeneratorParameter,
+    list_generators,
+    make_generator,
+)
 
 generate = typer.Typer(
     name="generate",
@@ -55,7 +60,7 @@ def _run(
 ) -> None:
     with report_errors(json):
         refuse_existing(output, overwrite)
-        model = generator(name, **given)
+        model = make_generator(name, **given)
         with show_status(f"generating {name}"):
             trace = model.generate(seed)
         with show_status(f"writing {output}"):
@@ -113,7 +118,7 @@ def _command(model: type[Generator]) -> Callable[..., None]:
     return run
 
 
-def _option(parameter: Parameter) -> Any:
+def _option(parameter: GeneratorParameter) -> Any:
     unit = f" ({parameter.unit})" if parameter.unit else ""
     default = "" if parameter.default is None else f" \\[default: {parameter.default}]"
     text = f"{parameter.meaning[:1].upper()}{parameter.meaning[1:]}{unit}.{default}"
@@ -125,5 +130,5 @@ def _help(model: type[Generator]) -> str:
     return f"{about}\n\n- `twinloop generate {model.name} made.swf --seed 1`"
 
 
-for _model in generators().values():
+for _model in list_generators().values():
     generate.command(_model.name, help=_help(_model))(_command(_model))

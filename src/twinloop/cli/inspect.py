@@ -65,7 +65,7 @@ def inspect(
     - `twinloop inspect jobs.csv --column id=JobID --column submit=Submit --unit submit=ms`
     """
     # Imported here, because --help should not wait for it.
-    from twinloop.description.files import writing
+    from twinloop.description.files import write_atomically
     from twinloop.trace import Summary, check
 
     with report_errors(json):
@@ -73,10 +73,10 @@ def inspect(
             refuse_page(picture, overwrite, path, sstat)
         trace = read_trace(path, format, strict, column, unit, reference_mhz, sstat, utc_offset)
         with show_status("looking"):
-            summary, audit = Summary.of(trace), check(trace)
+            summary, audit = Summary.from_trace(trace), check(trace)
         if picture is not None:
             page = report.plot_load(trace).to_html(include_plotlyjs=True, full_html=True)
-            with writing(picture) as stream:
+            with write_atomically(picture) as stream:
                 stream.write(page.encode())
             err.print(escape(f"wrote {picture}"))
         if json:
@@ -86,12 +86,12 @@ def inspect(
 
 
 def _document(path: Path, trace: Trace, summary: Summary, audit: Audit) -> dict[str, Any]:
-    from twinloop.trace import load_over_time
+    from twinloop.trace import compute_load_over_time
 
     return {
         "path": str(path),
         "summary": summary.model_dump(),
-        "load": load_over_time(trace).to_dicts(),
+        "load": compute_load_over_time(trace).to_dicts(),
         "cleaned": [note.model_dump() for note in trace.manifest.cleaned],
         "problems": {finding.rule: finding.broken for finding in (*audit.errors, *audit.warnings)},
         "manifest": trace.manifest.model_dump(mode="json"),
@@ -99,7 +99,7 @@ def _document(path: Path, trace: Trace, summary: Summary, audit: Audit) -> dict[
 
 
 def _show(path: Path, trace: Trace, summary: Summary, audit: Audit) -> None:
-    from twinloop.trace import load_over_time
+    from twinloop.trace import compute_load_over_time
 
     source = f"{summary.format}, " if summary.format else ""
     out.print(f"[bold]{escape(path)}[/]  {source}{summary.kind}")
@@ -130,7 +130,7 @@ def _show(path: Path, trace: Trace, summary: Summary, audit: Audit) -> None:
         share = f"{summary.offered_load:.0%}"
         out.print(f"  work for {share} of {report.format_number(summary.capacity)} cores")
     out.print(_spreads(summary))
-    load = load_over_time(trace, bins=min(100, max(20, out.width - 12)))
+    load = compute_load_over_time(trace, bins=min(100, max(20, out.width - 12)))
     if load.height > 1:
         out.print(report.render_load_chart(load))
     else:

@@ -105,10 +105,10 @@ def read_trace(
 
 def _format_of(path: Path, named: str | None, *, mapped: bool) -> str:
     """Find the format of an input: as named, by content, or CSV where columns are mapped."""
-    from twinloop.trace.formats import format_named, recognise
+    from twinloop.trace.formats import get_format, recognise
 
     if named is not None:
-        return format_named(named).name
+        return get_format(named).name
     try:
         return recognise(path).name
     except FormatError:

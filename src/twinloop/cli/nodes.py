@@ -11,7 +11,7 @@ from twinloop import _core, report
 from twinloop.cli.output import Json, escape, out, print_json, report_errors
 
 if TYPE_CHECKING:
-    from twinloop.execution.local_machine import Machine
+    from twinloop.execution.local_machine import LocalMachine
 
 _POWERCAP = Path("/sys/class/powercap")
 
@@ -27,9 +27,9 @@ def nodes(json: Json = False) -> None:
     """
     with report_errors(json):
         # Imported here, because it needs Linux.
-        from twinloop.execution.local_machine import Machine
+        from twinloop.execution.local_machine import LocalMachine
 
-        machine = Machine.here()
+        machine = LocalMachine.detect()
         document = _document(machine)
         if json:
             print_json(document)
@@ -37,15 +37,15 @@ def nodes(json: Json = False) -> None:
             _show(document)
 
 
-def _document(machine: Machine) -> dict[str, Any]:
-    from twinloop.execution.nodes import LocalNodes, NodeSpec, sweep
+def _document(machine: LocalMachine) -> dict[str, Any]:
+    from twinloop.execution.nodes import LocalNodes, NodeSpec, remove_stale_groups
 
-    swept = sweep()
+    swept = remove_stale_groups()
     trial = NodeSpec("trial", cores=min(0.5, machine.cores), memory=2.0**24)
-    with LocalNodes.lay([trial], machine=machine) as laid:
+    with LocalNodes.create([trial], machine=machine) as laid:
         controllers = {
             name: {"version": laid.controllers[name], "group": str(place)}
-            for name, place in laid.places.items()
+            for name, place in laid.group_paths.items()
         }
         isolation, warnings = laid.isolation, list(laid.warnings)
     return {
@@ -60,7 +60,7 @@ def _document(machine: Machine) -> dict[str, Any]:
         "counters": _counters(),
         "rapl": any(_POWERCAP.glob("intel-rapl:*")),
         "ffmpeg": shutil.which("ffmpeg"),
-        "suggestions": list(machine.suggestions()),
+        "suggestions": list(machine.suggest_platforms()),
         "swept": swept,
     }
 

@@ -17,8 +17,13 @@ from rich.segment import Segment
 from rich.text import Text
 
 from twinloop import report
-from twinloop.description.errors import InputError, TwinloopError, TwinloopWarning, refused
-from twinloop.description.replacement import check_file, refuse_input
+from twinloop.description.errors import (
+    InputError,
+    TwinloopError,
+    TwinloopWarning,
+    input_error_from_os_error,
+)
+from twinloop.description.replacement import check_not_input, check_regular_file
 from twinloop.description.safe_text import escape_controls, escape_json, escape_name
 
 if TYPE_CHECKING:
@@ -92,7 +97,7 @@ def report_errors(as_json: bool) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except (TwinloopError, OSError) as problem:
-        error = refused(problem) if isinstance(problem, OSError) else problem
+        error = input_error_from_os_error(problem) if isinstance(problem, OSError) else problem
         if as_json:
             print_json({"error": _describe(error)})
         else:
@@ -129,9 +134,9 @@ def show_status(what: str) -> Iterator[None]:
 
 def print_json(document: dict[str, Any]) -> None:
     """Print one JSON object; NaN and infinity become null, control characters `\\uXXXX`."""
-    from twinloop.description.json_values import plain
+    from twinloop.description.json_values import to_json_values
 
-    text = json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(to_json_values(document), indent=2, ensure_ascii=False, allow_nan=False)
     typer.echo(escape_json(text))
 
 
@@ -149,17 +154,17 @@ def refuse_existing(path: Path, overwrite: bool, *inputs: Path | None) -> None:
     """
     if not os.path.lexists(path):
         return
-    refuse_input(path, [given for given in inputs if given is not None])
+    check_not_input(path, [given for given in inputs if given is not None])
     if not overwrite:
         raise InputError("exists already", file=path, remedy="--overwrite replaces it")
     if not path.is_dir():
-        check_file(path)
+        check_regular_file(path)
 
 
 def refuse_page(path: Path, overwrite: bool, *inputs: Path | None) -> None:
     """Raise an error if a file exists already or cannot be written."""
     refuse_existing(path, overwrite, *inputs)
-    check_file(path)
+    check_regular_file(path)
 
 
 def refuse_inside(page: Path, folder: Path | None) -> None:

@@ -145,7 +145,7 @@ def _run(
             isolation=isolation,
             power=None if power is Power.auto else (),
             overwrite=overwrite,
-            passing_through=True,
+            inherit_output=True,
             announce=lambda text: err.print(escape(text), soft_wrap=True),
         )
     except Interrupted as interrupted:
@@ -158,12 +158,12 @@ def _run(
 
 def _scenario(command: list[str], cores: float | None) -> Scenario:
     """Make a scenario with the command as its only task, on this machine."""
-    from twinloop.execution import Machine
+    from twinloop.execution import LocalMachine
     from twinloop.scenario import Scenario
 
     if not all(_is_text(word) for word in command):
         raise InputError("a word of the command is not UTF-8, which a trace cannot store")
-    there = Machine.here().cores
+    there = LocalMachine.detect().cores
     if cores is not None and not 0 < cores <= there:
         raise InputError(f"must be positive and at most {there:g}", field="--cores")
     task = {

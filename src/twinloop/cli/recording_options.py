@@ -15,7 +15,7 @@ from twinloop.cli.output import err, escape, out, print_json
 from twinloop.description.errors import InputError
 
 if TYPE_CHECKING:
-    from twinloop.execution.task_commands import Survey
+    from twinloop.execution.task_commands import CommandSurvey
 
 
 @contextmanager
@@ -36,7 +36,7 @@ DryRun = Annotated[
 ]
 
 
-def print_commands(surveys: Mapping[str, Survey], as_json: bool) -> None:
+def print_commands(surveys: Mapping[str, CommandSurvey], as_json: bool) -> None:
     """Print every distinct command that would be run, escaped, on stdout."""
     from twinloop.execution.announcement import describe_commands, list_commands
 

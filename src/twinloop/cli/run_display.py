@@ -13,7 +13,7 @@ from rich.text import Text
 
 from twinloop.cli.output import err, escape
 from twinloop.description.safe_text import escape_name
-from twinloop.execution.run_progress import Moment, Watcher
+from twinloop.execution.run_progress import ProgressCallback, RunProgress
 from twinloop.report.quantity_text import format_count
 
 #: Time between two lines where there is no terminal (s).
@@ -26,7 +26,7 @@ _NAME: Final = 24
 
 
 @contextmanager
-def display_run() -> Iterator[Watcher]:
+def display_run() -> Iterator[ProgressCallback]:
     """Yield a function that displays the state of a run."""
     if not err.is_terminal:
         yield _lines()
@@ -35,10 +35,10 @@ def display_run() -> Iterator[Watcher]:
         yield lambda moment: live.update(render(moment))
 
 
-def describe(moment: Moment) -> str:
+def describe(moment: RunProgress) -> str:
     """Describe the state of a run in one line.
 
-    >>> describe(Moment(3.0, 10, {"completed": 4, "failed": 1}, 2, {"n1": ("a", "b"), "n2": ()}))
+    >>> describe(RunProgress(3.0, 10, {"completed": 4, "failed": 1}, 2, {"n1": ("a", "b"), "n2": ()}))
     '3.0 s: 5 of 10 tasks over (4 completed, 1 failed), 2 running, 2 waiting'
     """
     ended = ", ".join(f"{count:,} {status}" for status, count in sorted(moment.ended.items()))
@@ -49,11 +49,11 @@ def describe(moment: Moment) -> str:
     )
 
 
-def render(moment: Moment) -> Table:
+def render(moment: RunProgress) -> Table:
     """Render the state of a run: progress, and the tasks on each node.
 
     >>> from rich.console import Console
-    >>> moment = Moment(3.0, 10, {"completed": 4}, 2, {"n1": ("a", "b"), "n2": ()})
+    >>> moment = RunProgress(3.0, 10, {"completed": 4}, 2, {"n1": ("a", "b"), "n2": ()})
     >>> with (console := Console(width=70, color_system=None)).capture() as shown:
     ...     console.print(render(moment))
     >>> print("\\n".join(line.rstrip() for line in shown.get().splitlines()))
@@ -78,10 +78,10 @@ def render(moment: Moment) -> Table:
     return whole
 
 
-def _lines() -> Watcher:
+def _lines() -> ProgressCallback:
     last = -_LINE_PERIOD
 
-    def update(moment: Moment) -> None:
+    def update(moment: RunProgress) -> None:
         nonlocal last
         if moment.t - last >= _LINE_PERIOD or moment.over == moment.tasks:
             last = moment.t

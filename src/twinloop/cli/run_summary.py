@@ -24,7 +24,7 @@ def compute_figures(scenario: Scenario, trace: Trace, warm_up: float) -> tuple[F
         return found, trace
     facts = dict(trace.manifest.facts)
     facts["run"] = {**facts["run"], **known}
-    return found, trace.noting(facts=facts)
+    return found, trace.with_manifest(facts=facts)
 
 
 def make_document(

@@ -78,7 +78,7 @@ def scenario_of(
         options: Options of the policy, which replace those in the file.
         changes: Other values by path, as text.
     """
-    from twinloop.scenario import Scenario, replaying
+    from twinloop.scenario import Scenario, replay_scenario
     from twinloop.trace import read
 
     given = {name: value for name, value in parts.items() if value is not None}
@@ -91,7 +91,7 @@ def scenario_of(
         if trace.manifest.scenario is None and {"platform", "policy"} <= set(given):
             given.setdefault("workload", str(path))
         else:
-            base = replaying(trace, path=str(path.absolute()))
+            base = replay_scenario(trace, path=str(path.absolute()))
     elif path is not None:
         base = Scenario.load(path)
     if options:
@@ -117,17 +117,17 @@ def _with_options(
 
 def _check_paths(given: dict[str, Any], more: dict[str, Any]) -> None:
     """Raise an error for a value that two options set, or that no scenario has."""
-    from twinloop.description.address import nearest, read
+    from twinloop.description.address import address_from_path, suggest_name
     from twinloop.scenario import Scenario
 
     known = list(Scenario.model_fields)
     for name in more:
-        first = read(name)[0]
+        first = address_from_path(name)[0]
         if first not in known:
             raise InputError(
                 "is no field of a scenario",
                 field=f"--set {name}",
-                remedy=nearest(str(first), known),
+                remedy=suggest_name(str(first), known),
             )
         if name in given:
             option = _OPTIONS.get(name, f"--{name}")
@@ -146,9 +146,9 @@ def _check_options(options: dict[str, str], more: dict[str, Any]) -> None:
 
 def _value(text: str, option: str) -> Any:
     """Parse the value of an option as YAML."""
-    from twinloop.description.text import parse
+    from twinloop.description.text import parse_document
 
     try:
-        return parse(text).data
+        return parse_document(text).data
     except InputError as error:
         raise InputError(f"cannot be read: {error}", field=option) from None

@@ -99,11 +99,11 @@ def simulate(
     began = perf_counter()
     # Imported here, because --help should not wait for them.
     from twinloop.cli.run_summary import compute_figures, make_document, show, wall_time
-    from twinloop.engine import Compiled
+    from twinloop.engine import CompiledScenario
     from twinloop.engine import simulate as run_scenario
     from twinloop.engine.table_size import MOST_ROWS
-    from twinloop.scenario.carbon import check_carbon, has_series
-    from twinloop.trace.folder import owner_of
+    from twinloop.scenario.carbon import check_carbon, has_carbon_series
+    from twinloop.trace.folder import make_ownership_rule
 
     with report_errors(json):
         made = scenario_of(
@@ -126,15 +126,15 @@ def simulate(
         if output is not None:
             refuse_existing(output, overwrite, *inputs)
             # Before an hour of simulation, not after it.
-            check_replaceable(output, owner_of("simulated"))
+            check_replaceable(output, make_ownership_rule("simulated"))
         if picture is not None:
             refuse_page(picture, overwrite, *inputs)
             refuse_inside(picture, output)
         find_code(allow_code)
         check_carbon(made)
         with show_status("reading"):
-            ready = Compiled(made, allow_code=allow_code)
-        if ready.epoch_ms is None and has_series(made):
+            ready = CompiledScenario(made, allow_code=allow_code)
+        if ready.epoch_ms is None and has_carbon_series(made):
             raise InputError(
                 "changes over time, and the workload does not say when it began",
                 field="platform.clusters[...].carbon",

@@ -1,6 +1,12 @@
 from .cleaning import Cleaning
 from .description import Description, FilePath
-from .errors import DamagedTraceError, FormatError, InputError, TwinloopError, TwinloopWarning
+from .errors import (
+    DamagedTraceError,
+    FormatError,
+    InputError,
+    TwinloopError,
+    TwinloopWarning,
+)
 from .files import SourceFile
 from .problems import DescriptionError
 

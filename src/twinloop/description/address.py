@@ -15,10 +15,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _STEP = re.compile(rf'\.?({_NAME.pattern})|\[([0-9]{{1,9}})\]|\[("(?:[^"\\]|\\.)*")\]')
 
 
-def written(address: Sequence[str | int]) -> str:
-    """An address as a dotted path; `read` is the way back.
+def address_to_path(address: Sequence[str | int]) -> str:
+    """An address as a dotted path; `address_from_path` is the way back.
 
-    >>> written(("hosts", 2, "cores")), written(("overrides", "a.b"))
+    >>> address_to_path(("hosts", 2, "cores")), address_to_path(("overrides", "a.b"))
     ('hosts[2].cores', 'overrides["a.b"]')
     """
     path = ""
@@ -32,10 +32,10 @@ def written(address: Sequence[str | int]) -> str:
     return path
 
 
-def read(path: str) -> Address:
+def address_from_path(path: str) -> Address:
     """The address that a dotted path stands for.
 
-    >>> read('clusters[0].power.idle')
+    >>> address_from_path('clusters[0].power.idle')
     ('clusters', 0, 'power', 'idle')
     """
     address: list[str | int] = []
@@ -66,19 +66,19 @@ def _unquoted(quoted: str, path: str) -> str:
         raise InputError(f"'{path}' is no path: {quoted} is no text") from None
 
 
-def put(data: Any, address: Address, value: Any, above: Address = ()) -> Any:
+def set_value(data: Any, address: Address, value: Any, above: Address = ()) -> Any:
     """A copy of plain data with one value set; every step but the last must be there."""
-    here = written(above) or None
+    here = address_to_path(above) or None
     step, rest = address[0], address[1:]
     if isinstance(data, dict) and isinstance(step, str):
         if rest and step not in data:
-            raise InputError(f"has no '{step}'", field=here, remedy=nearest(step, list(data)))
-        inner = put(data[step], rest, value, (*above, step)) if rest else value
+            raise InputError(f"has no '{step}'", field=here, remedy=suggest_name(step, list(data)))
+        inner = set_value(data[step], rest, value, (*above, step)) if rest else value
         return {**data, step: inner}
     if isinstance(data, list) and isinstance(step, int):
         if step >= len(data):
             raise InputError(f"has no item {step}: it has {len(data)}", field=here)
-        inner = put(data[step], rest, value, (*above, step)) if rest else value
+        inner = set_value(data[step], rest, value, (*above, step)) if rest else value
         return [*data[:step], inner, *data[step + 1 :]]
     if data is None:
         raise InputError("is not set, so nothing in it can be", field=here, remedy="set it whole")
@@ -89,13 +89,13 @@ def put(data: Any, address: Address, value: Any, above: Address = ()) -> Any:
         if isinstance(data, dict)
         else "one value"
     )
-    raise InputError(f"is {kind}, where {written((step,))} means nothing", field=here)
+    raise InputError(f"is {kind}, where {address_to_path((step,))} means nothing", field=here)
 
 
-def nearest(name: str, known: Sequence[str]) -> str:
+def suggest_name(name: str, known: Sequence[str]) -> str:
     """What to say about a name that is not known: the one that was meant, or all of them.
 
-    >>> nearest("core", ["cores", "memory"])
+    >>> suggest_name("core", ["cores", "memory"])
     "did you mean 'cores'?"
     """
     if close := get_close_matches(name, known, n=1, cutoff=0.6):

@@ -29,11 +29,11 @@ from pydantic_core import CoreSchema
 from twinloop.description import address
 from twinloop.description import text as text_of
 from twinloop.description.cleaning import Cleaning
-from twinloop.description.document import Document
+from twinloop.description.document import ParsedDocument
 from twinloop.description.errors import InputError
-from twinloop.description.files import writing
-from twinloop.description.problems import DescriptionError, problems_of
-from twinloop.description.yaml_text import dump
+from twinloop.description.files import write_atomically
+from twinloop.description.problems import DescriptionError, problems_from_validation_error
+from twinloop.description.yaml_text import dump_yaml
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass as _ModelMetaclass
@@ -42,7 +42,7 @@ else:
 
 
 @dataclass
-class Reading:
+class ReadContext:
     """What a description is told while it is read: the folder of its file."""
 
     folder: Path = Path()
@@ -51,29 +51,31 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Writing:
+class WriteContext:
     """What a description is told while it is written: the folder to be, short forms wanted."""
 
     folder: Path = Path()
 
 
-def reading_folder(info: ValidationInfo) -> Path:
+def get_read_folder(info: ValidationInfo) -> Path:
     """The folder of the file that a description is read from; that of values in memory is `.`."""
-    return info.context.folder if isinstance(info.context, Reading) else Path()
+    return info.context.folder if isinstance(info.context, ReadContext) else Path()
 
 
 def _located(path: str, info: ValidationInfo) -> str:
-    return (reading_folder(info) / path).as_posix()
+    return (get_read_folder(info) / path).as_posix()
 
 
 def _relative(path: str, info: SerializationInfo) -> str:
-    return relative(path, info.context.folder if isinstance(info.context, Writing) else Path())
+    return make_relative(
+        path, info.context.folder if isinstance(info.context, WriteContext) else Path()
+    )
 
 
-def relative(path: str, folder: Path) -> str:
+def make_relative(path: str, folder: Path) -> str:
     """A path as a file in this folder has to write it; one that is absolute stays so.
 
-    >>> relative("logs/kth.swf", Path("studies"))
+    >>> make_relative("logs/kth.swf", Path("studies"))
     '../logs/kth.swf'
     """
     if PurePath(path).is_absolute() or folder == Path():
@@ -84,7 +86,7 @@ def relative(path: str, folder: Path) -> str:
         return Path(path).resolve().as_posix()
 
 
-def is_file_path(validator: AfterValidator) -> bool:
+def is_file_path_validator(validator: AfterValidator) -> bool:
     """Whether this is what makes a `FilePath` relative to its file."""
     return validator.func is _located
 
@@ -94,7 +96,7 @@ FilePath = Annotated[str, Field(min_length=1), AfterValidator(_located), PlainSe
 
 
 @dataclass(frozen=True)
-class OrText:
+class TextAlternative:
     """Says in the JSON Schema of a field that a text may stand for the whole description."""
 
     meaning: str
@@ -125,7 +127,7 @@ class Description(BaseModel, metaclass=_Speaking):
     """A value that describes something: read-only, whole, and with no field it does not know.
 
     Descriptions are made by a call, from plain values (`from_dict`), from YAML or JSON text
-    (`from_text`) or from a file (`load`). Whatever is wrong is told at once in a
+    (`from_text`) or from a file (`load_document`). Whatever is wrong is told at once in a
     `DescriptionError`, each problem with its path and, in a text, its line.
     """
 
@@ -138,7 +140,7 @@ class Description(BaseModel, metaclass=_Speaking):
         """What was assumed or left out when this was read from a foreign format."""
         return self._notes
 
-    def noting(self, notes: Iterable[Cleaning]) -> Self:
+    def with_notes(self, notes: Iterable[Cleaning]) -> Self:
         """The same description with these notes kept beside it."""
         copy = self.model_copy()
         copy._notes = tuple(notes)
@@ -147,32 +149,32 @@ class Description(BaseModel, metaclass=_Speaking):
     @classmethod
     def from_dict(cls, values: Any) -> Self:
         """Make one from plain values, short forms included."""
-        return cls._read(Document(values), Path())
+        return cls._read(ParsedDocument(values), Path())
 
     @classmethod
     def from_text(cls, text: str, *, file: str | None = None) -> Self:
         """Make one from YAML or JSON text; `file` is what errors call it."""
-        return cls._read(text_of.parse(text, file), Path())
+        return cls._read(text_of.parse_document(text, file), Path())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read one from a YAML or JSON file; paths in it are relative to its folder."""
         path = Path(path)
-        return cls._read(text_of.load(path), path.parent)
+        return cls._read(text_of.load_document(path), path.parent)
 
     @classmethod
-    def _read(cls, source: Document, folder: Path) -> Self:
-        reading = Reading(folder)
+    def _read(cls, source: ParsedDocument, folder: Path) -> Self:
+        reading = ReadContext(folder)
         try:
             return cls.model_validate(source.data, context=reading)
         except ValidationError as error:
-            problems = problems_of(error, source, reading.classes)
+            problems = problems_from_validation_error(error, source, reading.classes)
         raise DescriptionError(problems)
 
     @model_validator(mode="before")
     @classmethod
     def _begin(cls, data: Any, info: ValidationInfo) -> Any:
-        if isinstance(info.context, Reading):
+        if isinstance(info.context, ReadContext):
             info.context.classes[id(data)] = cls
         return cls._long_form(data)
 
@@ -194,7 +196,7 @@ class Description(BaseModel, metaclass=_Speaking):
 
     def to_yaml(self) -> str:
         """YAML text that `from_text` reads back."""
-        return dump(_short(self, Path()))
+        return dump_yaml(_short(self, Path()))
 
     def save(self, path: str | Path) -> Path:
         """Write it as YAML, or as JSON where the name ends in `.json`; whole or not at all.
@@ -206,8 +208,8 @@ class Description(BaseModel, metaclass=_Speaking):
         if path.suffix == ".json":
             text = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
         else:
-            text = dump(values)
-        with writing(path) as stream:
+            text = dump_yaml(values)
+        with write_atomically(path) as stream:
             stream.write(text.encode())
         return path
 
@@ -221,24 +223,24 @@ class Description(BaseModel, metaclass=_Speaking):
         """
         values: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
         for path, value in changes.items():
-            name, *rest = where = address.read(path)
+            name, *rest = where = address.address_from_path(path)
             if name not in values:
                 known = list(values)
                 raise InputError(
                     f"is no field of the {self.noun()}",
                     field=path,
-                    remedy=address.nearest(str(name), known),
+                    remedy=address.suggest_name(str(name), known),
                 )
             if not rest:
                 values[str(name)] = value
             else:
                 whole = _dumped(values[str(name)])
                 try:
-                    values = address.put({**values, str(name): whole}, where, _dumped(value))
+                    values = address.set_value({**values, str(name): whole}, where, _dumped(value))
                 except InputError as error:
                     said = f"{error.field} {error.problem}"
                     raise InputError(said, field=path, remedy=error.remedy) from None
-        return type(self).from_dict(values).noting(self._notes)
+        return type(self).from_dict(values).with_notes(self._notes)
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -261,7 +263,7 @@ def _dumped(value: Any) -> Any:
 
 def _short(description: Description, folder: Path) -> Any:
     return _tidy(
-        description.model_dump(mode="json", exclude_defaults=True, context=Writing(folder))
+        description.model_dump(mode="json", exclude_defaults=True, context=WriteContext(folder))
     )
 
 

@@ -20,11 +20,11 @@ MAX_YAML_BYTES: Final = 1 << 20
 MAX_JSON_BYTES: Final = 64 << 20
 
 
-class Document:
+class ParsedDocument:
     """Plain values, the file they came from, and the line of each.
 
-    >>> from twinloop.description.text import parse
-    >>> document = parse("clusters:\\n  - hosts: 3\\n")
+    >>> from twinloop.description.text import parse_document
+    >>> document = parse_document("clusters:\\n  - hosts: 3\\n")
     >>> document.data
     {'clusters': [{'hosts': 3}]}
     >>> document.line(("clusters", 0, "hosts"))
@@ -52,16 +52,16 @@ class Document:
         return self._lines.get(address)
 
 
-def representable(number: float) -> bool:
+def is_representable(number: float) -> bool:
     """Whether a number is finite and, if whole, of 64 bits."""
     return math.isfinite(number) if isinstance(number, float) else abs(number) < 1 << 63
 
 
-def too_deep(file: str | None) -> InputError:
+def make_depth_error(file: str | None) -> InputError:
     """The refusal of what is nested too deep."""
     return InputError(f"is nested deeper than {MAX_DEPTH} levels", file=file)
 
 
-def too_large(file: str | None, line: int | None) -> InputError:
+def make_range_error(file: str | None, line: int | None) -> InputError:
     """The refusal of a number that no field could hold."""
     return InputError("is a number beyond all bounds", file=file, line=line)

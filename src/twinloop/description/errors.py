@@ -77,10 +77,12 @@ class DamagedTraceError(InputError):
     __module__ = "twinloop.description"
 
 
-def refused(error: OSError | ValueError, file: str | Path | None = None) -> InputError:
+def input_error_from_os_error(
+    error: OSError | ValueError, file: str | Path | None = None
+) -> InputError:
     """What the operating system says about a file, as an error that names it.
 
-    >>> print(refused(PermissionError(13, "Permission denied", "log.swf")))
+    >>> print(input_error_from_os_error(PermissionError(13, "Permission denied", "log.swf")))
     log.swf: cannot be read or written: Permission denied
     """
     names = (

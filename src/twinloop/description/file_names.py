@@ -13,10 +13,10 @@ from typing import Any, Final
 from twinloop.description.errors import InputError
 
 #: The longest name of a file that common file systems take (bytes).
-LONGEST: Final = 255
+MAX_NAME_BYTES: Final = 255
 
 
-def below(
+def join_below(
     folder: Path, name: Any, *, deep: bool = False, file: Path | None = None, field: str = ""
 ) -> Path:
     """The path of the part of a folder that a file names; an error if it would lie elsewhere.
@@ -28,15 +28,15 @@ def below(
         file: The file that says it, for the error.
         field: The field that says it, for the error.
 
-    >>> below(Path("study"), "fit-1a2b")
+    >>> join_below(Path("study"), "fit-1a2b")
     PosixPath('study/fit-1a2b')
-    >>> below(Path("confirmed"), "runs/01-easy-1", deep=True)
+    >>> join_below(Path("confirmed"), "runs/01-easy-1", deep=True)
     PosixPath('confirmed/runs/01-easy-1')
-    >>> below(Path("study"), "../../important", field="fit")
+    >>> join_below(Path("study"), "../../important", field="fit")
     Traceback (most recent call last):
     twinloop.InputError: fit: '../../important' is no name of a part of this folder ...
     """
-    check_name(name, deep=deep, file=file, field=field)
+    check_entry_name(name, deep=deep, file=file, field=field)
     path = folder / str(name)
     try:
         inside = path.resolve().is_relative_to(folder.resolve())
@@ -47,11 +47,13 @@ def below(
     return path
 
 
-def check_name(name: Any, *, deep: bool = False, file: Path | None = None, field: str = "") -> None:
+def check_entry_name(
+    name: Any, *, deep: bool = False, file: Path | None = None, field: str = ""
+) -> None:
     """Raise an error if a text cannot name a part of a folder, wherever that is.
 
-    >>> check_name("two per core")
-    >>> check_name("a/b")
+    >>> check_entry_name("two per core")
+    >>> check_entry_name("a/b")
     Traceback (most recent call last):
     twinloop.InputError: 'a/b' is no name of a part of this folder ...
     """
@@ -68,7 +70,7 @@ def _is_plain(part: Any) -> bool:
         size = len(os.fsencode(part))
     except UnicodeEncodeError:
         return False
-    return size <= LONGEST and not set(part) & {"/", "\\", "\0"}
+    return size <= MAX_NAME_BYTES and not set(part) & {"/", "\\", "\0"}
 
 
 def _refused(name: Any, problem: str, file: Path | None, field: str) -> InputError:

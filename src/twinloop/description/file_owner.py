@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 
-def is_own(path: Path) -> bool:
+def belongs_to_user(path: Path) -> bool:
     """Whether a file or folder belongs to this user; a link is not followed.
 
     What another user put into a folder for everybody is not taken for a leftover.
 
-    >>> is_own(Path("/nowhere"))
+    >>> belongs_to_user(Path("/nowhere"))
     False
     """
     try:

@@ -25,13 +25,18 @@ import polars as pl
 import zstandard
 from pydantic import BaseModel, ConfigDict
 
-from twinloop.description.errors import FormatError, InputError, UnwritableError, refused
-from twinloop.description.file_owner import is_own
-from twinloop.description.input_limit import check_bound, input_bound
-from twinloop.description.locks import LOCK, locked
-from twinloop.description.replacement import Owner, check_file, check_replaceable
+from twinloop.description.errors import (
+    FormatError,
+    InputError,
+    UnwritableError,
+    input_error_from_os_error,
+)
+from twinloop.description.file_owner import belongs_to_user
+from twinloop.description.input_limit import check_input_limit, compute_input_limit
+from twinloop.description.locks import LOCK_FILE, hold_lock
+from twinloop.description.replacement import OwnershipRule, check_regular_file, check_replaceable
 
-CHUNK = 1 << 20
+CHUNK_BYTES = 1 << 20
 
 _COMPRESSED = {
     b"\x1f\x8b": "gzip",
@@ -42,9 +47,9 @@ _COMPRESSED = {
 
 
 #: What the first bytes of files that are no text say.
-PARQUET: Final = "a Parquet file"
+PARQUET_KIND: Final = "a Parquet file"
 _BINARY: Final = {
-    b"PAR1": PARQUET,
+    b"PAR1": PARQUET_KIND,
     b"\x7fELF": "a program (ELF)",
     b"MZ": "a program of Windows",
     b"\x89PNG": "a picture (PNG)",
@@ -100,7 +105,7 @@ def require_input(path: Path, *, folder: bool = False) -> None:
     except FileNotFoundError:
         raise InputError("does not exist", file=path) from None
     except (OSError, ValueError) as error:
-        raise refused(error, path) from None
+        raise input_error_from_os_error(error, path) from None
     if stat.S_ISDIR(mode):
         if not folder:
             raise InputError("is a folder, not a file", file=path)
@@ -113,11 +118,11 @@ def require_input(path: Path, *, folder: bool = False) -> None:
 
 
 #: A folder of more files than this, or deeper, is no log.
-MOST_FILES: Final = 10_000
-DEEPEST: Final = 4
+MAX_FILES: Final = 10_000
+MAX_FOLDER_DEPTH: Final = 4
 
 
-def files_in(folder: Path) -> list[Path]:
+def list_input_files(folder: Path) -> list[Path]:
     """The regular files of a folder that is an input, in order; a whole file system is none."""
     found: list[Path] = []
     waiting = [(folder, 0)]
@@ -126,24 +131,24 @@ def files_in(folder: Path) -> list[Path]:
         try:
             entries = sorted(here.iterdir())
         except OSError as error:
-            raise refused(error, here) from None
+            raise input_error_from_os_error(error, here) from None
         found += [entry for entry in entries if is_file(entry)]
         below = [entry for entry in entries if entry.is_dir() and not entry.is_symlink()]
         waiting += [(entry, depth + 1) for entry in below]
-        if len(found) > MOST_FILES or (below and depth + 1 > DEEPEST):
+        if len(found) > MAX_FILES or (below and depth + 1 > MAX_FOLDER_DEPTH):
             raise InputError(
-                f"holds more than {MOST_FILES:,} files, or folders more than {DEEPEST} deep: that "
-                "is no log",
+                f"holds more than {MAX_FILES:,} files, or folders more than {MAX_FOLDER_DEPTH} "
+                "deep: that is no log",
                 file=folder,
                 remedy="name the folder of the log itself",
             )
     return sorted(found)
 
 
-def binary_kind(start: bytes) -> str | None:
+def detect_binary_kind(start: bytes) -> str | None:
     r"""What a file is that is no text, by its first bytes; None: it may be text.
 
-    >>> binary_kind(b"\x7fELF\x02"), binary_kind(b"id,submit\n")
+    >>> detect_binary_kind(b"\x7fELF\x02"), detect_binary_kind(b"id,submit\n")
     ('a program (ELF)', None)
     """
     kind = next((kind for magic, kind in _BINARY.items() if start.startswith(magic)), None)
@@ -158,21 +163,21 @@ def binary_kind(start: bytes) -> str | None:
     return kind
 
 
-def chunks(path: Path) -> Iterator[bytes]:
+def iterate_chunks(path: Path) -> Iterator[bytes]:
     """The decompressed bytes of a file, a mebibyte at a time.
 
     Gzip, zstd, bzip2 and xz are known by their first bytes. A file that ends too soon, is damaged
-    or grows beyond the bound of `input_bound` is an InputError.
+    or grows beyond the bound of `compute_input_limit` is an InputError.
     """
     require_input(path)
     total = 0
     try:
-        packed, bound = path.stat().st_size, input_bound(path)
+        packed, bound = path.stat().st_size, compute_input_limit(path)
         with path.open("rb") as raw, _decompressed(raw) as stream:
-            while chunk := stream.read(CHUNK):
+            while chunk := stream.read(CHUNK_BYTES):
                 total += len(chunk)
                 if total > bound:
-                    check_bound(
+                    check_input_limit(
                         path, total, f"has {total:,} bytes or more when decompressed", bound
                     )
                 yield chunk
@@ -182,21 +187,21 @@ def chunks(path: Path) -> Iterator[bytes]:
         raise InputError(f"cannot be read to its end: {error}", file=path) from None
 
 
-def text_chunks(path: Path) -> Iterator[bytes]:
-    """The same as `chunks`, of a file that is to be text: one that is something else is named."""
+def iterate_text_chunks(path: Path) -> Iterator[bytes]:
+    """The same as `iterate_chunks`, of a file that is to be text: any other kind is named."""
     first = True
-    for chunk in chunks(path):
-        if first and (kind := binary_kind(chunk[: 1 << 16])) is not None:
+    for chunk in iterate_chunks(path):
+        if first and (kind := detect_binary_kind(chunk[: 1 << 16])) is not None:
             raise FormatError(f"is {kind}, not a text", file=path)
         first = False
         yield chunk
 
 
-def first_bytes(path: Path, count: int = 1 << 16) -> bytes:
+def read_first_bytes(path: Path, count: int = 1 << 16) -> bytes:
     """The first bytes of a file, decompressed; fewer where it is short or damaged."""
     start = b""
     try:
-        for chunk in chunks(path):
+        for chunk in iterate_chunks(path):
             start += chunk
             if len(start) >= count:
                 break
@@ -205,10 +210,10 @@ def first_bytes(path: Path, count: int = 1 << 16) -> bytes:
     return start[:count]
 
 
-def text(path: Path, *, limit: int = 1 << 30) -> str:
+def read_text(path: Path, *, limit: int = 1 << 30) -> str:
     """The whole text of a file of at most `limit` bytes, decompressed, in UTF-8."""
     buffer = io.BytesIO()
-    for chunk in chunks(path):
+    for chunk in iterate_chunks(path):
         buffer.write(chunk)
         if buffer.tell() > limit:
             raise InputError(f"is larger than {limit:,} bytes", file=path)
@@ -220,28 +225,28 @@ def text(path: Path, *, limit: int = 1 << 30) -> str:
         raise InputError("is not UTF-8", file=path, line=line, remedy="convert it first") from None
 
 
-def sha256(file: Path) -> str:
+def hash_file(file: Path) -> str:
     """The hash of a file's bytes, in hexadecimal."""
     require_input(file)
     try:
         with file.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        raise refused(error, file) from None
+        raise input_error_from_os_error(error, file) from None
 
 
-def source_file(path: Path) -> SourceFile:
+def describe_source_file(path: Path) -> SourceFile:
     """What a manifest keeps of a file that was read."""
-    return SourceFile(name=path.name, size=path.stat().st_size, sha256=sha256(path))
+    return SourceFile(name=path.name, size=path.stat().st_size, sha256=hash_file(path))
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[IO[bytes]]:
+def write_atomically(path: Path) -> Iterator[IO[bytes]]:
     """A stream to a file that appears when the block ends well, compressed as its name says.
 
     A file that is there is replaced in one step; a folder, a link or a device never.
     """
-    check_file(path)
+    check_regular_file(path)
     unfinished = _unfinished(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -258,14 +263,14 @@ def writing(path: Path) -> Iterator[IO[bytes]]:
                 yield raw
         unfinished.replace(path)
     except (OSError, pl.exceptions.ComputeError) as error:
-        raise unwritable(path, error) from None
+        raise make_write_error(path, error) from None
     finally:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
 
 
 @contextmanager
-def appearing(path: Path, owner: Owner) -> Iterator[Path]:
+def write_folder_atomically(path: Path, owner: OwnershipRule) -> Iterator[Path]:
     """A new folder that takes the place of `path` when the block ends well, and else is gone.
 
     A folder that is there is replaced only if everything in it is owned, as `owner` says, and no
@@ -276,12 +281,12 @@ def appearing(path: Path, owner: Owner) -> Iterator[Path]:
         path = path.resolve()
     check_replaceable(path, owner)
     there = path.is_dir()
-    with locked(path) if there else nullcontext():
-        check_replaceable(path, owner, ours=(LOCK,))
+    with hold_lock(path) if there else nullcontext():
+        check_replaceable(path, owner, ours=(LOCK_FILE,))
         with _unfinished_folder(path) as work:
             yield work / "new"
             if there:
-                check_replaceable(path, owner, ours=(LOCK,))
+                check_replaceable(path, owner, ours=(LOCK_FILE,))
                 _exchange(work, path)
             else:
                 _put(work / "new", path)
@@ -301,7 +306,7 @@ def _unfinished_folder(path: Path) -> Iterator[Path]:
         finally:
             shutil.rmtree(work, ignore_errors=True)
     except (OSError, pl.exceptions.ComputeError) as error:
-        raise unwritable(path, error) from None
+        raise make_write_error(path, error) from None
 
 
 def _exchange(work: Path, path: Path) -> None:
@@ -335,10 +340,10 @@ def _put(new: Path, path: Path) -> None:
 _NOT_SAID: Final = "Invalid thrift: transport error"
 
 
-def unwritable(path: Path, error: Exception) -> Exception:
+def make_write_error(path: Path, error: Exception) -> Exception:
     """What to raise if a file cannot be written; an error that is about something else stays.
 
-    >>> print(unwritable(Path("run"), OSError(28, "No space left on device")))
+    >>> print(make_write_error(Path("run"), OSError(28, "No space left on device")))
     run: cannot be written: No space left on device
     """
     if isinstance(error, OSError):
@@ -360,7 +365,7 @@ def _sweep(path: Path) -> None:
     """Remove what a process that was killed left of its attempt to write `path`."""
     for left in path.parent.glob(f".{glob.escape(path.name)}-*"):
         process = _OWNER.match(left.name.removeprefix(f".{path.name}-"))
-        if process is None or _runs(int(process[1])) or not is_own(left):
+        if process is None or _runs(int(process[1])) or not belongs_to_user(left):
             continue
         if left.is_dir():
             shutil.rmtree(left, ignore_errors=True)

@@ -10,15 +10,15 @@ from typing import Any
 from twinloop.description.document import (
     MAX_DEPTH,
     Address,
-    Document,
-    representable,
-    too_deep,
-    too_large,
+    ParsedDocument,
+    is_representable,
+    make_depth_error,
+    make_range_error,
 )
 from twinloop.description.errors import InputError
 
 
-def parse_json(text: str, file: str | None) -> Document:
+def parse_json(text: str, file: str | None) -> ParsedDocument:
     """Plain values from JSON text; a name that stands twice is an error."""
     twice: list[str] = []
 
@@ -37,7 +37,7 @@ def parse_json(text: str, file: str | None) -> Document:
     except json.JSONDecodeError as error:
         raise InputError(f"is no JSON: {error.msg}", file=file, line=error.lineno) from None
     except RecursionError:
-        raise too_deep(file) from None
+        raise make_depth_error(file) from None
     except InputError:
         raise
     except ValueError as error:  # an integer of thousands of digits
@@ -45,7 +45,7 @@ def parse_json(text: str, file: str | None) -> Document:
     if twice:
         line = next((at for name, at in _json_repeats(text) if name == twice[0]), None)
         raise InputError(f"the key '{twice[0]}' stands here twice", file=file, line=line)
-    document = Document(data, file, lambda: _json_lines(text))
+    document = ParsedDocument(data, file, lambda: _json_lines(text))
     _check_values(document)
     return document
 
@@ -104,16 +104,16 @@ def _json_addresses(text: str) -> list[tuple[Address, int]]:
     return found
 
 
-def _check_values(document: Document) -> None:
+def _check_values(document: ParsedDocument) -> None:
     """Refuse what is nested too deep, and numbers that no field could hold."""
     rest: list[tuple[Any, Address]] = [(document.data, ())]
     while rest:
         value, address = rest.pop()
         if len(address) > MAX_DEPTH:
-            raise too_deep(document.file)
+            raise make_depth_error(document.file)
         if isinstance(value, dict):
             rest += [(item, (*address, key)) for key, item in value.items()]
         elif isinstance(value, list):
             rest += [(item, (*address, index)) for index, item in enumerate(value)]
-        elif isinstance(value, int | float) and not representable(value):
-            raise too_large(document.file, document.line(address))
+        elif isinstance(value, int | float) and not is_representable(value):
+            raise make_range_error(document.file, document.line(address))

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 
-def plain(value: Any) -> Any:
+def to_json_values(value: Any) -> Any:
     """Plain data in which what is no number in JSON is null.
 
-    >>> plain({1: (float("nan"), np.float64(2.5)), "a": [math.inf, "b"]})
+    >>> to_json_values({1: (float("nan"), np.float64(2.5)), "a": [math.inf, "b"]})
     {'1': [None, 2.5], 'a': [None, 'b']}
     """
     if isinstance(value, Mapping):
-        return {str(name): plain(each) for name, each in value.items()}
+        return {str(name): to_json_values(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [to_json_values(each) for each in value]
     if isinstance(value, np.generic):
-        return plain(value.item())
+        return to_json_values(value.item())
     return None if isinstance(value, float) and not math.isfinite(value) else value

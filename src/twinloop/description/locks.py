@@ -14,7 +14,7 @@ from typing import Final, Self
 from twinloop.description.errors import InputError
 
 #: The file that a process has locked which works in a folder.
-LOCK: Final = ".lock"
+LOCK_FILE: Final = ".lock"
 #: What a file system says that has no locks.
 _NO_LOCKS: Final = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 
@@ -27,9 +27,9 @@ class FolderLock:
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
-    ...     lock = FolderLock.take(Path(there))
+    ...     lock = FolderLock.acquire(Path(there))
     ...     try:
-    ...         FolderLock.take(Path(there))
+    ...         FolderLock.acquire(Path(there))
     ...     except InputError as error:
     ...         print(error.problem.partition(" process")[0])
     ...     lock.release()
@@ -44,9 +44,9 @@ class FolderLock:
         self._closed = weakref.finalize(self, os.close, file)
 
     @classmethod
-    def take(cls, folder: Path) -> Self:
+    def acquire(cls, folder: Path) -> Self:
         """Lock a folder that is there; an error that names the process which has it."""
-        path = folder / LOCK
+        path = folder / LOCK_FILE
         while True:
             try:
                 file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
@@ -78,9 +78,9 @@ class FolderLock:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def hold_lock(folder: Path) -> Iterator[None]:
     """Have a folder for this process alone while the block runs."""
-    lock = FolderLock.take(folder)
+    lock = FolderLock.acquire(folder)
     try:
         yield
     finally:
@@ -106,7 +106,7 @@ def lock_file(file: int) -> str | None:
     return None
 
 
-def refuse_locked(folder: Path, files: list[str]) -> None:
+def check_unlocked(folder: Path, files: list[str]) -> None:
     """Raise an error if a process has one of these files of a folder locked."""
     for name in files:
         try:

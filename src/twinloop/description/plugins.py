@@ -13,7 +13,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, Final
 
-from twinloop.description.address import nearest
+from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError
 
 #: A reference to Python code: `module:name`.
@@ -83,7 +83,9 @@ def import_code(name: str) -> Any:
         raise InputError(f"'{module_name}' cannot be imported: {describe_error(error)}") from error
     if not hasattr(module, attribute):
         public = [key for key in vars(module) if not key.startswith("_")]
-        raise InputError(f"'{module_name}' has no '{attribute}'", remedy=nearest(attribute, public))
+        raise InputError(
+            f"'{module_name}' has no '{attribute}'", remedy=suggest_name(attribute, public)
+        )
     return getattr(module, attribute)
 
 

@@ -8,10 +8,10 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from twinloop.description.address import nearest, written
-from twinloop.description.document import Address, Document
+from twinloop.description.address import address_to_path, suggest_name
+from twinloop.description.document import Address, ParsedDocument
 from twinloop.description.errors import InputError
-from twinloop.description.quantities import plain, shown
+from twinloop.description.quantities import number_to_text, quote_value
 
 _SHOWN_PROBLEMS = 20
 
@@ -52,7 +52,7 @@ class DescriptionError(InputError):
         return type(self), (self.problems,)
 
 
-class Findings:
+class ProblemCollector:
     """Problems that a description finds in itself, its fields being right, each with its place."""
 
     def __init__(self) -> None:
@@ -77,8 +77,8 @@ class Findings:
             raise ValidationError.from_exception_data("description", self._found)
 
 
-def problems_of(
-    error: ValidationError, document: Document, classes: Mapping[int, Any]
+def problems_from_validation_error(
+    error: ValidationError, document: ParsedDocument, classes: Mapping[int, Any]
 ) -> list[InputError]:
     """The problems that pydantic found, by path and line.
 
@@ -103,7 +103,7 @@ def problems_of(
                     problem,
                     file=document.file,
                     line=document.line(address),
-                    field=written(address) or None,
+                    field=address_to_path(address) or None,
                     remedy=remedy,
                 )
             )
@@ -147,7 +147,7 @@ def _said(
     if cause is not None:
         return str(cause), None
     context = details.get("ctx", {})
-    value = shown(details["input"])
+    value = quote_value(details["input"])
     match details["type"]:
         case "finding":
             return context["problem"], context["remedy"]
@@ -156,12 +156,14 @@ def _said(
         case "extra_forbidden":
             known = list(cls.model_fields) if cls is not None else []
             whole = f"the {cls.noun()}" if cls is not None else "the description"
-            return f"is no field of {whole}", nearest(str(address[-1]), known) if known else None
+            return f"is no field of {whole}", suggest_name(
+                str(address[-1]), known
+            ) if known else None
         case "literal_error" | "union_tag_invalid":
             expected = _quoted(context.get("expected", context.get("expected_tags", "")))
             given = context.get("tag", details["input"])
-            remedy = nearest(given, expected) if isinstance(given, str) else None
-            return f"must be one of {', '.join(expected)}, not {shown(given)}", remedy
+            remedy = suggest_name(given, expected) if isinstance(given, str) else None
+            return f"must be one of {', '.join(expected)}, not {quote_value(given)}", remedy
         case "too_short":
             return f"must have at least {_items(context['min_length'])}", None
         case "too_long":
@@ -181,9 +183,9 @@ def _must(kind: str, context: Mapping[str, Any], message: str) -> str:
         case "greater_than_equal" if context["ge"] == 0:
             return "must not be negative"
         case "greater_than_equal":
-            return f"must be at least {plain(float(context['ge']))}"
+            return f"must be at least {number_to_text(float(context['ge']))}"
         case "less_than_equal":
-            return f"must be at most {plain(float(context['le']))}"
+            return f"must be at most {number_to_text(float(context['le']))}"
         case "finite_number":
             return "must be a finite number"
         case "int_type" | "int_parsing" | "int_from_float" | "int_parsing_size":
@@ -208,11 +210,13 @@ def _items(count: int) -> str:
     return f"{count} item{'' if count == 1 else 's'}"
 
 
-def checked_names(given: Sequence[str], known: Sequence[str], what: str) -> list[tuple[int, str]]:
+def find_unknown_names(
+    given: Sequence[str], known: Sequence[str], what: str
+) -> list[tuple[int, str]]:
     """Position and remedy of every name that is not known as one of `what`."""
     everything = set(known)
     return [
-        (position, nearest(name, known) if known else f"there is no {what}")
+        (position, suggest_name(name, known) if known else f"there is no {what}")
         for position, name in enumerate(given)
         if name not in everything
     ]

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
-from twinloop.description.address import nearest
+from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError
 
 _NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
@@ -24,8 +24,8 @@ _LONGEST = 80
 
 #: Times (s) and powers (W) beyond these are refused: beside them the other numbers of a run would
 #: lose their digits.
-LATEST_TIME: Final = 1e15
-LARGEST_POWER: Final = 1e15
+MAX_TIME: Final = 1e15
+MAX_POWER: Final = 1e15
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,9 @@ class Unit:
         (2100.0, 68719476736.0, 5400.0)
         """
         if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise InputError(f"must be {self.what}, not {shown(value)}", remedy=self._remedy())
+            raise InputError(
+                f"must be {self.what}, not {quote_value(value)}", remedy=self._remedy()
+            )
         if not isinstance(value, str):
             try:
                 return self._bounded(float(value))
@@ -72,7 +74,7 @@ class Unit:
             parts.append((part[1], part[2]))
             end = part.end()
         if not parts or end < len(text) or (len(parts) > 1 and not self.several):
-            raise InputError(f"must be {self.what}, not {shown(text)}", remedy=self._remedy())
+            raise InputError(f"must be {self.what}, not {quote_value(text)}", remedy=self._remedy())
         if not all(math.isfinite(float(number)) for number, _ in parts):
             raise InputError("is a number beyond all bounds")
         return parts
@@ -83,7 +85,7 @@ class Unit:
         if not unit:
             raise InputError("has a number without a unit", remedy=self._remedy())
         alike = [known for known in self.factors if known.casefold() == unit.casefold()]
-        remedy = f"did you mean '{alike[0]}'?" if alike else nearest(unit, list(self.factors))
+        remedy = f"did you mean '{alike[0]}'?" if alike else suggest_name(unit, list(self.factors))
         raise InputError(f"'{unit}' is no unit of {self.what.split(' ', 1)[1]}", remedy=remedy)
 
     def _remedy(self) -> str:
@@ -113,13 +115,13 @@ MEMORY = Unit(
     _decimals(B="1", kB="1e3", KB="1e3", MB="1e6", GB="1e9", TB="1e12", PB="1e15")
     | {f"{p}iB": Decimal(1024) ** n for n, p in enumerate("KMGTP", start=1)},
 )
-POWER = Unit("a power", "W", _decimals(mW="1e-3", W="1", kW="1e3", MW="1e6"), largest=LARGEST_POWER)
+POWER = Unit("a power", "W", _decimals(mW="1e-3", W="1", kW="1e3", MW="1e6"), largest=MAX_POWER)
 DURATION = Unit(
     "a duration",
     "s",
     _decimals(ms="1e-3", s="1", sec="1", min="60", m="60", h="3600", d="86400", w="604800"),
     several=True,
-    largest=LATEST_TIME,
+    largest=MAX_TIME,
 )
 
 MHz = Annotated[
@@ -145,13 +147,13 @@ Seconds = Annotated[
 def _number(value: Any) -> Any:
     # Numbers in quotes and truth values pass for numbers elsewhere; here they are mistakes.
     if isinstance(value, bool | str):
-        raise InputError(f"must be a number, not {shown(value)}")
+        raise InputError(f"must be a number, not {quote_value(value)}")
     return value
 
 
 def _whole(value: Any) -> Any:
     if isinstance(value, bool | str) or (isinstance(value, float) and not value.is_integer()):
-        raise InputError(f"must be a whole number, not {shown(value)}")
+        raise InputError(f"must be a whole number, not {quote_value(value)}")
     return value
 
 
@@ -170,7 +172,7 @@ Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^\S([^\x00-\
 Label = Annotated[str, Field(max_length=200, pattern=r"^(\S([^\x00-\x1f\x7f]*\S)?)?$")]
 
 
-def shown(value: Any) -> str:
+def quote_value(value: Any) -> str:
     """A value as an error shows it: short."""
     if isinstance(value, dict):
         return "a mapping"
@@ -180,23 +182,23 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def plain(number: float) -> str:
+def number_to_text(number: float) -> str:
     """A number as a text that reads back as the same, without a fraction it does not need.
 
-    >>> plain(2400.0), plain(0.5)
+    >>> number_to_text(2400.0), number_to_text(0.5)
     ('2400', '0.5')
     """
     whole = number.is_integer() and abs(number) < 1e15 and repr(number) != "-0.0"
     return str(int(number)) if whole else repr(number)
 
 
-def memory_text(amount: float) -> str:
+def memory_to_text(amount: float) -> str:
     """An amount of memory in the largest binary unit that it is a whole number of.
 
-    >>> memory_text(2.0**36), memory_text(1e9)
+    >>> memory_to_text(2.0**36), memory_to_text(1e9)
     ('64GiB', '1000000000B')
     """
     for power, prefix in reversed(list(enumerate("KMGTP", start=1))):
         if amount >= 1024**power and (amount / 1024**power).is_integer():
-            return f"{plain(amount / 1024**power)}{prefix}iB"
-    return f"{plain(amount)}B"
+            return f"{number_to_text(amount / 1024**power)}{prefix}iB"
+    return f"{number_to_text(amount)}B"

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Final
 
 from twinloop.description.errors import InputError
-from twinloop.description.locks import LOCK, refuse_locked
+from twinloop.description.locks import LOCK_FILE, check_unlocked
 
 #: The list of the files of a folder whose format has no manifest.
-LIST: Final = ".twinloop.json"
+FILE_LIST: Final = ".twinloop.json"
 #: Files that a process has locked which works in a folder.
-_LOCKS: Final = (LOCK, "journal.jsonl", "power-journal.jsonl")
+_LOCKS: Final = (LOCK_FILE, "journal.jsonl", "power-journal.jsonl")
 #: The folder in which replaced files wait for the new ones, as a process names what it writes.
 _ASIDE: Final = "replaced"
 #: What a process that was killed leaves: the name of what it wrote, and its own number.
@@ -36,11 +36,11 @@ _NAMED: Final = 5
 
 
 @dataclass(frozen=True)
-class Owned:
+class OwnedFiles:
     """The files of a folder that are known to be written by this program.
 
-    >>> Owned(files=frozenset({"plan.json"})).inside("runs") | Owned(trees=frozenset({"output"}))
-    Owned(files=frozenset({'runs/plan.json'}), trees=frozenset({'output'}))
+    >>> OwnedFiles.of(["plan.json"]).add_prefix("runs") | OwnedFiles(trees=frozenset({"output"}))
+    OwnedFiles(files=frozenset({'runs/plan.json'}), trees=frozenset({'output'}))
     """
 
     #: Paths below the folder, with slashes.
@@ -49,19 +49,19 @@ class Owned:
     trees: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, files: Iterable[str]) -> Owned:
+    def of(cls, files: Iterable[str]) -> OwnedFiles:
         """These files and nothing else."""
         return cls(frozenset(files))
 
-    def inside(self, name: str) -> Owned:
+    def add_prefix(self, name: str) -> OwnedFiles:
         """The same of a folder that lies in another one under this name."""
-        return Owned(
+        return OwnedFiles(
             frozenset(f"{name}/{file}" for file in self.files),
             frozenset(f"{name}/{tree}" for tree in self.trees),
         )
 
-    def __or__(self, other: Owned) -> Owned:
-        return Owned(self.files | other.files, self.trees | other.trees)
+    def __or__(self, other: OwnedFiles) -> OwnedFiles:
+        return OwnedFiles(self.files | other.files, self.trees | other.trees)
 
     def has(self, path: str) -> bool:
         """Whether a file is owned, or was left by a process that was killed while writing one."""
@@ -82,17 +82,17 @@ class Owned:
 
 
 #: Says which files of a folder are owned; an error if it is no folder of this kind.
-Owner = Callable[[Path], Owned]
+OwnershipRule = Callable[[Path], OwnedFiles]
 
 
-def foreign(folder: Path, owned: Owned) -> list[str]:
+def find_foreign_files(folder: Path, owned: OwnedFiles) -> list[str]:
     """The files of a folder that are not owned, by their paths below it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
     ...     for name in ("plan.json", "thesis.tex", ".plan.json-17-0123abcd"):
     ...         Path(there, name).touch()
-    ...     foreign(Path(there), Owned.of(["plan.json"]))
+    ...     find_foreign_files(Path(there), OwnedFiles.of(["plan.json"]))
     ['thesis.tex']
     """
     return [path for path in _files(folder, owned) if not owned.has(path)]
@@ -100,7 +100,7 @@ def foreign(folder: Path, owned: Owned) -> list[str]:
 
 def check_replaceable(
     path: Path,
-    owner: Owner,
+    owner: OwnershipRule,
     *,
     inputs: Iterable[Path] = (),
     ours: Collection[str] = (),
@@ -113,7 +113,7 @@ def check_replaceable(
         inputs: Files and folders that are read for what is to be written.
         ours: Lock files of it that this process holds itself.
     """
-    refuse_input(path, inputs)
+    check_not_input(path, inputs)
     if not _is_there(path):
         return
     if not path.is_dir():
@@ -123,11 +123,11 @@ def check_replaceable(
             remedy="choose another name, or remove it yourself",
         )
     try:
-        refuse_locked(path, [LOCK] if LOCK not in ours else [])
-        if all(entry.name == LOCK for entry in path.iterdir()):
+        check_unlocked(path, [LOCK_FILE] if LOCK_FILE not in ours else [])
+        if all(entry.name == LOCK_FILE for entry in path.iterdir()):
             return
-        owned = owner(path) | Owned.of([LOCK])  # one that was killed leaves it
-        strange = foreign(path, owned)
+        owned = owner(path) | OwnedFiles.of([LOCK_FILE])  # one that was killed leaves it
+        strange = find_foreign_files(path, owned)
         locks = [each for each in _files(path, owned) if each.rpartition("/")[2] in _LOCKS]
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
@@ -140,13 +140,13 @@ def check_replaceable(
             file=path,
             remedy="choose another name, or move these files away",
         )
-    refuse_locked(path, [each for each in locks if each not in ours])
+    check_unlocked(path, [each for each in locks if each not in ours])
 
 
-def refuse_input(path: Path, inputs: Iterable[Path]) -> None:
+def check_not_input(path: Path, inputs: Iterable[Path]) -> None:
     """Raise an error if what is at a path is an input, holds one, or lies in one.
 
-    >>> refuse_input(Path("runs/real"), [Path("runs/real/manifest.json")])
+    >>> check_not_input(Path("runs/real"), [Path("runs/real/manifest.json")])
     Traceback (most recent call last):
     twinloop.InputError: runs/real: holds the input runs/real/manifest.json ...
     """
@@ -164,10 +164,10 @@ def refuse_input(path: Path, inputs: Iterable[Path]) -> None:
         raise InputError(problem, file=path, remedy="write to another place")
 
 
-def check_file(path: Path) -> None:
+def check_regular_file(path: Path) -> None:
     """Raise an error if a path is something else than a regular file, or nothing.
 
-    >>> check_file(Path("/dev/null"))
+    >>> check_regular_file(Path("/dev/null"))
     Traceback (most recent call last):
     twinloop.InputError: /dev/null: is no regular file, so it is not replaced ...
     """
@@ -186,7 +186,7 @@ def check_file(path: Path) -> None:
 
 
 @contextmanager
-def set_aside(folder: Path, keep: Collection[str] = (LOCK,)) -> Iterator[None]:
+def set_aside(folder: Path, keep: Collection[str] = (LOCK_FILE,)) -> Iterator[None]:
     """Move all that is in a folder aside while its successor is begun in the same place.
 
     When the block ends well, the old files are removed; else those that the block made are, and
@@ -216,7 +216,7 @@ def set_aside(folder: Path, keep: Collection[str] = (LOCK,)) -> Iterator[None]:
         unmoved = {entry for entry in entries if not os.path.lexists(aside / entry.name)}
         for entry in list(folder.iterdir()):
             if entry != aside and entry.name not in keep and entry not in unmoved:
-                remove(entry)
+                remove_path(entry)
         for entry in list(aside.iterdir()):
             entry.rename(folder / entry.name)
         aside.rmdir()
@@ -224,17 +224,17 @@ def set_aside(folder: Path, keep: Collection[str] = (LOCK,)) -> Iterator[None]:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def is_aside(name: str) -> bool:
+def is_set_aside(name: str) -> bool:
     """Whether a folder of this name holds what a killed process was replacing.
 
-    >>> is_aside(".replaced-4711-0123abcd"), is_aside("replaced")
+    >>> is_set_aside(".replaced-4711-0123abcd"), is_set_aside("replaced")
     (True, False)
     """
     left = _LEFT.fullmatch(name)
     return left is not None and left["name"] == _ASIDE
 
 
-def remove(path: Path) -> None:
+def remove_path(path: Path) -> None:
     """Remove a file, a link, or a folder with all that is in it."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
@@ -242,34 +242,38 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def list_files(folder: Path, kind: str) -> None:
+def write_file_list(folder: Path, kind: str) -> None:
     """Write the list of all files of a folder, by which it is known again as ours."""
     files = {
-        each: _digest(folder / each) for each in sorted(_files(folder, Owned())) if each != LIST
+        each: _digest(folder / each)
+        for each in sorted(_files(folder, OwnedFiles()))
+        if each != FILE_LIST
     }
     document = {"twinloop": kind, "files": files}
-    (folder / LIST).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    (folder / FILE_LIST).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
-def listed_files(folder: Path) -> Owned:
+def read_file_list(folder: Path) -> OwnedFiles:
     """The files that the list of a folder names, as far as they are as they were written.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
     ...     for name in ("tasks.parquet", "topology.json"):
     ...         Path(there, name).touch()
-    ...     list_files(Path(there), "opendc")
+    ...     write_file_list(Path(there), "opendc")
     ...     _ = Path(there, "topology.json").write_text("changed by hand")
-    ...     foreign(Path(there), listed_files(Path(there)))
+    ...     find_foreign_files(Path(there), read_file_list(Path(there)))
     ['topology.json']
     """
     try:
-        document = json.loads((folder / LIST).read_bytes())
+        document = json.loads((folder / FILE_LIST).read_bytes())
         known = dict(document["files"]) if isinstance(document["twinloop"], str) else {}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return Owned()  # without a list, all is foreign
-    held = set(_files(folder, Owned()))
-    return Owned.of([LIST, *(n for n in held & known.keys() if _digest(folder / n) == known[n])])
+        return OwnedFiles()  # without a list, all is foreign
+    held = set(_files(folder, OwnedFiles()))
+    return OwnedFiles.of(
+        [FILE_LIST, *(n for n in held & known.keys() if _digest(folder / n) == known[n])]
+    )
 
 
 def _digest(file: Path) -> str | None:
@@ -279,7 +283,7 @@ def _digest(file: Path) -> str | None:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _files(folder: Path, owned: Owned) -> Iterator[str]:
+def _files(folder: Path, owned: OwnedFiles) -> Iterator[str]:
     """All that is in a folder and is no folder, apart from trees that are owned as a whole."""
     for place, inner, names in os.walk(folder, onerror=_raised):
         above = Path(place).relative_to(folder)

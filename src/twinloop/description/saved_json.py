@@ -11,34 +11,34 @@ import pydantic
 from twinloop.description import files
 from twinloop.description.errors import InputError
 
-LARGEST_DOCUMENT = 1 << 28
+MAX_DOCUMENT_BYTES = 1 << 28
 
 
-class Kept(pydantic.BaseModel):
+class StoredJson(pydantic.BaseModel):
     """The shape of a document: fields with their types, taken as they stand. Others are ignored."""
 
     model_config = pydantic.ConfigDict(extra="ignore", strict=True)
 
 
-Shape = TypeVar("Shape", bound=Kept)
+Shape = TypeVar("Shape", bound=StoredJson)
 
 
-def read_kept(path: Path, shape: type[Shape], remedy: str | None = None) -> Shape:
+def read_stored_json(path: Path, shape: type[Shape], remedy: str | None = None) -> Shape:
     """The document in a file, if it has this shape; else an InputError that names the field.
 
     >>> import tempfile
-    >>> class Size(Kept):
+    >>> class Size(StoredJson):
     ...     cores: int
     >>> with tempfile.TemporaryDirectory() as there:
     ...     file = Path(there, "size.json")
     ...     _ = file.write_text('{"cores": "many"}')
-    ...     read_kept(file, Size)
+    ...     read_stored_json(file, Size)
     Traceback (most recent call last):
     twinloop.InputError: ...size.json: cores: cannot be read: input should be a valid
     integer; it is damaged, or of another version
     """
     try:
-        document = json.loads(files.text(path, limit=LARGEST_DOCUMENT))
+        document = json.loads(files.read_text(path, limit=MAX_DOCUMENT_BYTES))
     except (ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise

@@ -5,20 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 from twinloop.description import files
-from twinloop.description.document import MAX_JSON_BYTES, MAX_YAML_BYTES, Document
+from twinloop.description.document import MAX_JSON_BYTES, MAX_YAML_BYTES, ParsedDocument
 from twinloop.description.errors import InputError
 from twinloop.description.files import require_input
 from twinloop.description.json_text import parse_json
 from twinloop.description.yaml_text import parse_yaml
 
 
-def load(path: Path) -> Document:
+def load_document(path: Path) -> ParsedDocument:
     """Read a description file; `.json` is JSON, everything else YAML or JSON."""
     require_input(path)
-    return parse(files.text(path, limit=MAX_JSON_BYTES), file=str(path))
+    return parse_document(files.read_text(path, limit=MAX_JSON_BYTES), file=str(path))
 
 
-def parse(text: str, file: str | None = None) -> Document:
+def parse_document(text: str, file: str | None = None) -> ParsedDocument:
     """Plain values from YAML or JSON text.
 
     Scalars follow the core schema of YAML 1.2: `no` and `on` are texts, `1e3` is a number. A key

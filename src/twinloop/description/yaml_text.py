@@ -16,10 +16,10 @@ from twinloop.description.document import (
     MAX_VALUES,
     MAX_YAML_BYTES,
     Address,
-    Document,
-    representable,
-    too_deep,
-    too_large,
+    ParsedDocument,
+    is_representable,
+    make_depth_error,
+    make_range_error,
 )
 from twinloop.description.errors import InputError
 
@@ -49,7 +49,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise too_deep(None)
+            raise make_depth_error(None)
         try:
             return super().compose_node(parent, index)
         finally:
@@ -67,10 +67,10 @@ _core_schema(_Loader)
 _core_schema(_Dumper)
 
 
-def dump(data: Any) -> str:
+def dump_yaml(data: Any) -> str:
     """YAML text of plain values; `parse` gives them back.
 
-    >>> dump({"name": "on", "size": 1e3})
+    >>> dump_yaml({"name": "on", "size": 1e3})
     'name: on\\nsize: 1000.0\\n'
     """
     # Line breaks and marks that only Unicode knows come back changed unless they are escaped.
@@ -79,7 +79,7 @@ def dump(data: Any) -> str:
     return text
 
 
-def parse_yaml(text: str, file: str | None) -> Document:
+def parse_yaml(text: str, file: str | None) -> ParsedDocument:
     """Plain values from YAML text; a key that stands twice, and a tag, are errors."""
     if len(text) > MAX_YAML_BYTES:
         raise InputError(
@@ -105,7 +105,7 @@ def parse_yaml(text: str, file: str | None) -> Document:
         raise InputError(error.problem, file=file) from None
     lines: dict[Address, int] = {}
     data = None if root is None else _Reading(file, lines).value(root, ())
-    return Document(data, file, lambda: lines)
+    return ParsedDocument(data, file, lambda: lines)
 
 
 class _Reading:
@@ -118,7 +118,7 @@ class _Reading:
     def value(self, node: yaml.Node, address: Address) -> Any:
         self.lines.setdefault(address, _line(node))
         if len(address) > MAX_DEPTH:
-            raise too_deep(self.file)
+            raise make_depth_error(self.file)
         if len(self.lines) > MAX_VALUES:
             raise InputError(
                 f"has more than {MAX_VALUES:,} values, aliases expanded", file=self.file
@@ -167,8 +167,8 @@ class _Reading:
             raise InputError(
                 f"'{text[:40]}' is not what its tag says", file=self.file, line=_line(node)
             ) from None
-        if not representable(number):
-            raise too_large(self.file, _line(node))
+        if not is_representable(number):
+            raise make_range_error(self.file, _line(node))
         return number
 
     def _refused_tag(self, node: yaml.Node) -> InputError:

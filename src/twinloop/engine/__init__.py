@@ -20,30 +20,30 @@ from twinloop._core import (
 )
 from twinloop.description.errors import InUseError
 from twinloop.engine.activity_columns import run_columns
-from twinloop.engine.compiled import Compiled
-from twinloop.engine.many_runs import Many
+from twinloop.engine.compiled_scenario import CompiledScenario
 from twinloop.engine.run import simulate
-from twinloop.engine.run_state import State
+from twinloop.engine.run_outputs import RunOutputs
 from twinloop.engine.simulation import Simulation
+from twinloop.engine.simulation_state import SimulationState
 
 __all__ = [
     "Activity",
     "Cancelled",
     "ColumnRun",
-    "Compiled",
+    "CompiledScenario",
     "Condition",
     "Environment",
     "Event",
     "InUseError",
     "Interrupt",
-    "Many",
     "Observer",
     "Process",
     "Recording",
     "Resource",
+    "RunOutputs",
     "Simulation",
+    "SimulationState",
     "StalledError",
-    "State",
     "Timeout",
     "Timer",
     "all_of",

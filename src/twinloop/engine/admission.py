@@ -22,7 +22,7 @@ class Admission:
     ...     asked.append(capacity)
     ...     return sizes > 2 * capacity
     >>> known = Admission(too_large)
-    >>> [known.too_large(c).tolist() for c in (1.0, 2.0, 9.0, 1.2, 1.1)]
+    >>> [known.find_too_large(c).tolist() for c in (1.0, 2.0, 9.0, 1.2, 1.1)]
     [[False, True], [False, False], [False, False], [False, True], [False, True]]
     >>> asked
     [1.0, 2.0, 1.2]
@@ -33,7 +33,7 @@ class Admission:
         self._capacities: list[float] = []
         self._masks: list[Mask] = []
 
-    def too_large(self, capacity: float) -> Mask:
+    def find_too_large(self, capacity: float) -> Mask:
         """Whether each task fits on no machine of this capacity."""
         place = bisect_left(self._capacities, capacity)
         above = self._masks[place] if place < len(self._masks) else None

@@ -19,7 +19,7 @@ UNLIMITED = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Machines:
+class MachineTable:
     """The nodes of a platform, in the order in which the core numbers them."""
 
     platform: Platform
@@ -28,7 +28,9 @@ class Machines:
     group: NDArray[np.int64]
 
     @classmethod
-    def of(cls, platform: Platform, speeds: Sequence[float], *, by_name: bool) -> Machines:
+    def from_platform(
+        cls, platform: Platform, speeds: Sequence[float], *, by_name: bool
+    ) -> MachineTable:
         """The machines; `speeds`: of each group of hosts; `by_name`: the smallest names first."""
         nodes = platform.nodes()
         hosts = [host for _, host in platform.hosts()]
@@ -39,7 +41,7 @@ class Machines:
         return cls(platform, nodes[order], np.array(speeds)[group[order]], group[order])
 
     @property
-    def metered(self) -> bool:
+    def has_power_models(self) -> bool:
         """Whether any host says what power it draws."""
         return any(host.power is not None for _, host in self.platform.hosts())
 
@@ -57,7 +59,9 @@ class Machines:
             "speed": self.speed,
             "mhz": self.nodes["mhz"].fill_null(0.0).to_numpy(),
             "power": self.group,
-            "powers": [power_columns(host.power) for host in hosts] if self.metered else [],
+            "powers": [build_power_columns(host.power) for host in hosts]
+            if self.has_power_models
+            else [],
             "resources": len(resources),
             "amounts": np.ascontiguousarray(amounts[self.group].reshape(-1), dtype=np.float64),
             "windows": self._windows(users, queues),
@@ -94,9 +98,9 @@ class Machines:
         }
 
 
-def power_columns(model: AnyPowerModel | None) -> dict[str, Any]:
+def build_power_columns(model: AnyPowerModel | None) -> dict[str, Any]:
     """What the core is told of a power model."""
-    told: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "kind": "none" if model is None else model.model,
         "idle": 0.0,
         "max": 0.0,
@@ -106,15 +110,15 @@ def power_columns(model: AnyPowerModel | None) -> dict[str, Any]:
         "watts": [],
     }
     if model is None:
-        return told
+        return columns
     if isinstance(model, Table):
-        told |= {"levels": [u for u, _ in model.points], "watts": [w for _, w in model.points]}
+        columns |= {"levels": [u for u, _ in model.points], "watts": [w for _, w in model.points]}
     elif model.model == "constant":
-        told["idle"] = model.power
+        columns["idle"] = model.power
     else:
-        told |= {"idle": model.idle, "max": model.max}
+        columns |= {"idle": model.idle, "max": model.max}
     if model.model == "mse":
-        told["parameter"] = model.r
+        columns["parameter"] = model.r
     if model.model == "asymptotic":
-        told |= {"parameter": model.a, "dvfs": model.dvfs}
-    return told
+        columns |= {"parameter": model.a, "dvfs": model.dvfs}
+    return columns

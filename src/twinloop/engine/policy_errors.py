@@ -9,10 +9,10 @@ from typing import Protocol
 
 from twinloop.description.errors import TwinloopError
 from twinloop.policy import AnyPolicy
-from twinloop.policy.registry import said_by
+from twinloop.policy.registry import describe_error
 
 
-class Timed(Protocol):
+class RunClock(Protocol):
     """Something that knows what time it is in a run."""
 
     @property
@@ -21,7 +21,7 @@ class Timed(Protocol):
 
 
 @contextmanager
-def blaming(policy: AnyPolicy, run: Timed) -> Iterator[None]:
+def attribute_error(policy: AnyPolicy, run: RunClock) -> Iterator[None]:
     """Turn an error that a policy raises or causes into one that names policy, time and line."""
     try:
         yield
@@ -33,7 +33,7 @@ def blaming(policy: AnyPolicy, run: Timed) -> Iterator[None]:
         last = frames[-1].filename.replace("\\", "/") if frames else ""
         if last and not any(own in last for own in ("twinloop/engine", "twinloop/execute")):
             where = f" ({frames[-1].filename}:{frames[-1].lineno})"
-        said = str(error) if type(error) in (ValueError, RuntimeError) else said_by(error)
+        said = str(error) if type(error) in (ValueError, RuntimeError) else describe_error(error)
         raise TwinloopError(
             f"the policy {policy.name}{where}, at t = {run.now:g} s: {said}"
         ) from error

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from time import perf_counter
 
 from twinloop.description.errors import InputError, TwinloopError
-from twinloop.engine.compiled import Compiled
-from twinloop.engine.run_trace import as_trace
+from twinloop.engine.compiled_scenario import CompiledScenario
+from twinloop.engine.run_trace import trace_from_run
 from twinloop.engine.table_size import MOST_ROWS, check_estimates, check_rows
-from twinloop.engine.usage_table import sampled_every
+from twinloop.engine.usage_table import find_sampling_period
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
 
 
 def simulate(
-    scenario: Scenario | Compiled,
+    scenario: Scenario | CompiledScenario,
     *,
     power_step: float | None = None,
     power_per_node: bool = False,
@@ -49,20 +49,20 @@ def simulate(
     >>> trace.tasks["status"].unique().to_list()
     ['completed']
     """
-    compiled = scenario if isinstance(scenario, Compiled) else None
+    compiled = scenario if isinstance(scenario, CompiledScenario) else None
     if compiled is None:
         if not isinstance(scenario, Scenario):
             kind = type(scenario).__name__
             raise TwinloopError(
                 f"simulate wants a Scenario, not a {kind}: twinloop.load(...) reads one"
             )
-        compiled = Compiled(scenario, allow_code=allow_code)
+        compiled = CompiledScenario(scenario, allow_code=allow_code)
     if power_step is not None and not (0 < power_step < float("inf")):
         raise InputError(f"must be a positive time, not {power_step}", field="power_step")
     if usage_step is not None and not usage_step > 0:
         raise InputError(f"must be a positive time, not {usage_step}", field="usage_step")
     if usage_step is None:
-        usage_step = sampled_every(compiled)
+        usage_step = find_sampling_period(compiled)
     check_estimates(
         compiled,
         usage_step=usage_step,
@@ -73,17 +73,17 @@ def simulate(
     began = perf_counter()
     run = compiled.start(
         placements=True,
-        use=compiled.machines.metered,
+        use=compiled.machines.has_power_models,
         decisions=decisions,
         usage_step=usage_step,
         usage_rows=most_rows,
     )
-    while compiled.advance(run, run.run_on):
+    while compiled.advance(run, run.run_slice):
         if progress is not None:
             progress(run.events, run.now)
-    if run.usage_full:
+    if run.is_usage_full:
         check_rows("usage", most_rows + 1, most_rows)
     wall = perf_counter() - began
-    return as_trace(
+    return trace_from_run(
         compiled, run, wall=wall, step=power_step, per_node=power_per_node, most_rows=most_rows
     )

@@ -9,24 +9,31 @@ import polars as pl
 
 from twinloop._core import ClusterRun
 from twinloop.description import Cleaning
-from twinloop.engine.compiled import Compiled
+from twinloop.engine.compiled_scenario import CompiledScenario
 from twinloop.engine.table_size import MOST_ROWS, check_rows
-from twinloop.engine.usage_table import usage
+from twinloop.engine.usage_table import build_usage_table
 from twinloop.trace import Manifest, Trace
-from twinloop.trace.tables import COUNTED
+from twinloop.trace.tables import COUNTER_COLUMNS
 from twinloop.workload.cleaning_notes import note
-from twinloop.workload.fragments import rows_of
+from twinloop.workload.fragments import find_rows
 
 #: The statuses and reasons as the core numbers them.
-STATUSES: Final = (None, "completed", "rejected", "killed", "failed", "lost")
+STATUSES: Final[tuple[str | None, ...]] = (
+    None,
+    "completed",
+    "rejected",
+    "killed",
+    "failed",
+    "lost",
+)
 REASONS: Final = ("completed", "killed", "failed", "lost", "preempted")
 
 #: Windows of power that a trace has by default.
 WINDOWS: Final = 1000
 
 
-def as_trace(
-    compiled: Compiled,
+def trace_from_run(
+    compiled: CompiledScenario,
     run: ClusterRun,
     *,
     wall: float | None = None,
@@ -37,12 +44,12 @@ def as_trace(
     """What happened in a run that recorded its placements; `wall`: how long it took (s)."""
     ended = run.outcomes()
     tables = {
-        "tasks": _tasks(compiled, ended, metered=compiled.machines.metered),
+        "tasks": _tasks(compiled, ended, has_power=compiled.machines.has_power_models),
         "placements": _placements(compiled, run),
         "nodes": compiled.machines.nodes,
         "node_states": _states(compiled, run),
         "decisions": _decisions(compiled, run),
-        "usage": usage(compiled, run),
+        "usage": build_usage_table(compiled, run),
     }
     facts = _facts(compiled, run)
     tables |= _powers(compiled, run, step, per_node=per_node, most_rows=most_rows)
@@ -63,7 +70,7 @@ def as_trace(
             "fitted_on": list(compiled.scenario.model.fitted_on),
         },
     )
-    trace = Trace(manifest=manifest, **tables).keeping(compiled.scenario.workload.object)
+    trace = Trace(manifest=manifest, **tables).with_workload(compiled.scenario.workload.object)
     return trace if wall is None else trace.with_timings({"wall_s": wall})
 
 
@@ -76,7 +83,7 @@ def status_names(codes: Any) -> pl.Series:
     return pl.Series("status", STATUSES, dtype=pl.String).gather(np.asarray(codes, dtype=np.int64))
 
 
-def priced_part(compiled: Compiled, run: ClusterRun, *, per_node: bool) -> Trace:
+def cost_trace_from_run(compiled: CompiledScenario, run: ClusterRun, *, per_node: bool) -> Trace:
     """The part of the trace of a run that energy, carbon and money are made of."""
     manifest = Manifest(
         kind="simulated",
@@ -91,7 +98,7 @@ def priced_part(compiled: Compiled, run: ClusterRun, *, per_node: bool) -> Trace
     )
 
 
-def _unserved(compiled: Compiled, ended: dict[str, Any]) -> tuple[Cleaning, ...]:
+def _unserved(compiled: CompiledScenario, ended: dict[str, Any]) -> tuple[Cleaning, ...]:
     """A note of the tasks that were never started."""
     waited = ~np.isnan(ended["ready"]) & (ended["attempts"] == 0)
     left = pl.Series(waited & (ended["status"] == STATUSES.index("failed")))
@@ -101,7 +108,7 @@ def _unserved(compiled: Compiled, ended: dict[str, Any]) -> tuple[Cleaning, ...]
     return (found,) if found.count else ()
 
 
-def _states(compiled: Compiled, run: ClusterRun) -> pl.DataFrame:
+def _states(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
     """The periods in which machines were not there, or were off."""
     log = run.states()
     names = pl.Series(compiled.names.machines, dtype=pl.String)
@@ -113,16 +120,16 @@ def _states(compiled: Compiled, run: ClusterRun) -> pl.DataFrame:
             "kind": pl.Series(["down", "off"]).gather(log["kind"].astype(np.int64)),
         }
     )
-    planned = compiled.downs.select("node", "start", "state").unique(["node", "start"])
+    planned = compiled.outages.select("node", "start", "state").unique(["node", "start"])
     return found.join(planned, on=["node", "start"], how="left", maintain_order="left").select(
         "node", "start", "end", state=pl.coalesce("state", "kind")
     )
 
 
-def _tasks(compiled: Compiled, ended: dict[str, Any], *, metered: bool) -> pl.DataFrame:
+def _tasks(compiled: CompiledScenario, ended: dict[str, Any], *, has_power: bool) -> pl.DataFrame:
     original = compiled.trace if compiled.trace is not None else compiled.workload.to_trace()
     frame = original.tasks
-    rows = rows_of(frame["id"], compiled.arrays.ids)
+    rows = find_rows(frame["id"], compiled.arrays.ids)
     if len(rows) != frame.height or (rows != np.arange(len(rows))).any():
         frame = frame[rows]
     ran = pl.Series(ended["attempts"]) > 0
@@ -137,15 +144,18 @@ def _tasks(compiled: Compiled, ended: dict[str, Any], *, metered: bool) -> pl.Da
         pl.Series("run_time", ended["end"] - ended["last_start"]).fill_nan(None),
         status_names(ended["status"]),
         pl.Series("energy", ended["energy"])
-        if metered
+        if has_power
         else pl.lit(None, dtype=pl.Float64).alias("energy"),
         pl.when(ran).then(pl.Series("used", ended["used"])).alias("cpu_time"),
-        *(pl.lit(None, dtype=pl.Int64).alias(name) for name in ("exit_code", "pid", *COUNTED)),
+        *(
+            pl.lit(None, dtype=pl.Int64).alias(name)
+            for name in ("exit_code", "pid", *COUNTER_COLUMNS)
+        ),
         pl.lit(None, dtype=pl.Float64).alias("memory_used"),
     )
 
 
-def _placements(compiled: Compiled, run: ClusterRun) -> pl.DataFrame:
+def _placements(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
     log = run.placements()
     order = np.lexsort((log["machine"], log["attempt"], log["task"]))
     log = {name: values[order] for name, values in log.items()}
@@ -174,7 +184,7 @@ def _placements(compiled: Compiled, run: ClusterRun) -> pl.DataFrame:
     )
 
 
-def _decisions(compiled: Compiled, run: ClusterRun) -> pl.DataFrame:
+def _decisions(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
     log = run.decisions()
     known = log["machine"] < compiled.machines.nodes.height
     names = pl.Series([*compiled.names.machines, None], dtype=pl.String)
@@ -195,7 +205,7 @@ def _decisions(compiled: Compiled, run: ClusterRun) -> pl.DataFrame:
 
 
 def _powers(
-    compiled: Compiled,
+    compiled: CompiledScenario,
     run: ClusterRun,
     step: float | None,
     *,
@@ -203,19 +213,21 @@ def _powers(
     most_rows: float = MOST_ROWS,
 ) -> dict[str, pl.DataFrame]:
     """The table of power, where there is one."""
-    if not compiled.machines.metered or run.now <= run.begin:
+    if not compiled.machines.has_power_models or run.now <= run.start_time:
         return {}
-    step = step or max((run.now - run.begin) / WINDOWS, 1e-9)
+    step = step or max((run.now - run.start_time) / WINDOWS, 1e-9)
     series = 1 + per_node * compiled.machines.nodes.height
-    check_rows("power", (run.now - run.begin) / step * series, most_rows)
+    check_rows("power", (run.now - run.start_time) / step * series, most_rows)
     return {"power": _power(compiled, run, step, per_node=per_node)}
 
 
-def _power(compiled: Compiled, run: ClusterRun, step: float, *, per_node: bool) -> pl.DataFrame:
+def _power(
+    compiled: CompiledScenario, run: ClusterRun, step: float, *, per_node: bool
+) -> pl.DataFrame:
     count = run.windows(step)
-    edges = np.minimum(run.begin + step * np.arange(1, count + 1), run.now)
+    edges = np.minimum(run.start_time + step * np.arange(1, count + 1), run.now)
     edges[-1] = run.now
-    lengths = np.diff(edges, prepend=run.begin)
+    lengths = np.diff(edges, prepend=run.start_time)
     whole = pl.DataFrame({"t": edges, "dt": lengths, "watts": run.power(step, False)})
     parts = [whole.select(pl.lit(None, dtype=pl.String).alias("node"), "t", "dt", "watts")]
     if per_node:
@@ -235,7 +247,7 @@ def _power(compiled: Compiled, run: ClusterRun, step: float, *, per_node: bool) 
     return pl.concat(parts)
 
 
-def _facts(compiled: Compiled, run: ClusterRun) -> dict[str, Any]:
+def _facts(compiled: CompiledScenario, run: ClusterRun) -> dict[str, Any]:
     records = compiled.trace.tasks.height if compiled.trace is not None else len(compiled.arrays)
     figures = run.kpis()
     return {
@@ -245,6 +257,6 @@ def _facts(compiled: Compiled, run: ClusterRun) -> dict[str, Any]:
         "events": run.events,
         "skipped": records - len(compiled.arrays),
         "makespan_s": figures["makespan_s"],
-        "energy_j": float(run.energy().sum()) if compiled.machines.metered else None,
+        "energy_j": float(run.energy().sum()) if compiled.machines.has_power_models else None,
         "shared": run.shared,
     }

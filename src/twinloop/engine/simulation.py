@@ -9,10 +9,10 @@ import polars as pl
 
 from twinloop._core import ClusterRun, View
 from twinloop.description.errors import InputError
-from twinloop.engine.compiled import Compiled
-from twinloop.engine.run_state import State, adopt
-from twinloop.engine.run_trace import as_trace, status_names
-from twinloop.engine.workload_columns import broken_limit
+from twinloop.engine.compiled_scenario import CompiledScenario
+from twinloop.engine.run_trace import status_names, trace_from_run
+from twinloop.engine.simulation_state import SimulationState, restore_state
+from twinloop.engine.workload_columns import find_exceeded_limit
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
 
@@ -35,27 +35,27 @@ class Simulation:
 
     Args:
         scenario: What to run.
-        state: Where to start: a `State`, such as `Simulation.state` gives; by default at the
-            first submission.
+        state: State to start from, as given by `Simulation.state`; by default the run starts at
+            the first submission.
         allow_code: Whether a policy named as `module:Class` may be imported and run.
     """
 
     def __init__(
         self,
-        scenario: Scenario | Compiled,
+        scenario: Scenario | CompiledScenario,
         *,
-        state: State | None = None,
+        state: SimulationState | None = None,
         allow_code: bool = False,
     ) -> None:
-        if not isinstance(scenario, Compiled):
-            scenario = Compiled(scenario, allow_code=allow_code)
+        if not isinstance(scenario, CompiledScenario):
+            scenario = CompiledScenario(scenario, allow_code=allow_code)
         self._compiled = scenario
-        self._injected: list[str] = []
+        self._submitted: list[str] = []
         self._run: ClusterRun = scenario.start(
-            placements=True, use=scenario.machines.metered, decisions=True
+            placements=True, use=scenario.machines.has_power_models, decisions=True
         )
         if state is not None:
-            adopt(scenario, self._run, state)
+            restore_state(scenario, self._run, state)
 
     # --- time ------------------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ class Simulation:
 
     def run(self) -> pl.DataFrame:
         """To the end; returns `tasks`."""
-        while self._compiled.advance(self._run, self._run.run_on):
+        while self._compiled.advance(self._run, self._run.run_slice):
             pass
         return self.tasks
 
@@ -132,7 +132,7 @@ class Simulation:
                 "machine": pl.Series(names, dtype=pl.String),
                 "cores": view.capacity,
                 "free_cores": view.free_cores,
-                "tasks": view.instances.astype(np.int64),
+                "tasks": view.task_counts.astype(np.int64),
                 "up": [not self._run.is_down(m) for m in range(len(names))],
                 "energy": self._run.energy(),
             }
@@ -145,31 +145,31 @@ class Simulation:
 
     def trace(self) -> Trace:
         """What has happened so far, as a Trace; what was injected is only in `tasks` here."""
-        if self._injected:
+        if self._submitted:
             raise InputError("a simulation that tasks were injected into has no scenario to name")
-        return as_trace(self._compiled, self._run)
+        return trace_from_run(self._compiled, self._run)
 
     @property
-    def state(self) -> State:
+    def state(self) -> SimulationState:
         """Where it stands, to start another simulation of the same scenario from."""
-        return State.of(self._compiled, self._run)
+        return SimulationState.from_run(self._compiled, self._run)
 
     # --- changing --------------------------------------------------------------------------------
 
     def copy(self) -> Simulation:
         """One that goes on from here by itself; both give the same. Not with Python inside."""
-        if self._run.foreign:
+        if self._run.has_python_policy:
             raise InputError(
                 "a policy written in Python cannot be copied",
                 remedy="use a built-in policy, or run the scenario again up to here",
             )
         other = object.__new__(Simulation)
         other._compiled = self._compiled
-        other._injected = list(self._injected)
+        other._submitted = list(self._submitted)
         other._run = self._run.copy()
         return other
 
-    def inject(
+    def submit(
         self,
         id: str,
         *,
@@ -189,7 +189,7 @@ class Simulation:
         >>> from twinloop.scenario import Scenario
         >>> sim = Simulation(Scenario(platform="1x4", policy="fcfs", workload={
         ...     "generate": {"name": "bursts", "parameters": {"bursts": 1, "size": 1}}}))
-        >>> sim.inject("mine", cores=1, run_time=60.0, submit=10.0)
+        >>> sim.submit("mine", cores=1, run_time=60.0, submit=10.0)
         >>> sim.run().filter(id="mine")["end"].to_list()
         [70.0]
         """
@@ -212,7 +212,9 @@ class Simulation:
         if unknown:
             raise InputError(f"no task knows the resource {unknown[0]!r}", field=f"task {id!r}")
         for rule in (each for each in own if each.name == queue):
-            if (limit := broken_limit(rule, cores, nodes, memory, requested_time)) is not None:
+            if (
+                limit := find_exceeded_limit(rule, cores, nodes, memory, requested_time)
+            ) is not None:
                 raise InputError(
                     f"asks for more than the queue gives: {limit} is {getattr(rule, limit):g}",
                     field=f"task {id!r}",
@@ -220,7 +222,7 @@ class Simulation:
         user_place = _place(names.users, user, f"task {id!r}: user")
         queue_place = _place(names.queues, queue, f"task {id!r}: queue")
         try:
-            self._run.inject(
+            self._run.submit(
                 submit=time,
                 cores=float(cores),
                 memory=float(memory),
@@ -241,7 +243,7 @@ class Simulation:
                 field=f"task {id!r}",
                 remedy="put it into the workload",
             ) from None
-        self._injected.append(id)
+        self._submitted.append(id)
 
     def set_cores(self, machine: str, cores: float) -> None:
         """From now on the machine has so many cores; what runs there goes on."""
@@ -280,7 +282,7 @@ class Simulation:
 
     def _ids(self) -> pl.Series:
         ids = self._compiled.arrays.ids
-        added = pl.Series("id", self._injected, dtype=pl.String)
+        added = pl.Series("id", self._submitted, dtype=pl.String)
         return ids.rename("id").append(added) if len(added) else ids
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinloop.description.errors import InputError
-from twinloop.engine.compiled import Compiled
+from twinloop.engine.compiled_scenario import CompiledScenario
 
 #: The most rows of `usage` and of `power`, unless `most_rows` says otherwise: about 1 GB each
 #: while a table is made.
@@ -16,7 +16,7 @@ MOST_ROWS: Final = 10_000_000
 
 
 def check_estimates(
-    compiled: Compiled,
+    compiled: CompiledScenario,
     *,
     usage_step: float | None,
     power_step: float | None,
@@ -37,7 +37,7 @@ def check_estimates(
         machines = np.maximum(compiled.arrays.nodes, 1)
         rows = float((np.ceil(times / usage_step) * machines)[kept].sum())
         check_rows("usage", rows, most)
-    if power_step is not None and compiled.machines.metered and kept.any():
+    if power_step is not None and compiled.machines.has_power_models and kept.any():
         submit = compiled.arrays.submit[kept]
         length = float((submit + times[kept]).max() - submit.min())
         series = 1 + power_per_node * compiled.machines.nodes.height
@@ -62,7 +62,7 @@ def check_rows(table: str, rows: float, most: float) -> None:
     )
 
 
-def _run_times(compiled: Compiled) -> NDArray[np.float64]:
+def _run_times(compiled: CompiledScenario) -> NDArray[np.float64]:
     """How long each task takes alone on the fastest machines."""
     model, arrays = compiled.scenario.model, compiled.arrays
     factors = [model.service_factors.get(name, 1.0) for name in arrays.kind.names]

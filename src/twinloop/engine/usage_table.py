@@ -1,4 +1,4 @@
-"""The `usage` table of a simulated run: the CPU time of tasks in windows."""
+"""The `build_usage_table` table of a simulated run: the CPU time of tasks in windows."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 
 from twinloop._core import ClusterRun
-from twinloop.engine.compiled import Compiled
+from twinloop.engine.compiled_scenario import CompiledScenario
 
 
-def sampled_every(compiled: Compiled) -> float | None:
+def find_sampling_period(compiled: CompiledScenario) -> float | None:
     """The usual length of a window in the recording that is replayed; None if there is none."""
     trace = compiled.trace
     if trace is None or trace.manifest.kind != "recorded":
@@ -20,7 +20,7 @@ def sampled_every(compiled: Compiled) -> float | None:
     return trace.manifest.sampling_period or float(np.median(lengths.to_numpy()))
 
 
-def usage(compiled: Compiled, run: ClusterRun) -> pl.DataFrame:
+def build_usage_table(compiled: CompiledScenario, run: ClusterRun) -> pl.DataFrame:
     """A row for each window of each execution on each machine, if the run has noted them."""
     log = run.usage()
     order = np.lexsort((log["machine"], log["t"], log["task"]))

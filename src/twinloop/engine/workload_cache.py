@@ -11,42 +11,48 @@ from twinloop.engine import workload_columns
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
 from twinloop.workload import Workload
-from twinloop.workload.fragments import rows_of
+from twinloop.workload.fragments import find_rows
 
 
-class Loaded:
+class LoadedWorkload:
     """What a scenario has to run, before anything is known of where and by whose decision.
 
     Args:
         scenario: Says how the workload is to be read.
-        given: It, where it has been read already.
+        workload: It, where it has been read already.
 
     >>> scenario = Scenario(platform="2x16", policy="fcfs", workload={"generate": {
     ...     "name": "poisson", "parameters": {"tasks": 100}}})
-    >>> ready = Loaded(scenario)
-    >>> len(ready.arrays), ready.serves(scenario.replace(policy="easy"))
+    >>> ready = LoadedWorkload(scenario)
+    >>> len(ready.arrays), ready.is_valid_for(scenario.replace(policy="easy"))
     (100, True)
-    >>> ready.serves(scenario.replace(time_scale=2)), ready.serves(scenario.replace(seed=1))
-    (False, False)
+    >>> ready.is_valid_for(scenario.replace(time_scale=2))
+    False
+    >>> ready.is_valid_for(scenario.replace(seed=1))
+    False
     """
 
-    def __init__(self, scenario: Scenario, given: Trace | Workload | None = None) -> None:
+    def __init__(self, scenario: Scenario, workload: Trace | Workload | None = None) -> None:
         self._scenario = scenario
         self._reference = scenario.platform.clock
-        if given is None:
-            given = scenario.workload.resolve(scenario.seed)
+        if workload is None:
+            workload = scenario.workload.resolve(scenario.seed)
         #: The trace that is replayed; None if the scenario was given a Workload.
-        self.trace = given if isinstance(given, Trace) else None
+        self.trace = workload if isinstance(workload, Trace) else None
         #: What is to run.
-        self.workload = given if isinstance(given, Workload) else self._replayed(given)
-        self.arrays = workload_columns.scaled(self.workload.to_arrays(), scenario.time_scale)
+        self.workload = (
+            workload if isinstance(workload, Workload) else self._replay_workload(workload)
+        )
+        self.arrays = workload_columns.scale_submissions(
+            self.workload.to_arrays(), scenario.time_scale
+        )
 
-    def _replayed(self, trace: Trace) -> Workload:
+    def _replay_workload(self, trace: Trace) -> Workload:
         missing = self._scenario.workload.missing
         reference = trace.manifest.reference_mhz or self._reference
         return Workload.from_trace(trace, missing=missing, reference_mhz=reference)
 
-    def serves(self, scenario: Scenario) -> bool:
+    def is_valid_for(self, scenario: Scenario) -> bool:
         """Whether another scenario has the very same to run."""
         mine = self._scenario
         made = scenario.workload.generate is not None
@@ -79,4 +85,4 @@ class Loaded:
 
     @cached_property
     def _rows(self) -> Any:
-        return None if self.trace is None else rows_of(self.trace.tasks["id"], self.arrays.ids)
+        return None if self.trace is None else find_rows(self.trace.tasks["id"], self.arrays.ids)

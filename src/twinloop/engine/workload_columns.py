@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinloop.description.errors import InputError
-from twinloop.description.quantities import LATEST_TIME
+from twinloop.description.quantities import MAX_TIME
 from twinloop.platform import Platform
 from twinloop.platform.parts import Queue
 from twinloop.workload import SessionGraphs
@@ -19,7 +19,7 @@ from twinloop.workload.workload import Workload
 _TASKS_AT_ONCE = 128
 
 
-def columns(
+def build_task_columns(
     workload: Workload,
     arrays: WorkloadArrays,
     platform: Platform,
@@ -34,7 +34,7 @@ def columns(
     children, child_offsets = _children(arrays)
     asked = workload.tasks["requested_mhz"].fill_null(0.0).to_numpy() / np.maximum(arrays.cores, 1)
     kind = _codes(arrays.kind.codes, arrays.kind.names, kinds)
-    queue = queue_codes(arrays, queues)
+    queue = encode_queues(arrays, queues)
     priorities = np.array([each.priority for each in platform.queues] + [0.0])
     ranked = np.where((queue >= 0) & (queue < len(platform.queues)), queue, len(platform.queues))
     return {
@@ -64,34 +64,34 @@ def columns(
     }
 
 
-def scaled(arrays: WorkloadArrays, scale: float) -> WorkloadArrays:
+def scale_submissions(arrays: WorkloadArrays, scale: float) -> WorkloadArrays:
     """The tasks with times of submission so many times as late; deadlines move along."""
     if scale == 1.0 or not len(arrays):
         return arrays
     submit = arrays.submit * scale
-    if np.abs(submit).max() > LATEST_TIME:
+    if np.abs(submit).max() > MAX_TIME:
         raise InputError(
             f"moves a submission to {submit[np.abs(submit).argmax()]:g} s, which is beyond "
-            f"{LATEST_TIME:g} s",
+            f"{MAX_TIME:g} s",
             field="time_scale",
         )
     return replace(arrays, submit=submit, deadline=arrays.deadline + (submit - arrays.submit))
 
 
-def queue_codes(arrays: WorkloadArrays, queues: tuple[str, ...]) -> NDArray[np.int32]:
+def encode_queues(arrays: WorkloadArrays, queues: tuple[str, ...]) -> NDArray[np.int32]:
     """The queue of each task, or where it says none, its partition, by the place of its name."""
     queue = _codes(arrays.queue.codes, arrays.queue.names, queues)
     partition = _codes(arrays.partition.codes, arrays.partition.names, queues)
     return np.where(queue >= 0, queue, partition).astype(np.int32)
 
 
-def queue_names(arrays: WorkloadArrays, platform: Platform) -> tuple[str, ...]:
+def list_queue_names(arrays: WorkloadArrays, platform: Platform) -> tuple[str, ...]:
     """The names of all queues, those of the platform first."""
     own = [queue.name for queue in platform.queues]
     return tuple(dict.fromkeys([*own, *arrays.queue.names]))
 
 
-def over_limits(
+def find_over_limits(
     arrays: WorkloadArrays, platform: Platform, queue: Any, requested: Any
 ) -> NDArray[np.uint8]:
     """Which tasks ask for more than their queue gives to anybody."""
@@ -103,7 +103,7 @@ def over_limits(
     return over.astype(np.uint8)
 
 
-def broken_limit(
+def find_exceeded_limit(
     rule: Queue, cores: float, nodes: int, memory: float, requested: float | None
 ) -> str | None:
     """The limit of a queue that a task asks for more than; None if there is none."""
@@ -119,7 +119,7 @@ def _limits(rule: Queue) -> dict[str, float]:
     return {name: np.inf if limit is None else limit for name, limit in known.items()}
 
 
-def with_descendants(arrays: WorkloadArrays, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def add_descendants(arrays: WorkloadArrays, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The tasks of the mask, and all that depend on them, however indirectly."""
     found = mask.copy()
     if not len(arrays.parents):
@@ -135,7 +135,7 @@ def with_descendants(arrays: WorkloadArrays, mask: NDArray[np.bool_]) -> NDArray
     return found
 
 
-def session_columns(graphs: SessionGraphs, rows: NDArray[np.int64]) -> dict[str, Any]:
+def build_session_columns(graphs: SessionGraphs, rows: NDArray[np.int64]) -> dict[str, Any]:
     """What the core is told of users who wait; `rows`: the task of each job of the graphs."""
     found = graphs.partition
     each = np.repeat(np.arange(len(found)), np.diff(found.offsets))

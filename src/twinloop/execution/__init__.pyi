@@ -1,17 +1,17 @@
 from .attachment import attach
-from .decision_replay import Retold, retell
-from .local_machine import Machine
+from .decision_replay import DecisionReplay, replay_decisions
+from .local_machine import LocalMachine
 from .run import Interrupted, execute
-from .run_progress import Moment
-from .usage_recorder import Recorder
+from .run_progress import RunProgress
+from .usage_recorder import UsageRecorder
 
 __all__ = [
+    "DecisionReplay",
     "Interrupted",
-    "Machine",
-    "Moment",
-    "Recorder",
-    "Retold",
+    "LocalMachine",
+    "RunProgress",
+    "UsageRecorder",
     "attach",
     "execute",
-    "retell",
+    "replay_decisions",
 ]

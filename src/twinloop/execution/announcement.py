@@ -9,13 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from twinloop.description.files import writing
+from twinloop.description.files import write_atomically
 from twinloop.description.safe_text import escape_name
-from twinloop.engine import Compiled
-from twinloop.execution.expected_run_times import expected
-from twinloop.execution.task_commands import Commands, Distinct, Survey
+from twinloop.engine import CompiledScenario
+from twinloop.execution.expected_run_times import fill_expected_run_times
+from twinloop.execution.task_commands import CommandSurvey, DistinctCommand, TaskCommands
 from twinloop.scenario import Scenario
-from twinloop.trace.trace import counted
+from twinloop.trace.trace import format_count
 
 #: The file of every command, in the folder of what runs them.
 COMMANDS: Final = "commands.txt"
@@ -31,7 +31,7 @@ _HEADING: Final = (
 )
 
 
-def survey_scenario(scenario: Scenario, *, allow_code: bool = False) -> Survey:
+def survey_scenario(scenario: Scenario, *, allow_code: bool = False) -> CommandSurvey:
     """Every command that `execute` would run for a scenario; nothing is run.
 
     >>> survey = survey_scenario(Scenario(platform="1x1", policy="fcfs", workload={"tasks": [
@@ -39,40 +39,41 @@ def survey_scenario(scenario: Scenario, *, allow_code: bool = False) -> Survey:
     >>> [(one.command, one.tasks) for one in survey.commands]
     [('sleep 1.5', 1)]
     """
-    given, _ = expected(scenario.workload.resolve(scenario.seed))
-    compiled = Compiled(scenario, allow_code=allow_code, given=given)
-    return survey_tasks(scenario, Commands(compiled, Path(), run=""))
+    given, _ = fill_expected_run_times(scenario.workload.resolve(scenario.seed))
+    compiled = CompiledScenario(scenario, allow_code=allow_code, workload=given)
+    return survey_tasks(scenario, TaskCommands(compiled, Path(), run=""))
 
 
-def survey_tasks(scenario: Scenario, commands: Commands) -> Survey:
+def survey_tasks(scenario: Scenario, commands: TaskCommands) -> CommandSurvey:
     """What is run to prepare a scenario, and for its tasks."""
     prepare = [shlex.join(step.command) for step in scenario.workload.prepare]
     return commands.survey()._replace(prepare=prepare)
 
 
-def merge_surveys(surveys: Iterable[Survey]) -> Survey:
+def merge_surveys(surveys: Iterable[CommandSurvey]) -> CommandSurvey:
     """Every command of several surveys, each once, with the most tasks that any of them has.
 
-    >>> one = Survey([Distinct("sleep 1", "/", "sleep", 2)], [], [])
+    >>> one = CommandSurvey([DistinctCommand("sleep 1", "/", "sleep", 2)], [], [])
     >>> merge_surveys([one, one]) == one
     True
     """
     prepare: dict[str, None] = {}
     missing: set[str] = set()
-    commands: dict[tuple[str, str], Distinct] = {}
+    commands: dict[tuple[str, str], DistinctCommand] = {}
     for survey in surveys:
         prepare |= dict.fromkeys(survey.prepare)
         missing |= set(survey.missing)
         for each in survey.commands:
             known = commands.get((each.command, each.folder), each)
             commands[(each.command, each.folder)] = max(known, each, key=lambda one: one.tasks)
-    return Survey(list(commands.values()), sorted(missing), list(prepare))
+    return CommandSurvey(list(commands.values()), sorted(missing), list(prepare))
 
 
-def summarise(survey: Survey, file: Path | None = None) -> Iterator[str]:
+def summarise(survey: CommandSurvey, file: Path | None = None) -> Iterator[str]:
     """What will be run, line by line for a terminal: few commands whole, of more the programs.
 
-    >>> survey = Survey([Distinct(f"echo {n}", "/", "echo", 1) for n in range(6)], [], [])
+    >>> commands = [DistinctCommand(f"echo {n}", "/", "echo", 1) for n in range(6)]
+    >>> survey = CommandSurvey(commands, [], [])
     >>> list(summarise(survey, Path("run/commands.txt")))
     ['will run 6 distinct commands for 6 tasks:', '  6 x echo', 'every command: run/commands.txt']
     """
@@ -82,38 +83,41 @@ def summarise(survey: Survey, file: Path | None = None) -> Iterator[str]:
         for each in survey.commands:
             yield f"will run {each.tasks} x {shorten(each.command)}"
     else:
-        tasks = counted(sum(each.tasks for each in survey.commands), "task")
+        tasks = format_count(sum(each.tasks for each in survey.commands), "task")
         yield f"will run {len(survey.commands)} distinct commands for {tasks}:"
         for name, times in survey.programs[:_PROGRAMS]:
             yield f"  {times} x {shorten(name)}"
         if rest := survey.programs[_PROGRAMS:]:
-            yield f"  {sum(times for _, times in rest)} x {counted(len(rest), 'other program')}"
+            yield f"  {sum(times for _, times in rest)} x {format_count(len(rest), 'other program')}"
     for name in survey.missing:
         yield f"cannot be found now: {shorten(name)}"
     if file is not None:
         yield f"every command: {escape_name(str(file))}"
 
 
-def summarise_programs(survey: Survey) -> str:
+def summarise_programs(survey: CommandSurvey) -> str:
     """The programs of a survey and how many tasks run each, in one line.
 
-    >>> summarise_programs(Survey([Distinct("echo 1", "/", "echo", 3)], [], []))
+    >>> summarise_programs(CommandSurvey([DistinctCommand("echo 1", "/", "echo", 3)], [], []))
     '3 x echo'
     """
     programs = survey.programs
     named = [f"{times} x {shorten(name)}" for name, times in programs[:_PROGRAMS]]
     if rest := programs[_PROGRAMS:]:
-        named.append(f"{sum(times for _, times in rest)} x {counted(len(rest), 'other program')}")
+        named.append(
+            f"{sum(times for _, times in rest)} x {format_count(len(rest), 'other program')}"
+        )
     return ", ".join(named)
 
 
-def list_commands(surveys: Mapping[str, Survey]) -> str:
+def list_commands(surveys: Mapping[str, CommandSurvey]) -> str:
     """Every distinct command, as text: one on a line, after the number of tasks that run it.
 
     Args:
         surveys: What is run, by the name of what runs it; a name may be empty.
 
-    >>> print(list_commands({"": Survey([Distinct("echo 1", "/", "echo", 3)], [], ["make"])}))
+    >>> echo = DistinctCommand("echo 1", "/", "echo", 3)
+    >>> print(list_commands({"": CommandSurvey([echo], [], ["make"])}))
     # No shell reads these commands. What stands in braces is known when a task starts.
     # to prepare, once
     1 x make
@@ -138,10 +142,11 @@ def list_commands(surveys: Mapping[str, Survey]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def describe_commands(surveys: Mapping[str, Survey]) -> dict[str, Any]:
+def describe_commands(surveys: Mapping[str, CommandSurvey]) -> dict[str, Any]:
     """Every distinct command, as plain data: what `--dry-run --json` prints.
 
-    >>> found = describe_commands({"": Survey([Distinct("echo 1", "/", "echo", 3)], [], [])})
+    >>> echo = DistinctCommand("echo 1", "/", "echo", 3)
+    >>> found = describe_commands({"": CommandSurvey([echo], [], [])})
     >>> found["programs"]
     {'echo': 3}
     """
@@ -160,9 +165,9 @@ def describe_commands(surveys: Mapping[str, Survey]) -> dict[str, Any]:
     }
 
 
-def write_commands(folder: Path, surveys: Mapping[str, Survey]) -> Path:
+def write_commands(folder: Path, surveys: Mapping[str, CommandSurvey]) -> Path:
     """Write every distinct command to the file of commands in a folder; returns that file."""
-    with writing(folder / COMMANDS) as stream:
+    with write_atomically(folder / COMMANDS) as stream:
         stream.write(list_commands(surveys).encode())
     return folder / COMMANDS
 
@@ -225,7 +230,7 @@ class CommandFile:
                 self.path.parent.rmdir()
 
     def _write(self, text: bytes) -> None:
-        with writing(self.path) as stream:
+        with write_atomically(self.path) as stream:
             stream.write(text)
 
 

@@ -17,14 +17,14 @@ from twinloop.description.cleaning import EXAMPLES
 from twinloop.description.errors import InputError
 from twinloop.execution.clock import RunClock
 from twinloop.execution.interrupts import Interrupts
-from twinloop.execution.local_machine import Machine
-from twinloop.execution.observed_processes import Watched, WatchedGroup, WatchedTree
+from twinloop.execution.local_machine import LocalMachine
+from twinloop.execution.observed_processes import Observed, ObservedGroup, ObservedTree
 from twinloop.execution.power import PowerRecorder, find_meters
-from twinloop.execution.process_trees import Stat, Trees
-from twinloop.execution.run_folder import RunFolder, check, unwritable
-from twinloop.execution.run_journal import Journal
-from twinloop.execution.run_trace import unfinished
-from twinloop.execution.usage_recorder import Execution, Recorder, checked_period
+from twinloop.execution.process_trees import ProcessStat, ProcessTrees
+from twinloop.execution.run_folder import RunFolder, check_run_folder, unwritable
+from twinloop.execution.run_journal import RunJournal
+from twinloop.execution.run_trace import read_unfinished_run
+from twinloop.execution.usage_recorder import ExecutionKey, UsageRecorder, check_period
 from twinloop.trace import Manifest, Trace
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -63,21 +63,21 @@ def attach(
     >>> trace.tasks["name"].to_list(), trace.manifest.kind
     (['sleep'], 'recorded')
     """
-    checked_period(period)
+    check_period(period)
     if until is not None and not until > 0:
         raise InputError(f"{until:g} s is no time to record for", field="until")
     numbers = list(pids)
     if bool(numbers) == (cgroup is not None):
         raise InputError("say either which processes or which control group to record")
     path = Path(folder).absolute()
-    check(path, overwrite=overwrite)
+    check_run_folder(path, overwrite=overwrite)
     _check_apart(numbers)
     with ExitStack() as stack:
-        watched: list[Watched] = []
+        watched: list[Observed] = []
         if cgroup is not None:
-            watched.append(stack.enter_context(closing(WatchedGroup(cgroup))))
+            watched.append(stack.enter_context(closing(ObservedGroup(cgroup))))
         for number in numbers:
-            watched.append(stack.enter_context(closing(WatchedTree(number))))
+            watched.append(stack.enter_context(closing(ObservedTree(number))))
         clock = _Clock(min(one.ticks for one in watched) / _TICKS)
         plan = _plan(watched, period)
         run = RunFolder.create(path, plan, overwrite=overwrite)
@@ -87,7 +87,7 @@ def attach(
             following = _Following(watched, plan, clock, run.journal, period, meters)
             following.begin()
             following.go_on(until)
-            trace = unfinished(path)
+            trace = read_unfinished_run(path)
             run.finish(trace)
         except OSError as error:
             raise unwritable(path, error) from None
@@ -109,10 +109,10 @@ class _Following:
 
     def __init__(
         self,
-        watched: list[Watched],
+        watched: list[Observed],
         plan: Trace,
         clock: RunClock,
-        journal: Journal,
+        journal: RunJournal,
         period: float,
         meters: PowerRecorder,
     ) -> None:
@@ -121,8 +121,8 @@ class _Following:
         self._clock = clock
         self._journal = journal
         self._meters = meters
-        self._trees: Trees[Execution] = Trees()
-        self._recorder = Recorder(clock, journal, period=period, trees=self._trees)
+        self._trees: ProcessTrees[ExecutionKey] = ProcessTrees()
+        self._recorder = UsageRecorder(clock, journal, period=period, trees=self._trees)
         #: Those that have not ended, by the number of their task.
         self._open = dict(enumerate(watched))
 
@@ -131,7 +131,7 @@ class _Following:
         self._journal.write(e="begin", t=0.0, epoch_ms=self._clock.epoch_ms)
         starts = {}
         for task, one in self._open.items():
-            starts[task], _ = self._clock.started(one.ticks, 0.0, self._clock.now())
+            starts[task], _ = self._clock.start_time(one.ticks, 0.0, self._clock.now())
             self._journal.write(e="submit", t=starts[task], task=task)
             where = {"task": task, "attempt": 0, "machine": 0}
             self._journal.write(e="start", t=starts[task], **where, cores=None, pid=one.pid)
@@ -139,7 +139,7 @@ class _Following:
         readings = self._trees.scan()
         now = self._clock.now()
         for task, one in self._open.items():
-            cpu = one.read()[0] if one.accounts else readings[(task, 0, 0)].cpu
+            cpu = one.read()[0] if one.is_accounted else readings[(task, 0, 0)].cpu
             self._before(task, cpu, now - starts[task])
         self._recorder.sample(self._clock.now())
 
@@ -150,8 +150,8 @@ class _Following:
             self._say(f"{name}: ended before it was recorded: what it used is unknown")
             return
         most = length * self._cores
-        if isinstance(one, WatchedGroup) and cpu > most:
-            one.leave_out(cpu - most)
+        if isinstance(one, ObservedGroup) and cpu > most:
+            one.exclude_cpu_time(cpu - most)
             self._say(
                 f"{name}: {cpu - most:.2f} CPU seconds are left out: they are of processes that "
                 "were gone when the oldest that is there started"
@@ -177,7 +177,7 @@ class _Following:
                         events.unregister(handle)
                         self._close(files[handle])
                     else:
-                        interrupts.hear()
+                        interrupts.drain()
                 self._sample()
         for task in list(self._open):
             self._say(f"{self._names[task]}: was still running when the recording ended")
@@ -190,7 +190,7 @@ class _Following:
         now = self._clock.now()
         if self._recorder.due <= now:
             for task, one in list(self._open.items()):
-                if isinstance(one, WatchedGroup) and one.ended():
+                if isinstance(one, ObservedGroup) and one.is_empty():
                     self._close(task)
             self._recorder.sample(self._clock.now())
         if self._meters.due <= now:
@@ -222,7 +222,7 @@ def _check_apart(pids: list[int]) -> None:
     for pid in pids:
         if pids.count(pid) > 1:
             raise InputError(f"process {pid} is named twice", field="pid")
-        above = Stat.of(pid)
+        above = ProcessStat.read(pid)
         while above is not None and above.parent:
             if above.parent in pids:
                 raise InputError(
@@ -230,18 +230,18 @@ def _check_apart(pids: list[int]) -> None:
                     field="pid",
                     remedy="name one of them: what it starts is recorded with it",
                 )
-            above = Stat.of(above.parent)
+            above = ProcessStat.read(above.parent)
 
 
-def _plan(watched: list[Watched], period: float) -> Trace:
+def _plan(watched: list[Observed], period: float) -> Trace:
     """What is known before anything is recorded."""
-    rows = [one.columns() for one in watched]
+    rows = [one.task_columns() for one in watched]
     names = tuple(row["id"] for row in rows)
     cpus = os.cpu_count() or 1
     node = {
         "node": os.uname().nodename,
         "cores": float(cpus),
-        "mhz": Machine.here().mhz,
+        "mhz": LocalMachine.detect().mhz,
         "memory": float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")),
     }
     submitted = "tasks that ran already: they are taken as submitted when they started"

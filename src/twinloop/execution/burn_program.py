@@ -16,7 +16,7 @@ from twinloop.description.errors import InputError
 from twinloop.workload.generators.burn import PHASES, PROGRAM
 
 #: The variable that tells the program how many units of each kind a core does in a second.
-RATES: Final = "TWINLOOP_BURN_RATES"
+RATES_VARIABLE: Final = "TWINLOOP_BURN_RATES"
 
 #: Kinds whose work is counted in units of one or more rates, and which.
 _RATED: Final = {
@@ -30,10 +30,10 @@ _RATED: Final = {
 _PATIENCE: Final = 120.0
 
 
-def program() -> Path:
+def find_burn_program() -> Path:
     """Where `twinloop-burn` is: beside the Python that runs this, or on the PATH.
 
-    >>> program().name
+    >>> find_burn_program().name
     'twinloop-burn'
     """
     beside = (sysconfig.get_path("scripts"), str(Path(sys.executable).parent))
@@ -47,7 +47,7 @@ def program() -> Path:
     )
 
 
-def rates(
+def measure_rates(
     kinds: Iterable[str] = ("cpu", "memory", "stream", "cache"),
     say: Callable[[str], None] = lambda text: None,
 ) -> dict[str, float]:
@@ -58,7 +58,7 @@ def rates(
     of a kind where no second run confirms the best one. A kind that consists of others gives
     theirs; one that only waits has no rate.
 
-    >>> sorted(rates(["mixed", "sleep"]))
+    >>> sorted(measure_rates(["mixed", "sleep"]))
     ['cpu', 'memory']
     """
     wanted = sorted({part for kind in kinds for part in _RATED[_known(kind)]})
@@ -66,7 +66,7 @@ def rates(
         return {}
     try:
         done = subprocess.run(
-            [program(), "--calibrate", *wanted],
+            [find_burn_program(), "--calibrate", *wanted],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -82,7 +82,7 @@ def rates(
     return {kind: float(rate) for kind, rate in json.loads(done.stdout).items()}
 
 
-def environment_for(
+def make_rate_environment(
     commands: Iterable[Sequence[str]], say: Callable[[str], None] = lambda text: None
 ) -> dict[str, str]:
     """The variable that these commands need so that each does not have to measure its own rate.
@@ -91,21 +91,21 @@ def environment_for(
     the variable already is kept; the others are measured now, and `say` is told before, and of
     doubts about them.
 
-    >>> environment_for([["sleep", "1"], ["twinloop-burn", "cpu", "--work", "1000"]])
+    >>> make_rate_environment([["sleep", "1"], ["twinloop-burn", "cpu", "--work", "1000"]])
     {}
-    >>> list(environment_for([["twinloop-burn", "cpu", "--seconds", "2"]]))
+    >>> list(make_rate_environment([["twinloop-burn", "cpu", "--seconds", "2"]]))
     ['TWINLOOP_BURN_RATES']
     """
     needed = {part for command in commands for part in _needed(command)}
     if not needed:
         return {}
-    said = os.environ.get(RATES, "")
+    said = os.environ.get(RATES_VARIABLE, "")
     known = {pair.partition("=")[0] for pair in said.split(",")}
     if needed - known:
         say(f"first: {PROGRAM} --calibrate {' '.join(sorted(needed - known))}")
-    measured = rates(needed - known, say)
+    measured = measure_rates(needed - known, say)
     pairs = [f"{kind}={rate!r}" for kind, rate in measured.items()]
-    return {RATES: ",".join([*([said] if said else []), *pairs])}
+    return {RATES_VARIABLE: ",".join([*([said] if said else []), *pairs])}
 
 
 def _needed(command: Sequence[str]) -> tuple[str, ...]:

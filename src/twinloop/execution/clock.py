@@ -36,7 +36,7 @@ class RunClock:
         """Seconds since t = 0."""
         return (time.clock_gettime_ns(time.CLOCK_BOOTTIME) - self._zero) / 1e9
 
-    def started(self, ticks: int, called: float, seen: float) -> tuple[float, bool]:
+    def start_time(self, ticks: int, called: float, seen: float) -> tuple[float, bool]:
         """When a process started, and whether its ticks had to be corrected.
 
         Args:
@@ -45,7 +45,7 @@ class RunClock:
             seen: When it was first there. It cannot have started outside these two.
 
         >>> clock = RunClock()
-        >>> clock.started(0, called=1.0, seen=1.5)
+        >>> clock.start_time(0, called=1.0, seen=1.5)
         (1.0, True)
         """
         start = ticks / _TICKS - self._zero / 1e9

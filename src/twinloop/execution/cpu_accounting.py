@@ -7,7 +7,7 @@ from typing import Final
 import polars as pl
 
 from twinloop.description import Cleaning
-from twinloop.execution.run_journal import PART
+from twinloop.execution.run_journal import EXECUTION_KEY
 from twinloop.trace import Trace
 from twinloop.workload.cleaning_notes import note
 
@@ -15,25 +15,31 @@ from twinloop.workload.cleaning_notes import note
 TICK: Final = 0.01
 
 
-def used(plan: Trace, samples: pl.DataFrame, parts: pl.DataFrame) -> tuple[pl.DataFrame, Cleaning]:
+def compute_usage(
+    plan: Trace, samples: pl.DataFrame, parts: pl.DataFrame
+) -> tuple[pl.DataFrame, Cleaning]:
     """What was used between two samples, the last one being of the end."""
-    known = samples.join(parts.select(*PART, "start", "end", "cpu", "pid"), on=PART, suffix="_")
+    known = samples.join(
+        parts.select(*EXECUTION_KEY, "start", "end", "cpu", "pid"), on=EXECUTION_KEY, suffix="_"
+    )
     # One just after the start, or before the next one or the end, says nothing that the next does
     # not: what is read is cumulative. Where nobody saw the end, the last sample is the last that is
     # known.
-    following = pl.col("t").shift(-1).over(PART, order_by="t")
+    following = pl.col("t").shift(-1).over(EXECUTION_KEY, order_by="t")
     known = known.filter(
         (pl.col("t") > pl.col("start") + TICK)
         & ((pl.col("t") < pl.col("end") - TICK) | pl.col("cpu_").is_null())
         & ((pl.col("t") < following - TICK) | following.is_null())
-    ).select(*PART, "t", pl.min_horizontal("cpu", "cpu_").alias("cpu"), "rss", "start", "pid")
+    ).select(
+        *EXECUTION_KEY, "t", pl.min_horizontal("cpu", "cpu_").alias("cpu"), "rss", "start", "pid"
+    )
     # What a task held when it ended is not known: the sample before, or else the most it ever had.
-    seen = known.select(PART).unique().with_columns(seen=pl.lit(value=True))
+    seen = known.select(EXECUTION_KEY).unique().with_columns(seen=pl.lit(value=True))
     closing = (
         parts.filter(pl.col("cpu").is_not_null())
-        .join(seen, on=PART, how="left", maintain_order="left")
+        .join(seen, on=EXECUTION_KEY, how="left", maintain_order="left")
         .select(
-            *PART,
+            *EXECUTION_KEY,
             t="end",
             cpu="cpu",
             rss=pl.when(pl.col("seen").is_null()).then("peak"),
@@ -41,9 +47,9 @@ def used(plan: Trace, samples: pl.DataFrame, parts: pl.DataFrame) -> tuple[pl.Da
             pid="pid",
         )
     )
-    both = pl.concat([known, closing]).sort(*PART, "t", maintain_order=True)
+    both = pl.concat([known, closing]).sort(*EXECUTION_KEY, "t", maintain_order=True)
     both, repaired = _possible(plan, both)
-    whose = pl.struct(PART)
+    whose = pl.struct(EXECUTION_KEY)
     used = both.with_columns(
         dt=pl.col("t") - pl.col("t").shift(1).over(whose).fill_null(pl.col("start")),
         cpu=pl.col("cpu") - pl.col("cpu").shift(1).over(whose).fill_null(0.0),
@@ -64,7 +70,7 @@ def _possible(plan: Trace, samples: pl.DataFrame) -> tuple[pl.DataFrame, Cleanin
     little of a moment. What cannot have been used before it was used after it, and the other way
     round. The last value of each is what it is, and so is the sum.
     """
-    whose = pl.struct(PART)
+    whose = pl.struct(EXECUTION_KEY)
     room = _cores(plan, samples).alias("room") * (samples["t"] - samples["start"])
     spare = pl.col("cpu") - pl.col("room")
     last = pl.col("t") == pl.col("t").max().over(whose)
@@ -102,7 +108,7 @@ def _cores(plan: Trace, samples: pl.DataFrame) -> pl.Series:
     cores = plan.nodes["cores"].gather(samples["machine"])
     if held:
         return cores
-    whose = pl.struct(PART)
+    whose = pl.struct(EXECUTION_KEY)
     cpu, t, start, own = pl.col("cpu"), pl.col("t"), pl.col("start"), pl.col("own")
     used = cpu - cpu.shift(1).over(whose).fill_null(0.0)
     length = t - t.shift(1).over(whose).fill_null(start)

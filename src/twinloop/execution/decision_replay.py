@@ -6,30 +6,30 @@ from typing import NamedTuple
 
 import polars as pl
 
-from twinloop.engine import Compiled
+from twinloop.engine import CompiledScenario
 from twinloop.trace import Trace
 
 #: One decision: when, what kind, which task, on which nodes.
-Told = tuple[float, str, str | None, tuple[str | None, ...]]
+DecisionRow = tuple[float, str, str | None, tuple[str | None, ...]]
 
 
-class Retold(NamedTuple):
+class DecisionReplay(NamedTuple):
     """What was decided in a run, and what the policy decides when it is told the same again.
 
-    >>> Retold([], []).same
+    >>> DecisionReplay([], []).is_identical
     True
     """
 
-    recorded: list[Told]
-    again: list[Told]
+    recorded: list[DecisionRow]
+    replayed: list[DecisionRow]
 
     @property
-    def same(self) -> bool:
+    def is_identical(self) -> bool:
         """Whether they are equal, in their order, times and nodes."""
-        return self.recorded == self.again
+        return self.recorded == self.replayed
 
 
-def retell(trace: Trace, compiled: Compiled) -> Retold:
+def replay_decisions(trace: Trace, compiled: CompiledScenario) -> DecisionReplay:
     """Feed the log of decisions of a run to its policy once more.
 
     Args:
@@ -40,7 +40,7 @@ def retell(trace: Trace, compiled: Compiled) -> Retold:
     >>> from twinloop.scenario import Scenario
     >>> scenario = Scenario(platform="1x1", policy="fcfs", workload={"tasks": [
     ...     {"id": "hello", "command": ["true"], "run_time": 0.01}]})
-    >>> retell(execute(scenario), Compiled(scenario)).same
+    >>> replay_decisions(execute(scenario), CompiledScenario(scenario)).is_identical
     True
     """
     desk = compiled.dispatcher()
@@ -49,21 +49,21 @@ def retell(trace: Trace, compiled: Compiled) -> Retold:
     machines = {name: number for number, name in enumerate(names)}
     submits = dict(trace.tasks.select("id", "submit").iter_rows())
     placed: set[int] = set()
-    recorded: list[Told] = []
-    again: list[Told] = []
+    recorded: list[DecisionRow] = []
+    replayed: list[DecisionRow] = []
     for t, kind, subject, target in _rows(trace.decisions):
         task = None if subject is None else tasks[subject]
         if kind == "ask":
             for made, number, where in desk.decide(t):
                 named = None if number is None else str(compiled.arrays.ids[number])
                 nodes = tuple(names[machine] for machine, _ in where) or (None,)
-                again.append((t, _CALLED.get(made, made), named, nodes))
+                replayed.append((t, _CALLED.get(made, made), named, nodes))
                 if number is not None:
                     (placed.add if made == "place" else placed.discard)(number)
         elif kind == "ready" and task is not None:
             desk.submit(task, t, submits.get(str(subject)))
         elif kind == "failed" and task is not None:
-            desk.failed(task, t, target[0] or "")
+            desk.reject_placement(task, t, target[0] or "")
             placed.discard(task)
         elif kind == "over" and task is not None:
             if task in placed:
@@ -75,15 +75,15 @@ def retell(trace: Trace, compiled: Compiled) -> Retold:
             desk.set_open(machines[str(target[0])], kind == "open", t)
         else:
             recorded.append((t, kind, subject, target))
-    return Retold(recorded, again)
+    return DecisionReplay(recorded, replayed)
 
 
 _CALLED = {"open": "set-state on", "close": "set-state off"}
 
 
-def _rows(decisions: pl.DataFrame) -> list[Told]:
+def _rows(decisions: pl.DataFrame) -> list[DecisionRow]:
     """The rows of the log; those of one task on several nodes as one."""
-    found: list[Told] = []
+    found: list[DecisionRow] = []
     for t, kind, subject, target in decisions.select("t", "kind", "subject", "target").iter_rows():
         if found and kind == "place" and found[-1][:3] == (t, kind, subject):
             found[-1] = (t, kind, subject, (*found[-1][3], target))

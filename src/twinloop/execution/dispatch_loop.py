@@ -11,19 +11,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from twinloop.engine import Compiled
-from twinloop.engine.policy_errors import blaming
+from twinloop.engine import CompiledScenario
+from twinloop.engine.policy_errors import attribute_error
 from twinloop.execution import failure_causes
 from twinloop.execution.clock import RunClock
 from twinloop.execution.interrupts import Interrupts
 from twinloop.execution.latency import Latencies
 from twinloop.execution.outages import Outage, Outages
 from twinloop.execution.power import PowerRecorder
-from twinloop.execution.run_journal import Journal
-from twinloop.execution.run_progress import Moment, Watcher
-from twinloop.execution.task_starter import CannotStart, Process, Running, Starter
-from twinloop.execution.task_states import Lives
-from twinloop.execution.usage_recorder import Recorder
+from twinloop.execution.run_journal import RunJournal
+from twinloop.execution.run_progress import ProgressCallback, RunProgress
+from twinloop.execution.task_starter import RunningTask, TaskProcess, TaskStarter, TaskStartError
+from twinloop.execution.task_states import TaskStates
+from twinloop.execution.usage_recorder import UsageRecorder
 
 #: How often whoever watches is told (s).
 _PACE: Final = 0.2
@@ -32,7 +32,7 @@ _LONGEST: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TaskLimits:
     """How long tasks may take, and how long they have to end once they are asked to."""
 
     #: The most that any task may take (s).
@@ -41,20 +41,20 @@ class Limits:
     grace: float = 2.0
 
 
-class Loop:
+class DispatchLoop:
     """One run. `run` returns when every task is over, or when the user wants no more."""
 
     def __init__(
         self,
-        compiled: Compiled,
+        compiled: CompiledScenario,
         clock: RunClock,
-        journal: Journal,
-        starter: Starter,
-        recorder: Recorder,
+        journal: RunJournal,
+        starter: TaskStarter,
+        recorder: UsageRecorder,
         power: PowerRecorder,
         *,
-        limits: Limits,
-        watcher: Watcher | None,
+        limits: TaskLimits,
+        on_progress: ProgressCallback | None,
     ) -> None:
         self._compiled = compiled
         self._clock = clock
@@ -63,16 +63,16 @@ class Loop:
         self._recorder = recorder
         self._power = power
         self._limits = limits
-        self._watcher = watcher
+        self._watcher = on_progress
         self._dispatcher = compiled.dispatcher()
         self._source = compiled.source()
-        self._lives = Lives(compiled)
+        self._lives = TaskStates(compiled)
         self._names = list(compiled.names.machines)
         self._ids = compiled.arrays.ids.to_list()
         self._submits: dict[int, float] = {}
         self._attempts: Counter[int] = Counter()
-        self._running: dict[int, Running] = {}
-        self._handles: dict[int, Process] = {}
+        self._running: dict[int, RunningTask] = {}
+        self._handles: dict[int, TaskProcess] = {}
         self._poll = select.epoll()
         #: Times at which tasks are asked to end, and killed: (time, task, attempt, signal).
         self._ends: list[tuple[float, int, int, int]] = []
@@ -117,9 +117,9 @@ class Loop:
         """Everything that is due."""
         now = self._clock.now()
         if self._source.next_time <= now:
-            for task in self._source.due(now):
+            for task in self._source.pop_due(now):
                 self._submit(task, now)
-        for outage in self._outages.until(now):
+        for outage in self._outages.pop_until(now):
             self._change_node(outage)
         self._end_late(now)
         self._ask_if_due()
@@ -151,7 +151,7 @@ class Loop:
         )
         for handle, _ in self._poll.poll(max(0.0, due - now)):
             if handle == interrupts.fileno():
-                interrupts.hear()
+                interrupts.drain()
             else:
                 self._ended(self._handles[handle])
 
@@ -169,7 +169,7 @@ class Loop:
         self._asked, self._ask_at = False, math.inf
         now = self._clock.now()
         self._journal.write(e="ask", t=now)
-        with blaming(self._compiled.policy, self._dispatcher.view):
+        with attribute_error(self._compiled.policy, self._dispatcher.view):
             decisions = self._dispatcher.decide(now)
         for ended in self._seen_free:
             self.release.add(now - ended)
@@ -191,11 +191,11 @@ class Loop:
         attempt = self._attempts[task]
         try:
             processes, entries = self._starter.start(task, attempt, places, self._names)
-        except CannotStart as error:
+        except TaskStartError as error:
             self._refuse(task, error)
             return
         self._attempts[task] += 1
-        running = Running(task, attempt, processes)
+        running = RunningTask(task, attempt, processes)
         self._running[task] = running
         for process in processes:
             self._handles[process.handle] = process
@@ -212,12 +212,12 @@ class Loop:
         if limit < math.inf:
             heapq.heappush(self._ends, (start + limit, task, attempt, signal.SIGTERM))
 
-    def _refuse(self, task: int, error: CannotStart) -> None:
+    def _refuse(self, task: int, error: TaskStartError) -> None:
         """A task could not be started: the policy is told, and it waits or is over."""
         now = self._clock.now()
         why = str(error)
         self._journal.write(e="failed", t=now, task=task, why=why, final=error.dead is None)
-        self._dispatcher.failed(task, now, why)
+        self._dispatcher.reject_placement(task, now, why)
         self._asked = True
         if error.dead is not None:
             self._close(error.dead, "down", f"its groups are gone: {why}")
@@ -242,7 +242,7 @@ class Loop:
             return
         self._journal.write(e="submit", t=now, task=task)
         self._submits[task] = now
-        if self._lives.submitted(task):
+        if self._lives.submit(task):
             self._ready(task)
 
     def _ready(self, task: int) -> None:
@@ -251,7 +251,7 @@ class Loop:
         self._dispatcher.submit(task, now, self._submits[task])
         self._asked = True
 
-    def _ended(self, process: Process) -> None:
+    def _ended(self, process: TaskProcess) -> None:
         """The first process of a part has ended by itself, or because it was told to."""
         running = self._running[process.task]
         entry = self._reap(running, process, None)
@@ -261,7 +261,9 @@ class Loop:
         if not running.processes:
             self._finished(running, entry["t"])
 
-    def _reap(self, running: Running, process: Process, reason: str | None) -> dict[str, Any]:
+    def _reap(
+        self, running: RunningTask, process: TaskProcess, reason: str | None
+    ) -> dict[str, Any]:
         self._poll.unregister(process.handle)
         del self._handles[process.handle]
         running.processes.remove(process)
@@ -270,7 +272,7 @@ class Loop:
         self._journal.write(e="end", reason=verdict, **entry)
         return entry
 
-    def _finished(self, running: Running, ended: float) -> None:
+    def _finished(self, running: RunningTask, ended: float) -> None:
         """All parts of a task are over."""
         del self._running[running.task]
         status = running.verdict or _status(running.codes)
@@ -286,7 +288,7 @@ class Loop:
         """A task is over, and with it those that can never run now."""
         self._journal.write(e="over", t=now, task=task, status=status, why=why)
         self._asked = True
-        for change in self._lives.concluded(task, status):
+        for change in self._lives.conclude(task, status):
             if change.status is None:
                 self._ready(change.task)
             else:
@@ -296,8 +298,8 @@ class Loop:
                     "why": failure_causes.PARENT_FAILED,
                 }
                 self._journal.write(e="over", t=now, **entry)
-                self._source.ended(change.task, now)
-        self._source.ended(task, now)
+                self._source.record_end(change.task, now)
+        self._source.record_end(task, now)
 
     # --- ends that somebody wants ----------------------------------------------------------------
 
@@ -317,14 +319,14 @@ class Loop:
             running.verdict, running.why = "killed", failure_causes.TOO_LONG
             self._signal(running, wanted)
 
-    def _signal(self, running: Running, wanted: int) -> None:
+    def _signal(self, running: RunningTask, wanted: int) -> None:
         for process in running.processes:
             self._starter.end(process, wanted)
         if wanted != signal.SIGKILL:
             killed = self._clock.now() + self._limits.grace
             heapq.heappush(self._ends, (killed, running.task, running.attempt, signal.SIGKILL))
 
-    def _stop_now(self, running: Running, reason: str) -> None:
+    def _stop_now(self, running: RunningTask, reason: str) -> None:
         """Kill a task and wait until it is gone."""
         for process in list(running.processes):
             self._starter.end(process, signal.SIGKILL)
@@ -342,7 +344,7 @@ class Loop:
         while self._running and interrupts.count == asked and (now := self._clock.now()) < until:
             for handle, _ in self._poll.poll(until - now):
                 if handle == interrupts.fileno():
-                    interrupts.hear()
+                    interrupts.drain()
                     continue
                 process = self._handles[handle]
                 running = self._running[process.task]
@@ -397,7 +399,7 @@ class Loop:
         self._journal.write(e="close", t=now, machine=machine, why=why, state=state)
         self._dispatcher.set_open(machine, False, now)
         failures = self._compiled.scenario.failures
-        lost = failures is not None and failures.then == "lost" and state == "down"
+        lost = failures is not None and failures.on_failure == "lost" and state == "down"
         for running in list(self._running.values()):
             if all(process.machine != machine for process in running.processes):
                 continue
@@ -409,7 +411,7 @@ class Loop:
                 continue
             said = f"the node {self._names[machine]} is gone"
             self._journal.write(e="failed", t=now, task=running.task, why=said, final=False)
-            self._dispatcher.failed(running.task, now, said)
+            self._dispatcher.reject_placement(running.task, now, said)
             self._asked = True
 
     # --- when nothing can happen any more --------------------------------------------------------
@@ -451,7 +453,7 @@ class Loop:
         nodes = {name: tuple(tasks) for name, tasks in on.items()}
         ended = {status: count for status, count in self._lives.ended.items() if count}
         waiting = len(self._dispatcher.view.waiting) if self._lives.left else 0
-        self._watcher(Moment(now, len(self._ids), ended, waiting, nodes))
+        self._watcher(RunProgress(now, len(self._ids), ended, waiting, nodes))
 
 
 def _status(codes: list[int]) -> str:

@@ -12,21 +12,21 @@ from twinloop.workload import Workload
 from twinloop.workload.cleaning_notes import note
 
 #: The run time to plan with for a task of which nobody said anything (s).
-UNSAID: Final = 1.0
+DEFAULT_RUN_TIME: Final = 1.0
 
 
-def expected(given: Trace | Workload) -> tuple[Trace | Workload, Cleaning]:
+def fill_expected_run_times(given: Trace | Workload) -> tuple[Trace | Workload, Cleaning]:
     """The same tasks, each with a run time to plan with, and a note of those that nobody knew.
 
     Real tasks show how long they take; a policy that plans needs a figure before.
 
-    >>> planned, note = expected(Workload(tasks=pl.DataFrame(
+    >>> planned, note = fill_expected_run_times(Workload(tasks=pl.DataFrame(
     ...     {"id": ["a"], "submit": [0.0], "cores": [2.0], "limit": [2.0]})))
     >>> planned.tasks["work"].to_list(), note.count
     ([2.0], 1)
     """
     tasks = given.tasks
-    time = pl.coalesce("run_time", "requested_time", pl.lit(UNSAID))
+    time = pl.coalesce("run_time", "requested_time", pl.lit(DEFAULT_RUN_TIME))
     if isinstance(given, Trace):
         unknown = tasks["run_time"].is_null()
         if not given.usage.is_empty() or not given.placements.is_empty():
@@ -40,4 +40,6 @@ def expected(given: Trace | Workload) -> tuple[Trace | Workload, Cleaning]:
         )
         given = given.replace(tasks=filled) if unknown.any() else given
     silent = tasks["id"].filter(unknown & tasks["requested_time"].is_null())
-    return given, note("assumed", f"run times to plan with, of {UNSAID:g} s: nobody said", silent)
+    return given, note(
+        "assumed", f"run times to plan with, of {DEFAULT_RUN_TIME:g} s: nobody said", silent
+    )

@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from twinloop.description import Cleaning
-from twinloop.execution.run_journal import Entries
+from twinloop.execution.run_journal import JournalEntries
 from twinloop.trace import Trace
 from twinloop.workload.cleaning_notes import note
 
@@ -30,7 +30,9 @@ _CAUSES: Final = {
 }
 
 
-def notes(plan: Trace, found: dict[str, Entries], tasks: pl.DataFrame) -> tuple[Cleaning, ...]:
+def note_failures(
+    plan: Trace, found: dict[str, JournalEntries], tasks: pl.DataFrame
+) -> tuple[Cleaning, ...]:
     """What there is to say of a run: who did not complete and why, which nodes died."""
     ids = plan.tasks["id"]
     never = {e["task"]: e["why"] for e in found["failed"] if e.get("final")}
@@ -74,7 +76,7 @@ def notes(plan: Trace, found: dict[str, Entries], tasks: pl.DataFrame) -> tuple[
 
 
 def _causes(
-    found: dict[str, Entries], tasks: pl.DataFrame, never: Container[int]
+    found: dict[str, JournalEntries], tasks: pl.DataFrame, never: Container[int]
 ) -> Iterator[Cleaning]:
     """Why tasks that were started, or waited to be, did not complete: each has one cause."""
     killed = {e["task"] for e in found["kill"]}

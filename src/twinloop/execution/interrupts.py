@@ -35,7 +35,7 @@ class Interrupts:
         """A file that can be read from when there was one."""
         return self._seen.fileno()
 
-    def hear(self) -> None:
+    def drain(self) -> None:
         """Take note of what can be read; any signal that Python handles is told of there."""
         with suppress(BlockingIOError):
             while self._seen.recv(4096):

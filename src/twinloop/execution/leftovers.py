@@ -32,50 +32,50 @@ _RUN = re.compile(r"([0-9]+)-([0-9]+)-[0-9a-f]{4}")
 _PATIENCE: Final = 10.0
 
 
-def is_run(name: str) -> bool:
+def is_run_name(name: str) -> bool:
     """Whether a text is the name of a run.
 
-    >>> is_run("4711-902834-1f0a"), is_run("slice")
+    >>> is_run_name("4711-902834-1f0a"), is_run_name("slice")
     (True, False)
     """
     return _RUN.fullmatch(name) is not None
 
 
-def start_ticks(pid: int) -> int | None:
+def read_start_ticks(pid: int) -> int | None:
     """When a process started, in ticks since the start of the machine; None if it is gone.
 
-    >>> start_ticks(os.getpid()) > 0
+    >>> read_start_ticks(os.getpid()) > 0
     True
     """
     fields = _stat(pid)
     return None if fields is None or fields[0] in (b"Z", b"X") else int(fields[19])
 
 
-def is_executed(run: str) -> bool:
+def is_run_alive(run: str) -> bool:
     """Whether the process that executes a run is there; its number alone proves nothing.
 
-    >>> is_executed(f"{os.getpid()}-{start_ticks(os.getpid())}-0000")
+    >>> is_run_alive(f"{os.getpid()}-{read_start_ticks(os.getpid())}-0000")
     True
-    >>> is_executed(f"{os.getpid()}-1-0000")
+    >>> is_run_alive(f"{os.getpid()}-1-0000")
     False
     """
     match = _RUN.fullmatch(run)
-    return match is not None and start_ticks(int(match[1])) == int(match[2])
+    return match is not None and read_start_ticks(int(match[1])) == int(match[2])
 
 
-def groups_within(top: str) -> list[str]:
+def list_groups(top: str) -> list[str]:
     """A group and all groups in it, the deepest first.
 
-    >>> groups_within("/nowhere")
+    >>> list_groups("/nowhere")
     []
     """
     return [folder for folder, _, _ in os.walk(top, topdown=False)]
 
 
-def members(groups: Iterable[str]) -> set[int]:
+def find_members(groups: Iterable[str]) -> set[int]:
     """Who is in any of these groups; a group that is not there has nobody in it.
 
-    >>> members(["/nowhere"])
+    >>> find_members(["/nowhere"])
     set()
     """
     found: set[int] = set()
@@ -86,19 +86,19 @@ def members(groups: Iterable[str]) -> set[int]:
     return found - {0}
 
 
-def of_run(run: str) -> set[int]:
+def find_run_processes(run: str) -> set[int]:
     """The processes that have the name of a run in their environment.
 
-    >>> of_run("1-1-0000")
+    >>> find_run_processes("1-1-0000")
     set()
     """
-    return {pid for pid, name in named_runs().items() if name == run}
+    return {pid for pid, name in find_marked_processes().items() if name == run}
 
 
-def named_runs() -> dict[int, str]:
+def find_marked_processes() -> dict[int, str]:
     """Every process of this PID namespace that was started for a run, and for which.
 
-    >>> all(is_run(run) for run in named_runs().values())
+    >>> all(is_run_name(run) for run in find_marked_processes().values())
     True
     """
     found = {}
@@ -106,20 +106,20 @@ def named_runs() -> dict[int, str]:
         if not entry.isdigit():
             continue
         with contextlib.suppress(OSError):
-            for word in words(int(entry), "environ"):
+            for word in read_words(int(entry), "environ"):
                 name = word[13:].decode("ascii", "replace")
-                if word.startswith(b"TWINLOOP_RUN=") and is_run(name) and _is_near(entry):
+                if word.startswith(b"TWINLOOP_RUN=") and is_run_name(name) and _is_near(entry):
                     found[int(entry)] = name
     return found
 
 
-def words(pid: int, file: str) -> list[bytes]:
+def read_words(pid: int, file: str) -> list[bytes]:
     """The words in `environ` or `cmdline` of a process, and the nothing that is after the last one.
 
     While another program is being loaded into it a process seems to have none, and could be taken
     for a stranger: it is waited for.
 
-    >>> words(os.getpid(), "cmdline")[-1]
+    >>> read_words(os.getpid(), "cmdline")[-1]
     b''
     """
     until, is_settled = time.monotonic() + _PATIENCE, False
@@ -129,14 +129,14 @@ def words(pid: int, file: str) -> list[bytes]:
         if found != [b""] or is_settled:
             return found
         # If it is no longer beginning, its words can be there now.
-        is_settled = not is_beginning(pid) or time.monotonic() > until
+        is_settled = not is_in_exec(pid) or time.monotonic() > until
         time.sleep(0.0 if is_settled else 0.001)
 
 
-def is_beginning(pid: int) -> bool:
+def is_in_exec(pid: int) -> bool:
     """Whether a process is becoming another program, whose words the system does not show yet.
 
-    >>> is_beginning(os.getpid())
+    >>> is_in_exec(os.getpid())
     False
     """
     fields = _stat(pid)
@@ -148,7 +148,7 @@ def is_beginning(pid: int) -> bool:
     )
 
 
-def strike(find: Callable[[], set[int]], number: int) -> set[int]:
+def signal_processes(find: Callable[[], set[int]], number: int) -> set[int]:
     """Send a signal to everybody who is found, and to those they start meanwhile.
 
     Who is struck was found both before and after the hold on its process was taken: a number that
@@ -156,7 +156,7 @@ def strike(find: Callable[[], set[int]], number: int) -> set[int]:
     descends from are struck. Parents come before their children: with these gone, one that waits
     for them might end by itself, as if it had not been struck.
 
-    >>> strike(set, 15)
+    >>> signal_processes(set, 15)
     set()
     """
     struck: set[int] = set()
@@ -178,33 +178,33 @@ def strike(find: Callable[[], set[int]], number: int) -> set[int]:
     return struck
 
 
-def end(find: Callable[[], set[int]], patience: float = _PATIENCE) -> int:
+def kill_processes(find: Callable[[], set[int]], patience: float = _PATIENCE) -> int:
     """Kill everybody who is found until nobody is; how many there were.
 
-    >>> end(set)
+    >>> kill_processes(set)
     0
     """
     ended: set[int] = set()
     spared = _line()
     until, pause = time.monotonic() + patience, 0.001
     while find() - spared and time.monotonic() < until:
-        ended |= strike(find, signal.SIGKILL)
+        ended |= signal_processes(find, signal.SIGKILL)
         time.sleep(pause)
         pause = min(2 * pause, 0.05)
     return len(ended)
 
 
-def remove(top: str, patience: float = _PATIENCE) -> bool:
+def remove_groups(top: str, patience: float = _PATIENCE) -> bool:
     """Remove a group and all groups in it, which nobody may be in; whether it is gone.
 
     The kernel lets go of a group a moment after the last process in it, so this tries again.
 
-    >>> remove("/nowhere")
+    >>> remove_groups("/nowhere")
     True
     """
     until, pause = time.monotonic() + patience, 0.001
     while True:
-        for group in groups_within(top):
+        for group in list_groups(top):
             with contextlib.suppress(OSError):
                 os.rmdir(group)
         if not os.path.isdir(top):
@@ -216,20 +216,22 @@ def remove(top: str, patience: float = _PATIENCE) -> bool:
         pause = min(2 * pause, 0.05)
 
 
-def clear(run: str, groups: Iterable[str]) -> int:
+def clear_run(run: str, groups: Iterable[str]) -> int:
     """End all processes of a dead run and remove its groups; how many processes there were.
 
-    >>> clear("1-1-0000", [])
+    >>> clear_run("1-1-0000", [])
     0
     """
     tops = list(groups)
 
     def there() -> set[int]:
-        return of_run(run) | members(inner for top in tops for inner in groups_within(top))
+        return find_run_processes(run) | find_members(
+            inner for top in tops for inner in list_groups(top)
+        )
 
-    ended = end(there)
+    ended = kill_processes(there)
     for top in tops:
-        remove(top)
+        remove_groups(top)
     return ended
 
 
@@ -246,7 +248,7 @@ def _come_back(top: str) -> None:
                 enabled = stream.read().split()
             with open(control, "w") as stream:
                 stream.write(" ".join(f"-{name}" for name in enabled))
-        for pid in members([inner]):
+        for pid in find_members([inner]):
             with open(f"{above}/cgroup.procs", "w") as stream:
                 stream.write(str(pid))
 
@@ -296,7 +298,7 @@ def _is_dismissed(run: str) -> bool:
     watch.register(0, select.POLLIN)
     with contextlib.suppress(OSError):
         watch.register(os.pidfd_open(int(run.partition("-")[0])), select.POLLIN)
-    is_over = not is_executed(run)
+    is_over = not is_run_alive(run)
     while True:
         ready = dict(watch.poll(0 if is_over else None))
         if 0 in ready:
@@ -312,7 +314,7 @@ def _main(run: str, *groups: str) -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED)
     if not _is_dismissed(run):
-        clear(run, groups)
+        clear_run(run, groups)
 
 
 if __name__ == "__main__":

@@ -26,10 +26,10 @@ class Hierarchy(NamedTuple):
     """The group that this process is in."""
 
 
-class Machine(NamedTuple):
+class LocalMachine(NamedTuple):
     """What the machine at hand has, as far as this process may use it.
 
-    >>> machine = Machine.here()
+    >>> machine = LocalMachine.detect()
     >>> 0 < machine.cores <= len(machine.cpus)
     True
     """
@@ -48,7 +48,7 @@ class Machine(NamedTuple):
     """Its control groups."""
 
     @classmethod
-    def here(cls) -> Machine:
+    def detect(cls) -> LocalMachine:
         """Look at the machine.
 
         Raises:
@@ -60,7 +60,7 @@ class Machine(NamedTuple):
                 remedy="simulate here, and execute in a virtual machine with Linux",
             )
         cpus = tuple(sorted(os.sched_getaffinity(0)))
-        found = hierarchies(_text("/proc/self/mountinfo"), _text("/proc/self/cgroup"))
+        found = parse_hierarchies(_text("/proc/self/mountinfo"), _text("/proc/self/cgroup"))
         return cls(
             cpus=cpus,
             cores=min([float(len(cpus)), *_limits(found, _cores)]),
@@ -70,11 +70,11 @@ class Machine(NamedTuple):
             hierarchies=found,
         )
 
-    def suggestions(self) -> tuple[str, ...]:
+    def suggest_platforms(self) -> tuple[str, ...]:
         """Platforms that fit onto this machine, in shorthand.
 
-        >>> Machine(cpus=(0, 1), cores=2.0, memory=2**30, model=None, mhz=None,
-        ...         hierarchies=()).suggestions()
+        >>> LocalMachine(cpus=(0, 1), cores=2.0, memory=2**30, model=None, mhz=None,
+        ...         hierarchies=()).suggest_platforms()
         ('2x1', '4x0.5', '1x2')
         """
         whole = int(self.cores)
@@ -83,14 +83,14 @@ class Machine(NamedTuple):
         return (f"{whole}x1", f"{2 * whole}x0.5", *([f"1x{whole}"] if whole > 1 else []))
 
 
-def hierarchies(mountinfo: str, membership: str) -> tuple[Hierarchy, ...]:
+def parse_hierarchies(mountinfo: str, membership: str) -> tuple[Hierarchy, ...]:
     """The control groups of a process.
 
     Args:
         mountinfo: Text of its `/proc/PID/mountinfo`.
         membership: Text of its `/proc/PID/cgroup`.
 
-    >>> hierarchies(
+    >>> parse_hierarchies(
     ...     "30 25 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\\n",
     ...     "0::/user.slice/run-7.scope\\n",
     ... )[0].own.as_posix()

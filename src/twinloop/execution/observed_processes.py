@@ -11,9 +11,9 @@ from typing import Any
 
 from twinloop.description.errors import InputError
 from twinloop.execution import leftovers
-from twinloop.execution.local_machine import Machine
-from twinloop.execution.nodes.cgroup_tree import cpu_seconds, held
-from twinloop.execution.process_trees import Stat
+from twinloop.execution.local_machine import LocalMachine
+from twinloop.execution.nodes.cgroup_tree import parse_cpu_seconds, parse_memory
+from twinloop.execution.process_trees import ProcessStat
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 # As much as a page of kernel text; the files that are read have less.
@@ -22,21 +22,21 @@ _MOST = 16_384
 #: How CPU seconds are read from a file of a group, by the name of the file.
 _CPU: dict[str, Callable[[bytes], float]] = {
     "cpuacct.usage": lambda text: int(text) / 1e9,
-    "cpu.stat": cpu_seconds,
+    "cpu.stat": parse_cpu_seconds,
 }
 
 
-class WatchedTree:
+class ObservedTree:
     """A process, with all that it starts, until that process ends.
 
     >>> import os
-    >>> with_all = WatchedTree(os.getpid())
-    >>> with_all.columns()["pid"] == os.getpid()
+    >>> with_all = ObservedTree(os.getpid())
+    >>> with_all.task_columns()["pid"] == os.getpid()
     True
     >>> with_all.close()
     """
 
-    accounts = False
+    is_accounted = False
 
     def __init__(self, pid: int) -> None:
         try:
@@ -44,7 +44,7 @@ class WatchedTree:
             self.handle: int | None = os.pidfd_open(pid)
         except (OSError, OverflowError, ValueError):
             raise _no_process(pid) from None
-        stat = Stat.of(pid)
+        stat = ProcessStat.read(pid)
         if stat is None or stat.dead:
             self.close()
             raise _no_process(pid)
@@ -60,12 +60,12 @@ class WatchedTree:
         """Not known."""
         return None
 
-    def columns(self) -> dict[str, Any]:
+    def task_columns(self) -> dict[str, Any]:
         """What the system says of the process; its environment is its own business."""
         place = Path(f"/proc/{self.pid}")
         name, words, user, folder = "", [], None, None
         with suppress(OSError):
-            told = leftovers.words(int(place.name), "cmdline")
+            told = leftovers.read_words(int(place.name), "cmdline")
             words = [word.decode(errors="replace") for word in told[:-1]]
             # After its words: when these are there, the name is that of the new program too.
             name = (place / "comm").read_bytes().decode(errors="replace").rstrip("\n")
@@ -87,7 +87,7 @@ class WatchedTree:
             self.handle = None
 
 
-class WatchedGroup:
+class ObservedGroup:
     """A control group, until nobody is in it or in the groups below it.
 
     Args:
@@ -97,18 +97,18 @@ class WatchedGroup:
     Raises:
         InputError: There is no such group, it does not count CPU time, or nobody is in it.
 
-    >>> WatchedGroup("no such group")
+    >>> ObservedGroup("no such group")
     Traceback (most recent call last):
     twinloop.InputError: cgroup: there is no control group 'no such group' ...
     """
 
-    accounts = True
+    is_accounted = True
     pid: int | None = None
     #: Nothing tells when it is over: it has to be asked.
     handle: int | None = None
 
-    def __init__(self, name: str, machine: Machine | None = None) -> None:
-        self._name, folders = _folders(name, machine or Machine.here())
+    def __init__(self, name: str, machine: LocalMachine | None = None) -> None:
+        self._name, folders = _folders(name, machine or LocalMachine.detect())
         meter = next(
             (
                 (folder / file, understand)
@@ -127,7 +127,7 @@ class WatchedGroup:
             )
         self._folder = meter[0].parent
         self._memory = next((at for at in folders if (at / "memory.stat").is_file()), None)
-        starts = [stat.start for stat in map(Stat.of, self._pids()) if stat is not None]
+        starts = [stat.start for stat in map(ProcessStat.read, self._pids()) if stat is not None]
         if not starts:
             raise InputError("nobody is in this group", file=self._folder, field="cgroup")
         #: Start of the oldest of its processes.
@@ -144,7 +144,7 @@ class WatchedGroup:
         cpu = self._understand(os.pread(self._usage, _MOST, 0))
         return cpu - self._left_out, self._resident()
 
-    def leave_out(self, cpu: float) -> None:
+    def exclude_cpu_time(self, cpu: float) -> None:
         """Count so many CPU seconds less from now on."""
         self._left_out = cpu
 
@@ -156,11 +156,11 @@ class WatchedGroup:
                     return float((self._memory / file).read_text())
         return None
 
-    def ended(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether nobody is in it any more."""
         return not self._pids()
 
-    def columns(self) -> dict[str, Any]:
+    def task_columns(self) -> dict[str, Any]:
         """Its name."""
         return {"id": self._name, "name": self._name}
 
@@ -178,17 +178,17 @@ class WatchedGroup:
     def _resident(self) -> float | None:
         if self._memory is not None:
             text = (self._memory / "memory.stat").read_bytes()
-            one = held(text, b"total_rss", b"total_mapped_file")
-            return held(text, b"anon", b"file_mapped") if one is None else one
-        pages = sum(stat.rss for stat in map(Stat.of, self._pids()) if stat)
+            one = parse_memory(text, b"total_rss", b"total_mapped_file")
+            return parse_memory(text, b"anon", b"file_mapped") if one is None else one
+        pages = sum(stat.rss for stat in map(ProcessStat.read, self._pids()) if stat)
         return float(pages * _PAGE) if pages else None
 
 
 #: What can be attached to.
-Watched = WatchedTree | WatchedGroup
+Observed = ObservedTree | ObservedGroup
 
 
-def _folders(name: str, machine: Machine) -> tuple[str, list[Path]]:
+def _folders(name: str, machine: LocalMachine) -> tuple[str, list[Path]]:
     """The place of a group below the top, and its folder in every hierarchy that has it."""
     given = Path(os.path.normpath(name))
     place = given.relative_to("/") if given.is_absolute() else given

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from twinloop._core import subreaper
+from twinloop._core import set_subreaper
 
 _LOCK = threading.Lock()
 #: What the process was before each run that is going on and wants orphans.
@@ -14,20 +14,20 @@ _before: list[bool] = []
 
 
 @contextmanager
-def adopting() -> Iterator[None]:
+def adopt_orphans() -> Iterator[None]:
     """While it is open, orphans among all descendants become children of this process.
 
     That holds for a whole process, in which several runs may go on: the last one to end puts back
     what the first one found.
 
-    >>> one, other = adopting(), adopting()
+    >>> one, other = adopt_orphans(), adopt_orphans()
     >>> one.__enter__(), other.__enter__(), one.__exit__(None, None, None)
     (None, None, False)
-    >>> subreaper(True), other.__exit__(None, None, None), subreaper(False)
+    >>> set_subreaper(True), other.__exit__(None, None, None), set_subreaper(False)
     (True, False, False)
     """
     with _LOCK:
-        _before.append(subreaper(True))
+        _before.append(set_subreaper(True))
     try:
         yield
     finally:
@@ -36,4 +36,4 @@ def adopting() -> Iterator[None]:
             if _before:
                 _before[0] = first
             else:
-                subreaper(first)
+                set_subreaper(first)

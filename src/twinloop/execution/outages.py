@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from twinloop.engine import Compiled
+from twinloop.engine import CompiledScenario
 
 
 class Outage(NamedTuple):
@@ -28,12 +28,12 @@ class Outages:
     ... workload: {tasks: [{id: a, run_time: 1}]}
     ... policy: fcfs
     ... ''')
-    >>> outages = Outages(Compiled(given))
-    >>> outages.due, [(outage.t, outage.state) for outage in outages.until(9.0)], outages.due
+    >>> outages = Outages(CompiledScenario(given))
+    >>> outages.due, [(outage.t, outage.state) for outage in outages.pop_until(9.0)], outages.due
     (5.0, [(5.0, 'maintenance'), (8.0, None)], inf)
     """
 
-    def __init__(self, compiled: Compiled) -> None:
+    def __init__(self, compiled: CompiledScenario) -> None:
         self._compiled = compiled
         #: Periods that have not begun: start, machine, state, end.
         self._to_come: list[tuple[float, int, str, float]] = []
@@ -52,7 +52,7 @@ class Outages:
         """When a node comes back next (s); infinite: none is away, or none comes back."""
         return self._returns[0][0] if self._returns else math.inf
 
-    def until(self, now: float) -> Iterator[Outage]:
+    def pop_until(self, now: float) -> Iterator[Outage]:
         """Those that have come."""
         # Failures that are drawn at random are drawn for a while; if the run goes on, for longer.
         if (known := self._compiled.horizon) <= now:
@@ -70,7 +70,7 @@ class Outages:
     def _add(self, time: float) -> None:
         """Add the periods that begin at this time or later."""
         place = {name: number for number, name in enumerate(self._compiled.names.machines)}
-        for node, start, end, state in self._compiled.downs.iter_rows():
+        for node, start, end, state in self._compiled.outages.iter_rows():
             until = math.inf if end is None else end
             if start >= time:
                 heapq.heappush(self._to_come, (start, place[node], state, until))

@@ -22,13 +22,13 @@ _ROOTS: Final[set[tuple[int, int]]] = set()
 
 Key = TypeVar("Key", bound=Hashable)
 #: The `TWINLOOP_TASK` of a tree, and its `TWINLOOP_RANK`; None: any.
-Mark = tuple[str, str | None]
+TaskMark = tuple[str, str | None]
 
 
-class Reading(NamedTuple):
+class TreeUsage(NamedTuple):
     """What a tree of processes has used so far.
 
-    >>> Reading(cpu=1.5, rss=4096.0).cpu
+    >>> TreeUsage(cpu=1.5, rss=4096.0).cpu
     1.5
     """
 
@@ -39,11 +39,11 @@ class Reading(NamedTuple):
     rss: float | None
 
 
-class Stat(NamedTuple):
+class ProcessStat(NamedTuple):
     """One line of /proc/<pid>/stat, as far as it is needed; times in ticks, memory in pages.
 
     >>> import os
-    >>> own = Stat.of(os.getpid())
+    >>> own = ProcessStat.read(os.getpid())
     >>> own.parent == os.getppid(), own.dead
     (True, False)
     """
@@ -60,7 +60,7 @@ class Stat(NamedTuple):
     rss: int
 
     @classmethod
-    def of(cls, pid: int) -> Stat | None:
+    def read(cls, pid: int) -> ProcessStat | None:
         """What the kernel says of a process; None if there is none."""
         try:
             line = _content(f"/proc/{pid}/stat")
@@ -82,16 +82,16 @@ class Stat(NamedTuple):
         )
 
 
-def start_ticks(pid: int) -> int:
+def require_start_ticks(pid: int) -> int:
     """When a process started, in ticks since the start of the machine.
 
     With its number this says which process it is: numbers are used again, the two together not.
 
     >>> import os
-    >>> start_ticks(os.getpid()) >= start_ticks(os.getppid())
+    >>> require_start_ticks(os.getpid()) >= require_start_ticks(os.getppid())
     True
     """
-    stat = Stat.of(pid)
+    stat = ProcessStat.read(pid)
     if stat is None:
         raise ProcessLookupError(f"no process {pid}")
     return stat.start
@@ -106,7 +106,7 @@ class _Member(Generic[Key]):
     """
 
     tree: _Tree[Key]
-    stat: Stat
+    stat: ProcessStat
     #: Ticks of its children when it was first seen.
     before: int
     #: Ticks that its children had when they were last seen before they went.
@@ -123,13 +123,13 @@ class _Tree(Generic[Key]):
     key: Key
     root: _Member[Key] | None = None
     #: What its processes have in their environment, so that they are known without their parents.
-    mark: Mark | None = None
+    mark: TaskMark | None = None
     members: dict[int, _Member[Key]] = field(default_factory=dict)
     #: CPU seconds of processes that went, apart from the first, and that nobody in it waited for.
     gone: float = 0.0
     least: float = 0.0
 
-    def reading(self, waited: float | None = None) -> Reading:
+    def reading(self, waited: float | None = None) -> TreeUsage:
         """What it used so far.
 
         Args:
@@ -137,15 +137,15 @@ class _Tree(Generic[Key]):
                 least; None: unknown.
         """
         if self.root is None and waited is None and not self.members and not self.gone:
-            return Reading(None, None)  # its first process was gone before it was seen
+            return TreeUsage(None, None)  # its first process was gone before it was seen
         first = self.root.ticks() / _TICKS if self.root is not None else 0.0
         others = sum(one.ticks() for one in self.members.values() if one is not self.root) / _TICKS
         self.least = max(self.least, self.gone + others + max(first, waited or 0.0))
         pages = sum(one.stat.rss for one in self.members.values())
-        return Reading(self.least, float(pages * _PAGE) if pages else None)
+        return TreeUsage(self.least, float(pages * _PAGE) if pages else None)
 
 
-class Trees(Generic[Key]):
+class ProcessTrees(Generic[Key]):
     """Trees of processes, looked at together: one pass over /proc serves them all.
 
     A process belongs to a tree if its parent does, if it is in the session that the first process
@@ -158,7 +158,7 @@ class Trees(Generic[Key]):
     that nobody waited for used after it was last seen is lost. It never decreases.
 
     >>> import subprocess
-    >>> trees = Trees()
+    >>> trees = ProcessTrees()
     >>> with subprocess.Popen(["sleep", "60"]) as child:
     ...     trees.add("nap", child.pid)
     ...     trees.pids("nap") == [child.pid], trees.kill("nap", signal.SIGKILL)
@@ -176,12 +176,12 @@ class Trees(Generic[Key]):
         self._judged: set[tuple[int, int]] = set()
         #: How many orphans ended before they were seen, and may be of several trees: what they used
         #: is counted nowhere.
-        self.unplaced = 0
+        self.unassigned_orphans = 0
         #: Who orphans of the trees may be given to: those who stand above them.
         self._above = {1}
         self._rise(os.getpid())
 
-    def add(self, key: Key, pid: int, mark: Mark | None = None) -> None:
+    def add(self, key: Key, pid: int, mark: TaskMark | None = None) -> None:
         """Follow the tree of a process, which is there or has not been waited for.
 
         Args:
@@ -191,7 +191,7 @@ class Trees(Generic[Key]):
                 process that has just been started may not have it yet.
         """
         self._trees[key] = tree = _Tree(key, mark=mark)
-        stat = Stat.of(pid)
+        stat = ProcessStat.read(pid)
         if stat is None:
             return
         if pid in self._members:
@@ -215,7 +215,7 @@ class Trees(Generic[Key]):
         if self._sessions.get(tree.root.stat.pid) is tree:
             del self._sessions[tree.root.stat.pid]
 
-    def scan(self) -> dict[Key, Reading]:
+    def scan(self) -> dict[Key, TreeUsage]:
         """What every tree has used so far, and what it holds now."""
         self._update(self._members)
         self._discover()
@@ -225,7 +225,7 @@ class Trees(Generic[Key]):
         """The processes of a tree that live now."""
         return [member.stat.pid for member in self._alive(key)]
 
-    def dead(self) -> list[int]:
+    def list_dead(self) -> list[int]:
         """Those that had ended when they were last looked at, and that nobody has waited for.
 
         Without those that may be no orphans, but children that another part of this program has
@@ -246,7 +246,7 @@ class Trees(Generic[Key]):
         member = self._members.get(pid)
         return None if member is None else member.tree.key
 
-    def reaped(self, pid: int, cpu: float) -> Key | None:
+    def record_reaped(self, pid: int, cpu: float) -> Key | None:
         """Take note of an orphan that was waited for from outside, and of what it used in all.
 
         Returns the tree that it belonged to; None if it was never seen in one.
@@ -258,7 +258,7 @@ class Trees(Generic[Key]):
         member.tree.gone += max(cpu, member.ticks() / _TICKS)
         return member.tree.key
 
-    def total(self, key: Key, waited: float | None) -> float | None:
+    def total_cpu_time(self, key: Key, waited: float | None) -> float | None:
         """CPU seconds of a tree whose first process has ended; None: unknown.
 
         Args:
@@ -279,7 +279,7 @@ class Trees(Generic[Key]):
         self._discover()
         return [one for one in tree.members.values() if not one.stat.dead]
 
-    def _join(self, tree: _Tree[Key], stat: Stat) -> _Member[Key]:
+    def _join(self, tree: _Tree[Key], stat: ProcessStat) -> _Member[Key]:
         member = _Member(tree, stat, stat.waited)
         tree.members[stat.pid] = self._members[stat.pid] = member
         return member
@@ -291,7 +291,7 @@ class Trees(Generic[Key]):
         """Read again who is known to belong to a tree, or to any."""
         vanished: dict[int, _Member[Key]] = {}
         for pid, member in list(members.items()):
-            stat = Stat.of(pid)
+            stat = ProcessStat.read(pid)
             if stat is None or stat.start != member.stat.start:
                 vanished[pid] = member
                 self._leave(member)
@@ -315,7 +315,7 @@ class Trees(Generic[Key]):
             now = {(entry.name, entry.inode()) for entry in entries if entry.name[0] <= "9"}
         numbers = sorted(int(name) for name, _ in now - self._known)
         self._known = now
-        found = (Stat.of(pid) for pid in numbers if pid not in self._members)
+        found = (ProcessStat.read(pid) for pid in numbers if pid not in self._members)
         strangers = self._settled(stat for stat in found if stat is not None)
         orphans = [stat for stat in strangers if stat.parent in self._above]
         marked = [(stat, self._by_mark(stat)) for stat in orphans]
@@ -328,7 +328,7 @@ class Trees(Generic[Key]):
             if stat.dead and stat.parent == os.getpid() and stat.pid not in self._members:
                 self._claim(stat)
 
-    def _claim(self, stat: Stat) -> None:
+    def _claim(self, stat: ProcessStat) -> None:
         """Take in an orphan that ended before it was seen, if it can be of one tree only."""
         one = (stat.pid, stat.start)
         # Trees of a run have left the session of this process, and nobody comes back to one.
@@ -344,9 +344,9 @@ class Trees(Generic[Key]):
         if len(begun) == 1:
             self._join(begun[0], stat).claimed = True
         else:
-            self.unplaced += 1
+            self.unassigned_orphans += 1
 
-    def _settled(self, found: Iterable[Stat]) -> list[Stat]:
+    def _settled(self, found: Iterable[ProcessStat]) -> list[ProcessStat]:
         """Take in whom a tree is known to have; the others, when no more can be placed."""
         left = list(found)
         while left:
@@ -362,11 +362,11 @@ class Trees(Generic[Key]):
             left = strangers
         return left
 
-    def _by_parent(self, stat: Stat) -> _Tree[Key] | None:
+    def _by_parent(self, stat: ProcessStat) -> _Tree[Key] | None:
         parent = self._members.get(stat.parent)
         return None if parent is None else parent.tree
 
-    def _by_session(self, stat: Stat) -> _Tree[Key] | None:
+    def _by_session(self, stat: ProcessStat) -> _Tree[Key] | None:
         tree = self._sessions.get(stat.session)
         # A session keeps its number as long as it has a process. A stranger that leads one of that
         # number has come to it after the tree's was over.
@@ -374,7 +374,7 @@ class Trees(Generic[Key]):
             return None
         return tree if stat.start >= tree.root.stat.start else None
 
-    def _by_mark(self, stat: Stat) -> _Tree[Key] | None:
+    def _by_mark(self, stat: ProcessStat) -> _Tree[Key] | None:
         mark = self._mark(stat.pid)
         if mark is None:
             return None
@@ -389,12 +389,12 @@ class Trees(Generic[Key]):
         # Of several attempts at one task, the last that had begun.
         return max(begun, key=lambda one: one[0])[1] if begun else None
 
-    def _mark(self, pid: int) -> Mark | None:
+    def _mark(self, pid: int) -> TaskMark | None:
         """What a process has in its environment, if it is of this run."""
         if self._run is None:
             return None
         try:
-            words = leftovers.words(pid, "environ")
+            words = leftovers.read_words(pid, "environ")
         except OSError:
             return None
         if self._run not in words:
@@ -409,7 +409,7 @@ class Trees(Generic[Key]):
         """Take note of everybody from a process up."""
         while pid and pid not in self._above:
             self._above.add(pid)
-            stat = Stat.of(pid)
+            stat = ProcessStat.read(pid)
             pid = 0 if stat is None else stat.parent
 
 
@@ -421,12 +421,12 @@ def _content(path: str) -> bytes:
         os.close(descriptor)
 
 
-def _signalled(stat: Stat, signal_: int) -> bool:
+def _signalled(stat: ProcessStat, signal_: int) -> bool:
     """Send a signal to this process and to no other that has come to its number."""
     with suppress(OSError):
         descriptor = os.pidfd_open(stat.pid)
         try:
-            now = Stat.of(stat.pid)
+            now = ProcessStat.read(stat.pid)
             if now is not None and now.start == stat.start:
                 signal.pidfd_send_signal(descriptor, signal_)
                 return True

@@ -19,26 +19,26 @@ import polars as pl
 
 from twinloop.description.errors import InputError, TwinloopError
 from twinloop.description.safe_text import escape_controls
-from twinloop.engine import Compiled
+from twinloop.engine import CompiledScenario
 from twinloop.execution import burn_program
 from twinloop.execution.announcement import CommandFile, list_commands, summarise, survey_tasks
 from twinloop.execution.clock import RunClock
-from twinloop.execution.dispatch_loop import Limits, Loop
-from twinloop.execution.expected_run_times import expected
+from twinloop.execution.dispatch_loop import DispatchLoop, TaskLimits
+from twinloop.execution.expected_run_times import fill_expected_run_times
 from twinloop.execution.interrupts import Interrupts
-from twinloop.execution.leftovers import end, of_run
-from twinloop.execution.local_machine import Machine
-from twinloop.execution.nodes import Guard, LocalNodes, NodeSpec, run_name, sweep
-from twinloop.execution.orphans import adopting
+from twinloop.execution.leftovers import find_run_processes, kill_processes
+from twinloop.execution.local_machine import LocalMachine
+from twinloop.execution.nodes import Guard, LocalNodes, NodeSpec, make_run_name, remove_stale_groups
+from twinloop.execution.orphans import adopt_orphans
 from twinloop.execution.power import Meter, PowerRecorder, find_meters
-from twinloop.execution.process_trees import Trees
-from twinloop.execution.run_folder import JOURNAL, OUTPUT, RunFolder, check, unwritable
-from twinloop.execution.run_journal import JournalError, entries
-from twinloop.execution.run_progress import Watcher
-from twinloop.execution.run_trace import as_trace
-from twinloop.execution.task_commands import Commands
-from twinloop.execution.task_starter import NO_DISK, Starter
-from twinloop.execution.usage_recorder import Recorder, checked_period
+from twinloop.execution.process_trees import ProcessTrees
+from twinloop.execution.run_folder import JOURNAL, OUTPUT, RunFolder, check_run_folder, unwritable
+from twinloop.execution.run_journal import JournalError, read_entries
+from twinloop.execution.run_progress import ProgressCallback
+from twinloop.execution.run_trace import trace_from_journal
+from twinloop.execution.task_commands import TaskCommands
+from twinloop.execution.task_starter import DISK_ERRORS, TaskStarter
+from twinloop.execution.usage_recorder import UsageRecorder, check_period
 from twinloop.scenario import Scenario
 from twinloop.trace import Manifest, Trace
 
@@ -71,10 +71,10 @@ def execute(
     power: Iterable[Meter] | None = None,
     overwrite: bool = False,
     allow_code: bool = False,
-    passing_through: bool = False,
+    inherit_output: bool = False,
     announced: bool = False,
     announce: Callable[[str], None] | None = None,
-    watcher: Watcher | None = None,
+    on_progress: ProgressCallback | None = None,
 ) -> Trace:
     """Run a scenario for real, on nodes laid onto this machine, and return what happened.
 
@@ -116,45 +116,47 @@ def execute(
         raise TwinloopError(f"execute wants a Scenario, not a {kind}: twinloop.load(...) reads one")
     say = announce or _to_stderr
     limits = _limits(task_limit, grace)
-    checked_period(period)
+    check_period(period)
     inputs = [Path(file) for file in scenario._files()]
     if folder is not None:
-        check(Path(folder), overwrite=overwrite, inputs=inputs)
-    machine = Machine.here()
-    given, assumed = expected(scenario.workload.resolve(scenario.seed))
-    compiled = Compiled(scenario, allow_code=allow_code, given=given)
+        check_run_folder(Path(folder), overwrite=overwrite, inputs=inputs)
+    machine = LocalMachine.detect()
+    given, assumed = fill_expected_run_times(scenario.workload.resolve(scenario.seed))
+    compiled = CompiledScenario(scenario, allow_code=allow_code, workload=given)
     with ExitStack() as stack:
         where = Path(folder or stack.enter_context(tempfile.TemporaryDirectory())).absolute()
         where = where if folder is not None else where / "run"
-        run = run_name()
-        commands = Commands(compiled, where / OUTPUT, run=run)
+        run = make_run_name()
+        commands = TaskCommands(compiled, where / OUTPUT, run=run)
         survey = survey_tasks(scenario, commands)
         listed = None if announced else CommandFile(where, list_commands({"": survey}))
         if listed is not None:
             stack.callback(listed.withdraw)
             for line in summarise(survey, listed.path):
                 say(line)
-        for left in sweep():
+        for left in remove_stale_groups():
             say(f"removed what a killed run left: {left}")
         # A request to end is obeyed when the guard knows all groups: between the making of a group
         # and that, nothing would remove it.
         with Interrupts() as interrupts:
             nodes = stack.enter_context(
-                LocalNodes.lay(_specs(compiled), run=run, isolation=isolation, machine=machine)
+                LocalNodes.create(_specs(compiled), run=run, isolation=isolation, machine=machine)
             )
             guard = Guard.start(run, nodes.groups)
             stack.callback(guard.dismiss)
-            stack.callback(end, lambda: of_run(run))  # processes outside of the groups
+            stack.callback(
+                kill_processes, lambda: find_run_processes(run)
+            )  # processes outside of the groups
             stack.callback(nodes.close)
         if interrupts.count:
             raise KeyboardInterrupt
         for text in nodes.warnings:
             say(f"weaker than asked for: {text}")
         _prepare(scenario, commands, say)
-        rates = burn_program.environment_for(commands.templates(), say)
+        rates = burn_program.make_rate_environment(commands.templates(), say)
         commands.common |= rates
         if nodes.isolation in ("affinity", "none"):
-            stack.enter_context(adopting())
+            stack.enter_context(adopt_orphans())
         facts = {
             "mode": "real",
             "time_scale": scenario.time_scale,
@@ -168,7 +170,7 @@ def execute(
                 "skipped": _skipped(compiled),
             },
         }
-        plan = _plan(compiled, machine, facts, period).noting(cleaned=[assumed])
+        plan = _plan(compiled, machine, facts, period).with_manifest(cleaned=[assumed])
         kept = RunFolder.create(where, plan, overwrite=overwrite, inputs=inputs)
         if listed is not None:
             listed.keep()
@@ -177,14 +179,15 @@ def execute(
         try:
             loop, more = _run(
                 compiled, kept, nodes, commands, meters,
-                period=period, limits=limits, passing_through=passing_through, watcher=watcher,
+                period=period, limits=limits,
+                inherit_output=inherit_output, on_progress=on_progress,
             )  # fmt: skip
             more["run"] = facts["run"] | more["run"]
             kept.journal.write(e="finish", t=more["run"]["wall_s"], facts=more)
-            trace = as_trace(plan, entries(where / JOURNAL))
+            trace = trace_from_journal(plan, read_entries(where / JOURNAL))
             kept.finish(trace)
         except OSError as error:
-            if isinstance(error, JournalError) or error.errno in NO_DISK:
+            if isinstance(error, JournalError) or error.errno in DISK_ERRORS:
                 raise unwritable(where, error) from error
             raise TwinloopError(f"the run could not go on: {error}") from error
     if loop.interrupted:
@@ -193,25 +196,32 @@ def execute(
 
 
 def _run(
-    compiled: Compiled,
+    compiled: CompiledScenario,
     kept: RunFolder,
     nodes: LocalNodes,
-    commands: Commands,
+    commands: TaskCommands,
     meters: PowerRecorder,
     *,
     period: float,
-    limits: Limits,
-    passing_through: bool,
-    watcher: Watcher | None,
-) -> tuple[Loop, dict[str, Any]]:
+    limits: TaskLimits,
+    inherit_output: bool,
+    on_progress: ProgressCallback | None,
+) -> tuple[DispatchLoop, dict[str, Any]]:
     """Run everything; the facts of the run."""
     clock = RunClock()
     kept.journal.write(e="begin", t=0.0, epoch_ms=clock.epoch_ms)
-    trees: Trees[tuple[int, int, int]] = Trees(nodes.run)
-    recorder = Recorder(clock, kept.journal, period=period, trees=trees)
-    starter = Starter(clock, nodes, commands, recorder, trees, passing_through=passing_through)
-    loop = Loop(
-        compiled, clock, kept.journal, starter, recorder, meters, limits=limits, watcher=watcher
+    trees: ProcessTrees[tuple[int, int, int]] = ProcessTrees(nodes.run)
+    recorder = UsageRecorder(clock, kept.journal, period=period, trees=trees)
+    starter = TaskStarter(clock, nodes, commands, recorder, trees, inherit_output=inherit_output)
+    loop = DispatchLoop(
+        compiled,
+        clock,
+        kept.journal,
+        starter,
+        recorder,
+        meters,
+        limits=limits,
+        on_progress=on_progress,
     )
     before = time.process_time()
     try:
@@ -237,19 +247,19 @@ def _run(
     }
 
 
-def _limits(task_limit: float | None, grace: float) -> Limits:
+def _limits(task_limit: float | None, grace: float) -> TaskLimits:
     for field, value in (("task_limit", task_limit), ("grace", grace)):
         if value is not None and not 0 <= value < float("inf"):
             raise InputError(f"must be a time, not {value}", field=field)
-    return Limits(grace=grace) if task_limit is None else Limits(task_limit, grace)
+    return TaskLimits(grace=grace) if task_limit is None else TaskLimits(task_limit, grace)
 
 
-def _specs(compiled: Compiled) -> list[NodeSpec]:
+def _specs(compiled: CompiledScenario) -> list[NodeSpec]:
     nodes = compiled.machines.nodes
     return [NodeSpec(*row) for row in nodes.select("node", "cores", "memory").iter_rows()]
 
 
-def _skipped(compiled: Compiled) -> int:
+def _skipped(compiled: CompiledScenario) -> int:
     if compiled.trace is None:
         return 0
     return compiled.trace.tasks.height - len(compiled.arrays)
@@ -259,7 +269,7 @@ def _to_stderr(text: str) -> None:
     print(escape_controls(text), file=sys.stderr)
 
 
-def _prepare(scenario: Scenario, commands: Commands, say: Callable[[str], None]) -> None:
+def _prepare(scenario: Scenario, commands: TaskCommands, say: Callable[[str], None]) -> None:
     """Run what makes the things that tasks need."""
     folder = scenario.workload.folder or "."
     for place, step in enumerate(scenario.workload.prepare):
@@ -286,7 +296,7 @@ def _prepare(scenario: Scenario, commands: Commands, say: Callable[[str], None])
             raise InputError(f"did not make {step.creates}", field=f"{field}.creates")
 
 
-def _machine(machine: Machine) -> dict[str, Any]:
+def _machine(machine: LocalMachine) -> dict[str, Any]:
     return {
         "cpus": list(machine.cpus),
         "model": machine.model,
@@ -297,7 +307,9 @@ def _machine(machine: Machine) -> dict[str, Any]:
     }
 
 
-def _plan(compiled: Compiled, machine: Machine, facts: dict[str, Any], period: float) -> Trace:
+def _plan(
+    compiled: CompiledScenario, machine: LocalMachine, facts: dict[str, Any], period: float
+) -> Trace:
     """What is to run, as a Trace in which nothing has happened yet."""
     declared = compiled.workload.to_trace()
     original = declared if compiled.trace is None else compiled.trace
@@ -331,4 +343,4 @@ def _plan(compiled: Compiled, machine: Machine, facts: dict[str, Any], period: f
         ),
         files=original.files,
         task_files=original.task_files,
-    ).keeping(compiled.scenario.workload.object)
+    ).with_workload(compiled.scenario.workload.object)

@@ -11,20 +11,20 @@ from typing import Final
 import polars as pl
 
 from twinloop.description.errors import DamagedTraceError, InputError, UnwritableError
-from twinloop.description.locks import LOCK, FolderLock
+from twinloop.description.locks import LOCK_FILE, FolderLock
 from twinloop.description.replacement import (
-    Owned,
+    OwnedFiles,
+    check_not_input,
     check_replaceable,
-    is_aside,
-    refuse_input,
+    is_set_aside,
     set_aside,
 )
 from twinloop.execution.announcement import COMMANDS, is_command_file
-from twinloop.execution.run_journal import Journal
-from twinloop.execution.task_commands import file_name
+from twinloop.execution.run_journal import RunJournal
+from twinloop.execution.task_commands import file_name_from_id
 from twinloop.trace import Trace
-from twinloop.trace.folder import MANIFEST, complete, owner_of
-from twinloop.trace.folder import owned as owned_by_trace
+from twinloop.trace.folder import MANIFEST, make_ownership_rule, write_tables
+from twinloop.trace.folder import find_owned_files as owned_by_trace
 from twinloop.trace.parquet import read_parquet
 from twinloop.trace.stored_workload import FILES as WORKLOAD_FILES
 from twinloop.trace.tables import TABLES
@@ -52,7 +52,7 @@ class RunFolder:
     ['output', 'recording']
     """
 
-    def __init__(self, path: Path, journal: Journal, lock: FolderLock) -> None:
+    def __init__(self, path: Path, journal: RunJournal, lock: FolderLock) -> None:
         #: Where it is.
         self.path = path
         #: What happens, as it happens.
@@ -69,18 +69,18 @@ class RunFolder:
         stays.
         """
         path = path.absolute()
-        check(path, overwrite=overwrite, inputs=inputs)
+        check_run_folder(path, overwrite=overwrite, inputs=inputs)
         was_there = path.exists()
         try:
             path.mkdir(parents=True, exist_ok=True)
-            lock = FolderLock.take(path)
+            lock = FolderLock.acquire(path)
             try:
-                _check(path, overwrite=overwrite, inputs=inputs, ours=(LOCK,))
+                _check(path, overwrite=overwrite, inputs=inputs, ours=(LOCK_FILE,))
                 with set_aside(path):
                     (path / RECORDING).mkdir()
                     (path / OUTPUT).mkdir()
                     plan.save(path / PLAN)
-                    return cls(path, Journal(path / JOURNAL), lock)
+                    return cls(path, RunJournal(path / JOURNAL), lock)
             except BaseException:
                 lock.release()
                 if not was_there:
@@ -99,7 +99,7 @@ class RunFolder:
         """Write the Trace. The folder is a trace folder when its manifest appears, last of all."""
         self.journal.close()
         try:
-            complete(trace.tables, trace.manifest, self.path, workload=trace.workload)
+            write_tables(trace.tables, trace.manifest, self.path, workload=trace.workload)
         except pl.exceptions.PolarsError as error:
             raise unwritable(self.path, error) from None
         shutil.rmtree(self.path / RECORDING, ignore_errors=True)
@@ -113,7 +113,7 @@ class RunFolder:
         self._lock.release()
 
 
-def check(path: Path, *, overwrite: bool, inputs: Iterable[Path] = ()) -> None:
+def check_run_folder(path: Path, *, overwrite: bool, inputs: Iterable[Path] = ()) -> None:
     """An error if a run cannot be kept there.
 
     Args:
@@ -121,7 +121,7 @@ def check(path: Path, *, overwrite: bool, inputs: Iterable[Path] = ()) -> None:
         overwrite: Whether a run that is there may be replaced.
         inputs: What the new run reads, which is not replaced.
 
-    >>> check(Path("/proc"), overwrite=True)
+    >>> check_run_folder(Path("/proc"), overwrite=True)
     Traceback (most recent call last):
     twinloop.InputError: /proc: is there and is no run, so it is not replaced
     (choose another name, or remove it yourself)
@@ -133,22 +133,22 @@ def _check(path: Path, *, overwrite: bool, inputs: Iterable[Path], ours: tuple[s
     if path.exists() and not path.is_dir():
         raise _no_run(path)
     # Also where it must not be replaced: what else it holds comes before what would replace it.
-    check_replaceable(path, owned, ours=ours)
+    check_replaceable(path, find_run_files, ours=ours)
     if path.exists() and not _is_empty(path):
         if not overwrite:
             raise InputError("is there already", file=path, remedy="--overwrite replaces it")
-        refuse_input(path, inputs)
+        check_not_input(path, inputs)
 
 
 def _is_empty(path: Path) -> bool:
     """Whether a folder holds nothing but a lock and the commands of a run that never began."""
     return all(
-        entry.name == LOCK or (entry.name == COMMANDS and is_command_file(entry))
+        entry.name == LOCK_FILE or (entry.name == COMMANDS and is_command_file(entry))
         for entry in path.iterdir()
     )
 
 
-def owned(path: Path) -> Owned:
+def find_run_files(path: Path) -> OwnedFiles:
     """The files of a run, finished or not; an error if the folder holds none.
 
     Each task owns a folder of `output` with all that is in it; the tasks are those of the trace, or
@@ -158,42 +158,42 @@ def owned(path: Path) -> Owned:
     >>> with tempfile.TemporaryDirectory() as there:
     ...     plan = Trace(tasks=pl.DataFrame({"id": ["a/b"]}))
     ...     RunFolder.create(Path(there), plan).close()
-    ...     sorted(owned(Path(there)).trees)
+    ...     sorted(find_run_files(Path(there)).trees)
     ['output/a%2Fb']
     """
     if (path / MANIFEST).is_file():
-        files = owner_of("recorded")(path)
+        files = make_ownership_rule("recorded")(path)
         if MANIFEST not in files.files:
             raise _no_run(path)
     else:
         try:
-            files = owned_by_trace(path / PLAN).inside(PLAN)
+            files = owned_by_trace(path / PLAN).add_prefix(PLAN)
         except DamagedTraceError:
             return _owned_by_beginning(path)
         # One that was killed when its tables were written.
-        files |= Owned.of([*(f"{name}.parquet" for name in TABLES), *WORKLOAD_FILES])
+        files |= OwnedFiles.of([*(f"{name}.parquet" for name in TABLES), *WORKLOAD_FILES])
     if (path / RECORDING).is_dir():
-        files |= Owned.of([JOURNAL])
+        files |= OwnedFiles.of([JOURNAL])
         with suppress(DamagedTraceError):
-            files |= owned_by_trace(path / PLAN).inside(PLAN)
-    trees = frozenset(f"{OUTPUT}/{file_name(task)}" for task in _tasks(path))
-    return files | Owned(frozenset({LOCK}), trees) | owned_commands(path)
+            files |= owned_by_trace(path / PLAN).add_prefix(PLAN)
+    trees = frozenset(f"{OUTPUT}/{file_name_from_id(task)}" for task in _tasks(path))
+    return files | OwnedFiles(frozenset({LOCK_FILE}), trees) | find_command_file(path)
 
 
-def owned_commands(path: Path) -> Owned:
+def find_command_file(path: Path) -> OwnedFiles:
     """The file of every command in a folder of what runs them, if it was written here."""
-    return Owned.of([COMMANDS] if is_command_file(path / COMMANDS) else [])
+    return OwnedFiles.of([COMMANDS] if is_command_file(path / COMMANDS) else [])
 
 
-def _owned_by_beginning(path: Path) -> Owned:
+def _owned_by_beginning(path: Path) -> OwnedFiles:
     """The files of a run that was killed before its plan was written; an error if it is none."""
     names = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
-    aside = {name for name in names if is_aside(name)}
-    commands = owned_commands(path)
+    aside = {name for name in names if is_set_aside(name)}
+    commands = find_command_file(path)
     begun = {RECORDING, *commands.files} | aside
-    if not names <= {LOCK, OUTPUT} | begun or not names & begun:
+    if not names <= {LOCK_FILE, OUTPUT} | begun or not names & begun:
         raise _no_run(path)
-    return commands | Owned(frozenset({LOCK, JOURNAL}), frozenset({PLAN}))
+    return commands | OwnedFiles(frozenset({LOCK_FILE, JOURNAL}), frozenset({PLAN}))
 
 
 def _tasks(path: Path) -> list[str]:

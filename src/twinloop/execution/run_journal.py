@@ -12,23 +12,23 @@ from pathlib import Path
 from typing import Any, Final
 
 #: What was written down, in its order.
-Entries = Sequence[dict[str, Any]]
+JournalEntries = Sequence[dict[str, Any]]
 
 #: What says which execution of which part of a task an entry is about.
-PART: Final = ("task", "attempt", "machine")
+EXECUTION_KEY: Final = ("task", "attempt", "machine")
 
 
 class JournalError(OSError):
     """The journal could not be written: nobody would know what happened from here on."""
 
 
-class Journal:
+class RunJournal:
     """A file that only grows, one JSON object per line.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as there, Journal(Path(there) / "journal") as journal:
+    >>> with tempfile.TemporaryDirectory() as there, RunJournal(Path(there) / "journal") as journal:
     ...     journal.write(e="submit", t=0.5, task=3)
-    ...     list(entries(Path(there) / "journal"))
+    ...     list(read_entries(Path(there) / "journal"))
     [{'e': 'submit', 't': 0.5, 'task': 3}]
     """
 
@@ -66,21 +66,21 @@ class Journal:
             os.close(self._file)
             self._file = -1
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> RunJournal:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def entries(path: Path) -> Iterator[dict[str, Any]]:
+def read_entries(path: Path) -> Iterator[dict[str, Any]]:
     """The entries of a journal, up to where it breaks off.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
     ...     path = Path(there) / "journal"
     ...     _ = path.write_text('{"e": "ask", "t": 1.0}\\n{"e": "pla')
-    ...     list(entries(path))
+    ...     list(read_entries(path))
     [{'e': 'ask', 't': 1.0}]
     """
     with path.open("rb") as lines:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 
-class Moment(NamedTuple):
+class RunProgress(NamedTuple):
     """A run at one moment.
 
-    >>> Moment(t=3.0, tasks=10, ended={"completed": 4}, waiting=5, running={"n1": ("a",)}).over
+    >>> RunProgress(t=3.0, tasks=10, ended={"completed": 4}, waiting=5, running={"n1": ("a",)}).over
     4
     """
 
@@ -27,4 +27,4 @@ class Moment(NamedTuple):
         return sum(self.ended.values())
 
 
-Watcher = Callable[[Moment], None]
+ProgressCallback = Callable[[RunProgress], None]

@@ -12,32 +12,32 @@ import polars as pl
 
 from twinloop.description.errors import DamagedTraceError
 from twinloop.description.files import require_input
-from twinloop.description.input_limit import check_bound
+from twinloop.description.input_limit import check_input_limit
 from twinloop.execution import failure_causes
-from twinloop.execution.cpu_accounting import TICK, used
+from twinloop.execution.cpu_accounting import TICK, compute_usage
 from twinloop.execution.power import Readings
-from twinloop.execution.power.power_table import rebuilt
+from twinloop.execution.power.power_table import reconstruct_with_notes
 from twinloop.execution.run_folder import JOURNAL, PLAN
-from twinloop.execution.run_journal import PART, Entries, entries
+from twinloop.execution.run_journal import EXECUTION_KEY, JournalEntries, read_entries
 from twinloop.trace import Trace
-from twinloop.trace.tables import COUNTED
+from twinloop.trace.tables import COUNTER_COLUMNS
 
 #: What the policy was told and what it decided, as the table of decisions calls it.
-SAID: Final = (
+DECISION_KINDS: Final = (
     *("ready", "over", "failed", "open", "close", "ask"),
     *("place", "preempt", "kill", "set-state on", "set-state off", "reserve"),
 )
 
 
-def unfinished(path: Path) -> Trace:
+def read_unfinished_run(path: Path) -> Trace:
     """The Trace of a run that was cut short, as far as its journal goes."""
     journal = path / JOURNAL
     plan = Trace.load(path / PLAN)
     require_input(journal)
     size = journal.stat().st_size
-    check_bound(journal, 10 * size, f"has {size:,} bytes")  # as objects of Python
+    check_input_limit(journal, 10 * size, f"has {size:,} bytes")  # as objects of Python
     try:
-        return as_trace(plan, entries(journal))
+        return trace_from_journal(plan, read_entries(journal))
     except (
         *(LookupError, TypeError, ValueError, AttributeError, OverflowError),
         pl.exceptions.PolarsError,
@@ -47,14 +47,14 @@ def unfinished(path: Path) -> Trace:
         raise DamagedTraceError(f"cannot be read: {error.strerror}", file=journal) from None
 
 
-def as_trace(plan: Trace, journal: Iterable[dict[str, Any]]) -> Trace:
+def trace_from_journal(plan: Trace, journal: Iterable[dict[str, Any]]) -> Trace:
     """The Trace of a run of this plan.
 
     A journal that does not say how the run finished is of one that was cut short: what ran then
     is `lost`, what waited `cancelled`.
     """
     log = list(journal)
-    found: dict[str, Entries] = defaultdict(list)
+    found: dict[str, JournalEntries] = defaultdict(list)
     for entry in log:
         found.setdefault(entry["e"], []).append(entry)  # type: ignore[attr-defined]
     finish = found["finish"][-1] if found["finish"] else None
@@ -62,9 +62,9 @@ def as_trace(plan: Trace, journal: Iterable[dict[str, Any]]) -> Trace:
     samples = _samples(found["use"])
     parts = _parts(plan, found["start"], found["end"], samples, cut=finish is None)
     tasks = _tasks(plan, found, parts, cut=finish is None)
-    readings = Readings.recorded((entry["t"], entry["rows"]) for entry in found["power"])
-    power, notes = rebuilt(readings, 0.0, last)
-    usage, repaired = used(plan, samples, parts)
+    readings = Readings.from_passes((entry["t"], entry["rows"]) for entry in found["power"])
+    power, notes = reconstruct_with_notes(readings, 0.0, last)
+    usage, repaired = compute_usage(plan, samples, parts)
     facts = dict(plan.manifest.facts)
     facts |= finish["facts"] if finish is not None else {}
     facts["run"] = {"wall_s": last} | facts.get("run", {})
@@ -77,8 +77,8 @@ def as_trace(plan: Trace, journal: Iterable[dict[str, Any]]) -> Trace:
         decisions=_decisions(plan, log),
         node_states=_states(plan, found),
         power=power,
-    ).noting(
-        cleaned=(*notes, repaired, *failure_causes.notes(plan, found, tasks)),
+    ).with_manifest(
+        cleaned=(*notes, repaired, *failure_causes.note_failures(plan, found, tasks)),
         facts=facts,
         epoch_ms=epoch,
     )
@@ -90,48 +90,48 @@ def _latest(entry: dict[str, Any]) -> float:
     return max([float(entry["t"]), *(float(row[-1]) for row in rows)])
 
 
-def _samples(passes: Entries) -> pl.DataFrame:
-    schema = dict.fromkeys(PART, pl.Int64) | dict.fromkeys(("cpu", "rss", "t"), pl.Float64)
+def _samples(passes: JournalEntries) -> pl.DataFrame:
+    schema = dict.fromkeys(EXECUTION_KEY, pl.Int64) | dict.fromkeys(("cpu", "rss", "t"), pl.Float64)
     rows = [row for entry in passes for row in entry["rows"]]
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def _parts(
-    plan: Trace, starts: Entries, ends: Entries, samples: pl.DataFrame, *, cut: bool
+    plan: Trace, starts: JournalEntries, ends: JournalEntries, samples: pl.DataFrame, *, cut: bool
 ) -> pl.DataFrame:
     """A row for each time that a part of a task ran, with what was measured of it."""
     began = pl.DataFrame(
-        [[e[name] for name in (*PART, "cores", "pid", "t")] for e in starts],
-        schema=dict.fromkeys(PART, pl.Int64)
+        [[e[name] for name in (*EXECUTION_KEY, "cores", "pid", "t")] for e in starts],
+        schema=dict.fromkeys(EXECUTION_KEY, pl.Int64)
         | {"cores": pl.Float64, "pid": pl.Int64, "start": pl.Float64},
         orient="row",
     )
     over = pl.DataFrame(
         [
             [
-                *(e[name] for name in PART),
+                *(e[name] for name in EXECUTION_KEY),
                 *(e["t"], e["code"], e["reason"], e["cpu"], e["peak"], *e["switches"]),
-                *(*e["faults"], *(e["counters"].get(name) for name in tuple(COUNTED)[4:])),
+                *(*e["faults"], *(e["counters"].get(name) for name in tuple(COUNTER_COLUMNS)[4:])),
             ]
             for e in ends
         ],
-        schema=dict.fromkeys(PART, pl.Int64)
+        schema=dict.fromkeys(EXECUTION_KEY, pl.Int64)
         | {"end": pl.Float64, "code": pl.Int64, "reason": pl.String}
         | {"cpu": pl.Float64, "peak": pl.Float64}
-        | dict.fromkeys(COUNTED, pl.Int64),
+        | dict.fromkeys(COUNTER_COLUMNS, pl.Int64),
         orient="row",
     )
-    parts = began.join(over, on=PART, how="left", maintain_order="left")
+    parts = began.join(over, on=EXECUTION_KEY, how="left", maintain_order="left")
     if cut:
         # Nobody saw the end of these: what is known of them ends where they were last seen.
         gone = pl.col("end").is_null()
-        seen = samples.group_by(PART).agg(seen=pl.max("t"))
+        seen = samples.group_by(EXECUTION_KEY).agg(seen=pl.max("t"))
         lately = pl.when(pl.col("seen") > pl.col("start") + TICK).then("seen").otherwise("start")
-        parts = parts.join(seen, on=PART, how="left", maintain_order="left").with_columns(
+        parts = parts.join(seen, on=EXECUTION_KEY, how="left", maintain_order="left").with_columns(
             reason=pl.when(gone).then(pl.lit("lost")).otherwise("reason"),
             end=pl.coalesce("end", lately),
         )
-    parts = parts.sort(PART)
+    parts = parts.sort(EXECUTION_KEY)
     return parts.with_columns(
         plan.tasks["id"].gather(parts["task"]),
         plan.nodes["node"].gather(parts["machine"]),
@@ -152,7 +152,7 @@ def _placements(plan: Trace, parts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _tasks(
-    plan: Trace, found: dict[str, Entries], parts: pl.DataFrame, *, cut: bool
+    plan: Trace, found: dict[str, JournalEntries], parts: pl.DataFrame, *, cut: bool
 ) -> pl.DataFrame:
     last = parts.filter(pl.col("attempt") == pl.col("attempt").max().over("task"))
     ran = (
@@ -176,7 +176,7 @@ def _tasks(
         for task, planned in enumerate(plan.tasks["status"]):
             status.setdefault(task, planned or "cancelled")
     rows = pl.int_range(pl.len(), dtype=pl.Int64).alias("task")
-    new = ("run_time", "memory_used", "exit_code", "pid", "cpu_time", *COUNTED)
+    new = ("run_time", "memory_used", "exit_code", "pid", "cpu_time", *COUNTER_COLUMNS)
     return (
         plan.tasks.drop(new)
         .with_columns(
@@ -195,7 +195,7 @@ def _tasks(
     )
 
 
-def _where_cut(found: dict[str, Entries], last: pl.DataFrame) -> dict[int, str]:
+def _where_cut(found: dict[str, JournalEntries], last: pl.DataFrame) -> dict[int, str]:
     """What is known of tasks that had their machines when the record breaks off."""
     had = Counter(entry["task"] for entry in found["place"])
     had.subtract(entry["task"] for entry in (*found["failed"], *found["preempt"]))
@@ -208,7 +208,7 @@ def _where_cut(found: dict[str, Entries], last: pl.DataFrame) -> dict[int, str]:
 def _counts(parts: pl.DataFrame) -> pl.DataFrame:
     """What tasks used and what was counted of them, over all their parts and attempts."""
     return parts.group_by("task").agg(
-        _total("cpu").alias("cpu_time"), *(_total(name) for name in COUNTED)
+        _total("cpu").alias("cpu_time"), *(_total(name) for name in COUNTER_COLUMNS)
     )
 
 
@@ -217,7 +217,7 @@ def _total(name: str) -> pl.Expr:
     return pl.when(pl.col(name).is_not_null().all()).then(pl.sum(name)).alias(name)
 
 
-def _at(events: Entries, count: int) -> pl.Series:
+def _at(events: JournalEntries, count: int) -> pl.Series:
     """The time of the first such event of each task."""
     times = np.full(count, np.nan)
     for event in reversed(events):
@@ -225,12 +225,12 @@ def _at(events: Entries, count: int) -> pl.Series:
     return pl.Series(times).fill_nan(None)
 
 
-def _decisions(plan: Trace, log: Entries) -> pl.DataFrame:
+def _decisions(plan: Trace, log: JournalEntries) -> pl.DataFrame:
     tasks, nodes = plan.tasks["id"].to_list(), plan.nodes["node"].to_list()
     policy = plan.manifest.facts.get("run", {}).get("policy")
     rows = []
     for entry in log:
-        if entry["e"] not in SAID:
+        if entry["e"] not in DECISION_KINDS:
             continue
         subject = None if entry.get("task") is None else tasks[entry["task"]]
         targets = entry.get("on") or [[entry.get("machine"), None]]
@@ -243,7 +243,7 @@ def _decisions(plan: Trace, log: Entries) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _states(plan: Trace, found: dict[str, Entries]) -> pl.DataFrame:
+def _states(plan: Trace, found: dict[str, JournalEntries]) -> pl.DataFrame:
     """When nodes were not there."""
     nodes = plan.nodes["node"].to_list()
     rows: list[list[Any]] = []

@@ -17,19 +17,19 @@ from urllib.parse import quote
 import numpy as np
 import polars as pl
 
-from twinloop.description.address import nearest
+from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError
-from twinloop.engine import Compiled
+from twinloop.engine import CompiledScenario
 
 _BRACES = re.compile(r"\{\{|\}\}|\{([A-Za-z_]+)\}|[{}]")
 
 #: The columns of a task that its command may name.
-COLUMNS: Final = (
+TASK_VARIABLES: Final = (
     *("id", "name", "user", "group", "queue", "kind", "cores", "nodes", "memory", "work"),
     *("run_time", "requested_time"),
 )
 #: What it may name beside: of the part of the task that runs on one node.
-PLACES: Final = ("part_cores", "rank", "ranks", "node", "output")
+NODE_VARIABLES: Final = ("part_cores", "rank", "ranks", "node", "output")
 
 _LONGEST_NAME: Final = 100
 
@@ -53,10 +53,10 @@ class Launch(NamedTuple):
         return shutil.which(name, path=path)
 
 
-class Distinct(NamedTuple):
+class DistinctCommand(NamedTuple):
     """A command that tasks run, with the variables that are set for them.
 
-    >>> Distinct("env MODE=fast sim 1", "/home/me", "sim", 3).tasks
+    >>> DistinctCommand("env MODE=fast sim 1", "/home/me", "sim", 3).tasks
     3
     """
 
@@ -67,15 +67,16 @@ class Distinct(NamedTuple):
     tasks: int
 
 
-class Survey(NamedTuple):
+class CommandSurvey(NamedTuple):
     """What will be run, before anything is.
 
-    >>> Survey([Distinct("echo 1", "/", "echo", 3), Distinct("echo 2", "/", "echo", 1)]).programs
+    >>> CommandSurvey([DistinctCommand("echo 1", "/", "echo", 3),
+    ...                DistinctCommand("echo 2", "/", "echo", 1)]).programs
     [('echo', 4)]
     """
 
     #: Every distinct command, the most frequent first.
-    commands: list[Distinct]
+    commands: list[DistinctCommand]
     #: Programs that are not there now; a task may still make them.
     missing: Sequence[str] = ()
     #: Commands that are run once, before all tasks.
@@ -90,18 +91,21 @@ class Survey(NamedTuple):
         return found.most_common()
 
 
-class Commands:
+class TaskCommands:
     """The commands of all tasks of a scenario.
 
     >>> from twinloop.scenario import Scenario
-    >>> ready = Compiled(Scenario(platform="1x2", policy="fcfs", workload={"tasks": [
+    >>> ready = CompiledScenario(Scenario(platform="1x2", policy="fcfs", workload={"tasks": [
     ...     {"id": "a", "command": ["sleep", "{run_time}"], "run_time": 1.5}]}))
-    >>> Commands(ready, Path("out"), run="r").launch(0, rank=0, ranks=1, node="n1", cores=1).argv
+    >>> commands = TaskCommands(ready, Path("out"), run="r")
+    >>> commands.launch(0, rank=0, ranks=1, node="n1", cores=1).argv
     ('sleep', '1.5')
     """
 
-    def __init__(self, compiled: Compiled, output: Path, *, run: str) -> None:
-        self._tasks = compiled.workload.tasks.select(*COLUMNS, "command", "environment", "folder")
+    def __init__(self, compiled: CompiledScenario, output: Path, *, run: str) -> None:
+        self._tasks = compiled.workload.tasks.select(
+            *TASK_VARIABLES, "command", "environment", "folder"
+        )
         self._tasks = self._tasks.with_columns(
             pl.coalesce("run_time", pl.Series(compiled.workload.durations()).fill_nan(None)),
             pl.Series("requested_time", compiled.requested).fill_nan(None),
@@ -112,7 +116,7 @@ class Commands:
         #: Variables that every task sees.
         self.common = {**os.environ, "PATH": _path(), "TWINLOOP_RUN": run}
 
-    def survey(self) -> Survey:
+    def survey(self) -> CommandSurvey:
         """What will be run; an error if a task has no command, or one that cannot be."""
         silent = self._tasks["id"].filter(self._tasks["command"].list.len().fill_null(0) == 0)
         if silent.len():
@@ -125,7 +129,7 @@ class Commands:
         commands: Counter[tuple[str, str, str]] = Counter()
         places: dict[tuple[str, Path, str | None], Launch] = {}
         # What a task knows when it starts stands for itself.
-        later = {name: f"{{{name}}}" for name in PLACES}
+        later = {name: f"{{{name}}}" for name in NODE_VARIABLES}
         for task in range(self._tasks.height):
             launch = self._launch(task, later)
             shown = shlex.join([*self._variables(task, launch), *launch.argv])
@@ -137,8 +141,8 @@ class Commands:
             for (name, _, _), launch in places.items()
             if launch.program is None or not os.access(launch.program, os.X_OK)
         }
-        found = [Distinct(*command, tasks) for command, tasks in commands.most_common()]
-        return Survey(found, sorted(missing))
+        found = [DistinctCommand(*command, tasks) for command, tasks in commands.most_common()]
+        return CommandSurvey(found, sorted(missing))
 
     def _variables(self, task: int, launch: Launch) -> list[str]:
         """Variables that are set for a task, as `env` takes them; those that are so anyway not."""
@@ -153,7 +157,7 @@ class Commands:
 
     def output(self, task: int) -> Path:
         """The folder of what a task prints, and of what it may leave."""
-        return self.outputs / file_name(self._rows[task]["id"])
+        return self.outputs / file_name_from_id(self._rows[task]["id"])
 
     def launch(self, task: int, *, rank: int, ranks: int, node: str, cores: float) -> Launch:
         """What is run for the part of a task on one node."""
@@ -163,15 +167,15 @@ class Commands:
 
     def _launch(self, task: int, places: Mapping[str, Any]) -> Launch:
         row = self._rows[task]
-        values = {name: row[name] for name in COLUMNS} | dict(places)
+        values = {name: row[name] for name in TASK_VARIABLES} | dict(places)
         where = f"task {row['id']!r}: command"
-        argv = tuple(filled(argument, values, where) for argument in row["command"])
+        argv = tuple(fill_command(argument, values, where) for argument in row["command"])
         environment = dict(self.common)
         for variable in row["environment"] or ():
             place = f"task {row['id']!r}: environment.{variable['name']}"
             if not variable["name"] or set(variable["name"]) & {"=", "\0"}:
                 raise InputError("is no name of a variable", field=place)
-            environment[variable["name"]] = filled(variable["value"], values, place)
+            environment[variable["name"]] = fill_command(variable["value"], values, place)
         environment |= {
             "TWINLOOP_RUN": self.common["TWINLOOP_RUN"],
             "TWINLOOP_TASK": str(task),
@@ -186,12 +190,12 @@ class Commands:
         return Launch(argv, environment, Path(folder).absolute())
 
 
-def filled(template: str, values: Mapping[str, Any], where: str) -> str:
+def fill_command(template: str, values: Mapping[str, Any], where: str) -> str:
     """A text with values in place of the names in braces; two braces stand for one.
 
-    >>> filled("-n {cores} {{}}", {"cores": 2.0}, "command")
+    >>> fill_command("-n {cores} {{}}", {"cores": 2.0}, "command")
     '-n 2 {}'
-    >>> filled("{core}", {"cores": 2.0}, "command")
+    >>> fill_command("{core}", {"cores": 2.0}, "command")
     Traceback (most recent call last):
     twinloop.InputError: command: 'core' is nothing that a command can name
     (did you mean 'cores'?)
@@ -208,11 +212,11 @@ def filled(template: str, values: Mapping[str, Any], where: str) -> str:
                 remedy=f"write {match[0] * 2} for a brace",
             )
         if name not in values:
-            known = [*COLUMNS, *PLACES]
+            known = [*TASK_VARIABLES, *NODE_VARIABLES]
             raise InputError(
                 f"{name!r} is nothing that a command can name",
                 field=where,
-                remedy=nearest(name, known),
+                remedy=suggest_name(name, known),
             )
         if values[name] is None:
             raise InputError(f"names {name!r}, which nobody said", field=where)
@@ -235,10 +239,10 @@ def _text(value: Any) -> str:
     return np.format_float_positional(value, trim="-") if isinstance(value, float) else str(value)
 
 
-def file_name(task: str) -> str:
+def file_name_from_id(task: str) -> str:
     """A name for the files of a task: one that cannot lead out of its folder.
 
-    >>> file_name("job 7"), file_name("../../etc/passwd"), file_name("..")
+    >>> file_name_from_id("job 7"), file_name_from_id("../../etc/passwd"), file_name_from_id("..")
     ('job%207', '..%2F..%2Fetc%2Fpasswd', '%2E%2E')
     """
     name = quote(task, safe="")

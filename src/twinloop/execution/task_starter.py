@@ -14,15 +14,15 @@ from typing import Any, Final
 from twinloop._core import spawn
 from twinloop.description.errors import InputError
 from twinloop.execution.clock import RunClock
-from twinloop.execution.nodes import LocalNodes, Part
-from twinloop.execution.process_trees import Trees, start_ticks
-from twinloop.execution.task_commands import Commands, Launch
-from twinloop.execution.usage_recorder import Recorder
+from twinloop.execution.nodes import LocalNodes, NodeTask
+from twinloop.execution.process_trees import ProcessTrees, require_start_ticks
+from twinloop.execution.task_commands import Launch, TaskCommands
+from twinloop.execution.usage_recorder import UsageRecorder
 
 #: How long a process that was killed is waited for (s); the kernel may be busy with its memory.
 _PATIENCE: Final = 10.0
 #: What is wrong with the disk, not with one task.
-NO_DISK: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+DISK_ERRORS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 #: Errors that say that this process, or the machine, has no files left to open.
 _FILES_OUT: Final = (errno.EMFILE, errno.ENFILE)
 #: A folder that is no link to another one.
@@ -30,7 +30,7 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(slots=True)
-class Process:
+class TaskProcess:
     """The part of a task on one node, while it runs."""
 
     task: int
@@ -39,7 +39,7 @@ class Process:
     pid: int
     #: A file that can be read from when the process has ended.
     handle: int
-    part: Part
+    part: NodeTask
     start: float
 
     @property
@@ -49,12 +49,12 @@ class Process:
 
 
 @dataclass(slots=True)
-class Running:
+class RunningTask:
     """A task that has its machines."""
 
     task: int
     attempt: int
-    processes: list[Process] = field(default_factory=list)
+    processes: list[TaskProcess] = field(default_factory=list)
     #: Exit codes of the parts that ended by themselves.
     codes: list[int] = field(default_factory=list)
     #: What becomes of it, where that is known before it ends; None: its exit codes say.
@@ -62,10 +62,10 @@ class Running:
     why: str | None = None
 
 
-class CannotStart(Exception):
+class TaskStartError(Exception):
     """A part of a task could not be started.
 
-    >>> CannotStart("no such program").dead is None
+    >>> TaskStartError("no such program").dead is None
     True
     """
 
@@ -75,25 +75,25 @@ class CannotStart(Exception):
         self.dead = dead
 
 
-class Starter:
+class TaskStarter:
     """Starts processes on nodes and waits for them; keeps what they print."""
 
     def __init__(
         self,
         clock: RunClock,
         nodes: LocalNodes,
-        commands: Commands,
-        recorder: Recorder,
-        trees: Trees[tuple[int, int, int]],
+        commands: TaskCommands,
+        recorder: UsageRecorder,
+        trees: ProcessTrees[tuple[int, int, int]],
         *,
-        passing_through: bool,
+        inherit_output: bool,
     ) -> None:
         self._clock = clock
         self._nodes = nodes
         self._commands = commands
         self._recorder = recorder
         self._trees = trees
-        self._passing_through = passing_through
+        self._passing_through = inherit_output
         self._nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._outputs = os.open(commands.outputs, _FOLDER)
         # Each running part takes some files; tasks themselves get as many as the user has.
@@ -101,15 +101,15 @@ class Starter:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         self._mains: set[int] = set()
         #: Parts whose groups are to be removed when there is time.
-        self._closing: list[Part] = []
+        self._closing: list[NodeTask] = []
         #: How often the kernel's start time lay outside of what is possible.
         self.clamped = 0
 
     def start(
         self, task: int, attempt: int, places: list[tuple[int, float]], names: list[str]
-    ) -> tuple[list[Process], list[dict[str, Any]]]:
+    ) -> tuple[list[TaskProcess], list[dict[str, Any]]]:
         """Start all parts of a task; what the journal is to say of each."""
-        started: list[Process] = []
+        started: list[TaskProcess] = []
         entries = []
         try:
             for rank, (machine, cores) in enumerate(places):
@@ -128,19 +128,19 @@ class Starter:
 
     def _start(
         self, task: int, attempt: int, rank: int, machine: int, cores: float, launch: Launch
-    ) -> tuple[Process, dict[str, Any]]:
+    ) -> tuple[TaskProcess, dict[str, Any]]:
         try:
-            part = self._nodes.part(machine, f"{task}-{attempt}", cores, None)
+            part = self._nodes.add_task(machine, f"{task}-{attempt}", cores, None)
         except OSError as error:
             if error.errno in _FILES_OUT:
                 raise _too_many() from None
-            raise CannotStart(str(error.strerror), dead=self._dead(machine)) from None
+            raise TaskStartError(str(error.strerror), dead=self._dead(machine)) from None
         try:
             program = launch.program
             if program is None:
-                raise CannotStart(f"{launch.argv[0]}: no such program")
+                raise TaskStartError(f"{launch.argv[0]}: no such program")
             files = self._files(task, attempt, rank)
-        except CannotStart:
+        except TaskStartError:
             part.close()
             raise
         called = self._clock.now()
@@ -157,29 +157,29 @@ class Starter:
                 cpus=list(part.cpus),
                 files=self._files_before,
             )
-            part.entered()
+            part.close_entries()
         except OSError as error:
             part.close()
             if error.errno in _FILES_OUT:
                 raise _too_many() from None
             why = f"{error.filename}: {error.strerror}"
-            raise CannotStart(why, dead=self._dead(machine)) from None
+            raise TaskStartError(why, dead=self._dead(machine)) from None
         finally:
             if not self._passing_through:
                 for file in files[1:]:
                     os.close(file)
         seen = self._clock.now()
         self._mains.add(pid)
-        start, clamped = self._clock.started(start_ticks(pid), called, seen)
+        start, clamped = self._clock.start_time(require_start_ticks(pid), called, seen)
         self.clamped += clamped
-        process = Process(task, attempt, machine, pid, handle, part, start)
+        process = TaskProcess(task, attempt, machine, pid, handle, part, start)
         self._recorder.follow(process.key, part, pid, rank=rank)
         entry = {"t": start, "task": task, "attempt": attempt, "machine": machine, "cores": cores}
         return process, entry | {"pid": pid, "called": called, "seen": seen, "clamped": clamped}
 
     def _dead(self, machine: int) -> int | None:
         """The node, if it is gone."""
-        return None if self._nodes.alive(machine) else machine
+        return None if self._nodes.is_alive(machine) else machine
 
     def _files(self, task: int, attempt: int, rank: int) -> tuple[int, int, int]:
         if self._passing_through:
@@ -199,27 +199,27 @@ class Starter:
         except OSError as error:
             for file in files:
                 os.close(file)
-            if error.errno in NO_DISK:
+            if error.errno in DISK_ERRORS:
                 raise
             if error.errno in _FILES_OUT:
                 raise _too_many() from None
             why = f"what it prints cannot be kept: {error.filename}: {error.strerror}"
-            raise CannotStart(why) from None
+            raise TaskStartError(why) from None
         return self._nothing, files[0], files[1]
 
-    def end(self, process: Process, signal_: int) -> None:
+    def end(self, process: TaskProcess, signal_: int) -> None:
         """Send a signal to all processes of a part."""
         if signal_ == signal.SIGKILL:
             # The first one first: with its children gone it might end by itself, as if it had not
             # been killed. It may also have left its group, and is to be reached all the same.
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(process.handle, signal_)
-        if process.part.accounts:
+        if process.part.is_accounted:
             process.part.kill(signal_)
         else:
             self._trees.kill(process.key, signal_)
 
-    def reap(self, process: Process) -> dict[str, Any]:
+    def reap(self, process: TaskProcess) -> dict[str, Any]:
         """Wait for a part that has ended or was killed; what the journal is to say of it.
 
         Whatever it left behind is ended with it.
@@ -244,7 +244,7 @@ class Starter:
             **closing,
         }
 
-    def _end_rest(self, process: Process) -> int:
+    def _end_rest(self, process: TaskProcess) -> int:
         """End what outlived the first process of a part; how many there were."""
         found: set[int] = set()
         until = time.monotonic() + _PATIENCE
@@ -252,23 +252,23 @@ class Starter:
             found.update(rest)
             self.end(process, signal.SIGKILL)
             time.sleep(0.001)
-        if not process.part.accounts:
+        if not process.part.is_accounted:
             self.reap_orphans()
         return len(found)
 
-    def _rest(self, process: Process) -> list[int]:
-        return process.part.pids() if process.part.accounts else self._trees.pids(process.key)
+    def _rest(self, process: TaskProcess) -> list[int]:
+        return process.part.pids() if process.part.is_accounted else self._trees.pids(process.key)
 
     def reap_orphans(self) -> None:
         """Wait for orphans of tasks that have become children of this process, and have ended."""
-        for pid in self._trees.dead():
+        for pid in self._trees.list_dead():
             if pid in self._mains:
                 continue
             # Most have a parent of their own that waits for them.
             with suppress(ChildProcessError):
                 done, _, account = os.wait4(pid, os.WNOHANG)
                 if done:
-                    self._recorder.reaped(pid, account)
+                    self._recorder.record_orphan(pid, account)
 
     def tidy(self) -> None:
         """Remove the groups of parts that are over."""

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from twinloop.engine import Compiled
+from twinloop.engine import CompiledScenario
 
 
-class Change(NamedTuple):
+class StateChange(NamedTuple):
     """Something that follows from the end of a task: another one is ready, or can never run."""
 
     task: int
@@ -17,19 +17,19 @@ class Change(NamedTuple):
     status: str | None
 
 
-class Lives:
+class TaskStates:
     """The dependencies of tasks, as the simulator keeps them: one that fails takes its children.
 
     >>> from twinloop.scenario import Scenario
-    >>> lives = Lives(Compiled(Scenario(platform="1x1", policy="fcfs", workload={"tasks": [
+    >>> lives = TaskStates(CompiledScenario(Scenario(platform="1x1", policy="fcfs", workload={"tasks": [
     ...     {"id": "a", "run_time": 1}, {"id": "b", "run_time": 1, "parents": ["a"]}]})))
-    >>> [lives.submitted(task) for task in (0, 1)]
+    >>> [lives.submit(task) for task in (0, 1)]
     [True, False]
-    >>> list(lives.concluded(0, "completed")), lives.left
-    ([Change(task=1, status=None)], 1)
+    >>> list(lives.conclude(0, "completed")), lives.left
+    ([StateChange(task=1, status=None)], 1)
     """
 
-    def __init__(self, compiled: Compiled) -> None:
+    def __init__(self, compiled: CompiledScenario) -> None:
         arrays = compiled.arrays
         bounds = arrays.parent_offsets.tolist()
         parents = arrays.parents.tolist()
@@ -48,7 +48,7 @@ class Lives:
         #: How many ended, by status.
         self.ended = Counter(status for status in self.status if status is not None)
 
-    def submitted(self, task: int) -> bool:
+    def submit(self, task: int) -> bool:
         """A task was submitted; whether it is ready."""
         self._submitted[task] = True
         return self._is_free(task)
@@ -59,7 +59,7 @@ class Lives:
         self.ended[status] += 1
         self.left -= 1
 
-    def concluded(self, task: int, status: str) -> Iterator[Change]:
+    def conclude(self, task: int, status: str) -> Iterator[StateChange]:
         """A task is over; what follows from that."""
         first, ended = task, [(task, status)]
         while ended:
@@ -68,13 +68,13 @@ class Lives:
                 continue
             self.end(task, status)
             if task != first:
-                yield Change(task, status)
+                yield StateChange(task, status)
             for child in self._children[task]:
                 self._missing[child] -= 1
                 if status != "completed":
                     ended.append((child, "failed"))
                 elif self._submitted[child] and self._is_free(child):
-                    yield Change(child, None)
+                    yield StateChange(child, None)
 
     def _is_free(self, task: int) -> bool:
         """Whether all that it waits for has completed; one that failed has taken it along."""

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from twinloop import _core
 from twinloop.description.errors import InputError
 from twinloop.execution.clock import RunClock
-from twinloop.execution.process_trees import Reading, Trees
+from twinloop.execution.process_trees import ProcessTrees, TreeUsage
 
 if TYPE_CHECKING:
-    from twinloop.execution.run_journal import Journal
+    from twinloop.execution.run_journal import RunJournal
 
-Found = TypeVar("Found")
+T = TypeVar("T")
 
 #: Which execution is followed: task, attempt and machine, by number.
-Execution = tuple[int, int, int]
+ExecutionKey = tuple[int, int, int]
 
 #: The shortest time between two passes (s): CPU time is counted in ticks of 10 ms.
-SHORTEST: Final = 0.05
+MIN_PERIOD: Final = 0.05
 #: A reading that was not held up for longer than this has a time (s); else it is tried again.
 _SHARP: Final = 0.002
 _TRIES: Final = 3
@@ -34,18 +34,18 @@ _TRIES: Final = 3
 COUNTERS: Final = ("instructions", "cycles", "cache_misses")
 
 
-class Accounted(Protocol):
+class AccountedTask(Protocol):
     """What is asked of the share that a task has on a node.
 
     >>> class Unconfined:
-    ...     accounts = False
+    ...     is_accounted = False
     ...     def read(self): return 0.0, None
     ...     def peak(self): return None
     >>> part: Accounted = Unconfined()
     """
 
     @property
-    def accounts(self) -> bool:
+    def is_accounted(self) -> bool:
         """Whether a group counts for it; if not, its processes are looked at."""
 
     def read(self) -> tuple[float, float | None]:
@@ -57,9 +57,9 @@ class Accounted(Protocol):
 
 @dataclass(slots=True)
 class _Followed:
-    part: Accounted
+    part: AccountedTask
     #: Kept apart: a part that is closed with its node does not account any more.
-    accounts: bool
+    is_accounted: bool
     counters: list[tuple[str, int]]
     #: CPU seconds when it was last read; None: it never was.
     cpu: float | None = None
@@ -70,7 +70,7 @@ class _Followed:
     inherited: float = 0.0
 
 
-class Recorder:
+class UsageRecorder:
     """Samples what running tasks use, at the times k x period, and closes their accounts.
 
     Each pass reads every task once and writes one line. A pass that could not be made in time is
@@ -78,10 +78,10 @@ class Recorder:
 
     >>> import os, subprocess
     >>> class Unconfined:
-    ...     accounts = False
+    ...     is_accounted = False
     >>> class Printed:
     ...     def write(self, **fields): print(fields["e"], [row[:3] for row in fields["rows"]])
-    >>> recorder = Recorder(RunClock(), Printed(), period=0.5, trees=Trees())
+    >>> recorder = UsageRecorder(RunClock(), Printed(), period=0.5, trees=ProcessTrees())
     >>> recorder.due
     inf
     >>> child = subprocess.Popen(["sleep", "60"])
@@ -96,15 +96,20 @@ class Recorder:
     """
 
     def __init__(
-        self, clock: RunClock, journal: Journal, *, period: float = 1.0, trees: Trees[Execution]
+        self,
+        clock: RunClock,
+        journal: RunJournal,
+        *,
+        period: float = 1.0,
+        trees: ProcessTrees[ExecutionKey],
     ) -> None:
-        self.period = checked_period(period)
+        self.period = check_period(period)
         #: Run time of the next pass; infinite when nobody is followed.
         self.due = math.inf
         self._clock = clock
         self._journal = journal
         self._trees = trees
-        self._followed: dict[Execution, _Followed] = {}
+        self._followed: dict[ExecutionKey, _Followed] = {}
         self._passes = self._samples = self._missed = self._unread = 0
         self._late = self._latest = 0.0
         self._spent = 0.0
@@ -113,8 +118,8 @@ class Recorder:
 
     def follow(
         self,
-        key: Execution,
-        part: Accounted,
+        key: ExecutionKey,
+        part: AccountedTask,
         pid: int | None,
         *,
         rank: int | None = None,
@@ -125,7 +130,7 @@ class Recorder:
         Args:
             key: The execution.
             part: Where it runs.
-            pid: Its first process; a part that accounts can do without.
+            pid: Its first process; a task with accounting can do without.
             rank: Which part of its task it is, by which its orphans are told from those of others.
             fresh: Whether it has just been started. Of one that was there before, the processor
                 has counted only a part, so that its counters are left out.
@@ -133,12 +138,12 @@ class Recorder:
         with self._timed():
             counters = _core.open_counters(pid) if fresh and pid is not None else []
             self._counted.update(name for name, _ in counters)
-            if not part.accounts and pid is not None:
+            if not part.is_accounted and pid is not None:
                 self._trees.add(key, pid, (str(key[0]), None if rank is None else str(rank)))
             if not self._followed:
                 self._since = self._clock.now()
                 self.due = self._after(self._since)
-            one = self._followed[key] = _Followed(part, part.accounts, counters)
+            one = self._followed[key] = _Followed(part, part.is_accounted, counters)
             one.inherited = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
 
     def sample(self, now: float) -> None:
@@ -157,7 +162,7 @@ class Recorder:
             self._journal.write(e="use", t=now, rows=rows)
 
     def close(
-        self, key: Execution, rusage: resource.struct_rusage | None, pid_gone_at: float
+        self, key: ExecutionKey, rusage: resource.struct_rusage | None, pid_gone_at: float
     ) -> dict[str, Any]:
         """What an execution used in all; it is followed no longer.
 
@@ -176,13 +181,13 @@ class Recorder:
             one = self._followed.pop(key)
             cpu = None if rusage is None else rusage.ru_utime + rusage.ru_stime
             peak = None
-            if one.accounts:
+            if one.is_accounted:
                 reading = self._read(one)
                 self._unread += reading is None
                 cpu = cpu if reading is None else reading.cpu
                 peak = one.part.peak()
             else:
-                cpu = self._trees.total(key, cpu)
+                cpu = self._trees.total_cpu_time(key, cpu)
                 self._trees.forget(key)
             if peak is None:
                 peak = one.most
@@ -199,9 +204,9 @@ class Recorder:
                 "counters": _closed(one.counters),
             }
 
-    def reaped(self, pid: int, rusage: resource.struct_rusage) -> Execution | None:
+    def record_orphan(self, pid: int, rusage: resource.struct_rusage) -> ExecutionKey | None:
         """Take note of an orphan that was waited for; the execution it belonged to, if known."""
-        return self._trees.reaped(pid, rusage.ru_utime + rusage.ru_stime)
+        return self._trees.record_reaped(pid, rusage.ru_utime + rusage.ru_stime)
 
     def facts(self) -> dict[str, Any]:
         """How much was recorded, how punctually, and what that cost."""
@@ -216,7 +221,7 @@ class Recorder:
             "late_mean_s": self._late / self._passes if self._passes else 0.0,
             "late_max_s": self._latest,
             "unread": self._unread,
-            "orphans_unplaced": self._trees.unplaced,
+            "orphans_unplaced": self._trees.unassigned_orphans,
             "cpu_s": self._spent,
             # Of less than a period, nothing can be said.
             "share_of_core": self._spent / watched if watched >= self.period else None,
@@ -229,14 +234,14 @@ class Recorder:
 
         Memory that is unknown is None.
         """
-        walked: dict[Execution, Reading] = {}
+        walked: dict[ExecutionKey, TreeUsage] = {}
         seen = self._clock.now()
-        if any(not one.accounts for one in self._followed.values()):
+        if any(not one.is_accounted for one in self._followed.values()):
             walked, seen = self._timely(self._trees.scan)
         rows: list[list[float | None]] = []
         for key, one in self._followed.items():
-            reading: Reading | None
-            if one.accounts:
+            reading: TreeUsage | None
+            if one.is_accounted:
                 reading, read = self._timely(functools.partial(self._read, one))
             else:
                 reading, read = walked[key], seen
@@ -248,7 +253,7 @@ class Recorder:
             rows.append([*key, one.cpu, reading.rss, read])
         return rows
 
-    def _timely(self, look: Callable[[], Found]) -> tuple[Found, float]:
+    def _timely(self, look: Callable[[], T]) -> tuple[T, float]:
         """What is seen, and when: again, if this process lost its CPU in the middle of it."""
         tries = []
         for _ in range(_TRIES):
@@ -261,10 +266,10 @@ class Recorder:
         _, found, when = min(tries, key=lambda one: one[0])
         return found, when
 
-    def _read(self, one: _Followed) -> Reading | None:
+    def _read(self, one: _Followed) -> TreeUsage | None:
         """What the group of a part says; None if it is gone, with its node."""
         try:
-            return Reading(*one.part.read())
+            return TreeUsage(*one.part.read())
         except (OSError, ValueError):
             return None
 
@@ -282,17 +287,17 @@ class Recorder:
             self._spent += time.thread_time() - began
 
 
-def checked_period(period: float) -> float:
+def check_period(period: float) -> float:
     """The time between two passes (s), if it is one that can be kept.
 
-    >>> checked_period(0.5)
+    >>> check_period(0.5)
     0.5
-    >>> checked_period(0.01)
+    >>> check_period(0.01)
     Traceback (most recent call last):
     twinloop.InputError: period: 0.01 s is too short (at least 0.05 s)
     """
-    if not math.isfinite(period) or period < SHORTEST:
-        problem = "is too short" if period < SHORTEST else "is no length"
+    if not math.isfinite(period) or period < MIN_PERIOD:
+        problem = "is too short" if period < MIN_PERIOD else "is no length"
         raise InputError(f"{period:g} s {problem}", field="period", remedy="at least 0.05 s")
     return float(period)
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from twinloop.description.errors import InputError
-from twinloop.description.files import appearing
-from twinloop.description.replacement import Owned
+from twinloop.description.files import write_folder_atomically
+from twinloop.description.replacement import OwnedFiles
 from twinloop.workload.generators.ffmpeg import (
     LENGTHS,
     PATTERNS,
@@ -25,12 +25,12 @@ from twinloop.workload.generators.ffmpeg import (
     SOURCE_HEIGHT,
     TRANSCODINGS,
     FFmpeg,
-    even,
+    round_to_even,
     video_name,
 )
 
 #: Bits per second of a video of 1080 lines.
-BITS: Final = 8_000_000
+BIT_RATE: Final = 8_000_000
 #: Pixels of a plasma in each direction that get one colour, then smoothed: the sines of every
 #: single one would take longer than the encoding.
 _GRAIN: Final = 8
@@ -62,7 +62,7 @@ def make_videos(
     lengths: Sequence[float] = LENGTHS,
     scale: float = 1.0,
     height: int = SOURCE_HEIGHT,
-    told: Callable[[str], None] = lambda _: None,
+    on_video: Callable[[str], None] = lambda _: None,
 ) -> Path:
     """Make the videos of all patterns and lengths; the folder appears whole or not at all.
 
@@ -72,7 +72,7 @@ def make_videos(
         scale: Times the lengths.
         height: Their lines; they are 16:9, with 30 pictures and about 8 Mbit a second at 1080
             lines, and fewer bits in proportion to their area.
-        told: Called with the name of each video before it is made.
+        on_video: Called with the name of each video before it is made.
 
     >>> make_videos("videos", lengths=[0.0])
     Traceback (most recent call last):
@@ -86,23 +86,23 @@ def make_videos(
         for length in checked.scaled_lengths
     }
     ffmpeg = _program()
-    with appearing(folder, lambda path: Owned.of(wanted)) as new:
+    with write_folder_atomically(folder, lambda path: OwnedFiles.of(wanted)) as new:
         for name, (pattern, length) in wanted.items():
-            told(name)
+            on_video(name)
             _run([ffmpeg, *_arguments(pattern, length, height), str(new / name)])
     return folder
 
 
-def sources(height: int) -> Mapping[str, str]:
+def make_filter_graphs(height: int) -> Mapping[str, str]:
     """What draws each pattern, as FFmpeg describes it.
 
-    >>> sources(1080)["moving"]
+    >>> make_filter_graphs(1080)["moving"]
     'testsrc2=size=1920x1080:rate=30'
     """
-    lines = even(height)
-    wide = even(lines * 16 / 9)
+    lines = round_to_even(height)
+    wide = round_to_even(lines * 16 / 9)
     usual = f"size={wide}x{lines}:rate={RATE}"
-    coarse = f"size={even(wide / _GRAIN)}x{even(lines / _GRAIN)}:rate={RATE}"
+    coarse = f"size={round_to_even(wide / _GRAIN)}x{round_to_even(lines / _GRAIN)}:rate={RATE}"
     return {
         "gradient": f"gradients={usual}:seed=1:speed=0.02",
         "noise": f"color=gray:{usual},noise=alls=60:allf=t:all_seed=1",
@@ -113,9 +113,10 @@ def sources(height: int) -> Mapping[str, str]:
 
 
 def _arguments(pattern: str, length: float, height: int) -> list[str]:
-    bits = round(BITS * (height / SOURCE_HEIGHT) ** 2)
+    bits = round(BIT_RATE * (height / SOURCE_HEIGHT) ** 2)
     return [
-        *("-nostdin", "-loglevel", "error", "-f", "lavfi", "-i", sources(height)[pattern]),
+        *("-nostdin", "-loglevel", "error"),
+        *("-f", "lavfi", "-i", make_filter_graphs(height)[pattern]),
         *("-frames:v", str(round(length * RATE)), "-pix_fmt", "yuv420p"),
         # What x264 makes depends on the number of its threads.
         *("-c:v", "libx264", "-preset", "veryfast", "-b:v", str(bits), "-threads", "2"),
@@ -162,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             lengths=given.lengths.split(","),
             scale=given.scale,
             height=given.height,
-            told=lambda name: print(f"making {given.folder}/{name}", file=sys.stderr),
+            on_video=lambda name: print(f"making {given.folder}/{name}", file=sys.stderr),
         )
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)

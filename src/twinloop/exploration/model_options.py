@@ -7,16 +7,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from twinloop.calibration.cases import Case, declared, mean_latencies
-from twinloop.calibration.losses import DEFAULT, loss_named
-from twinloop.calibration.parameters.defaults import default_space
-from twinloop.calibration.parameters.parameters import Linear, Parameter
+from twinloop.calibration.cases import Case, average_latencies, read_declared_scenario
+from twinloop.calibration.losses import DEFAULT_LOSS, get_loss
+from twinloop.calibration.parameters.defaults import choose_default_space
+from twinloop.calibration.parameters.kinds import LinearParameter, Parameter
 from twinloop.calibration.parameters.space import Space
-from twinloop.calibration.parameters.values import offering
+from twinloop.calibration.parameters.values import declare_values
+from twinloop.calibration.search.minimisation import minimise
 from twinloop.calibration.search.objective import TwinObjective
-from twinloop.calibration.search.search import search
-from twinloop.calibration.search.stage import polished
-from twinloop.engine import Compiled
+from twinloop.calibration.search.stage import refine_by_least_squares
+from twinloop.engine import CompiledScenario
 from twinloop.scenario import Model, Scenario
 from twinloop.trace import Trace
 
@@ -56,7 +56,7 @@ class ModelOption:
         usual = Model()
         if any(getattr(model, name) != getattr(usual, name) for name in self.fields):
             return True
-        return self.measured and bool(mean_latencies(runs))
+        return self.measured and bool(average_latencies(runs))
 
     def off(self, model: Model) -> Model:
         """The model without it."""
@@ -71,33 +71,35 @@ def _kinds(cases: Sequence[Case]) -> list[str]:
 def _contention(cases: Sequence[Case]) -> list[Parameter]:
     kinds = _kinds(cases)
     if not kinds:
-        return [Linear("contention.linear.slope", 0.0, 1.0)]
+        return [LinearParameter("contention.linear.slope", 0.0, 1.0)]
     found: list[Parameter] = []
     for kind in kinds:
         # Only products of pressure and sensitivity show: one kind needs no pressure of its own.
         if len(kinds) > 1:
-            found.append(Linear(f"contention.kinds.{kind}.pressure", 0.0, 1.0))
-        found.append(Linear(f"contention.kinds.{kind}.sensitivity", 0.0, 1.0))
+            found.append(LinearParameter(f"contention.kinds.{kind}.pressure", 0.0, 1.0))
+        found.append(LinearParameter(f"contention.kinds.{kind}.sensitivity", 0.0, 1.0))
     return found
 
 
 def _start_up(cases: Sequence[Case]) -> list[Parameter]:
-    return [each for each in default_space(cases) if each.name == "startup_overhead"]
+    return [each for each in choose_default_space(cases) if each.name == "startup_overhead"]
 
 
 def _latencies(cases: Sequence[Case]) -> list[Parameter]:
-    if mean_latencies([trace for case in cases for trace in case.traces]):
+    if average_latencies([trace for case in cases for trace in case.traces]):
         return []  # they are measured, and need no search
-    return [Linear(name, 0.0, _LATENCY) for name in _MEASURED]
+    return [LinearParameter(name, 0.0, _LATENCY) for name in _MEASURED]
 
 
 def _services(cases: Sequence[Case]) -> list[Parameter]:
-    return [each for each in default_space(cases) if each.name.startswith("service_factors.")]
+    return [
+        each for each in choose_default_space(cases) if each.name.startswith("service_factors.")
+    ]
 
 
 def _speed(cases: Sequence[Case]) -> list[Parameter]:
-    single = [each for each in default_space(cases) if each.name == "service_factor"]
-    return single or [Linear("service_factor", *_FACTORS)]
+    single = [each for each in choose_default_space(cases) if each.name == "service_factor"]
+    return single or [LinearParameter("service_factor", *_FACTORS)]
 
 
 contention = ModelOption("contention", ("contention",), _contention)
@@ -141,15 +143,15 @@ class Refit:
     ) -> None:
         self._model, self._options = model, tuple(options)
         self._budget, self._seed, self._allow_code = budget, seed, allow_code
-        self._measured = mean_latencies(runs)
+        self._measured = average_latencies(runs)
         groups: dict[str, list[Trace]] = {}
         for trace in runs:
             # What a run was predicted with changes no run: all get the model that is tried.
-            kept = {**declared(trace).to_manifest(), "model": None}
+            kept = {**read_declared_scenario(trace).to_manifest(), "model": None}
             groups.setdefault(json.dumps(kept, sort_keys=True, default=str), []).append(trace)
         self._groups = tuple(groups.values())
         self._cases: dict[Model, list[Case]] = {}
-        self._compiled: dict[tuple[Model, Scenario], Compiled] = {}
+        self._compiled: dict[tuple[Model, Scenario], CompiledScenario] = {}
         self._names: tuple[str, ...] = ()
         #: The runs by their scenarios, with all options off.
         self.cases = self._cases_with(self._bare({}))
@@ -168,11 +170,13 @@ class Refit:
             each for option in self._options if option in on for each in option.values(self.cases)
         ]
         # With nothing to search for, the loss of the model as it is remains.
-        space = Space(free or [Linear("speed_factor", *_FACTORS)])
-        objective = TwinObjective(space, self._cases_with(model), loss_named(DEFAULT))
+        space = Space(free or [LinearParameter("speed_factor", *_FACTORS)])
+        objective = TwinObjective(space, self._cases_with(model), get_loss(DEFAULT_LOSS))
         if not free:
             return FittedOptions(model, {}, objective.at({}))
-        history = polished(objective, search(objective, budget=self._budget, seed=self._seed))
+        history = refine_by_least_squares(
+            objective, minimise(objective, budget=self._budget, seed=self._seed)
+        )
         return FittedOptions(model, history.best_values, history.best_loss)
 
     def kpis(self, scenario: Scenario, found: FittedOptions) -> Mapping[str, float]:
@@ -180,7 +184,7 @@ class Refit:
         key = (found.model, scenario)
         if key not in self._compiled:
             told = self._with_model(scenario, found.model)
-            self._compiled[key] = Compiled(told, allow_code=self._allow_code)
+            self._compiled[key] = CompiledScenario(told, allow_code=self._allow_code)
         return self._compiled[key].run(dict(found.values))
 
     def _bare(self, changes: Mapping[str, Any]) -> Model:
@@ -197,14 +201,14 @@ class Refit:
     def _with_model(self, scenario: Scenario, model: Model) -> Scenario:
         # What a platform draws is its own, whoever models the rest.
         own = model.replace(overrides=scenario.model.overrides)
-        return offering(scenario.replace(model=own), self._names)
+        return declare_values(scenario.replace(model=own), self._names)
 
     def _cases_with(self, model: Model) -> list[Case]:
         if model not in self._cases:
             self._cases[model] = [
                 Case.of(
                     traces,
-                    scenario=self._with_model(declared(traces[0]), model),
+                    scenario=self._with_model(read_declared_scenario(traces[0]), model),
                     allow_code=self._allow_code,
                 )
                 for traces in self._groups

@@ -12,11 +12,11 @@ import polars as pl
 
 from twinloop.calibration import fit as fits
 from twinloop.description.errors import DamagedTraceError, InputError
-from twinloop.description.file_names import below
-from twinloop.description.locks import LOCK
-from twinloop.description.replacement import Owned
-from twinloop.execution.run_folder import owned as owned_by_run
-from twinloop.execution.run_folder import owned_commands
+from twinloop.description.file_names import join_below
+from twinloop.description.locks import LOCK_FILE
+from twinloop.description.replacement import OwnedFiles
+from twinloop.execution.run_folder import find_command_file
+from twinloop.execution.run_folder import find_run_files as owned_by_run
 from twinloop.exploration.closed_loop.result import (
     CONFIRMATION,
     FIT,
@@ -34,7 +34,7 @@ from twinloop.exploration.confirmation.result import TABLE
 from twinloop.exploration.study import study as studies
 from twinloop.exploration.study.plan import WORKLOAD
 from twinloop.exploration.study.tables import TABLES
-from twinloop.trace.folder import owned as owned_by_trace
+from twinloop.trace.folder import find_owned_files as owned_by_trace
 from twinloop.trace.parquet import read_parquet
 
 #: The page that is drawn from a folder, and the text that fits and confirmations have besides.
@@ -44,7 +44,7 @@ _FITTED: Final = re.compile(r"fit-[0-9a-f]{8}")
 _KEPT: Final = re.compile(r"workload-[0-9a-f]{12}")
 
 
-def list_loop_files(folder: Path) -> Owned:
+def list_loop_files(folder: Path) -> OwnedFiles:
     """The files of a loop, as its `loop.json` names its parts; an error if it is no loop."""
     try:
         kept = read_loop_manifest(folder) or {}
@@ -52,7 +52,7 @@ def list_loop_files(folder: Path) -> Owned:
         kept = {}
     plan = kept.get("plan")
     probes = plan.get("probes") if isinstance(plan, dict) else None
-    beginning = Owned.of([RATES, LOCK]) | owned_commands(folder)
+    beginning = OwnedFiles.of([RATES, LOCK_FILE]) | find_command_file(folder)
     if set(_names(folder)) <= beginning.files:  # one that ended before it was described
         return beginning
     if "twinloop" not in kept or not isinstance(probes, dict):
@@ -61,20 +61,20 @@ def list_loop_files(folder: Path) -> Owned:
             file=folder,
             remedy="choose another name, or remove it yourself",
         )
-    found = beginning | Owned.of([MANIFEST, _PAGE])
-    found |= _owned_run(folder / REAL).inside(REAL) | _owned_run(folder / TWIN).inside(TWIN)
+    found = beginning | OwnedFiles.of([MANIFEST, _PAGE])
+    found |= _owned_run(folder / REAL).add_prefix(REAL) | _owned_run(folder / TWIN).add_prefix(TWIN)
     for name in probes:
-        place = below(folder / PROBES, name, file=folder / MANIFEST, field="plan.probes")
-        found |= _owned_run(place).inside(f"{PROBES}/{name}")
-    found |= list_fit_files(folder / FIT).inside(FIT)
-    found |= list_study_files(folder / STUDY).inside(STUDY)
+        place = join_below(folder / PROBES, name, file=folder / MANIFEST, field="plan.probes")
+        found |= _owned_run(place).add_prefix(f"{PROBES}/{name}")
+    found |= list_fit_files(folder / FIT).add_prefix(FIT)
+    found |= list_study_files(folder / STUDY).add_prefix(STUDY)
     copied = kept.get("offline") is True
-    return found | list_confirmation_files(folder / CONFIRMATION, copied=copied).inside(
+    return found | list_confirmation_files(folder / CONFIRMATION, copied=copied).add_prefix(
         CONFIRMATION
     )
 
 
-def list_fit_files(folder: Path) -> Owned:
+def list_fit_files(folder: Path) -> OwnedFiles:
     """The files of a fit, finished or not.
 
     >>> "fit.json" in list_fit_files(Path("nowhere")).files
@@ -84,50 +84,57 @@ def list_fit_files(folder: Path) -> Owned:
     scenarios = kept.get("scenarios")
     count = len(scenarios) if isinstance(scenarios, list) else 1
     return (
-        owned_commands(folder)
+        find_command_file(folder)
         | _owned_workloads(folder)
-        | Owned.of(
+        | OwnedFiles.of(
             [
                 *(fits.MANIFEST, fits.JOURNAL, f"power-{fits.JOURNAL}"),
-                *(fits.HISTORY, fits.CLOUD, fits.DRAWS, "choice.csv", *_PAGES, "scenario.yaml"),
+                *(
+                    fits.HISTORY,
+                    fits.CONFIDENCE_REGION,
+                    fits.DRAWS,
+                    "choice.csv",
+                    *_PAGES,
+                    "scenario.yaml",
+                ),
                 *(f"scenario-{number}.yaml" for number in range(2, count + 1)),
             ]
         )
     )
 
 
-def list_study_files(folder: Path) -> Owned:
+def list_study_files(folder: Path) -> OwnedFiles:
     """The files of a study, with the copies of its fits and of a workload that was in memory.
 
     >>> "runs.csv" in list_study_files(Path("nowhere")).files
     True
     """
     tables = [f"{name}.{suffix}" for name in TABLES for suffix in ("csv", "parquet")]
-    found = Owned.of([studies.MANIFEST, studies.JOURNAL, _PAGE, *tables])
-    found |= _owned_run(folder / WORKLOAD).inside(WORKLOAD)
+    found = OwnedFiles.of([studies.MANIFEST, studies.JOURNAL, _PAGE, *tables])
+    found |= _owned_run(folder / WORKLOAD).add_prefix(WORKLOAD)
     for name in _names(folder):
         if _FITTED.fullmatch(name.removeprefix(".")):
-            found |= list_fit_files(folder / name).inside(name)
+            found |= list_fit_files(folder / name).add_prefix(name)
     return found
 
 
-def list_confirmation_files(folder: Path, *, copied: bool = False) -> Owned:
+def list_confirmation_files(folder: Path, *, copied: bool = False) -> OwnedFiles:
     """The files of a confirmation, with the runs that its plan or its table names.
 
     Args:
         folder: Where it is kept.
         copied: Whether all runs in it are copies of runs that are kept elsewhere.
     """
-    found = Owned.of([PLAN, CONFIRMATION_MANIFEST, TABLE, LOCK, *_PAGES])
-    found |= owned_commands(folder) | _owned_workloads(folder)
+    found = OwnedFiles.of([PLAN, CONFIRMATION_MANIFEST, TABLE, LOCK_FILE, *_PAGES])
+    found |= find_command_file(folder) | _owned_workloads(folder)
     planned = set(_planned(folder))
     for name in _names(folder / RUNS):
         place = folder / RUNS / name
         if place.is_dir() and (copied or name in planned):
-            found |= _owned_run(place).inside(f"{RUNS}/{name}")
+            found |= _owned_run(place).add_prefix(f"{RUNS}/{name}")
         elif copied and any(name.startswith(f"{run}.") for run in planned):  # the log of a run
-            found |= Owned.of([f"{RUNS}/{name}"])
-    return found | (Owned(trees=frozenset({f".{RUNS}"})) if copied else Owned())
+            found |= OwnedFiles.of([f"{RUNS}/{name}"])
+    return found | (OwnedFiles(trees=frozenset({f".{RUNS}"})) if copied else OwnedFiles())
 
 
 def _planned(folder: Path) -> Iterator[str]:
@@ -145,16 +152,16 @@ def _planned(folder: Path) -> Iterator[str]:
     yield from (str(path).removeprefix(f"{RUNS}/") for path in paths)
 
 
-def _owned_workloads(folder: Path) -> Owned:
+def _owned_workloads(folder: Path) -> OwnedFiles:
     """The workloads that were held in memory, each in a folder named by its hash."""
-    found = Owned()
+    found = OwnedFiles()
     for name in _names(folder):
         if _KEPT.fullmatch(name):
-            found |= _owned_run(folder / name).inside(name)
+            found |= _owned_run(folder / name).add_prefix(name)
     return found
 
 
-def _owned_run(folder: Path) -> Owned:
+def _owned_run(folder: Path) -> OwnedFiles:
     """The files of a run or of another trace; none where there is neither."""
     try:
         return owned_by_run(folder)
@@ -163,7 +170,7 @@ def _owned_run(folder: Path) -> Owned:
     try:
         return owned_by_trace(folder)
     except DamagedTraceError:
-        return Owned()
+        return OwnedFiles()
 
 
 def _document(file: Path) -> dict[str, Any]:

@@ -5,7 +5,7 @@
     verdict = assess(real, twin)                    # PASS, FAIL or not assessable, as a table
     assess(real, twin, criteria="criteria.yaml")    # what is demanded, declared beforehand
     assess(real, twin, repeats=[again, once_more])  # beside what reality itself would score
-    floor = Floor.of([real, again, once_more])      # the same, once for the twins of all three
+    floor = NoiseFloor.from_traces([real, again, third])  # the same floor for several twins
     assess(real, twin, floor=floor)
 
 Both sides are Traces, and nothing here asks where they came from.

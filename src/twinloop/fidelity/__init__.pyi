@@ -2,7 +2,7 @@ from .alignment import Alignment, fit_alignment
 from .assessment import assess
 from .criteria import Criteria
 from .errors import Errors
-from .noise_floor import Floor
+from .noise_floor import NoiseFloor
 from .verdict import Finding, Status, Verdict
 
 __all__ = [
@@ -10,7 +10,7 @@ __all__ = [
     "Criteria",
     "Errors",
     "Finding",
-    "Floor",
+    "NoiseFloor",
     "Status",
     "Verdict",
     "assess",

@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 
 from twinloop.description.errors import InputError
-from twinloop.fidelity.compared_run import Side, origins
-from twinloop.fidelity.cpu_usage import paired
-from twinloop.trace.trace import Trace, counted
+from twinloop.fidelity.compared_run import ComparedRun, find_origins
+from twinloop.fidelity.cpu_usage import pair_usage
+from twinloop.trace.trace import Trace, format_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class Alignment:
             raise InputError(f"must be a time, not {self.offset}", field="alignment.offset")
 
     @property
-    def changes(self) -> bool:
+    def has_effect(self) -> bool:
         """Does it change anything?"""
         return self.k != 1.0 or self.offset != 0.0
 
-    def refuse(self, real: Trace) -> None:
+    def check_not_trained_on(self, real: Trace) -> None:
         """Complain if it was fitted on this run."""
-        if digest(real) in self.training:
+        if digest_trace(real) in self.training:
             raise InputError(
                 "k and the time offset were fitted on this very run",
                 field="alignment",
@@ -54,7 +54,7 @@ class Alignment:
 
     def __str__(self) -> str:
         fitted = (
-            f"fitted on {counted(len(self.training), 'training run')}"
+            f"fitted on {format_count(len(self.training), 'training run')}"
             if self.training
             else "not fitted"
         )
@@ -79,13 +79,13 @@ def fit_alignment(pairs: Iterable[tuple[Trace, Trace]], *, step: float = 1.0) ->
     moved: list[pl.Series] = []
     training = []
     for real_trace, twin_trace in pairs:
-        real = Side(real_trace, "the real run")
-        twin = Side(twin_trace, "the twin").facing(real)
-        training.append(digest(real.trace))
-        used, _, _ = paired(real, twin, step)
+        real = ComparedRun(real_trace, "the real run")
+        twin = ComparedRun(twin_trace, "the twin").as_twin_of(real)
+        training.append(digest_trace(real.trace))
+        used, _, _ = pair_usage(real, twin, step)
         a, b = used["real"].to_numpy(), used["twin"].to_numpy()
         products, squares = products + float(a @ b), squares + float(a @ a)
-        first = origins(real, twin)
+        first = find_origins(real, twin)
         both = real.completed.select("id", "end").join(
             twin.completed.select("id", twin_end="end"), on="id"
         )
@@ -100,10 +100,10 @@ def fit_alignment(pairs: Iterable[tuple[Trace, Trace]], *, step: float = 1.0) ->
     )
 
 
-def digest(trace: Trace) -> str:
+def digest_trace(trace: Trace) -> str:
     """A hash of what ran when in a trace, which tells one run from another.
 
-    >>> digest(Trace()) == digest(Trace())
+    >>> digest_trace(Trace()) == digest_trace(Trace())
     True
     """
     placed = trace.placements.select("task", "machine", "start", "end")

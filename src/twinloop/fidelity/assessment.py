@@ -9,16 +9,16 @@ from pathlib import Path
 import polars as pl
 
 from twinloop.description.errors import InputError
-from twinloop.fidelity.alignment import Alignment, digest
-from twinloop.fidelity.compared_run import Side
+from twinloop.fidelity.alignment import Alignment, digest_trace
+from twinloop.fidelity.compared_run import ComparedRun
 from twinloop.fidelity.completions import EMPTY as NO_CURVES
 from twinloop.fidelity.criteria import Criteria
 from twinloop.fidelity.errors import Errors
-from twinloop.fidelity.findings import findings
-from twinloop.fidelity.noise_floor import Floor
-from twinloop.fidelity.power_series import trend
+from twinloop.fidelity.finding_list import collect_findings
+from twinloop.fidelity.noise_floor import NoiseFloor
+from twinloop.fidelity.power_series import build_power_frame
 from twinloop.fidelity.verdict import Finding, Mode, Verdict
-from twinloop.trace.trace import Trace, counted
+from twinloop.trace.trace import Trace, format_count
 
 
 def assess(
@@ -27,7 +27,7 @@ def assess(
     *,
     criteria: Criteria | str | Path | None = None,
     repeats: Sequence[Trace] = (),
-    floor: Floor | None = None,
+    floor: NoiseFloor | None = None,
     alignment: Alignment | None = None,
 ) -> Verdict:
     """Say how far a twin can be trusted: PASS, FAIL or not assessable, criterion by criterion.
@@ -51,21 +51,24 @@ def assess(
     ('PASS', 0.0)
     """
     criteria = _demanded(criteria, repeats, floor)
-    a = Side(real, "the real run")
-    b = Side(twin, "the twin").facing(a)
+    a = ComparedRun(real, "the real run")
+    b = ComparedRun(twin, "the twin").as_twin_of(a)
     if repeats:
-        others = [Side(other, f"repeat {n}") for n, other in enumerate(repeats, start=1)]
-        floor = Floor.between([a, *others], criteria)
+        others = [ComparedRun(other, f"repeat {n}") for n, other in enumerate(repeats, start=1)]
+        floor = NoiseFloor.from_runs([a, *others], criteria)
     if alignment is not None:
-        alignment.refuse(real)
-    others = [] if floor is None else floor.others(digest(real))
-    found = list(findings(a, b, criteria, alignment or Alignment()))
+        alignment.check_not_trained_on(real)
+    others = [] if floor is None else floor.others(digest_trace(real))
+    found = list(collect_findings(a, b, criteria, alignment or Alignment()))
     if alignment is not None:
-        plain = findings(a, b, criteria, Alignment(), unrelated=False)
+        plain = collect_findings(a, b, criteria, Alignment(), unrelated=False)
         found = [_beside(one, without) for one, without in zip(found, plain, strict=True)]
-    errors = Errors.of(a, b, criteria.power.step)
+    errors = Errors.from_runs(a, b, criteria.power.step)
     if floor is not None and others:
-        found, errors = [floor.beside(one) for one in found], floor.under(errors)
+        found, errors = (
+            [floor.annotate_finding(one) for one in found],
+            floor.annotate_errors(errors),
+        )
     mode, injected = _mode(real, twin)
     return Verdict(
         mode=mode,
@@ -89,19 +92,21 @@ def _taken(injected: tuple[str, ...]) -> Iterator[str]:
 
 
 def _demanded(
-    criteria: Criteria | str | Path | None, repeats: Sequence[Trace], floor: Floor | None
+    criteria: Criteria | str | Path | None, repeats: Sequence[Trace], floor: NoiseFloor | None
 ) -> Criteria:
     """The criteria, which are those of the floor if there is one."""
     if floor is None:
-        return Criteria.given(criteria)
+        return Criteria.resolve(criteria)
     if repeats:
         raise InputError("is of the repeats already", field="floor", remedy="give one of the two")
     if criteria is None:
         return floor.criteria
-    given = Criteria.given(criteria)
+    given = Criteria.resolve(criteria)
     if given != floor.criteria:
         raise InputError(
-            "was worked out by other criteria", field="floor", remedy="Floor.of(runs, criteria)"
+            "was worked out by other criteria",
+            field="floor",
+            remedy="NoiseFloor.from_traces(runs, criteria)",
         )
     return given
 
@@ -114,14 +119,14 @@ def _beside(found: Finding, without: Finding) -> Finding:
 
 
 def _series(
-    found: list[Finding], real: Side, twin: Side, criteria: Criteria
+    found: list[Finding], real: ComparedRun, twin: ComparedRun, criteria: Criteria
 ) -> dict[str, pl.DataFrame]:
     behind = {one.name: one.series for one in found}
     return {
         "waits": found[0].series,
         "completions": behind.get("curve RMSE", NO_CURVES),
         "usage": behind["sMAPE"],
-        "power": trend(real, twin, criteria),
+        "power": build_power_frame(real, twin, criteria),
         "segments": behind["mean segment r"],
     }
 
@@ -131,7 +136,7 @@ def _mode(real: Trace, twin: Trace) -> tuple[Mode, tuple[str, ...]]:
     said = facts.get("mode")
     given = facts.get("injected")
     injected = tuple(map(str, given)) if isinstance(given, list | tuple) else ()
-    if digest(real) in facts.get("fitted_on", ()):
+    if digest_trace(real) in facts.get("fitted_on", ()):
         # What was fitted to a run cannot predict it.
         return "replay", (*injected, "the fitted values of the model")
     if said == "replay":
@@ -139,24 +144,24 @@ def _mode(real: Trace, twin: Trace) -> tuple[Mode, tuple[str, ...]]:
     return ("predict", injected) if said == "predict" else ("unknown", ())
 
 
-def _notes(real: Side, twin: Side) -> Iterator[str]:
+def _notes(real: ComparedRun, twin: ComparedRun) -> Iterator[str]:
     for side in (real, twin):
         ended = side.completed
         if unknown := ended["status"].null_count():
-            many = counted(unknown, "task")
-            yield f"{many} of {side.called} of unknown status, taken as completed"
+            many = format_count(unknown, "task")
+            yield f"{many} of {side.label} of unknown status, taken as completed"
         if waitless := ended["wait"].null_count():
-            yield f"{counted(waitless, 'completed task')} of {side.called} without a known wait"
+            yield f"{format_count(waitless, 'completed task')} of {side.label} without a known wait"
         if early := int((ended["wait"] < 0).sum()):
-            yield f"{counted(early, 'task')} of {side.called} started before submission"
+            yield f"{format_count(early, 'task')} of {side.label} started before submission"
         if left := side.tasks.height - ended.height - side.left_out:
-            yield f"{counted(left, 'task')} of {side.called} did not complete: not compared"
+            yield f"{format_count(left, 'task')} of {side.label} did not complete: not compared"
         if side.left_out:
-            yield f"{counted(side.left_out, 'task')} completed only in {side.called}: not compared"
+            yield f"{format_count(side.left_out, 'task')} completed only in {side.label}: not compared"
 
 
-def _strangers(real: Side, others: list[Side]) -> Iterator[str]:
+def _strangers(real: ComparedRun, others: list[ComparedRun]) -> Iterator[str]:
     mine = set(real.tasks["id"])
     for n, other in enumerate(others, start=1):
         if unlike := len(mine ^ set(other.tasks["id"])):
-            yield f"repeat {n}: {counted(unlike, 'task')} not in both it and the real run"
+            yield f"repeat {n}: {format_count(unlike, 'task')} not in both it and the real run"

@@ -6,11 +6,11 @@ from typing import Final
 
 import polars as pl
 
-from twinloop.fidelity.compared_run import Side
+from twinloop.fidelity.compared_run import ComparedRun
 
 QUANTITIES: Final = ("wait", "turnaround", "run_time")
 #: How many tasks are named for each quantity.
-NAMED: Final = 3
+WORST_COUNT: Final = 3
 #: The classes of size: cores, and run time in the real run in s; each up to and with its end.
 CORES: Final = ((1.0, "1"), (4.0, "2-4"), (16.0, "5-16"), (64.0, "17-64"))
 CORES_BEYOND: Final = "over 64"
@@ -24,11 +24,11 @@ RUN_TIMES: Final = (
 RUN_TIMES_BEYOND: Final = "over 10 h"
 
 
-def matched(real: Side, twin: Side) -> pl.DataFrame:
+def match_tasks(real: ComparedRun, twin: ComparedRun) -> pl.DataFrame:
     """The tasks that completed on both sides, as `Errors.tasks` has them.
 
     >>> from twinloop.trace import Trace
-    >>> matched(Side(Trace(), "the real run"), Side(Trace(), "the twin")).height
+    >>> match_tasks(ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")).height
     0
     """
     kept = ["id", "user", "kind", "cores", "machine", *QUANTITIES]
@@ -57,11 +57,12 @@ def _class(column: str, ends: tuple[tuple[float, str], ...], beyond: str) -> pl.
     return pl.when(pl.col(column).is_null()).then(pl.lit("unknown")).otherwise(found)
 
 
-def worst(tasks: pl.DataFrame) -> pl.DataFrame:
-    """The tasks that are furthest off, as `Errors.worst` has them.
+def select_worst_tasks(tasks: pl.DataFrame) -> pl.DataFrame:
+    """The tasks that are furthest off, as `Errors.select_worst_tasks` has them.
 
     >>> from twinloop.trace import Trace
-    >>> worst(matched(Side(Trace(), "the real run"), Side(Trace(), "the twin"))).columns[:2]
+    >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
+    >>> select_worst_tasks(match_tasks(*sides)).columns[:2]
     ['quantity', 'id']
     """
     parts = []
@@ -70,7 +71,7 @@ def worst(tasks: pl.DataFrame) -> pl.DataFrame:
         parts.append(
             tasks.filter(size > 0)
             .sort([size, "id"], descending=[True, False])
-            .head(NAMED)
+            .head(WORST_COUNT)
             .select(
                 pl.lit(name).alias("quantity"),
                 *("id", "user", "kind", "machine_real", "machine_twin"),
@@ -82,12 +83,12 @@ def worst(tasks: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(parts)
 
 
-def means(tasks: pl.DataFrame, *by: str) -> pl.DataFrame:
+def average_by_group(tasks: pl.DataFrame, *by: str) -> pl.DataFrame:
     """The means and errors of groups of tasks, as `Errors.users` has them.
 
     >>> from twinloop.trace import Trace
-    >>> tasks = matched(Side(Trace(), "the real run"), Side(Trace(), "the twin"))
-    >>> means(tasks, "user").columns[:3]
+    >>> tasks = match_tasks(ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin"))
+    >>> average_by_group(tasks, "user").columns[:3]
     ['user', 'tasks', 'wait_real']
     """
     parts = []
@@ -102,11 +103,11 @@ def means(tasks: pl.DataFrame, *by: str) -> pl.DataFrame:
     return tasks.group_by(*by).agg(pl.len().cast(pl.Int64).alias("tasks"), *parts)
 
 
-def in_order(sizes: pl.DataFrame) -> pl.DataFrame:
+def sort_size_classes(sizes: pl.DataFrame) -> pl.DataFrame:
     """The classes of size from small to large.
 
     >>> classes = {"cores_class": ["over 64", "1"], "run_time_class": ["1 - 10 h", "1 - 10 h"]}
-    >>> in_order(pl.DataFrame(classes))["cores_class"].to_list()
+    >>> sort_size_classes(pl.DataFrame(classes))["cores_class"].to_list()
     ['1', 'over 64']
     """
     orders = []

@@ -9,20 +9,20 @@ import polars as pl
 
 from twinloop.description.errors import InputError
 from twinloop.metrics import per_task
-from twinloop.metrics.measurement_window import number
-from twinloop.metrics.steps import Floats
-from twinloop.metrics.tasks import finite
-from twinloop.trace.recorded_commands import runs
-from twinloop.trace.trace import Trace, required
+from twinloop.metrics.measurement_window import to_float
+from twinloop.metrics.tasks import finite_column
+from twinloop.metrics.weighted_intervals import Floats
+from twinloop.trace.recorded_runs import collect_runs
+from twinloop.trace.trace import Trace, require_trace
 
 #: Times are compared to so many decimals of a second: what is closer is rounding.
 DECIMALS = 6
 
 
-class Side:
+class ComparedRun:
     """The real run or the twin; each part of it is worked out when it is first asked for.
 
-    >>> side = Side(Trace(
+    >>> side = ComparedRun(Trace(
     ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [3.0, 5.0]}),
     ...     placements=pl.DataFrame({"task": ["a", "b"], "start": [3.0, 9.0], "end": [9.0, 19.0]}),
     ... ), "the real run")
@@ -30,17 +30,17 @@ class Side:
     ([0.0, 4.0], 3.0, 16.0)
     """
 
-    def __init__(self, trace: Trace, called: str) -> None:
-        self.trace = required(trace)
-        self.called = called
+    def __init__(self, trace: Trace, label: str) -> None:
+        self.trace = require_trace(trace)
+        self.label = label
         self._failed_there = pl.Series([], dtype=pl.String)
 
-    def facing(self, real: Side) -> Side:
+    def as_twin_of(self, real: ComparedRun) -> ComparedRun:
         """The same side as the twin of a real run: without the tasks that did not complete there.
 
         A simulator that is not told why tasks fail completes them, and is not blamed for that.
         """
-        twin = Side(self.trace, self.called)
+        twin = ComparedRun(self.trace, self.label)
         twin.__dict__["tasks"] = self.tasks
         completed = real.completed["id"].implode()
         twin._failed_there = real.tasks.filter(~pl.col("id").is_in(completed))["id"]
@@ -51,11 +51,11 @@ class Side:
         """The figures of each task, with its kind, its cores and the machines of all attempts."""
         trace = self.trace
         kinds = trace.tasks["kind"]
-        tasks = per_task(trace).with_columns(kind=kinds, cores=runs(trace)["processors"])
+        tasks = per_task(trace).with_columns(kind=kinds, cores=collect_runs(trace)["processors"])
         twice = tasks.filter(pl.col("id").is_not_null() & pl.col("id").is_duplicated())["id"]
         if twice.len():
             raise InputError(
-                f"two tasks of {self.called} are called '{twice[0]}', so that none can be matched",
+                f"two tasks of {self.label} are called '{twice[0]}', so that none can be matched",
                 field="id",
                 remedy="twinloop check names them",
             )
@@ -98,13 +98,13 @@ class Side:
     @cached_property
     def origin(self) -> float | None:
         """The first submission."""
-        return number(self.tasks["submit"].min())
+        return to_float(self.tasks["submit"].min())
 
     @cached_property
     def makespan(self) -> float | None:
         """First submission to last end of the tasks that are compared and ran."""
         ran = self.completed.filter("ran")
-        first, last = number(ran["submit"].min()), number(ran["end"].max())
+        first, last = to_float(ran["submit"].min()), to_float(ran["end"].max())
         return None if first is None or last is None else last - first
 
     @cached_property
@@ -117,7 +117,7 @@ class Side:
         """
         starts = self.completed.select("id", first="start").drop_nulls()
         usage = self.trace.usage.select(
-            "task", "machine", "pid", *(finite(name) for name in ("t", "dt", "cpu"))
+            "task", "machine", "pid", *(finite_column(name) for name in ("t", "dt", "cpu"))
         )
         begin = pl.max_horizontal(pl.col("t") - pl.col("dt"), "first") - pl.col("first")
         return (
@@ -135,13 +135,13 @@ class Side:
         )
 
 
-def origins(real: Side, twin: Side) -> tuple[float, float]:
+def find_origins(real: ComparedRun, twin: ComparedRun) -> tuple[float, float]:
     """Where the common axis of time begins on each side: the first submission of each.
 
     Where a side does not know any submission, both begin at t = 0.
 
-    >>> empty = Side(Trace(), "the twin")
-    >>> origins(empty, empty)
+    >>> empty = ComparedRun(Trace(), "the twin")
+    >>> find_origins(empty, empty)
     (0.0, 0.0)
     """
     if real.origin is None or twin.origin is None:

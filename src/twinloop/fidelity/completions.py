@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from twinloop.fidelity.compared_run import DECIMALS, Side, origins
-from twinloop.fidelity.criteria import Criteria, MakespanCriteria, bound
-from twinloop.fidelity.verdict import Finding, judged
-from twinloop.metrics.steps import Floats
-from twinloop.trace.trace import counted
+from twinloop.fidelity.compared_run import DECIMALS, ComparedRun, find_origins
+from twinloop.fidelity.criteria import Criteria, MakespanCriteria, format_bound
+from twinloop.fidelity.verdict import Finding, judge_figure
+from twinloop.metrics.weighted_intervals import Floats
+from twinloop.trace.trace import format_count
 
 _CURVE = "RMSE of the curves of completed tasks at the best lag, over those of the real run"
 _MAKESPAN = "|twin - real| of the time from the first submission to the last end"
@@ -25,13 +25,14 @@ Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Curves:
+class CompletionCurves:
     """Both curves at the ends of bins, and the lag at which they are closest.
 
     `lag` in bins, above 0: the twin is late. `rmse` in tasks at that lag, `rmse_without_lag` at 0,
     over all `bins` up to the later end. Of more than a million the series has one in `every`.
 
-    >>> curves = Curves.of(np.array([10.0, 20.0]), np.array([30.0, 40.0]), bin=10.0, most=5)
+    >>> real, twin = np.array([10.0, 20.0]), np.array([30.0, 40.0])
+    >>> curves = CompletionCurves.from_ends(real, twin, bin=10.0, most=5)
     >>> curves.lag, curves.rmse, curves.real.tolist()
     (2, 0.0, [1, 2, 2, 2])
     """
@@ -47,7 +48,7 @@ class Curves:
     rmse_without_lag: float
 
     @classmethod
-    def of(cls, real: Floats, twin: Floats, bin: float, most: int) -> Curves:
+    def from_ends(cls, real: Floats, twin: Floats, bin: float, most: int) -> CompletionCurves:
         """The curves of these ends, sorted, which are moved by up to `most` bins."""
         last = max(real.max(initial=0.0), twin.max(initial=0.0))
         # A moment between two bins belongs to the first.
@@ -91,7 +92,7 @@ EMPTY = pl.DataFrame(
 
 
 def assess_completions(
-    real: Side, twin: Side, criteria: Criteria, offset: float = 0.0
+    real: ComparedRun, twin: ComparedRun, criteria: Criteria, offset: float = 0.0
 ) -> Iterator[Finding]:
     """The findings on the completion curve and the makespan.
 
@@ -102,7 +103,7 @@ def assess_completions(
         offset: Added to the times of the real run.
 
     >>> from twinloop.trace import Trace
-    >>> sides = Side(Trace(), "the real run"), Side(Trace(), "the twin")
+    >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
     >>> [found.note for found in assess_completions(*sides, Criteria())]
     ['0 completed tasks; needs 4 on each side', '0 completed tasks; needs 4 on each side']
     """
@@ -111,12 +112,13 @@ def assess_completions(
     length = real.makespan
     if real.ends.size >= asked.least_tasks > twin.ends.size:
         # There is enough to hold it against, and it does not do it.
-        note = f"the twin completes {twin.ends.size:,} of {counted(real.ends.size, 'task')}"
+        note = f"the twin completes {twin.ends.size:,} of {format_count(real.ends.size, 'task')}"
         for found in _nothing(criteria, note):
             yield replace(found, status="FAIL") if found.name == "curve RMSE" else found
     elif fewest < asked.least_tasks:
         yield from _nothing(
-            criteria, f"{counted(fewest, 'completed task')}; needs {asked.least_tasks} on each side"
+            criteria,
+            f"{format_count(fewest, 'completed task')}; needs {asked.least_tasks} on each side",
         )
     elif length is None or twin.makespan is None:
         yield from _nothing(criteria, "no submission is known")
@@ -127,7 +129,9 @@ def assess_completions(
         yield from _makespans(length, twin.makespan, criteria.makespan)
 
 
-def _curve(real: Side, twin: Side, criteria: Criteria, offset: float, length: float) -> Finding:
+def _curve(
+    real: ComparedRun, twin: ComparedRun, criteria: Criteria, offset: float, length: float
+) -> Finding:
     asked = criteria.completions
     notes = []
     bin = asked.bin
@@ -140,18 +144,22 @@ def _curve(real: Side, twin: Side, criteria: Criteria, offset: float, length: fl
     elif bins > _MOST_BINS:
         bin = length / _MOST_BINS
         notes.append(f"bins of {bin:.6g} s: of {asked.bin:g} s there would be {bins:,}")
-    first = origins(real, twin)
-    curves = Curves.of(real.ends - first[0] + offset, twin.ends - first[1], bin, asked.lag_bins)
+    first = find_origins(real, twin)
+    curves = CompletionCurves.from_ends(
+        real.ends - first[0] + offset, twin.ends - first[1], bin, asked.lag_bins
+    )
     error = curves.rmse / real.ends.size
     if curves.every > 1:
         notes.append(f"of {curves.bins:,} bins the series has one in {curves.every:,}")
     if curves.lag:
         how = "late" if curves.lag > 0 else "early"
         still = f"{curves.rmse_without_lag / real.ends.size * 100:.3g} %"
-        notes.append(f"the twin is {counted(abs(curves.lag), 'bin')} {how}, without a lag {still}")
+        notes.append(
+            f"the twin is {format_count(abs(curves.lag), 'bin')} {how}, without a lag {still}"
+        )
     return Finding(
-        "completions", "curve RMSE", error, bound(False, asked.rmse, "share"),
-        judged(error, asked.rmse), _CURVE, "; ".join(notes), asked.rmse, "share",
+        "completions", "curve RMSE", error, format_bound(False, asked.rmse, "share"),
+        judge_figure(error, asked.rmse), _CURVE, "; ".join(notes), asked.rmse, "share",
         figures={
             "completed_real": float(real.ends.size),
             "completed_twin": float(twin.ends.size),
@@ -172,21 +180,22 @@ def _makespans(real: float, twin: float, asked: MakespanCriteria) -> Iterator[Fi
     if real >= asked.short_below:
         share = error / real
         yield Finding(
-            "completions", "makespan", share, bound(False, asked.relative, "share"),
-            judged(share, asked.relative), f"{_MAKESPAN}, over the real one",
+            "completions", "makespan", share, format_bound(False, asked.relative, "share"),
+            judge_figure(share, asked.relative), f"{_MAKESPAN}, over the real one",
             bound=asked.relative, unit="share", figures=figures, series=series,
         )  # fmt: skip
         return
     yield Finding(
-        "completions", "makespan", error, bound(False, asked.absolute, "s"),
-        judged(error, asked.absolute), _MAKESPAN, f"run under {asked.short_below:g} s",
+        "completions", "makespan", error, format_bound(False, asked.absolute, "s"),
+        judge_figure(error, asked.absolute), _MAKESPAN, f"run under {asked.short_below:g} s",
         asked.absolute, "s", figures=figures, series=series,
     )  # fmt: skip
     if real >= asked.very_short_below:
         return
     limit = min(asked.absolute, asked.very_short_relative * real)
     yield Finding(
-        "completions", SHORT_RUN, error, bound(False, limit, "s"), judged(error, limit),
+        "completions", SHORT_RUN, error, format_bound(False, limit, "s"),
+        judge_figure(error, limit),
         f"{_MAKESPAN}, no more than {asked.absolute:g} s and "
         f"{asked.very_short_relative * 100:g} % of the real one",
         f"run under {asked.very_short_below:g} s: the stricter rule", limit, "s",
@@ -195,13 +204,13 @@ def _makespans(real: float, twin: float, asked: MakespanCriteria) -> Iterator[Fi
 
 
 def _nothing(criteria: Criteria, note: str) -> Iterator[Finding]:
-    curve = bound(False, criteria.completions.rmse, "share")
+    curve = format_bound(False, criteria.completions.rmse, "share")
     yield Finding(
         "completions", "curve RMSE", None, curve, "not assessable", _CURVE, note, unit="share",
         series=EMPTY,
     )  # fmt: skip
     yield Finding(
-        "completions", "makespan", None, bound(False, criteria.makespan.relative, "share"),
+        "completions", "makespan", None, format_bound(False, criteria.makespan.relative, "share"),
         "not assessable", _MAKESPAN, note, unit="share",
     )  # fmt: skip
 

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from twinloop.fidelity.compared_run import Side
-from twinloop.fidelity.criteria import Criteria, bound
-from twinloop.fidelity.verdict import Finding, judged
-from twinloop.metrics.steps import Floats
-from twinloop.trace.trace import counted
+from twinloop.fidelity.compared_run import ComparedRun
+from twinloop.fidelity.criteria import Criteria, format_bound
+from twinloop.fidelity.verdict import Finding, judge_figure
+from twinloop.metrics.weighted_intervals import Floats
+from twinloop.trace.trace import format_count
 
 Counts = npt.NDArray[np.int64]
 #: Windows that are covered by less than this share are not known.
@@ -27,20 +27,20 @@ EMPTY = pl.DataFrame(
 )
 
 
-def resampled(windows: pl.DataFrame, sizes: Counts, step: float) -> Floats:
+def resample_usage(windows: pl.DataFrame, sizes: Counts, step: float) -> Floats:
     """The cores in use in windows of `step` since the start of each task, task after task.
 
     CPU time is spread evenly over the window it was sampled in, so each new window gets from each
     old one by their overlap: exactly. A window that is not known as a whole is NaN.
 
     Args:
-        windows: As `Side.windows` has them, but each `task` by its number.
+        windows: As `ComparedRun.windows` has them, but each `task` by its number.
         sizes: How many new windows each task has.
         step: The length of these in s.
 
     >>> windows = pl.DataFrame({"task": [0, 0], "stream": [0, 0], "begin": [0.0, 1.5],
     ...                         "end": [1.5, 2.0], "rate": [1.0, 3.0]})
-    >>> resampled(windows, np.array([3]), 1.0).tolist()
+    >>> resample_usage(windows, np.array([3]), 1.0).tolist()
     [1.0, 2.0, nan]
     """
     begin, end = (windows[name].to_numpy() / step for name in ("begin", "end"))
@@ -61,25 +61,29 @@ def resampled(windows: pl.DataFrame, sizes: Counts, step: float) -> Floats:
     return np.where(known >= COVERED, cores, np.nan)
 
 
-def assess_usage(real: Side, twin: Side, criteria: Criteria, k: float = 1.0) -> Iterator[Finding]:
+def assess_usage(
+    real: ComparedRun, twin: ComparedRun, criteria: Criteria, k: float = 1.0
+) -> Iterator[Finding]:
     """The findings on CPU usage; `k` is what the real usage is multiplied with.
 
     >>> from twinloop.trace import Trace
-    >>> sides = Side(Trace(), "the real run"), Side(Trace(), "the twin")
+    >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
     >>> {found.note for found in assess_usage(*sides, Criteria())}
     {'the real run and the twin have no CPU usage'}
     """
     asked = criteria.usage
-    without = [side.called for side in (real, twin) if not side.trace.usage.height]
+    without = [side.label for side in (real, twin) if not side.trace.usage.height]
     if without:
         have = "have" if len(without) > 1 else "has"
-        remedy = " (twinloop simulate --usage 1s keeps it)" if without == [twin.called] else ""
+        remedy = " (twinloop simulate --usage 1s keeps it)" if without == [twin.label] else ""
         note = f"{' and '.join(without)} {have} no CPU usage{remedy}"
         yield from _nothing(criteria, note, EMPTY)
         return
-    pairs, unit, notes = paired(real, twin, asked.step)
+    pairs, unit, notes = pair_usage(real, twin, asked.step)
     if pairs.height < asked.least_pairs:
-        said = f"{counted(pairs.height, 'window')} known whole in both; needs {asked.least_pairs}"
+        said = (
+            f"{format_count(pairs.height, 'window')} known whole in both; needs {asked.least_pairs}"
+        )
         yield from _nothing(criteria, "; ".join([said, *notes]), pairs)
         return
     pairs = pairs.with_columns(pl.col("real") * k)
@@ -87,7 +91,7 @@ def assess_usage(real: Side, twin: Side, criteria: Criteria, k: float = 1.0) -> 
     spread = float(a.std() / a.mean()) if a.mean() > 0 else 0.0
     about = {"pairs": float(a.size), "tasks": float(pairs["task"].n_unique()), "variation": spread}
     said = "; ".join(notes)
-    limit = bound(True, asked.pearson, "")
+    limit = format_bound(True, asked.pearson, "")
     if spread < asked.variation:
         why = f"the real usage varies by {spread * 100:.2g} %; needs {asked.variation * 100:g} %"
         yield Finding(
@@ -99,19 +103,19 @@ def assess_usage(real: Side, twin: Side, criteria: Criteria, k: float = 1.0) -> 
         odd = [] if r is not None else ["the usage of the twin is constant: r taken as 0"]
         r = 0.0 if r is None else r
         yield Finding(
-            "cpu usage", "Pearson r", r, limit, judged(r, asked.pearson, least=True), _PEARSON,
-            "; ".join([*odd, *notes]), asked.pearson, figures=about, series=pairs,
+            "cpu usage", "Pearson r", r, limit, judge_figure(r, asked.pearson, least=True),
+            _PEARSON, "; ".join([*odd, *notes]), asked.pearson, figures=about, series=pairs,
         )  # fmt: skip
     error = smape(a, b)
     yield Finding(
-        "cpu usage", "sMAPE", error, bound(False, asked.smape, "share", strict=True),
-        judged(error, asked.smape, strict=True), _SMAPE, said, asked.smape, "share",
+        "cpu usage", "sMAPE", error, format_bound(False, asked.smape, "share", strict=True),
+        judge_figure(error, asked.smape, strict=True), _SMAPE, said, asked.smape, "share",
         figures=about, series=pairs,
     )  # fmt: skip
     middle = float(np.median(a))
     rmse = float(np.sqrt(((b - a) ** 2).mean()))
     about = {**about, f"rmse_{unit}": rmse, f"median_{unit}": middle}
-    limit = bound(False, asked.rmse, "share")
+    limit = format_bound(False, asked.rmse, "share")
     if middle <= 0:
         yield Finding(
             "cpu usage", "RMSE / median", None, limit, "not assessable", _RMSE,
@@ -120,7 +124,7 @@ def assess_usage(real: Side, twin: Side, criteria: Criteria, k: float = 1.0) -> 
         )  # fmt: skip
         return
     yield Finding(
-        "cpu usage", "RMSE / median", rmse / middle, limit, judged(rmse / middle, asked.rmse),
+        "cpu usage", "RMSE / median", rmse / middle, limit, judge_figure(rmse / middle, asked.rmse),
         _RMSE, said, asked.rmse, "share", figures=about, series=pairs,
     )  # fmt: skip
 
@@ -151,11 +155,14 @@ def correlation(a: Floats, b: Floats) -> float | None:
     return None if tiny or scale <= 0 else float(np.clip((x @ y) / scale, -1.0, 1.0))
 
 
-def paired(real: Side, twin: Side, step: float) -> tuple[pl.DataFrame, str, list[str]]:
+def pair_usage(
+    real: ComparedRun, twin: ComparedRun, step: float
+) -> tuple[pl.DataFrame, str, list[str]]:
     """The usage of both sides in the same windows of the same tasks, its unit, what to know of it.
 
     >>> from twinloop.trace import Trace
-    >>> pairs, unit, notes = paired(Side(Trace(), "real"), Side(Trace(), "twin"), 1.0)
+    >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
+    >>> pairs, unit, notes = pair_usage(*sides, 1.0)
     >>> pairs.height, unit
     (0, 'cores')
     """
@@ -171,7 +178,7 @@ def paired(real: Side, twin: Side, step: float) -> tuple[pl.DataFrame, str, list
     if step != wanted:
         notes.append(f"windows of {step:g} s: of {wanted:g} s there are too many")
     sizes = np.ceil(last.to_numpy() / step).astype(np.int64)
-    one, other = (resampled(side, sizes, step) for side in (a, b))
+    one, other = (resample_usage(side, sizes, step) for side in (a, b))
     both = np.flatnonzero(~(np.isnan(one) | np.isnan(other)))
     offsets = _offsets(sizes)
     task = np.searchsorted(offsets, both, side="right") - 1
@@ -189,7 +196,7 @@ def paired(real: Side, twin: Side, step: float) -> tuple[pl.DataFrame, str, list
         notes.append(f"in MHz: seconds of {clocks[0]:g} MHz and of {clocks[1]:g} MHz")
     with_usage = len({*real.windows["task"].unique(), *twin.windows["task"].unique()})
     if apart := with_usage - np.unique(task).size:
-        notes.append(f"{counted(apart, 'task')} with usage have no whole window in both")
+        notes.append(f"{format_count(apart, 'task')} with usage have no whole window in both")
     return pairs, unit, notes
 
 
@@ -208,7 +215,7 @@ def _streams(windows: pl.DataFrame) -> Counts:
     return found
 
 
-def _unit(real: Side, twin: Side) -> tuple[str, tuple[float, float]]:
+def _unit(real: ComparedRun, twin: ComparedRun) -> tuple[str, tuple[float, float]]:
     """Cores, unless the seconds of the two sides are those of different clocks."""
     a, b = (side.trace.manifest.reference_mhz for side in (real, twin))
     return ("cores", (1.0, 1.0)) if a is None or b is None or a == b else ("mhz", (a, b))
@@ -217,9 +224,15 @@ def _unit(real: Side, twin: Side) -> tuple[str, tuple[float, float]]:
 def _nothing(criteria: Criteria, note: str, series: pl.DataFrame) -> Iterator[Finding]:
     asked = criteria.usage
     for name, threshold, limit, unit, method in (
-        ("Pearson r", bound(True, asked.pearson, ""), asked.pearson, "", _PEARSON),
-        ("sMAPE", bound(False, asked.smape, "share", strict=True), asked.smape, "share", _SMAPE),
-        ("RMSE / median", bound(False, asked.rmse, "share"), asked.rmse, "share", _RMSE),
+        ("Pearson r", format_bound(True, asked.pearson, ""), asked.pearson, "", _PEARSON),
+        (
+            "sMAPE",
+            format_bound(False, asked.smape, "share", strict=True),
+            asked.smape,
+            "share",
+            _SMAPE,
+        ),
+        ("RMSE / median", format_bound(False, asked.rmse, "share"), asked.rmse, "share", _RMSE),
     ):
         yield Finding(
             "cpu usage", name, None, threshold, "not assessable", method, note, limit, unit,

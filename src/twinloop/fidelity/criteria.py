@@ -11,7 +11,7 @@ from pydantic import Field, PrivateAttr
 
 from twinloop.description import Description
 from twinloop.description.quantities import Count, NotNegative, Number, Seconds, Share, Whole
-from twinloop.description.quantities import plain as plain_number
+from twinloop.description.quantities import number_to_text as plain_number
 
 
 class WaitCriteria(Description):
@@ -113,7 +113,7 @@ class PowerCriteria(Description):
 class Criteria(Description):
     """All thresholds and conditions of an assessment; the defaults are those of the docs.
 
-    >>> Criteria(waits={"p50": 0.02}).set_otherwise
+    >>> Criteria(waits={"p50": 0.02}).changed_values
     {'waits.p50': (0.02, 0.05)}
     >>> Criteria.from_text("waits: {p51: 0.1}")
     Traceback (most recent call last):
@@ -147,10 +147,10 @@ class Criteria(Description):
         return found
 
     @classmethod
-    def given(cls, criteria: Self | str | Path | None) -> Self:
+    def resolve(cls, criteria: Self | str | Path | None) -> Self:
         """Criteria as a function is given them: themselves, a file of them, or the defaults.
 
-        >>> Criteria.given(None) == Criteria()
+        >>> Criteria.resolve(None) == Criteria()
         True
         """
         if criteria is None:
@@ -168,15 +168,15 @@ class Criteria(Description):
         return self._sha256
 
     @property
-    def set_otherwise(self) -> dict[str, tuple[float, float]]:
+    def changed_values(self) -> dict[str, tuple[float, float]]:
         """What differs from the defaults, by path: the value, and the default."""
         mine, usual = (_flat(each.to_dict(complete=True)) for each in (self, Criteria()))
         return {path: (mine[path], usual[path]) for path in mine if mine[path] != usual[path]}
 
-    def commented(self) -> str:
+    def to_commented_yaml(self) -> str:
         """All of them as YAML that `load` reads back, each with its meaning.
 
-        >>> print(Criteria().commented().splitlines()[2])
+        >>> print(Criteria().to_commented_yaml().splitlines()[2])
         waits:  # waits of the tasks
         """
         lines = [
@@ -191,11 +191,11 @@ class Criteria(Description):
         return "\n".join(lines) + "\n"
 
 
-def bound(smallest: bool, value: float, unit: str, *, strict: bool = False) -> str:
+def format_bound(smallest: bool, value: float, unit: str, *, strict: bool = False) -> str:
     """A threshold as it is said.
 
-    >>> bound(True, 0.05, ""), bound(False, 0.1, "share"), bound(False, 6.0, "s")
-    ('>= 0.05', '<= 10 %', '<= 6 s')
+    >>> format_bound(True, 0.05, ""), format_bound(False, 0.1, "share")
+    ('>= 0.05', '<= 10 %')
     """
     said = f"{value * 100:.6g} %" if unit == "share" else f"{value:.6g} {unit}".rstrip()
     return f"{'>' if smallest else '<'}{'' if strict else '='} {said}"

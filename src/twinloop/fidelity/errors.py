@@ -9,14 +9,20 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from twinloop.fidelity.common_tasks import QUANTITIES, in_order, matched, means, worst
-from twinloop.fidelity.compared_run import Side
-from twinloop.fidelity.power_series import measured
-from twinloop.fidelity.verdict_text import figure
+from twinloop.fidelity.common_tasks import (
+    QUANTITIES,
+    average_by_group,
+    match_tasks,
+    select_worst_tasks,
+    sort_size_classes,
+)
+from twinloop.fidelity.compared_run import ComparedRun
+from twinloop.fidelity.power_series import align_power_series
+from twinloop.fidelity.verdict_text import format_figure
 from twinloop.metrics import energy
-from twinloop.metrics.measurement_window import number
-from twinloop.metrics.steps import Floats
-from twinloop.trace.trace import counted
+from twinloop.metrics.measurement_window import to_float
+from twinloop.metrics.weighted_intervals import Floats
+from twinloop.trace.trace import format_count
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -36,7 +42,8 @@ class Errors:
     - `power_mape` (share) and `power_bias` (W): of the total power in the windows known in both.
 
     >>> from twinloop.trace import Trace
-    >>> Errors.of(Side(Trace(), "the real run"), Side(Trace(), "the twin")).matched
+    >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
+    >>> Errors.from_runs(*sides).matched
     0
     """
 
@@ -54,9 +61,9 @@ class Errors:
     power_bias: float | None
 
     @classmethod
-    def of(cls, real: Side, twin: Side, step: float = 1.0) -> Errors:
+    def from_runs(cls, real: ComparedRun, twin: ComparedRun, step: float = 1.0) -> Errors:
         """The errors of the twin; power in windows of `step` seconds."""
-        tasks = matched(real, twin)
+        tasks = match_tasks(real, twin)
         placed = tasks.drop_nulls(["machine_real", "machine_twin"])
         same = placed.filter(pl.col("machine_real") == pl.col("machine_twin")).height
         power = _power(real, twin, step)
@@ -64,11 +71,11 @@ class Errors:
         return cls(
             figures=_figures(real, twin, power, step),
             tasks=tasks,
-            worst=worst(tasks),
-            users=means(tasks.drop_nulls("user"), "user").sort(
+            worst=select_worst_tasks(tasks),
+            users=average_by_group(tasks.drop_nulls("user"), "user").sort(
                 "tasks", "user", descending=[True, False]
             ),
-            sizes=in_order(means(tasks, "cores_class", "run_time_class")),
+            sizes=sort_size_classes(average_by_group(tasks, "cores_class", "run_time_class")),
             matched=tasks.height,
             only_real=real.completed.height - tasks.height,
             only_twin=twin.completed.height - tasks.height,
@@ -79,7 +86,7 @@ class Errors:
         )
 
     def with_floor(self, repeated: Iterable[Mapping[str, float]]) -> Errors:
-        """The same, with what `relative_errors` between repetitions of the real run come to."""
+        """Copy with the median relative errors between repetitions of the real run as `floor`."""
         sizes = list(repeated)
         floors = []
         for name in self.figures["figure"]:
@@ -107,39 +114,44 @@ class Errors:
 
     def lines(self) -> Iterator[str]:
         """The errors in words, a line each."""
-        yield f"{counted(self.matched, 'task')} completed in both" + "".join(
-            f", {counted(count, 'task')} only in {where}"
+        yield f"{format_count(self.matched, 'task')} completed in both" + "".join(
+            f", {format_count(count, 'task')} only in {where}"
             for count, where in ((self.only_real, "the real run"), (self.only_twin, "the twin"))
             if count
         )
         if self.same_machine is not None:
             yield f"{self.same_machine:,} of {self.placed:,} tasks on the same machines"
         if self.power_mape is not None:
-            bias = figure(self.power_bias, "W")
-            yield f"power: MAPE {figure(self.power_mape, 'share')}, bias {bias}"
+            bias = format_figure(self.power_bias, "W")
+            yield f"power: MAPE {format_figure(self.power_mape, 'share')}, bias {bias}"
         for frame, by in ((self.users, ["user"]), (self.sizes, ["cores_class", "run_time_class"])):
             yield from _furthest(frame, by)
         for row in self.worst.unique("quantity", keep="first", maintain_order=True).to_dicts():
-            yield offender(row)
+            yield describe_task_error(row)
 
     def __repr__(self) -> str:
         return "\n".join(self.lines())
 
 
-def relative_errors(real: Side, twin: Side, step: float = 1.0) -> dict[str, float]:
+def compute_relative_errors(
+    real: ComparedRun, twin: ComparedRun, step: float = 1.0
+) -> dict[str, float]:
     """The error of each figure of `Errors.figures` relative to real, where that is known.
 
     >>> from twinloop.trace import Trace
-    >>> relative_errors(Side(Trace(), "the real run"), Side(Trace(), "the twin"))
+    >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
+    >>> compute_relative_errors(*sides)
     {}
     """
     known = _figures(real, twin, _power(real, twin, step), step).drop_nulls("relative")
     return dict(zip(known["figure"], known["relative"], strict=True))
 
 
-def _figures(real: Side, twin: Side, power: tuple[Floats, Floats], step: float) -> pl.DataFrame:
+def _figures(
+    real: ComparedRun, twin: ComparedRun, power: tuple[Floats, Floats], step: float
+) -> pl.DataFrame:
     def means(name: str) -> tuple[float | None, float | None]:
-        return number(real.completed[name].mean()), number(twin.completed[name].mean())
+        return to_float(real.completed[name].mean()), to_float(twin.completed[name].mean())
 
     rows = [
         ("completed tasks", "", float(real.completed.height), float(twin.completed.height)),
@@ -162,14 +174,14 @@ def _figures(real: Side, twin: Side, power: tuple[Floats, Floats], step: float) 
     )
 
 
-def _power(real: Side, twin: Side, step: float) -> tuple[Floats, Floats]:
+def _power(real: ComparedRun, twin: ComparedRun, step: float) -> tuple[Floats, Floats]:
     """The total power of both in the windows that both know."""
-    series = measured(real, twin, step, 0.0)
+    series = align_power_series(real, twin, step, 0.0)
     if isinstance(series, str):
         return np.empty(0), np.empty(0)
     first = max(one.first for one in series)
     last = max(first, min(one.first + one.watts.size for one in series))
-    a, b = (one.between(first, last) for one in series)
+    a, b = (one.slice(first, last) for one in series)
     known = ~(np.isnan(a) | np.isnan(b))
     return a[known], b[known]
 
@@ -191,17 +203,16 @@ def _furthest(frame: pl.DataFrame, by: list[str]) -> Iterator[str]:
         who = f"user {row['user']}"
     else:
         who = f"size class of cores {row['cores_class']}, run time {row['run_time_class']}"
-    yield (
-        f"furthest off, {who}: turnarounds by {figure(row['turnaround_off'], 's')} "
-        f"(mean error {figure(row['turnaround_error'], 's')}), {counted(row['tasks'], 'task')}"
-    )
+    size, mean = (format_figure(row[f"turnaround_{name}"], "s") for name in ("off", "error"))
+    count = format_count(row["tasks"], "task")
+    yield f"furthest off, {who}: turnarounds by {size} (mean error {mean}), {count}"
 
 
-def offender(row: dict[str, Any]) -> str:
+def describe_task_error(row: dict[str, Any]) -> str:
     """A row of `Errors.worst` in words.
 
-    >>> offender({"quantity": "wait", "id": "7", "user": "ann", "kind": None, "machine_real": "n1",
-    ...           "machine_twin": "n2", "real": 3.0, "twin": 5.0, "error": 2.0})
+    >>> describe_task_error({"quantity": "wait", "id": "7", "user": "ann", "kind": None,
+    ...     "machine_real": "n1", "machine_twin": "n2", "real": 3.0, "twin": 5.0, "error": 2.0})
     'wait off by 2 s: task 7, user ann, on n1, in the twin n2: real 3 s, twin 5 s'
     """
     who = [f"task {row['id']}"]
@@ -213,7 +224,7 @@ def offender(row: dict[str, Any]) -> str:
         who.append(f"on {there}")
     name = row["quantity"].replace("_", " ")
     return (
-        f"{name} off by {figure(row['error'], 's')}: {', '.join(who)}: "
+        f"{name} off by {format_figure(row['error'], 's')}: {', '.join(who)}: "
         f"real {_seconds(row['real'])}, twin {_seconds(row['twin'])}"
     )
 

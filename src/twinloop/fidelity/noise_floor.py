@@ -10,20 +10,20 @@ from pathlib import Path
 import numpy as np
 
 from twinloop.description.errors import InputError
-from twinloop.fidelity.alignment import Alignment, digest
-from twinloop.fidelity.compared_run import Side
+from twinloop.fidelity.alignment import Alignment, digest_trace
+from twinloop.fidelity.compared_run import ComparedRun
 from twinloop.fidelity.criteria import Criteria
-from twinloop.fidelity.errors import Errors, relative_errors
-from twinloop.fidelity.findings import findings
+from twinloop.fidelity.errors import Errors, compute_relative_errors
+from twinloop.fidelity.finding_list import collect_findings
 from twinloop.fidelity.verdict import Finding, Status
-from twinloop.trace.trace import Trace, counted
+from twinloop.trace.trace import Trace, format_count
 
 #: Of which metric, called what, in which unit: a makespan in s and one in percent do not mix.
-Key = tuple[str, str, str]
+FindingKey = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Floor:
+class NoiseFloor:
     """What a perfect simulator would score: each real run as the twin of each other one.
 
     Worked out once for all repetitions of a scenario, for the verdicts on the twins of all of
@@ -38,38 +38,40 @@ class Floor:
     ...     )
     >>> from twinloop.fidelity import assess
     >>> runs = [queue(10.0), queue(10.5), queue(11.5)]
-    >>> floor = Floor.of(runs)
+    >>> floor = NoiseFloor.from_traces(runs)
     >>> [assess(real, queue(10.2), floor=floor)["makespan"].floor for real in runs]
     [5.0, 5.0, 5.0]
     """
 
     criteria: Criteria
-    runs: tuple[Side, ...]
+    runs: tuple[ComparedRun, ...]
     digests: tuple[str, ...]
-    scores: dict[Key, list[tuple[float | None, Status]]]
+    scores: dict[FindingKey, list[tuple[float | None, Status]]]
     relative: list[dict[str, float]]
 
     @classmethod
-    def of(cls, traces: Sequence[Trace], criteria: Criteria | str | Path | None = None) -> Floor:
+    def from_traces(
+        cls, traces: Sequence[Trace], criteria: Criteria | str | Path | None = None
+    ) -> NoiseFloor:
         """The floor of these repetitions by these criteria; of a single run there is none."""
-        sides = [Side(trace, f"run {n}") for n, trace in enumerate(traces, start=1)]
-        return cls.between(sides, Criteria.given(criteria))
+        sides = [ComparedRun(trace, f"run {n}") for n, trace in enumerate(traces, start=1)]
+        return cls.from_runs(sides, Criteria.resolve(criteria))
 
     @classmethod
-    def between(cls, runs: Sequence[Side], criteria: Criteria) -> Floor:
+    def from_runs(cls, runs: Sequence[ComparedRun], criteria: Criteria) -> NoiseFloor:
         """The same of runs that have a name."""
-        digests = _told_apart(runs)
-        scores: dict[Key, list[tuple[float | None, Status]]] = {}
+        digests = _check_distinct(runs)
+        scores: dict[FindingKey, list[tuple[float | None, Status]]] = {}
         relative = []
         for one, other in permutations(runs, 2):
-            as_twin = other.facing(one)
-            for found in findings(one, as_twin, criteria, Alignment(), unrelated=False):
+            as_twin = other.as_twin_of(one)
+            for found in collect_findings(one, as_twin, criteria, Alignment(), unrelated=False):
                 if found.status != "not assessable":
                     scores.setdefault(_key(found), []).append((found.figure, found.status))
-            relative.append(relative_errors(one, as_twin, criteria.power.step))
+            relative.append(compute_relative_errors(one, as_twin, criteria.power.step))
         return cls(criteria, tuple(runs), digests, scores, relative)
 
-    def others(self, real: str) -> list[Side]:
+    def others(self, real: str) -> list[ComparedRun]:
         """The runs beside the one of this digest, which must be there."""
         if real not in self.digests:
             raise InputError(
@@ -79,7 +81,7 @@ class Floor:
             )
         return [run for run, known in zip(self.runs, self.digests, strict=True) if known != real]
 
-    def beside(self, found: Finding) -> Finding:
+    def annotate_finding(self, found: Finding) -> Finding:
         """A finding with what the repetitions score."""
         scores = self.scores.get(_key(found), [])
         known = [figure for figure, _ in scores if figure is not None]
@@ -90,26 +92,26 @@ class Floor:
             note = f"{note}; {said}" if note else said
         return replace(found, floor=float(np.median(known)) if known else None, note=note)
 
-    def under(self, errors: Errors) -> Errors:
+    def annotate_errors(self, errors: Errors) -> Errors:
         """Errors with what they come to between the repetitions."""
         return errors.with_floor(self.relative)
 
     def __repr__(self) -> str:
-        return f"<noise floor of {counted(len(self.runs), 'run')}>"
+        return f"<noise floor of {format_count(len(self.runs), 'run')}>"
 
 
-def _key(found: Finding) -> Key:
+def _key(found: Finding) -> FindingKey:
     return found.metric, found.name, found.unit
 
 
-def _told_apart(runs: Sequence[Side]) -> tuple[str, ...]:
+def _check_distinct(runs: Sequence[ComparedRun]) -> tuple[str, ...]:
     """The digest of each run; one that is there twice is an error."""
     seen: dict[str, str] = {}
     for run in runs:
-        copy = seen.setdefault(digest(run.trace), run.called)
-        if copy != run.called:
+        copy = seen.setdefault(digest_trace(run.trace), run.label)
+        if copy != run.label:
             raise InputError(
-                f"{run.called} is {copy} once more",
+                f"{run.label} is {copy} once more",
                 field="repeats",
                 remedy="other real runs of the same scenario",
             )

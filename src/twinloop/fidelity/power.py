@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from twinloop.fidelity.compared_run import Side
-from twinloop.fidelity.criteria import Criteria, PowerCriteria, bound
-from twinloop.fidelity.power_series import CONSTANT, Power, constant, measured
-from twinloop.fidelity.surrogates import phase_randomised
-from twinloop.fidelity.verdict import Finding, judged
-from twinloop.metrics.steps import Floats
-from twinloop.trace.trace import counted
+from twinloop.fidelity.compared_run import ComparedRun
+from twinloop.fidelity.criteria import Criteria, PowerCriteria, format_bound
+from twinloop.fidelity.power_series import CONSTANT, PowerSeries, align_power_series, is_constant
+from twinloop.fidelity.surrogates import randomise_phases
+from twinloop.fidelity.verdict import Finding, judge_figure
+from twinloop.metrics.weighted_intervals import Floats
+from twinloop.trace.trace import format_count
 
 _METHOD = (
     "mean over the segments of the best Pearson correlation of the z-scored total power, each "
@@ -37,7 +37,12 @@ SEGMENTS = pl.DataFrame(
 
 
 def assess_power(
-    real: Side, twin: Side, criteria: Criteria, offset: float = 0.0, *, unrelated: bool = True
+    real: ComparedRun,
+    twin: ComparedRun,
+    criteria: Criteria,
+    offset: float = 0.0,
+    *,
+    unrelated: bool = True,
 ) -> Iterator[Finding]:
     """The findings on the power: its trend and, if that was asked for, its watts.
 
@@ -49,26 +54,26 @@ def assess_power(
         unrelated: Whether to say what unrelated series would score.
 
     >>> from twinloop.trace import Trace
-    >>> sides = Side(Trace(), "the real run"), Side(Trace(), "the twin")
+    >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
     >>> [found.note for found in assess_power(*sides, Criteria())]
     ['the real run and the twin have no power']
     """
     asked = criteria.power
-    series = measured(real, twin, asked.step, offset)
+    series = align_power_series(real, twin, asked.step, offset)
     yield _trend(series, asked, unrelated=unrelated)
     if asked.watts:
         yield _watts(series, asked)
 
 
-def _watts(series: tuple[Power, Power] | str, asked: PowerCriteria) -> Finding:
+def _watts(series: tuple[PowerSeries, PowerSeries] | str, asked: PowerCriteria) -> Finding:
     """The finding on the power in watts, which is made only if it was asked for."""
-    limit = bound(False, asked.watts, "share")
+    limit = format_bound(False, asked.watts, "share")
     if isinstance(series, str):
         return Finding(
             "power", "watts", None, limit, "not assessable", _WATTS, series, asked.watts, "share"
         )
     a, b = series
-    real, twin = a.watts, b.between(a.first, a.first + a.watts.size)
+    real, twin = a.watts, b.slice(a.first, a.first + a.watts.size)
     known = np.isfinite(real) & np.isfinite(twin) & (real > 0)
     if not known.any():
         note = "no window in which both sides know their power"
@@ -78,15 +83,17 @@ def _watts(series: tuple[Power, Power] | str, asked: PowerCriteria) -> Finding:
     error = float(np.mean(np.abs(twin[known] / real[known] - 1.0)))
     bias = float(np.mean(twin[known] - real[known]))
     return Finding(
-        "power", "watts", error, limit, judged(error, asked.watts), _WATTS,
+        "power", "watts", error, limit, judge_figure(error, asked.watts), _WATTS,
         f"bias {bias:+.3g} W", asked.watts, "share",
         figures={"windows": float(known.sum()), "bias_w": bias},
     )  # fmt: skip
 
 
-def _trend(series: tuple[Power, Power] | str, asked: PowerCriteria, *, unrelated: bool) -> Finding:
+def _trend(
+    series: tuple[PowerSeries, PowerSeries] | str, asked: PowerCriteria, *, unrelated: bool
+) -> Finding:
     """The finding on the trend of the power."""
-    limit = bound(True, asked.correlation, "")
+    limit = format_bound(True, asked.correlation, "")
     if isinstance(series, str):
         return Finding(
             "power", "mean segment r", None, limit, "not assessable", _METHOD, series,
@@ -99,7 +106,7 @@ def _trend(series: tuple[Power, Power] | str, asked: PowerCriteria, *, unrelated
     apart = [f"{n} {status}" for status, n in sorted(counts.items()) if status != "used"]
     figures = {"segments": float(segments.height), "used": float(used.height)}
     if used.height < asked.least_segments:
-        said = f"{counted(used.height, 'segment')} of {asked.segment:g} s to compare"
+        said = f"{format_count(used.height, 'segment')} of {asked.segment:g} s to compare"
         note = "; ".join([f"{said}, needs {asked.least_segments}", *apart])
         return Finding(
             "power", "mean segment r", None, limit, "not assessable", _METHOD, note,
@@ -126,26 +133,26 @@ def _trend(series: tuple[Power, Power] | str, asked: PowerCriteria, *, unrelated
         if figures["unrelated_p95"] >= min(score, asked.correlation):
             notes.insert(0, "weak")
     return Finding(
-        "power", "mean segment r", score, limit, judged(score, asked.correlation, least=True),
+        "power", "mean segment r", score, limit, judge_figure(score, asked.correlation, least=True),
         _METHOD, "; ".join(notes), asked.correlation, figures=figures, series=segments,
     )  # fmt: skip
 
 
-def _segments(a: Power, b: Power, asked: PowerCriteria) -> pl.DataFrame:
+def _segments(a: PowerSeries, b: PowerSeries, asked: PowerCriteria) -> pl.DataFrame:
     length, reach = _lengths(asked)
     first = max(0, a.first // length)
     last = (a.first + a.watts.size) // length
     rows: list[tuple[int, float, float | None, float | None, float | None, str]] = []
     for number in range(first, max(first, last)):
         begin, start = number * length, number * length * asked.step
-        segment = a.between(begin, begin + length)
-        around = b.between(begin - reach, begin + length + reach)
+        segment = a.slice(begin, begin + length)
+        around = b.slice(begin - reach, begin + length + reach)
         facing = around[reach : reach + length]
         if np.isnan(segment).any() or np.isnan(facing).any():
             rows.append((number, start, None, None, None, "incomplete"))
-        elif constant(segment):
+        elif is_constant(segment):
             rows.append((number, start, None, None, None, "constant in the real run"))
-        elif constant(facing):
+        elif is_constant(facing):
             rows.append((number, start, None, None, None, "constant in the twin"))
         else:
             r = _correlations(segment, around)
@@ -155,22 +162,22 @@ def _segments(a: Power, b: Power, asked: PowerCriteria) -> pl.DataFrame:
 
 
 def _by_chance(
-    a: Power, b: Power, segments: npt.NDArray[np.int64], asked: PowerCriteria
+    a: PowerSeries, b: PowerSeries, segments: npt.NDArray[np.int64], asked: PowerCriteria
 ) -> list[float]:
     """The scores of series with the spectrum of the twin that have nothing to do with either."""
     rng = np.random.default_rng(asked.seed)
     length, reach = _lengths(asked)
     scores = []
     for _ in range(asked.surrogates):
-        other = Power(b.first, phase_randomised(b.watts, rng))
+        other = PowerSeries(b.first, randomise_phases(b.watts, rng))
         chosen = segments
         if segments.size > _SCORED:
             chosen = rng.choice(segments, _SCORED, replace=False)
         found = []
         for number in chosen:
             begin = int(number) * length
-            around = other.between(begin - reach, begin + length + reach)
-            r = _correlations(a.between(begin, begin + length), around)
+            around = other.slice(begin - reach, begin + length + reach)
+            r = _correlations(a.slice(begin, begin + length), around)
             if np.isfinite(r).any():
                 found.append(_best(r, reach)[1])
         scores.append(float(np.mean(found)) if found else 0.0)

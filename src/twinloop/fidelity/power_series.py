@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from twinloop.fidelity.compared_run import Side, origins
+from twinloop.fidelity.compared_run import ComparedRun, find_origins
 from twinloop.fidelity.criteria import Criteria
-from twinloop.metrics.energy_and_carbon import drawn
-from twinloop.metrics.steps import Boxes, Floats
-from twinloop.metrics.tasks import finite
+from twinloop.metrics.energy_and_carbon import find_power_intervals
+from twinloop.metrics.tasks import finite_column
+from twinloop.metrics.weighted_intervals import Floats, WeightedIntervals
 from twinloop.trace.trace import Trace
 
 #: Windows that are covered by less than this share are not known.
@@ -26,11 +26,11 @@ TREND = pl.DataFrame(
 
 
 @dataclass(frozen=True, slots=True)
-class Power:
+class PowerSeries:
     """The total power in windows of equal length, from window `first` on; NaN where not known.
 
     >>> table = pl.DataFrame({"t": [2.0, 4.0], "dt": [2.0, 2.0], "watts": [10.0, 20.0]})
-    >>> Power.of(Trace(power=table), origin=0.0, step=1.0).watts.tolist()
+    >>> PowerSeries.from_trace(Trace(power=table), origin=0.0, step=1.0).watts.tolist()
     [10.0, 10.0, 20.0, 20.0]
     """
 
@@ -38,25 +38,25 @@ class Power:
     watts: Floats
 
     @classmethod
-    def of(cls, trace: Trace, origin: float, step: float) -> Power | None:
+    def from_trace(cls, trace: Trace, origin: float, step: float) -> PowerSeries | None:
         """The power of a trace, windows counted from `origin`; None where it has none."""
-        boxes, _ = drawn(trace)
-        if boxes is None or not boxes.start.size:
+        intervals, _ = find_power_intervals(trace)
+        if intervals is None or not intervals.start.size:
             return None
-        start, end = (boxes.start - origin) / step, (boxes.end - origin) / step
+        start, end = (intervals.start - origin) / step, (intervals.end - origin) / step
         first, last = math.floor(start.min()), math.ceil(end.max())
         if last - first > _MOST_STEPS:
             return None
         edges = np.arange(first, last + 1, dtype=np.float64)
         energy, known = (
-            np.diff(_area(Boxes(start, end, height), edges))
-            for height in (boxes.height, np.ones(start.size))
+            np.diff(_area(WeightedIntervals(start, end, weight), edges))
+            for weight in (intervals.weight, np.ones(start.size))
         )
         known /= _sources(trace)
         complete = known >= _COVERED
         return cls(first, np.divide(energy, known, out=np.full_like(known, np.nan), where=complete))
 
-    def between(self, first: int, last: int) -> Floats:
+    def slice(self, first: int, last: int) -> Floats:
         """The windows from `first` on and before `last`, also those beyond the ends."""
         found = np.full(last - first, np.nan)
         begin, end = max(first, self.first), min(last, self.first + self.watts.size)
@@ -65,19 +65,20 @@ class Power:
         return found
 
 
-def trend(real: Side, twin: Side, criteria: Criteria) -> pl.DataFrame:
+def build_power_frame(real: ComparedRun, twin: ComparedRun, criteria: Criteria) -> pl.DataFrame:
     """The power of both sides with its z-scores, as `Verdict.series` has it.
 
-    >>> trend(Side(Trace(), "the real run"), Side(Trace(), "the twin"), Criteria()).height
+    >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
+    >>> build_power_frame(*sides, Criteria()).height
     0
     """
     step = criteria.power.step
-    series = measured(real, twin, step, 0.0)
+    series = align_power_series(real, twin, step, 0.0)
     if isinstance(series, str):
         return TREND
     first = min(one.first for one in series)
     last = max(one.first + one.watts.size for one in series)
-    watts = [one.between(first, last) for one in series]
+    watts = [one.slice(first, last) for one in series]
     scores = [_z_scored(values) for values in watts]
     frame = pl.DataFrame(
         {
@@ -92,28 +93,31 @@ def trend(real: Side, twin: Side, criteria: Criteria) -> pl.DataFrame:
     return frame.fill_nan(None).filter(~pl.all_horizontal(pl.col("real_w", "twin_w").is_null()))
 
 
-def measured(real: Side, twin: Side, step: float, offset: float) -> tuple[Power, Power] | str:
+def align_power_series(
+    real: ComparedRun, twin: ComparedRun, step: float, offset: float
+) -> tuple[PowerSeries, PowerSeries] | str:
     """The power of both sides on one axis; or why there is none.
 
-    >>> measured(Side(Trace(), "the real run"), Side(Trace(), "the twin"), 1.0, 0.0)
+    >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
+    >>> align_power_series(*sides, 1.0, 0.0)
     'the real run and the twin have no power'
     """
-    first = origins(real, twin)
-    a = Power.of(real.trace, first[0] - offset, step)
-    b = Power.of(twin.trace, first[1], step)
+    first = find_origins(real, twin)
+    a = PowerSeries.from_trace(real.trace, first[0] - offset, step)
+    b = PowerSeries.from_trace(twin.trace, first[1], step)
     if a is not None and b is not None:
         return a, b
     without = [side for side, power in ((real, a), (twin, b)) if power is None]
     if all(side.trace.power.height for side in without):
         return "a table of power is unknown throughout, or too long for power.step"
     have = "have" if len(without) > 1 else "has"
-    return f"{' and '.join(side.called for side in without)} {have} no power"
+    return f"{' and '.join(side.label for side in without)} {have} no power"
 
 
-def constant(watts: Floats) -> bool:
+def is_constant(watts: Floats) -> bool:
     """Does a power hardly vary?
 
-    >>> constant(np.array([100.0, 100.0001])), constant(np.array([100.0, 101.0]))
+    >>> is_constant(np.array([100.0, 100.0001])), is_constant(np.array([100.0, 101.0]))
     (True, False)
     """
     return bool(watts.std() <= CONSTANT * np.abs(watts).mean())
@@ -121,15 +125,15 @@ def constant(watts: Floats) -> bool:
 
 def _z_scored(watts: Floats) -> Floats:
     known = watts[~np.isnan(watts)]
-    if not known.size or constant(known):
+    if not known.size or is_constant(known):
         return np.where(np.isnan(watts), np.nan, 0.0)
     scored: Floats = (watts - known.mean()) / known.std()
     return scored
 
 
-def _area(boxes: Boxes, edges: Floats) -> Floats:
-    """The area of the boxes up to each of the edges."""
-    at, level = boxes.steps()
+def _area(intervals: WeightedIntervals, edges: Floats) -> Floats:
+    """The area of the intervals up to each of the edges."""
+    at, level = intervals.steps()
     if not at.size:
         return np.zeros(edges.size)
     so_far = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(at))])
@@ -139,6 +143,8 @@ def _area(boxes: Boxes, edges: Floats) -> Floats:
 
 def _sources(trace: Trace) -> int:
     """How many meters have to be known for the total: one for all, or one a node."""
-    known = trace.power.select("node", finite("t"), finite("dt"), finite("watts"))
+    known = trace.power.select(
+        "node", finite_column("t"), finite_column("dt"), finite_column("watts")
+    )
     nodes = known.drop_nulls(["t", "dt", "watts"])["node"]
     return 1 if known["node"].null_count() else max(1, nodes.n_unique())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinloop.metrics.steps import Floats
+from twinloop.metrics.weighted_intervals import Floats
 
 
-def phase_randomised(values: Floats, rng: np.random.Generator) -> Floats:
+def randomise_phases(values: Floats, rng: np.random.Generator) -> Floats:
     """A series with the same spectrum and random phases: as smooth, and otherwise unrelated.
 
     What is not known (NaN) takes the mean first, and is not known in the result either. Source:
@@ -15,7 +15,7 @@ def phase_randomised(values: Floats, rng: np.random.Generator) -> Floats:
     Physica D 58 (1992).
 
     >>> values = np.sin(np.arange(64) / 5.0)
-    >>> other = phase_randomised(values, np.random.default_rng(1))
+    >>> other = randomise_phases(values, np.random.default_rng(1))
     >>> bool(np.isclose(values.std(), other.std())), bool(np.allclose(values, other))
     (True, False)
     """

@@ -73,14 +73,14 @@ class Finding:
     unaligned: float | None = None
 
     @property
-    def weak(self) -> bool:
+    def is_weak(self) -> bool:
         """Whether there is too little behind it for it to say much."""
         return self.note.startswith("weak")
 
     @property
-    def said(self) -> str:
+    def figure_text(self) -> str:
         """The figure as people say it."""
-        return verdict_text.figure(self.figure, self.unit)
+        return verdict_text.format_figure(self.figure, self.unit)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it but the series, as plain data."""
@@ -92,7 +92,7 @@ class Finding:
             "threshold": self.threshold,
             "bound": self.bound,
             "status": self.status,
-            "weak": self.weak,
+            "weak": self.is_weak,
             "floor": self.floor,
             "unaligned": self.unaligned,
             "figures": dict(self.figures),
@@ -102,7 +102,8 @@ class Finding:
 
     def __str__(self) -> str:
         note = f" ({self.note})" if self.note else ""
-        return f"{self.metric}, {self.name}: {self.said} ({self.threshold}): {self.status}{note}"
+        comparison = f"{self.figure_text} ({self.threshold})"
+        return f"{self.metric}, {self.name}: {comparison}: {self.status}{note}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -157,9 +158,9 @@ class Verdict:
         return f"{self.mode}: {taken} taken from the real run"
 
     @property
-    def declared(self) -> str:
+    def criteria_summary(self) -> str:
         """Which criteria were used."""
-        changed = self.criteria.set_otherwise
+        changed = self.criteria.changed_values
         where = "criteria: the defaults"
         if self.criteria.file is not None:
             digest = (self.criteria.sha256 or "")[:12]
@@ -188,7 +189,7 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it but the series, as plain data."""
-        changed = self.criteria.set_otherwise
+        changed = self.criteria.changed_values
         return {
             "mode": self.mode,
             "injected": list(self.injected),
@@ -215,25 +216,29 @@ class Verdict:
 
     def markdown(self) -> str:
         """The verdict as a Markdown document, with methods, errors and all criteria."""
-        return verdict_text.as_markdown(self)
+        return verdict_text.verdict_to_markdown(self)
 
     def __str__(self) -> str:
-        return verdict_text.as_text(self)
+        return verdict_text.verdict_to_text(self)
 
     def __repr__(self) -> str:
-        return verdict_text.as_text(self)
+        return verdict_text.verdict_to_text(self)
 
     def _repr_html_(self) -> str:
-        return verdict_text.as_html(self)
+        return verdict_text.verdict_to_html(self)
 
 
-def judged(figure: float, limit: float, *, least: bool = False, strict: bool = False) -> Status:
+def judge_figure(
+    figure: float, limit: float, *, least: bool = False, strict: bool = False
+) -> Status:
     """Does a figure keep its limit: at most that, or at `least` that? Rounding breaks none.
 
     With `strict` it must be below the limit, by more than rounding.
 
-    >>> judged(0.1 + 0.2, 0.3), judged(0.8, 0.9, least=True), judged(0.05, 0.05, strict=True)
-    ('PASS', 'FAIL', 'FAIL')
+    >>> judge_figure(0.1 + 0.2, 0.3), judge_figure(0.8, 0.9, least=True)
+    ('PASS', 'FAIL')
+    >>> judge_figure(0.05, 0.05, strict=True)
+    'FAIL'
     """
     slack = (-1e-9 if strict else 1e-9) * abs(limit)
     kept = figure >= limit - slack if least else figure <= limit + slack

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 WIDTH = 100
 
 
-def figure(value: float | None, unit: str) -> str:
+def format_figure(value: float | None, unit: str) -> str:
     """A figure with three digits that matter, and its unit.
 
-    >>> figure(0.0213, "share"), figure(6.0, "s"), figure(0.98234, ""), figure(None, "s")
-    ('2.13 %', '6 s', '0.982', '-')
+    >>> format_figure(0.0213, "share"), format_figure(6.0, "s")
+    ('2.13 %', '6 s')
+    >>> format_figure(0.98234, ""), format_figure(None, "s")
+    ('0.982', '-')
     """
     if value is None:
         return "-"
@@ -30,7 +32,7 @@ def figure(value: float | None, unit: str) -> str:
     return f"{_digits(value)} {unit}".rstrip()
 
 
-def as_text(verdict: Verdict) -> str:
+def verdict_to_text(verdict: Verdict) -> str:
     """The verdict as a table at the prompt."""
     lines = [line for text in _head(verdict) for line in _wrapped(text)]
     columns = _columns(verdict)
@@ -49,7 +51,7 @@ def as_text(verdict: Verdict) -> str:
     return join_lines(lines)
 
 
-def as_html(verdict: Verdict) -> str:
+def verdict_to_html(verdict: Verdict) -> str:
     """The verdict as HTML tables."""
     parts = [f"<p>{html.escape(text)}</p>" for text in _head(verdict)]
     parts.append(_html_table(_columns(verdict), [row for _, row in _rows(verdict)]))
@@ -58,7 +60,7 @@ def as_html(verdict: Verdict) -> str:
     return "".join(parts)
 
 
-def as_markdown(verdict: Verdict) -> str:
+def verdict_to_markdown(verdict: Verdict) -> str:
     """The verdict as a Markdown document."""
     mode, *rest = _head(verdict)
     lines = [mode, "", "# Assessment of a twin", *(part for text in rest for part in ("", text))]
@@ -73,7 +75,14 @@ def as_markdown(verdict: Verdict) -> str:
     lines += ["", "## Errors", "", *_markdown_table(*_error_table(verdict.errors))]
     lines += ["", *(f"- {line}" for line in verdict.errors.lines())]
     lines += _frames(verdict.errors)
-    lines += ["", "## Criteria", "", "```yaml", verdict.criteria.commented().rstrip(), "```"]
+    lines += [
+        "",
+        "## Criteria",
+        "",
+        "```yaml",
+        verdict.criteria.to_commented_yaml().rstrip(),
+        "```",
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -84,7 +93,7 @@ def _head(verdict: Verdict) -> Iterator[str]:
         f"{verdict.status}: {statuses.count('PASS')} criteria pass, {statuses.count('FAIL')} fail, "
         f"{statuses.count('not assessable')} cannot be assessed"
     )
-    yield verdict.declared
+    yield verdict.criteria_summary
     if verdict.alignment is not None:
         yield f"alignment: {verdict.alignment}; figures without it stand beside"
     if verdict.repeats:
@@ -119,10 +128,10 @@ def _rows(verdict: Verdict) -> Iterator[tuple[str, list[str]]]:
 
 
 def _row(found: Finding, verdict: Verdict) -> list[str]:
-    cells = [f"  {found.name}", found.said, found.threshold]
-    cells += [figure(found.floor, found.unit)] if verdict.repeats else []
-    cells += [figure(found.unaligned, found.unit)] if verdict.alignment is not None else []
-    return [*cells, f"{found.status} (weak)" if found.weak else found.status]
+    cells = [f"  {found.name}", found.figure_text, found.threshold]
+    cells += [format_figure(found.floor, found.unit)] if verdict.repeats else []
+    cells += [format_figure(found.unaligned, found.unit)] if verdict.alignment is not None else []
+    return [*cells, f"{found.status} (weak)" if found.is_weak else found.status]
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -155,9 +164,11 @@ def _error_table(errors: Errors) -> tuple[list[str], list[list[str]]]:
     columns = ["error of", "real", "twin", "error", "relative", *(["floor"] if floors else [])]
     rows = []
     for row in errors.figures.iter_rows(named=True):
-        cells = [figure(row[name], row["unit"]) for name in ("real", "twin", "error")]
+        cells = [format_figure(row[name], row["unit"]) for name in ("real", "twin", "error")]
         shares = ["relative", *(["floor"] if floors else [])]
-        rows.append([row["figure"], *cells, *(figure(row[name], "share") for name in shares)])
+        rows.append(
+            [row["figure"], *cells, *(format_figure(row[name], "share") for name in shares)]
+        )
     return columns, rows
 
 

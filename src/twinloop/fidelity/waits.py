@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from twinloop.fidelity.compared_run import Side
-from twinloop.fidelity.criteria import Criteria, bound
-from twinloop.fidelity.verdict import Finding, judged
-from twinloop.metrics.measurement_window import number
-from twinloop.metrics.steps import Floats
-from twinloop.trace.trace import counted
+from twinloop.fidelity.compared_run import ComparedRun
+from twinloop.fidelity.criteria import Criteria, format_bound
+from twinloop.fidelity.verdict import Finding, judge_figure
+from twinloop.metrics.measurement_window import to_float
+from twinloop.metrics.weighted_intervals import Floats
+from twinloop.trace.trace import format_count
 
 _KS = "two-sample Kolmogorov-Smirnov test on the waits (start - submission) of the completed tasks"
 _QUANTILE = "|twin - real| / real of this percentile of the waits"
@@ -22,11 +22,12 @@ _COLUMNS = ("wait", "real", "twin", "residual")
 _QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
-def distributions(real: Side, twin: Side) -> pl.DataFrame:
+def build_wait_distributions(real: ComparedRun, twin: ComparedRun) -> pl.DataFrame:
     """The distribution functions of the waits of both sides and their difference.
 
     >>> from twinloop.trace import Trace
-    >>> distributions(Side(Trace(), "the real run"), Side(Trace(), "the twin")).columns
+    >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
+    >>> build_wait_distributions(*sides).columns
     ['wait', 'real', 'twin', 'residual']
     """
     if not (real.waits.size and twin.waits.size):
@@ -36,22 +37,24 @@ def distributions(real: Side, twin: Side) -> pl.DataFrame:
     return pl.DataFrame({"wait": at, "real": a, "twin": b, "residual": b - a})
 
 
-def assess_waits(real: Side, twin: Side, criteria: Criteria) -> Iterator[Finding]:
+def assess_waits(real: ComparedRun, twin: ComparedRun, criteria: Criteria) -> Iterator[Finding]:
     """The findings on the waits.
 
     >>> from twinloop.trace import Trace
-    >>> sides = Side(Trace(), "the real run"), Side(Trace(), "the twin")
+    >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
     >>> [found.status for found in assess_waits(*sides, Criteria())]
     ['not assessable', 'not assessable', 'not assessable', 'not assessable']
     """
-    series = distributions(real, twin)
+    series = build_wait_distributions(real, twin)
     fewest = min(real.waits.size, twin.waits.size)
     least = criteria.waits.least_tasks
     if fewest < least:
-        note = f"{counted(fewest, 'completed task')} with a known wait; needs {least} on each side"
-        demanded = [("KS p", bound(True, criteria.waits.ks_p, ""), "")]
+        note = f"{format_count(fewest, 'completed task')} with a known wait; needs {least} on each side"
+        demanded = [("KS p", format_bound(True, criteria.waits.ks_p, ""), "")]
         for name in _QUANTILES:
-            demanded.append((name, bound(False, getattr(criteria.waits, name), "share"), "share"))
+            demanded.append(
+                (name, format_bound(False, getattr(criteria.waits, name), "share"), "share")
+            )
         for name, threshold, unit in demanded:
             how = _KS if name == "KS p" else _QUANTILE
             yield Finding(
@@ -65,12 +68,12 @@ def assess_waits(real: Side, twin: Side, criteria: Criteria) -> Iterator[Finding
         yield _quantile(name, level, real.waits, twin.waits, criteria, latency, series)
 
 
-def smallest_detectable(n: int, m: int, alpha: float) -> float:
+def smallest_detectable_distance(n: int, m: int, alpha: float) -> float:
     """The smallest D that the test can tell from chance: c(alpha) sqrt((n + m) / (n m)).
 
     With c(alpha) = sqrt(-ln(alpha / 2) / 2), which is 1.358 for alpha = 0.05.
 
-    >>> round(smallest_detectable(50, 50, 0.05), 4)
+    >>> round(smallest_detectable_distance(50, 50, 0.05), 4)
     0.2716
     """
     return math.sqrt(-math.log(alpha / 2) / 2) * math.sqrt((n + m) / (n * m))
@@ -101,10 +104,10 @@ def _kolmogorov_smirnov(
     }
     fewest = min(n, m)
     by_d = fewest > asked.ks_d_above
-    notes = [f"weak: {counted(fewest, 'task')}"] if fewest < asked.ks_weak_below else []
+    notes = [f"weak: {format_count(fewest, 'task')}"] if fewest < asked.ks_weak_below else []
     notes.append(f"D {d:.3g}, n {n:,} and {m:,}")
     if asked.ks_p > 0:
-        figures["smallest_detectable_D"] = smallest_detectable(n, m, asked.ks_p)
+        figures["smallest_detectable_D"] = smallest_detectable_distance(n, m, asked.ks_p)
         notes.append(f"smallest D detectable {figures['smallest_detectable_D']:.3g}")
     if mean:
         notes.append(f"Wasserstein / mean {moved / mean:.3g}")
@@ -114,8 +117,8 @@ def _kolmogorov_smirnov(
     else:
         name, figure, limit = "KS p", p, asked.ks_p
     return Finding(
-        "wait times", name, figure, bound(not by_d, limit, ""),
-        judged(figure, limit, least=not by_d), _KS, "; ".join(notes), limit,
+        "wait times", name, figure, format_bound(not by_d, limit, ""),
+        judge_figure(figure, limit, least=not by_d), _KS, "; ".join(notes), limit,
         figures=figures, series=series,
     )  # fmt: skip
 
@@ -135,34 +138,34 @@ def _quantile(
     allowed = max(criteria.waits.latencies * latency[0], criteria.waits.absolute)
     relative = 0.0 if error == 0 else error / abs(a) if a else None
     notes = []
-    status = "FAIL" if relative is None else judged(relative, limit)
+    status = "FAIL" if relative is None else judge_figure(relative, limit)
     if status == "FAIL":
-        status = judged(error, allowed)
+        status = judge_figure(error, allowed)
         within = "within" if status == "PASS" else "beyond"
         notes.append(f"{error:.3g} s off, {within} {allowed:.3g} s")
         if allowed > criteria.waits.absolute:
             notes[-1] += f", {criteria.waits.latencies:g} x {latency[1]}"
     fewest = min(real.size, twin.size)
     if fewest < round(1 / (1 - level)):
-        notes.append(f"weak: {counted(fewest, 'task')}, so next to the longest wait")
+        notes.append(f"weak: {format_count(fewest, 'task')}, so next to the longest wait")
     figures = {"real_s": a, "twin_s": b, "error_s": b - a, "allowed_s": allowed}
     return Finding(
-        "wait times", name, relative, bound(False, limit, "share"), status,
+        "wait times", name, relative, format_bound(False, limit, "share"), status,
         f"{_QUANTILE}; or no more than {allowed:.3g} s off", "; ".join(notes), limit,
         "share", figures=figures, series=series,
     )  # fmt: skip
 
 
-def _latency(real: Side) -> tuple[float, str]:
+def _latency(real: ComparedRun) -> tuple[float, str]:
     """The dispatch latency in s: as measured in the real run, else as its scenario has it."""
     try:
-        measured = number(real.trace.manifest.facts["latency"]["start"]["mean_s"])
+        measured = to_float(real.trace.manifest.facts["latency"]["start"]["mean_s"])
     except (KeyError, TypeError):
         measured = None
     if measured is not None:
         return measured, "the measured dispatch latency"
     try:
-        modelled = number((real.trace.manifest.scenario or {})["model"]["dispatch_latency"])
+        modelled = to_float((real.trace.manifest.scenario or {})["model"]["dispatch_latency"])
     except (KeyError, TypeError):
         modelled = None
     # Never that of the twin: a twin could excuse itself.

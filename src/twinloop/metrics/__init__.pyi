@@ -1,5 +1,10 @@
 from .catalogue import FIGURES, Figure
-from .confidence import BatchMeans, ConfidenceInterval, batch_means, interval
+from .confidence import (
+    BatchMeans,
+    ConfidenceInterval,
+    batch_means,
+    confidence_interval,
+)
 from .distribution import Distribution
 from .energy_and_carbon import carbon, energy
 from .lateness import Lateness, per_user
@@ -33,12 +38,12 @@ __all__ = [
     "busy_nodes",
     "carbon",
     "completions",
+    "confidence_interval",
     "cores_in_use",
     "cost",
     "difference",
     "energy",
     "figures",
-    "interval",
     "per_task",
     "per_user",
     "queue_length",

@@ -34,10 +34,10 @@ MEASURES: Final = {
 }
 
 
-def with_unit(name: str, unit: str) -> str:
+def add_unit(name: str, unit: str) -> str:
     """The name of a figure, which ends with its unit.
 
-    >>> with_unit("wait_mean", "s"), with_unit("slowdown_mean", "")
+    >>> add_unit("wait_mean", "s"), add_unit("slowdown_mean", "")
     ('wait_mean_s', 'slowdown_mean')
     """
     return f"{name}_{unit}" if unit else name
@@ -46,7 +46,7 @@ def with_unit(name: str, unit: str) -> str:
 def _distributions() -> Iterator[tuple[str, Figure]]:
     for quantity, (unit, called) in DISTRIBUTIONS.items():
         for measure, said in MEASURES.items():
-            yield with_unit(f"{quantity}_{measure}", unit), Figure(unit, f"{said} {called}")
+            yield add_unit(f"{quantity}_{measure}", unit), Figure(unit, f"{said} {called}")
 
 
 FIGURES: Final[dict[str, Figure]] = {

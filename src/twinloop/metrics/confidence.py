@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from twinloop.description.errors import InputError
-from twinloop.metrics.measurement_window import Cut
-from twinloop.metrics.steps import Floats
+from twinloop.metrics.measurement_window import MeasurementWindow
 from twinloop.metrics.tasks import per_task
+from twinloop.metrics.weighted_intervals import Floats
 from twinloop.trace.trace import Trace
 
 Quantity = Literal["wait", "turnaround", "slowdown", "bounded_slowdown"]
@@ -59,7 +59,7 @@ class BatchMeans(ConfidenceInterval):
 
     >>> found = BatchMeans(mean=4.0, half_width=0.5, level=0.95, count=25, size=40, left_out=3,
     ...     autocorrelation=0.6)
-    >>> found.independent
+    >>> found.is_independent
     False
     """
 
@@ -68,12 +68,12 @@ class BatchMeans(ConfidenceInterval):
     autocorrelation: float | None
 
     @property
-    def independent(self) -> bool:
+    def is_independent(self) -> bool:
         """Do the batch means look independent?"""
         return self.autocorrelation is None or self.autocorrelation < 2 / math.sqrt(self.count)
 
 
-def interval(
+def confidence_interval(
     values: Sequence[float] | npt.NDArray[np.float64], level: float = 0.95
 ) -> ConfidenceInterval:
     """The confidence interval of the mean of independent values, such as one figure over seeds.
@@ -82,7 +82,7 @@ def interval(
     of n - 1 degrees of freedom. Exact for normally distributed values, and near it for the means
     that the figures of long runs are.
 
-    >>> found = interval([1.0, 2.0, 3.0])
+    >>> found = confidence_interval([1.0, 2.0, 3.0])
     >>> found.mean, round(found.half_width, 3)
     (2.0, 2.484)
     """
@@ -100,9 +100,9 @@ def batch_means(
 ) -> BatchMeans:
     """The confidence interval of a mean over one long run, by the method of batch means.
 
-    The values, in the order of submission, are cut into batches of equal size, and the means of
+    The values, in the order of submission, are window into batches of equal size, and the means of
     the batches are taken as independent and normally distributed. That holds if the run is in a
-    steady state (cut off its warm-up) and the batches are much longer than the memory of the
+    steady state (window off its warm-up) and the batches are much longer than the memory of the
     queue; 20 to 30 batches are usual. Where the count is no multiple, the first values are left
     out, and counted. Source: Law, "Simulation Modeling and Analysis" (in earlier editions Law and
     Kelton), on the analysis of steady-state output.
@@ -121,7 +121,7 @@ def batch_means(
         known = _of_tasks(values, of, warm_up)
     else:
         if warm_up:
-            raise InputError("is for a trace", field="warm_up", remedy="cut the values yourself")
+            raise InputError("is for a trace", field="warm_up", remedy="window the values yourself")
         known = _known(values)
     if batches < 2:
         raise InputError(f"{batches} is too few", field="batches", remedy="20 to 30 are usual")
@@ -154,7 +154,12 @@ def _of_tasks(trace: Trace, of: Quantity, warm_up: float) -> Floats:
     if of not in _QUANTITIES:
         raise InputError(f"'{of}' is no figure", field="of", remedy=", ".join(_QUANTITIES))
     every = per_task(trace)
-    tasks = Cut.of(every, warm_up).tasks(every).drop_nulls(["submit", of]).sort("submit", "id")
+    tasks = (
+        MeasurementWindow.from_tasks(every, warm_up)
+        .filter_tasks(every)
+        .drop_nulls(["submit", of])
+        .sort("submit", "id")
+    )
     found: Floats = tasks[of].to_numpy()
     return found
 

@@ -11,7 +11,11 @@ import polars as pl
 
 from twinloop.description import address
 from twinloop.description.errors import InputError
-from twinloop.metrics.energy_and_carbon import carbon, drawn, last_intensity
+from twinloop.metrics.energy_and_carbon import (
+    carbon,
+    find_power_intervals,
+    note_extrapolated_intensity,
+)
 from twinloop.platform.carbon import read_constant
 from twinloop.trace.formats.opendc import read_carbon
 from twinloop.trace.trace import Trace
@@ -20,7 +24,7 @@ from twinloop.trace.trace import Trace
 class Emission(NamedTuple):
     """The carbon of a run in g; None where it is not known, with the reason among the notes.
 
-    >>> Emission(None, ()).known
+    >>> Emission(None, ()).is_known
     False
     """
 
@@ -28,12 +32,12 @@ class Emission(NamedTuple):
     notes: tuple[str, ...]
 
     @property
-    def known(self) -> bool:
+    def is_known(self) -> bool:
         """Whether there is a number."""
         return self.grams is not None
 
 
-def emitted(trace: Trace, start: float = -math.inf, end: float = math.inf) -> Emission:
+def compute_emission(trace: Trace, start: float = -math.inf, end: float = math.inf) -> Emission:
     """The carbon between two moments by the intensities in the scenario of the trace's manifest.
 
     Nothing is said of a run whose scenario has no intensity at all.
@@ -41,7 +45,7 @@ def emitted(trace: Trace, start: float = -math.inf, end: float = math.inf) -> Em
     >>> power = pl.DataFrame({"t": [3600.0], "dt": [3600.0], "watts": [1000.0]})
     >>> from twinloop.trace import Manifest
     >>> kept = {"platform": {"clusters": [{"name": "C01", "carbon": 300.0}]}}
-    >>> emitted(Trace(power=power, manifest=Manifest(scenario=kept)))
+    >>> compute_emission(Trace(power=power, manifest=Manifest(scenario=kept)))
     Emission(grams=300.0, notes=())
     """
     try:
@@ -55,10 +59,10 @@ def emitted(trace: Trace, start: float = -math.inf, end: float = math.inf) -> Em
         return Emission(None, (f"no carbon: {error}",))
 
 
-def intensity_of(trace: Trace) -> float | pl.DataFrame | None:
+def find_intensity(trace: Trace) -> float | pl.DataFrame | None:
     """The one carbon intensity that the scenario of a run names, in g/kWh; None: it names none.
 
-    >>> intensity_of(Trace()) is None
+    >>> find_intensity(Trace()) is None
     True
     """
     sources = _sources(trace.manifest.scenario or {})
@@ -76,7 +80,7 @@ def _summed(
     if len(set(sources.values())) == 1:
         intensity = _intensity(trace, next(iter(sources.values())))
         grams = carbon(trace, intensity, start, end)
-        return Emission(grams, last_intensity(trace, intensity, end))
+        return Emission(grams, note_extrapolated_intensity(trace, intensity, end))
     for name, given in sources.items():
         if given is None:
             raise InputError(f"cluster {name} has no carbon intensity, and others have one")
@@ -92,7 +96,7 @@ def _summed(
         part = trace.replace(power=named.filter(cluster=name).drop("cluster"))
         intensity = _intensity(trace, given)
         total += carbon(part, intensity, start, end) or 0.0
-        notes |= dict.fromkeys(last_intensity(part, intensity, end))
+        notes |= dict.fromkeys(note_extrapolated_intensity(part, intensity, end))
     return Emission(total, tuple(notes))
 
 
@@ -118,11 +122,11 @@ def _check_reached(trace: Trace, series: pl.DataFrame, epoch_ms: int) -> None:
 
     The last value is taken to hold for as long as the one before it.
     """
-    times, (boxes, _) = series["unix_ms"][-2:].to_list(), drawn(trace)
-    if len(times) < 2 or boxes is None:
+    times, (intervals, _) = series["unix_ms"][-2:].to_list(), find_power_intervals(trace)
+    if len(times) < 2 or intervals is None:
         return
     ends = times[-1] + (times[-1] - times[0])
-    begins = epoch_ms + 1000 * float(boxes.start.min())
+    begins = epoch_ms + 1000 * float(intervals.start.min())
     if begins > ends:
         raise InputError(
             f"the series of intensities ends at {_date(ends)}, before the power begins at "
@@ -148,7 +152,7 @@ def _sources(scenario: Mapping[str, Any]) -> dict[str, float | str | None]:
     model = scenario.get("model")
     overrides = model.get("overrides") if isinstance(model, Mapping) else None
     for path, value in (overrides or {}).items():
-        whole = address.put(whole, address.read(path), value)
+        whole = address.set_value(whole, address.address_from_path(path), value)
     clusters = [each for each in whole.get("clusters") or () if isinstance(each, Mapping)]
     powered = [each for each in clusters if _is_powered(each)] or clusters
     found: dict[str, float | str | None] = {}

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 
 from twinloop.description.errors import InputError
-from twinloop.metrics.steps import Boxes, Floats
-from twinloop.metrics.tasks import finite
-from twinloop.trace.trace import Trace, required
+from twinloop.metrics.tasks import finite_column
+from twinloop.metrics.weighted_intervals import Floats, WeightedIntervals
+from twinloop.trace.trace import Trace, require_trace
 
 JOULES_PER_KWH = 3.6e6
 
@@ -27,49 +27,53 @@ def energy(trace: Trace, start: float = -math.inf, end: float = math.inf) -> flo
     >>> energy(trace), energy(trace, 5, 12)
     (1500.0, 600.0)
     """
-    boxes, _ = drawn(required(trace))
-    return None if boxes is None else joules(boxes, start, end)
+    intervals, _ = find_power_intervals(require_trace(trace))
+    return None if intervals is None else integrate_power(intervals, start, end)
 
 
-def joules(power: Boxes, start: float = -math.inf, end: float = math.inf) -> float | None:
+def integrate_power(
+    power: WeightedIntervals, start: float = -math.inf, end: float = math.inf
+) -> float | None:
     """The energy in J of this power between two moments; None where it is known nowhere there.
 
-    >>> power = Boxes.of(np.array([0.0]), np.array([10.0]), np.array([5.0]))
-    >>> joules(power, 8, 20), joules(power, 10, 20)
+    >>> power = WeightedIntervals.of(np.array([0.0]), np.array([10.0]), np.array([5.0]))
+    >>> integrate_power(power, 8, 20), integrate_power(power, 10, 20)
     (10.0, None)
     """
     return power.area(start, end) if _is_known(power, start, end) else None
 
 
-def _is_known(power: Boxes, start: float, end: float) -> bool:
+def _is_known(power: WeightedIntervals, start: float, end: float) -> bool:
     """Whether a power is known at some time between two moments; one of no length always is."""
     inside = (power.start < end) & (power.end > start)
     return bool(inside.any()) or not power.start.size
 
 
-def drawn(trace: Trace) -> tuple[Boxes | None, int]:
+def find_power_intervals(trace: Trace) -> tuple[WeightedIntervals | None, int]:
     """The power over time, and how many windows of it are not known.
 
-    >>> drawn(Trace())
+    >>> find_power_intervals(Trace())
     (None, 0)
     """
-    power = trace.power.select("node", finite("t"), finite("dt"), finite("watts"))
+    power = trace.power.select(
+        "node", finite_column("t"), finite_column("dt"), finite_column("watts")
+    )
     total = power.filter(pl.col("node").is_null())
     power = total if total.height else power
     known = power.drop_nulls(["t", "dt", "watts"])
     if not known.height:
         return None, power.height
     t, dt, watts = (known[name].to_numpy() for name in ("t", "dt", "watts"))
-    return Boxes.of(t - dt, t, watts), power.height - known.height
+    return WeightedIntervals.of(t - dt, t, watts), power.height - known.height
 
 
 @dataclass(frozen=True, slots=True)
-class Intensity:
+class CarbonIntensity:
     """Carbon intensity of electricity over time, in g/kWh; each value holds until the next.
 
     The last value holds for ever, and nothing is known before the first.
 
-    >>> Intensity.of(250.0).integral(np.array([4.0]))
+    >>> CarbonIntensity.of(250.0).integral(np.array([4.0]))
     array([1000.])
     """
 
@@ -77,7 +81,7 @@ class Intensity:
     grams_per_kwh: Floats
 
     @classmethod
-    def of(cls, given: float | pl.DataFrame, epoch_ms: int | None = None) -> Intensity:
+    def of(cls, given: float | pl.DataFrame, epoch_ms: int | None = None) -> CarbonIntensity:
         """A constant, or a series: `grams_per_kwh` with `t` in s since t = 0, or `unix_ms`."""
         if not isinstance(given, pl.DataFrame):
             series = pl.DataFrame({"t": [-math.inf], "grams_per_kwh": [float(given)]})
@@ -125,14 +129,14 @@ def carbon(
     >>> carbon(trace, pl.DataFrame({"t": [0.0, 3600.0], "grams_per_kwh": [100.0, 300.0]}))
     400.0
     """
-    trace = required(trace)
-    series = Intensity.of(intensity, trace.manifest.epoch_ms)
-    boxes, _ = drawn(trace)
-    if boxes is None or not _is_known(boxes, start, end):
+    trace = require_trace(trace)
+    series = CarbonIntensity.of(intensity, trace.manifest.epoch_ms)
+    intervals, _ = find_power_intervals(trace)
+    if intervals is None or not _is_known(intervals, start, end):
         return None
-    begins, ends = np.maximum(boxes.start, start), np.minimum(boxes.end, end)
+    begins, ends = np.maximum(intervals.start, start), np.minimum(intervals.end, end)
     inside = ends > begins
-    begins, ends, watts = begins[inside], ends[inside], boxes.height[inside]
+    begins, ends, watts = begins[inside], ends[inside], intervals.weight[inside]
     first = begins.min(initial=np.inf)
     if first < series.t[0]:
         raise InputError(
@@ -144,21 +148,21 @@ def carbon(
     return float((watts * mean_times_length).sum()) / JOULES_PER_KWH
 
 
-def last_intensity(
+def note_extrapolated_intensity(
     trace: Trace, intensity: float | pl.DataFrame | None, end: float
 ) -> tuple[str, ...]:
     """A note, if there is power up to `end` that a series of intensities does not reach.
 
     >>> trace = Trace(power=pl.DataFrame({"t": [9.0], "dt": [9.0], "watts": [1.0]}))
     >>> series = pl.DataFrame({"t": [0.0, 5.0], "grams_per_kwh": [100.0, 300.0]})
-    >>> last_intensity(trace, series, 20.0)
+    >>> note_extrapolated_intensity(trace, series, 20.0)
     ('power after t = 5 s is taken at the last carbon intensity',)
     """
-    boxes, _ = drawn(trace)
-    if not isinstance(intensity, pl.DataFrame) or boxes is None:
+    intervals, _ = find_power_intervals(trace)
+    if not isinstance(intensity, pl.DataFrame) or intervals is None:
         return ()
-    last = Intensity.of(intensity, trace.manifest.epoch_ms).t[-1]
-    if min(boxes.end.max(initial=-math.inf), end) <= last:
+    last = CarbonIntensity.of(intensity, trace.manifest.epoch_ms).t[-1]
+    if min(intervals.end.max(initial=-math.inf), end) <= last:
         return ()
     return (f"power after t = {last:g} s is taken at the last carbon intensity",)
 

@@ -6,41 +6,41 @@ import html
 from collections.abc import Iterator, Mapping, Sequence
 
 from twinloop.description.safe_text import join_lines
-from twinloop.metrics.catalogue import DISTRIBUTIONS, FIGURES, MEASURES, with_unit
+from twinloop.metrics.catalogue import DISTRIBUTIONS, FIGURES, MEASURES, add_unit
 
 _Values = Mapping[str, float | int | None]
 _SPREAD = {
-    with_unit(f"{quantity}_{measure}", unit)
+    add_unit(f"{quantity}_{measure}", unit)
     for quantity, (unit, _) in DISTRIBUTIONS.items()
     for measure in MEASURES
 }
 
 
-def as_text(values: _Values, notes: Sequence[str]) -> str:
+def figures_to_text(values: _Values, notes: Sequence[str]) -> str:
     """The figures that are known, one a line; those of a distribution in one line.
 
-    >>> print(as_text({"tasks": 2, "makespan_s": 20.0, "energy_j": None}, ["something"]))
+    >>> print(figures_to_text({"tasks": 2, "makespan_s": 20.0, "energy_j": None}, ["something"]))
     tasks                      2
     makespan_s                20
     note: something
     """
-    lines = [f"{name:<22}{plain(value):>14}" for name, value in _singles(values)]
+    lines = [f"{name:<22}{format_number(value):>14}" for name, value in _singles(values)]
     spreads = list(_spreads(values))
     if spreads:
         lines.append(f"{'':<22}" + "".join(f"{measure:>14}" for measure in MEASURES))
         for name, parts in spreads:
-            lines.append(f"{name:<22}" + "".join(f"{plain(part):>14}" for part in parts))
+            lines.append(f"{name:<22}" + "".join(f"{format_number(part):>14}" for part in parts))
     return join_lines([*lines, *(f"note: {note}" for note in notes)])
 
 
-def as_html(values: _Values, notes: Sequence[str]) -> str:
+def figures_to_html(values: _Values, notes: Sequence[str]) -> str:
     """The same as an HTML table.
 
-    >>> as_html({"tasks": 2}, [])
+    >>> figures_to_html({"tasks": 2}, [])
     '<table><tr><th>tasks</th><td>2</td><td></td><td>tasks counted</td></tr></table>'
     """
     rows = [
-        f"<tr><th>{name}</th><td>{plain(value)}</td><td>{FIGURES[name].unit}</td>"
+        f"<tr><th>{name}</th><td>{format_number(value)}</td><td>{FIGURES[name].unit}</td>"
         f"<td>{html.escape(FIGURES[name].meaning)}</td></tr>"
         for name, value in values.items()
         if _worth_saying(name, value)
@@ -49,11 +49,11 @@ def as_html(values: _Values, notes: Sequence[str]) -> str:
     return f"<table>{''.join(rows)}</table>{said}"
 
 
-def plain(value: float | int | None) -> str:
+def format_number(value: float | int | None) -> str:
     """A number with six digits that matter, grouped in thousands.
 
-    >>> plain(28475), plain(1234567.8), plain(0.123456789), plain(None)
-    ('28,475', '1,234,568', '0.123457', '-')
+    >>> [format_number(value) for value in (28475, 1234567.8, 0.123456789, None)]
+    ['28,475', '1,234,568', '0.123457', '-']
     """
     if value is None:
         return "-"
@@ -75,6 +75,6 @@ def _singles(values: _Values) -> Iterator[tuple[str, float | int | None]]:
 
 def _spreads(values: _Values) -> Iterator[tuple[str, list[float | int | None]]]:
     for quantity, (unit, _) in DISTRIBUTIONS.items():
-        parts = [values.get(with_unit(f"{quantity}_{m}", unit)) for m in MEASURES]
+        parts = [values.get(add_unit(f"{quantity}_{m}", unit)) for m in MEASURES]
         if parts[0] is not None:
-            yield with_unit(quantity, unit), parts
+            yield add_unit(quantity, unit), parts

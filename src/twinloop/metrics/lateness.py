@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from twinloop.metrics.tasks import BOUND, per_task
+from twinloop.metrics.tasks import SLOWDOWN_BOUND, per_task
 from twinloop.trace.trace import Trace
 
 
@@ -58,7 +58,7 @@ _MEASURES = {
 }
 
 
-def per_user(trace: Trace, *, bound: float = BOUND) -> pl.DataFrame:
+def per_user(trace: Trace, *, bound: float = SLOWDOWN_BOUND) -> pl.DataFrame:
     """The figures of each user, by name; tasks without a user are those of user null.
 
     Columns: `user`; `tasks`, all of them, and `jobs`, those that ran; `wait_mean`, `wait_p95`,

@@ -11,12 +11,12 @@ from twinloop.description.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """The window of time that counts, in s since t = 0; infinite where nothing was cut off.
+class MeasurementWindow:
+    """The window of time that counts, in s since t = 0; infinite where nothing was window off.
 
     >>> tasks = pl.DataFrame({"submit": [100.0, 110.0, 120.0]})
-    >>> cut = Cut.of(tasks, warm_up=5, until=20)
-    >>> cut.begin, cut.end, cut.tasks(tasks)["submit"].to_list()
+    >>> window = MeasurementWindow.from_tasks(tasks, warm_up=5, until=20)
+    >>> window.begin, window.end, window.filter_tasks(tasks)["submit"].to_list()
     (105.0, 120.0, [110.0])
     """
 
@@ -24,7 +24,9 @@ class Cut:
     end: float
 
     @classmethod
-    def of(cls, tasks: pl.DataFrame, warm_up: float, until: float | None = None) -> Cut:
+    def from_tasks(
+        cls, tasks: pl.DataFrame, warm_up: float, until: float | None = None
+    ) -> MeasurementWindow:
         """The window from `warm_up` to `until`, both in s after the first submission."""
         for name, value in (("warm_up", warm_up), ("until", until)):
             if value is not None and not (math.isfinite(value) and value >= 0):
@@ -33,32 +35,32 @@ class Cut:
                 )
         if until is not None and until <= warm_up:
             raise InputError(f"{until} s is not after the warm-up, {warm_up} s", field="until")
-        first = number(tasks["submit"].min()) or 0.0
+        first = to_float(tasks["submit"].min()) or 0.0
         begin = first + warm_up if warm_up else -math.inf
         return cls(begin, math.inf if until is None else first + until)
 
     @property
-    def whole(self) -> bool:
-        """Was nothing cut off?"""
+    def is_unbounded(self) -> bool:
+        """Was nothing window off?"""
         return self.begin == -math.inf and self.end == math.inf
 
-    def tasks(self, tasks: pl.DataFrame) -> pl.DataFrame:
-        """The tasks submitted in the window; all of them where nothing was cut off."""
-        if self.whole:
+    def filter_tasks(self, tasks: pl.DataFrame) -> pl.DataFrame:
+        """The tasks submitted in the window; all of them where nothing was window off."""
+        if self.is_unbounded:
             return tasks
         return tasks.filter((pl.col("submit") >= self.begin) & (pl.col("submit") < self.end))
 
     def span(self, tasks: pl.DataFrame) -> tuple[float, float] | None:
         """The window, bounded by the first submission and the last end of the tasks that ran."""
-        first = self.begin if math.isfinite(self.begin) else number(_submissions(tasks).min())
-        last = number(tasks["end"].max())
+        first = self.begin if math.isfinite(self.begin) else to_float(_submissions(tasks).min())
+        last = to_float(tasks["end"].max())
         return None if first is None or last is None else (first, max(first, min(last, self.end)))
 
 
-def number(value: object) -> float | None:
+def to_float(value: object) -> float | None:
     """The value as a float, if it is a number.
 
-    >>> number(3), number(None)
+    >>> to_float(3), to_float(None)
     (3.0, None)
     """
     return float(value) if isinstance(value, (int, float)) else None

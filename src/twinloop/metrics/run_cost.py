@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 
 from twinloop.metrics.energy_and_carbon import JOULES_PER_KWH, energy
-from twinloop.metrics.steps import occupied
+from twinloop.metrics.weighted_intervals import find_core_intervals
 from twinloop.scenario import Prices
-from twinloop.trace.trace import Trace, required
+from twinloop.trace.trace import Trace, require_trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,14 @@ def cost(trace: Trace, prices: Prices, start: float = -math.inf, end: float = ma
     >>> cost(trace, Prices(core_hour=0.05)).total
     0.4
     """
-    held, _ = occupied(required(trace))
-    return priced(prices, held.area(start, end) if held else None, energy(trace, start, end))
+    held, _ = find_core_intervals(require_trace(trace))
+    return compute_cost(prices, held.area(start, end) if held else None, energy(trace, start, end))
 
 
-def priced(prices: Prices, core_seconds: float | None, joules: float | None) -> Cost:
+def compute_cost(prices: Prices, core_seconds: float | None, joules: float | None) -> Cost:
     """The cost of core-seconds and joules.
 
-    >>> priced(Prices(kwh=0.3), None, 7.2e6).total
+    >>> compute_cost(Prices(kwh=0.3), None, 7.2e6).total
     0.6
     """
     return Cost(

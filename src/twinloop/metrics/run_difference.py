@@ -10,23 +10,23 @@ import polars as pl
 
 from twinloop.description.errors import InputError
 from twinloop.metrics.catalogue import FIGURES
-from twinloop.metrics.measurement_window import number
+from twinloop.metrics.measurement_window import to_float
 from twinloop.metrics.tasks import per_task
 from twinloop.metrics.trace_figures import Figures, figures
-from twinloop.trace.trace import Trace, required
+from twinloop.trace.trace import Trace, require_trace
 
 #: Two starts that are this close, in s, are the same.
-SAME = 1e-6
+START_TOLERANCE = 1e-6
 #: How many tasks and users are named.
-NAMED = 5
+MAX_LISTED = 5
 _NAMED_ONLY = 3
 
 
 @dataclass(frozen=True, slots=True)
-class OnlyIn:
+class UnmatchedTasks:
     """Tasks that one of two traces has and the other has not, and the first few by name.
 
-    >>> OnlyIn(count=1, examples=("job 7",)).count
+    >>> UnmatchedTasks(count=1, examples=("job 7",)).count
     1
     """
 
@@ -35,10 +35,10 @@ class OnlyIn:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class FieldChange:
     """A field of the scenario, or of the manifest, that two traces do not share; None: not there.
 
-    >>> Changed("policy.name", "fcfs", "easy").field
+    >>> FieldChange("policy.name", "fcfs", "easy").field
     'policy.name'
     """
 
@@ -64,12 +64,12 @@ class Difference:
 
     a: Figures
     b: Figures
-    scenario: tuple[Changed, ...]
+    scenario: tuple[FieldChange, ...]
     #: Does neither manifest keep a scenario?
     without_scenario: bool
     matched: int
-    only_a: OnlyIn
-    only_b: OnlyIn
+    only_a: UnmatchedTasks
+    only_b: UnmatchedTasks
     earlier: int
     later: int
     same: int
@@ -86,7 +86,7 @@ class Difference:
         """
         before, after = self.a.to_dict(), self.b.to_dict()
         rows = [
-            (name, FIGURES[name].unit, number(before[name]), number(after[name]))
+            (name, FIGURES[name].unit, to_float(before[name]), to_float(after[name]))
             for name in FIGURES
             if before[name] is not None or after[name] is not None
         ]
@@ -99,13 +99,13 @@ class Difference:
     @property
     def gains(self) -> pl.DataFrame:
         """The users who wait less in b than in a; who gains most comes first."""
-        return self.users.filter(pl.col("total") < -SAME).head(NAMED)
+        return self.users.filter(pl.col("total") < -START_TOLERANCE).head(MAX_LISTED)
 
     @property
     def losses(self) -> pl.DataFrame:
         """The users who wait longer in b than in a; who loses most comes first."""
         worst = self.users.reverse().sort("total", descending=True, maintain_order=True)
-        return worst.filter(pl.col("total") > SAME).head(NAMED)
+        return worst.filter(pl.col("total") > START_TOLERANCE).head(MAX_LISTED)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data."""
@@ -145,7 +145,7 @@ def difference(a: Trace, b: Trace) -> Difference:
     >>> difference(run(0.0, 10.0), run(0.0, 4.0))
     <Difference over 2 tasks in both: 1 start earlier, 0 later, 1 at the same time>
     """
-    one, other = _named(required(a), "a"), _named(required(b), "b")
+    one, other = _named(require_trace(a), "a"), _named(require_trace(b), "b")
     both = one.join(other, on="id", how="inner", suffix="_b", maintain_order="left")
     ran = both.drop_nulls(["start", "start_b"])
     moved = ran["start_b"] - ran["start"]
@@ -161,17 +161,17 @@ def difference(a: Trace, b: Trace) -> Difference:
         matched=both.height,
         only_a=_only(one, other),
         only_b=_only(other, one),
-        earlier=int((moved < -SAME).sum()),
-        later=int((moved > SAME).sum()),
-        same=int((moved.abs() <= SAME).sum()),
+        earlier=int((moved < -START_TOLERANCE).sum()),
+        later=int((moved > START_TOLERANCE).sum()),
+        same=int((moved.abs() <= START_TOLERANCE).sum()),
         elsewhere=_elsewhere(a, b, ran["id"]),
         statuses=unlike.group_by(a="status", b="status_b")
         .agg(tasks=pl.len().cast(pl.Int64))
         .sort(["tasks", "a", "b"], descending=[True, False, False]),
         starts=ran.select("id", "user", start_a="start", start_b="start_b", change=moved)
-        .filter(pl.col("change").abs() > SAME)
+        .filter(pl.col("change").abs() > START_TOLERANCE)
         .sort([pl.col("change").abs(), "id"], descending=[True, False])
-        .head(NAMED),
+        .head(MAX_LISTED),
         users=_users(ran),
     )
 
@@ -188,9 +188,9 @@ def _named(trace: Trace, called: str) -> pl.DataFrame:
     return tasks
 
 
-def _only(here: pl.DataFrame, there: pl.DataFrame) -> OnlyIn:
+def _only(here: pl.DataFrame, there: pl.DataFrame) -> UnmatchedTasks:
     ids = here.join(there, on="id", how="anti", maintain_order="left")["id"]
-    return OnlyIn(ids.len(), tuple(ids.head(_NAMED_ONLY)))
+    return UnmatchedTasks(ids.len(), tuple(ids.head(_NAMED_ONLY)))
 
 
 def _elsewhere(a: Trace, b: Trace, ids: pl.Series) -> int | None:
@@ -232,7 +232,7 @@ def _facts(trace: Trace) -> dict[str, Any]:
     }
 
 
-def _changed(a: Any, b: Any, field: str = "") -> Iterator[Changed]:
+def _changed(a: Any, b: Any, field: str = "") -> Iterator[FieldChange]:
     """The fields in which two documents differ, the deepest that can be named."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         for key in dict.fromkeys((*a, *b)):
@@ -241,4 +241,4 @@ def _changed(a: Any, b: Any, field: str = "") -> Iterator[Changed]:
         for place, (one, other) in enumerate(zip(a, b, strict=True)):
             yield from _changed(one, other, f"{field}[{place}]")
     elif a != b:
-        yield Changed(field or "scenario", a, b)
+        yield FieldChange(field or "scenario", a, b)

@@ -8,9 +8,14 @@ import numpy as np
 import polars as pl
 
 from twinloop.description.errors import InputError
-from twinloop.metrics.steps import Boxes, Floats, busy_machines, occupied
 from twinloop.metrics.tasks import per_task
-from twinloop.trace.trace import Trace, required
+from twinloop.metrics.weighted_intervals import (
+    Floats,
+    WeightedIntervals,
+    find_core_intervals,
+    find_machine_intervals,
+)
+from twinloop.trace.trace import Trace, require_trace
 
 _MOST_BINS = 10_000_000
 
@@ -30,7 +35,7 @@ def queue_length(trace: Trace) -> pl.DataFrame:
     """
     waits = per_task(trace).drop_nulls("wait")
     start, end = waits["queued"].to_numpy(), waits["start"].to_numpy()
-    t, level = Boxes.of(start, end, np.ones(start.size)).steps()
+    t, level = WeightedIntervals.of(start, end, np.ones(start.size)).steps()
     return pl.DataFrame({"t": t, "waiting": np.rint(level).astype(np.int64)})
 
 
@@ -45,7 +50,7 @@ def cores_in_use(trace: Trace) -> pl.DataFrame:
     >>> cores_in_use(trace).rows()
     [(0.0, 2.0), (5.0, 3.0), (10.0, 1.0), (15.0, 0.0)]
     """
-    held, _ = occupied(required(trace))
+    held, _ = find_core_intervals(require_trace(trace))
     t, level = held.steps() if held else ([], [])
     return pl.DataFrame({"t": t, "cores": level}, schema={"t": pl.Float64, "cores": pl.Float64})
 
@@ -107,7 +112,7 @@ def throughput(trace: Trace, start: float, end: float) -> float:
     0.1
     """
     length = _window(start, end)
-    return ended_between(per_task(trace)["end"], start, end) / length
+    return count_ends_between(per_task(trace)["end"], start, end) / length
 
 
 def busy_cores(trace: Trace, start: float, end: float) -> float | None:
@@ -119,7 +124,7 @@ def busy_cores(trace: Trace, start: float, end: float) -> float | None:
     2.0
     """
     length = _window(start, end)
-    held, _ = occupied(required(trace))
+    held, _ = find_core_intervals(require_trace(trace))
     return None if held is None else held.area(start, end) / length
 
 
@@ -132,14 +137,14 @@ def busy_nodes(trace: Trace, start: float, end: float) -> float | None:
     0.5
     """
     length = _window(start, end)
-    boxes = busy_machines(required(trace))
-    return None if boxes is None else boxes.area(start, end) / length
+    intervals = find_machine_intervals(require_trace(trace))
+    return None if intervals is None else intervals.area(start, end) / length
 
 
-def ended_between(ends: pl.Series, start: float, end: float) -> int:
+def count_ends_between(ends: pl.Series, start: float, end: float) -> int:
     """How many of the ends lie after `start` and not after `end`.
 
-    >>> ended_between(pl.Series([0.0, 5.0, None]), 0.0, 5.0)
+    >>> count_ends_between(pl.Series([0.0, 5.0, None]), 0.0, 5.0)
     1
     """
     return int(((ends > start) & (ends <= end)).sum())

@@ -8,14 +8,14 @@ import numpy as np
 import polars as pl
 
 from twinloop.description.errors import InputError
-from twinloop.trace.recorded_commands import runs
-from twinloop.trace.trace import Trace, required
+from twinloop.trace.recorded_runs import collect_runs
+from twinloop.trace.trace import Trace, require_trace
 
 #: Run times below this many seconds count as this long in a bounded slowdown.
-BOUND = 10.0
+SLOWDOWN_BOUND = 10.0
 
 
-def per_task(trace: Trace, *, bound: float = BOUND) -> pl.DataFrame:
+def per_task(trace: Trace, *, bound: float = SLOWDOWN_BOUND) -> pl.DataFrame:
     """The figures of each task, in the order of `tasks`; what is not known is null.
 
     - `id`, `user`, `status`, `submit`, `submit_recorded`, `deadline`: as the trace has them.
@@ -39,13 +39,13 @@ def per_task(trace: Trace, *, bound: float = BOUND) -> pl.DataFrame:
     >>> per_task(trace).select("wait", "turnaround", "slowdown", "bounded_slowdown").rows()
     [(0.0, 8.0, 1.0, 1.0), (5.0, 25.0, 1.25, 1.25)]
     """
-    trace = required(trace)
+    trace = require_trace(trace)
     if not (math.isfinite(bound) and bound > 0):
         raise InputError(f"{bound} is no length of time", field="bound", remedy="seconds above 0")
-    ran_as = runs(_merged(trace)).select("submit", "start", "end", "run_time")
+    ran_as = collect_runs(_merged(trace)).select("submit", "start", "end", "run_time")
     known = trace.tasks.select(
         *("id", "user", "status"),
-        *(finite(name) for name in ("submit_recorded", "ready", "deadline")),
+        *(finite_column(name) for name in ("submit_recorded", "ready", "deadline")),
         has_parents=pl.col("parents").list.len().fill_null(0) > 0,
         still_runs=_still_running(trace),
     )
@@ -74,10 +74,10 @@ def per_task(trace: Trace, *, bound: float = BOUND) -> pl.DataFrame:
     )
 
 
-def finite(name: str) -> pl.Expr:
+def finite_column(name: str) -> pl.Expr:
     """The column, null where it is no number.
 
-    >>> pl.DataFrame({"x": [1.0, float("inf")]}).select(finite("x"))["x"].to_list()
+    >>> pl.DataFrame({"x": [1.0, float("inf")]}).select(finite_column("x"))["x"].to_list()
     [1.0, None]
     """
     return pl.when(pl.col(name).is_finite()).then(name).alias(name)
@@ -85,7 +85,7 @@ def finite(name: str) -> pl.Expr:
 
 def _still_running(trace: Trace) -> pl.Expr:
     """Which tasks have an execution that began and has no end in the trace."""
-    placements = trace.placements.select("task", finite("start"), finite("end"))
+    placements = trace.placements.select("task", finite_column("start"), finite_column("end"))
     begun = placements.filter(pl.col("end").is_null() & pl.col("start").is_not_null())
     last = placements.group_by("task").agg(last_end=pl.col("end").max()) if begun.height else None
     if last is None:

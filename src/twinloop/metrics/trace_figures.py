@@ -10,21 +10,26 @@ from typing import Final
 import polars as pl
 
 from twinloop.description.errors import InputError
-from twinloop.metrics.catalogue import DISTRIBUTIONS, FIGURES, MEASURES, with_unit
+from twinloop.metrics.catalogue import DISTRIBUTIONS, FIGURES, MEASURES, add_unit
 from twinloop.metrics.distribution import Distribution
-from twinloop.metrics.electricity import Emission, emitted
-from twinloop.metrics.energy_and_carbon import carbon, drawn, joules, last_intensity
-from twinloop.metrics.figures_text import as_html, as_text
+from twinloop.metrics.electricity import Emission, compute_emission
+from twinloop.metrics.energy_and_carbon import (
+    carbon,
+    find_power_intervals,
+    integrate_power,
+    note_extrapolated_intensity,
+)
+from twinloop.metrics.figures_text import figures_to_html, figures_to_text
 from twinloop.metrics.lateness import Lateness
-from twinloop.metrics.measurement_window import Cut, number
-from twinloop.metrics.run_cost import Cost, priced
-from twinloop.metrics.series import ended_between
-from twinloop.metrics.steps import busy_machines, occupied
-from twinloop.metrics.tasks import BOUND, per_task
+from twinloop.metrics.measurement_window import MeasurementWindow, to_float
+from twinloop.metrics.run_cost import Cost, compute_cost
+from twinloop.metrics.series import count_ends_between
+from twinloop.metrics.tasks import SLOWDOWN_BOUND, per_task
+from twinloop.metrics.weighted_intervals import find_core_intervals, find_machine_intervals
 from twinloop.scenario import Prices
-from twinloop.trace.summary import capacity_of
+from twinloop.trace.summary import compute_capacity
 from twinloop.trace.tables import STATUSES
-from twinloop.trace.trace import Trace, counted, required
+from twinloop.trace.trace import Trace, format_count, require_trace
 
 #: What has to be said where the utilisation is above 1.
 OVERCOMMITTED: Final = (
@@ -107,14 +112,14 @@ class Figures:
         for quantity, (unit, _) in DISTRIBUTIONS.items():
             if (spread := getattr(self, quantity)) is not None:
                 for measure in MEASURES:
-                    found[with_unit(f"{quantity}_{measure}", unit)] = getattr(spread, measure)
+                    found[add_unit(f"{quantity}_{measure}", unit)] = getattr(spread, measure)
         return found
 
     def __repr__(self) -> str:
-        return as_text(self.to_dict(), self.notes)
+        return figures_to_text(self.to_dict(), self.notes)
 
     def _repr_html_(self) -> str:
-        return as_html(self.to_dict(), self.notes)
+        return figures_to_html(self.to_dict(), self.notes)
 
 
 def figures(
@@ -122,7 +127,7 @@ def figures(
     *,
     warm_up: float = 0.0,
     until: float | None = None,
-    bound: float = BOUND,
+    bound: float = SLOWDOWN_BOUND,
     cores: float | None = None,
     intensity: float | pl.DataFrame | None = None,
     prices: Prices | None = None,
@@ -141,7 +146,7 @@ def figures(
         cores: Cores of the platform, where the trace does not say, or to count others.
         intensity: Carbon intensity, as `carbon` takes it. Without it, that of the platform in the
             scenario which the manifest keeps; where that cannot be had any more, and without a
-            cut, the carbon is what a simulated run says of itself.
+            window, the carbon is what a simulated run says of itself.
         prices: What cores and energy cost.
 
     >>> trace = Trace(
@@ -156,36 +161,36 @@ def figures(
     >>> figures(trace, warm_up=1).left_out
     1
     """
-    trace = required(trace)
+    trace = require_trace(trace)
     every = per_task(trace, bound=bound)
-    cut = Cut.of(every, warm_up, until)
-    tasks = cut.tasks(every)
+    window = MeasurementWindow.from_tasks(every, warm_up, until)
+    tasks = window.filter_tasks(every)
     ran = tasks.filter("ran")
-    first, last = number(ran["submit"].min()), number(ran["end"].max())
+    first, last = to_float(ran["submit"].min()), to_float(ran["end"].max())
     capacity = _capacity(trace) if cores is None else cores
     if capacity is not None and not (math.isfinite(capacity) and capacity > 0):
         raise InputError(f"{capacity} is no number of cores", field="cores")
 
-    span = cut.span(every)
+    span = window.span(every)
     length = span[1] - span[0] if span else 0.0
-    held, sizeless = occupied(trace)
+    held, sizeless = find_core_intervals(trace)
     core_seconds = held.area(*span) if held and span else None
     busy = core_seconds / length if core_seconds is not None and length > 0 else None
-    machines = busy_machines(trace) if length > 0 else None
-    paid = held.area(cut.begin, cut.end) if held else None
+    machines = find_machine_intervals(trace) if length > 0 else None
+    paid = held.area(window.begin, window.end) if held else None
 
     share = busy / capacity if busy is not None and capacity else None
-    power, powerless = drawn(trace)
-    used = None if power is None else joules(power, cut.begin, cut.end)
+    power, powerless = find_power_intervals(trace)
+    used = None if power is None else integrate_power(power, window.begin, window.end)
     completed = every.filter(pl.col("status") == "completed")["end"]
-    finished = ended_between(completed, cut.begin, cut.end)
-    emission = _emission(trace, intensity, cut)
+    finished = count_ends_between(completed, window.begin, window.end)
+    emission = _emission(trace, intensity, window)
 
     due = tasks.drop_nulls("deadline")
     late = (pl.col("end") > pl.col("deadline")).fill_null(False)
     unfinished = (pl.col("status") != "completed").fill_null(False)
     doubts = {
-        "task of unknown submission: no wait, and out of any cut": every["submit"].null_count(),
+        "task of unknown submission: no wait, and out of any window": every["submit"].null_count(),
         **_doubts(ran),
         "execution of unknown size: not in the core-seconds": sizeless,
         "window of unknown power: not in the energy": powerless,
@@ -204,13 +209,15 @@ def figures(
         core_seconds=core_seconds,
         cores=capacity,
         utilisation=share,
-        throughput=ended_between(every["end"], cut.begin, cut.end) / length if length > 0 else None,
+        throughput=count_ends_between(every["end"], window.begin, window.end) / length
+        if length > 0
+        else None,
         busy_cores=busy,
         busy_nodes=machines.area(*span) / length if machines and span else None,
         energy=used,
         energy_per_task=used / finished if used is not None and finished else None,
         carbon=emission.grams,
-        cost=None if prices is None else priced(prices, paid, used),
+        cost=None if prices is None else compute_cost(prices, paid, used),
         deadlines=due.height,
         deadline_misses=due.filter(late | unfinished).height,
         lateness=Lateness.of(ran),
@@ -218,12 +225,14 @@ def figures(
     )
 
 
-def _emission(trace: Trace, intensity: float | pl.DataFrame | None, cut: Cut) -> Emission:
+def _emission(
+    trace: Trace, intensity: float | pl.DataFrame | None, window: MeasurementWindow
+) -> Emission:
     if intensity is not None:
-        grams = carbon(trace, intensity, cut.begin, cut.end)
-        return Emission(grams, last_intensity(trace, intensity, cut.end))
-    found = emitted(trace, cut.begin, cut.end)
-    said = _said(trace, "carbon_g") if cut.whole and not found.known else None
+        grams = carbon(trace, intensity, window.begin, window.end)
+        return Emission(grams, note_extrapolated_intensity(trace, intensity, window.end))
+    found = compute_emission(trace, window.begin, window.end)
+    said = _said(trace, "carbon_g") if window.is_unbounded and not found.is_known else None
     return found if said is None else Emission(said, ())
 
 
@@ -234,13 +243,13 @@ def _statuses(tasks: pl.DataFrame) -> dict[str, int]:
 
 
 def _capacity(trace: Trace) -> float | None:
-    return capacity_of(trace) or _said(trace, "cores") or None
+    return compute_capacity(trace) or _said(trace, "cores") or None
 
 
 def _said(trace: Trace, name: str) -> float | None:
     """What a simulated run says of itself."""
     run = trace.manifest.facts.get("run")
-    return number(run.get(name)) if isinstance(run, Mapping) else None
+    return to_float(run.get(name)) if isinstance(run, Mapping) else None
 
 
 def _doubts(ran: pl.DataFrame) -> dict[str, int]:
@@ -263,7 +272,7 @@ def _starved(tasks: pl.DataFrame) -> Iterator[str]:
     if left.len():
         names = ", ".join(map(str, left[:_NAMED]))
         more = f" and {left.len() - _NAMED:,} more" if left.len() > _NAMED else ""
-        what = counted(left.len(), "task")
+        what = format_count(left.len(), "task")
         yield f"{what} failed without being started: the policy never placed {names}{more}"
 
 
@@ -277,4 +286,4 @@ def _said_of(doubts: Mapping[str, int]) -> Iterator[str]:
     for what, times in doubts.items():
         if times:
             thing, rest = what.split(" ", 1)
-            yield f"{counted(times, thing)} {rest}"
+            yield f"{format_count(times, thing)} {rest}"

@@ -1,4 +1,4 @@
-from .opendc import read_topology, to_opendc_topology, write_topology
+from .opendc import platform_to_topology, read_topology, write_topology
 from .parts import Cluster, Host, Maintenance, Queue, Reservation
 from .platform import Platform
 from .power import (
@@ -31,7 +31,7 @@ __all__ = [
     "Sqrt",
     "Square",
     "Table",
+    "platform_to_topology",
     "read_topology",
-    "to_opendc_topology",
     "write_topology",
 ]

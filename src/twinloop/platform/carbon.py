@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 from twinloop.description.description import FilePath
 from twinloop.description.errors import InputError
-from twinloop.description.quantities import shown
+from twinloop.description.quantities import quote_value
 
 _CONSTANT = re.compile(
     r"\s*([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*(g|kg)\s*/\s*kWh\s*", re.ASCII
@@ -34,9 +34,9 @@ def read_constant(value: Any) -> float | None:
     elif isinstance(value, int | float) and not isinstance(value, bool):
         grams = float(value)
     else:
-        raise InputError(f"is no carbon intensity: {shown(value)}", remedy=_REMEDY)
+        raise InputError(f"is no carbon intensity: {quote_value(value)}", remedy=_REMEDY)
     if not (math.isfinite(grams) and grams >= 0):
-        raise InputError(f"must be 0 g/kWh or more, not {shown(value)}", remedy=_REMEDY)
+        raise InputError(f"must be 0 g/kWh or more, not {quote_value(value)}", remedy=_REMEDY)
     return grams
 
 
@@ -48,7 +48,7 @@ def _read(value: Any) -> Any:
 
 
 #: A constant in g/kWh, or the path of a file with the intensity over time.
-Carbon = Annotated[
+CarbonIntensity = Annotated[
     float | FilePath,
     BeforeValidator(_read),
     WithJsonSchema(

@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from twinloop.description.address import written
+from twinloop.description.address import address_to_path
 from twinloop.description.cleaning import Cleaning, CleaningKind
-from twinloop.description.document import Address, Document
+from twinloop.description.document import Address, ParsedDocument
 from twinloop.description.errors import TwinloopWarning
-from twinloop.description.files import is_file, writing
-from twinloop.description.text import load
+from twinloop.description.files import is_file, write_atomically
+from twinloop.description.text import load_document
 from twinloop.platform.platform import Platform
-from twinloop.platform.topology import Cluster, Host, Part, Topology
-from twinloop.platform.topology_export import exported
+from twinloop.platform.topology import OpenDCCluster, OpenDCHost, OpenDCPart, OpenDCTopology
+from twinloop.platform.topology_export import export_topology
 
 # What OpenDC takes for a host that does not say.
 _DEFAULT_POWER = {"model": "linear", "idle": 200.0, "max": 400.0}
@@ -59,38 +59,40 @@ def read_topology(path: str | Path) -> Platform:
     ignored 1: no power model: OpenDC takes 200 W to 400 W (clusters[0].hosts[0])
     """
     path = Path(path)
-    values, notes = platform_values(load(path), path.parent)
-    return Platform.from_dict(values).noting(notes)
+    values, notes = topology_to_platform_values(load_document(path), path.parent)
+    return Platform.from_dict(values).with_notes(notes)
 
 
 def write_topology(platform: Platform, path: str | Path) -> tuple[Cleaning, ...]:
     """Write a platform as a topology file; what it cannot hold is returned, counted."""
     path = Path(path)
-    values, notes = exported(platform, path.parent)
-    with writing(path) as stream:
+    values, notes = export_topology(platform, path.parent)
+    with write_atomically(path) as stream:
         stream.write((json.dumps(values, indent=2) + "\n").encode())
     return notes
 
 
-def to_opendc_topology(platform: Platform) -> dict[str, Any]:
+def platform_to_topology(platform: Platform) -> dict[str, Any]:
     """A platform as the values of a topology file, every quantity with its unit.
 
     >>> platform = Platform.parse("2x8@2400MHz/64GiB")
-    >>> to_opendc_topology(platform)["clusters"][0]["hosts"][0]["cpu"]
+    >>> platform_to_topology(platform)["clusters"][0]["hosts"][0]["cpu"]
     {'coreCount': 8, 'coreSpeed': '2400 MHz'}
     """
-    return exported(platform, Path())[0]
+    return export_topology(platform, Path())[0]
 
 
-def platform_values(source: Document, folder: Path) -> tuple[dict[str, Any], list[Cleaning]]:
+def topology_to_platform_values(
+    source: ParsedDocument, folder: Path
+) -> tuple[dict[str, Any], list[Cleaning]]:
     """The plain values of the platform that a topology describes, and notes on how it was read."""
-    return _Conversion(source, Topology._read(source, folder), folder).result()
+    return _Conversion(source, OpenDCTopology._read(source, folder), folder).result()
 
 
 class _Conversion:
     """One topology on its way to a platform, and the notes made on the way."""
 
-    def __init__(self, source: Document, topology: Topology, folder: Path) -> None:
+    def __init__(self, source: ParsedDocument, topology: OpenDCTopology, folder: Path) -> None:
         self.source = source
         self.topology = topology
         self.folder = folder
@@ -115,7 +117,7 @@ class _Conversion:
         ]
         return {"clusters": clusters}, cleaned
 
-    def _cluster(self, cluster: Cluster, here: Address) -> dict[str, Any]:
+    def _cluster(self, cluster: OpenDCCluster, here: Address) -> dict[str, Any]:
         hosts: list[dict[str, Any]] = []
         for j, host in enumerate(cluster.hosts):
             place: Address = (*here, "hosts", j)
@@ -145,7 +147,7 @@ class _Conversion:
         warnings.warn(said, TwinloopWarning, stacklevel=2)
         return None
 
-    def _host(self, host: Host, here: Address) -> dict[str, Any]:
+    def _host(self, host: OpenDCHost, here: Address) -> dict[str, Any]:
         resources = {} if host.gpu is None else {"gpu": host.gpu.count}
         return {
             "count": host.count,
@@ -156,7 +158,7 @@ class _Conversion:
             "power": self._power(host, here),
         }
 
-    def _power(self, host: Host, here: Address) -> dict[str, Any]:
+    def _power(self, host: OpenDCHost, here: Address) -> dict[str, Any]:
         field = "cpuPowerModel" if host.cpuPowerModel else "powerModel"
         model = host.cpuPowerModel or host.powerModel
         if model is None:
@@ -194,7 +196,7 @@ class _Conversion:
     def _note(self, kind: CleaningKind, what: str, place: Address) -> None:
         line = self.source.line(place)
         file = Path(self.source.file).name if self.source.file else None
-        where = written(place) if file is None or line is None else f"{file}:{line}"
+        where = address_to_path(place) if file is None or line is None else f"{file}:{line}"
         self.notes.setdefault((kind, what), []).append(where)
 
 
@@ -202,12 +204,12 @@ def _is_bare(value: Any) -> bool:
     return not isinstance(value, str) or not value.strip()[-1:].isalpha()
 
 
-def _extras(part: Part, here: Address) -> Iterator[Address]:
+def _extras(part: OpenDCPart, here: Address) -> Iterator[Address]:
     for name in part.model_extra or {}:
         yield (*here, name)
     for name in type(part).model_fields:
         value = getattr(part, name)
-        if isinstance(value, Part):
+        if isinstance(value, OpenDCPart):
             yield from _extras(value, (*here, name))
         elif isinstance(value, tuple):
             for index, item in enumerate(value):

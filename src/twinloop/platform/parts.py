@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from pydantic import Field, field_validator, model_validator
 
 from twinloop.description.description import Description
-from twinloop.description.problems import Findings
+from twinloop.description.problems import ProblemCollector
 from twinloop.description.quantities import (
     Bytes,
     Count,
@@ -17,9 +17,9 @@ from twinloop.description.quantities import (
     Number,
     Positive,
     Seconds,
-    plain,
+    number_to_text,
 )
-from twinloop.platform.carbon import Carbon
+from twinloop.platform.carbon import CarbonIntensity
 from twinloop.platform.power import AnyPowerModel
 
 _HOSTS = (
@@ -61,7 +61,7 @@ class Host(Description):
 
     @model_validator(mode="after")
     def _as_many_as_named(self) -> Host:
-        findings = Findings()
+        findings = ProblemCollector()
         if self.names and len(self.names) != self.count:
             findings.add(("count",), f"is {self.count}, but there are {len(self.names)} names")
         findings.check()
@@ -99,7 +99,7 @@ class Cluster(Description):
 
     name: Label = Field("", description="name of the cluster; by default C01, C02... by its place")
     hosts: tuple[Host, ...] = Field(min_length=1, description="groups of identical nodes")
-    carbon: Carbon | None = Field(
+    carbon: CarbonIntensity | None = Field(
         None,
         description="carbon intensity of its electricity: a constant such as 300 g/kWh, or a file "
         "with the intensity over time",
@@ -108,7 +108,7 @@ class Cluster(Description):
     @field_validator("hosts", mode="after")
     @classmethod
     def _names(cls, hosts: tuple[Host, ...]) -> tuple[Host, ...]:
-        return named_by_place(hosts, "H")
+        return name_by_position(hosts, "H")
 
 
 class Queue(Description):
@@ -144,9 +144,9 @@ class Window(Description):
 
     @model_validator(mode="after")
     def _ordered(self) -> Window:
-        findings = Findings()
+        findings = ProblemCollector()
         if self.end <= self.start:
-            findings.add(("end",), f"must be later than the start, {plain(self.start)} s")
+            findings.add(("end",), f"must be later than the start, {number_to_text(self.start)} s")
         findings.check()
         return self
 
@@ -176,7 +176,7 @@ class Reservation(Window):
 Part = TypeVar("Part", Host, Cluster)
 
 
-def named_by_place(parts: tuple[Part, ...], letter: str) -> tuple[Part, ...]:
+def name_by_position(parts: tuple[Part, ...], letter: str) -> tuple[Part, ...]:
     """The parts, those without a name called by their place: H01, H02..."""
     digits = max(2, len(str(len(parts))))
     return tuple(

@@ -12,10 +12,10 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from twinloop.description.description import Description
-from twinloop.description.document import Document
+from twinloop.description.document import ParsedDocument
 from twinloop.description.errors import InputError
-from twinloop.description.problems import Findings, checked_names
-from twinloop.description.quantities import Label, memory_text, plain
+from twinloop.description.problems import ProblemCollector, find_unknown_names
+from twinloop.description.quantities import Label, memory_to_text, number_to_text
 from twinloop.description.safe_text import escape_name
 from twinloop.platform import shorthand
 from twinloop.platform.parts import (
@@ -24,10 +24,10 @@ from twinloop.platform.parts import (
     Maintenance,
     Queue,
     Reservation,
-    named_by_place,
+    name_by_position,
 )
 from twinloop.trace import Trace
-from twinloop.trace.tables import conform
+from twinloop.trace.tables import conform_table
 
 
 class Platform(Description):
@@ -64,16 +64,16 @@ class Platform(Description):
         >>> Platform.parse("4x64@2.5GHz/256GiB").clusters[0].hosts[0].memory
         274877906944.0
         """
-        return cls.from_dict(shorthand.expanded(text))
+        return cls.from_dict(shorthand.expand_shorthand(text))
 
     @classmethod
-    def _read(cls, source: Document, folder: Path) -> Self:
+    def _read(cls, source: ParsedDocument, folder: Path) -> Self:
         # Imported here because it makes platforms itself.
         from twinloop.platform import opendc
 
         if opendc.is_topology(source.data):
-            values, notes = opendc.platform_values(source, folder)
-            return cls.from_dict(values).noting(notes)
+            values, notes = opendc.topology_to_platform_values(source, folder)
+            return cls.from_dict(values).with_notes(notes)
         return super()._read(source, folder)
 
     @classmethod
@@ -88,12 +88,12 @@ class Platform(Description):
         >>> [(host.cores, host.count) for host in Platform.from_nodes(nodes).clusters[0].hosts]
         [(8.0, 2), (4.0, 1)]
         """
-        from twinloop.platform import grouping
+        from twinloop.platform import node_groups
 
-        return cls.from_dict(grouping.platform_values(nodes))
+        return cls.from_dict(node_groups.nodes_to_platform_values(nodes))
 
     @classmethod
-    def of(cls, trace: Trace) -> Self:
+    def from_trace(cls, trace: Trace) -> Self:
         """The platform that a trace ran on, from its nodes or from what its log says of itself.
 
         A log in the Standard Workload Format gives its nodes (MaxNodes) and processors
@@ -113,7 +113,7 @@ class Platform(Description):
 
     @classmethod
     def _long_form(cls, data: Any) -> Any:
-        return shorthand.expanded(data) if isinstance(data, str) else data
+        return shorthand.expand_shorthand(data) if isinstance(data, str) else data
 
     # --- what it has -----------------------------------------------------------------------------
 
@@ -174,7 +174,7 @@ class Platform(Description):
             dtype=pl.List(pl.Struct({"name": pl.String, "amount": pl.Float64})),
         )
         frame = frame.with_columns(resources=resources.gather(frame["group"]))
-        return conform("nodes", frame.drop("group"))
+        return conform_table("nodes", frame.drop("group"))
 
     def select(self, hosts: Iterable[str] = ()) -> tuple[str, ...]:
         """The nodes that names of clusters, groups of hosts and nodes stand for; none: all.
@@ -203,9 +203,9 @@ class Platform(Description):
         '2x8@2400MHz'
         """
         host = self.clusters[0].hosts[0]
-        clock = f"@{plain(host.mhz)}MHz" if host.mhz else ""
-        memory = f"/{memory_text(host.memory)}" if host.memory else ""
-        text = f"{host.count}x{plain(host.cores)}{clock}{memory}"
+        clock = f"@{number_to_text(host.mhz)}MHz" if host.mhz else ""
+        memory = f"/{memory_to_text(host.memory)}" if host.memory else ""
+        text = f"{host.count}x{number_to_text(host.cores)}{clock}{memory}"
         try:
             return text if type(self).parse(text) == self else None
         except InputError:
@@ -216,18 +216,18 @@ class Platform(Description):
     @field_validator("clusters", mode="after")
     @classmethod
     def _names(cls, clusters: tuple[Cluster, ...]) -> tuple[Cluster, ...]:
-        return named_by_place(clusters, "C")
+        return name_by_position(clusters, "C")
 
     @model_validator(mode="after")
     def _consistent(self) -> Platform:
-        findings = Findings()
+        findings = ProblemCollector()
         self._check_names(findings)
         findings.check()
         self._check_references(findings)
         findings.check()
         return self
 
-    def _check_names(self, findings: Findings) -> None:
+    def _check_names(self, findings: ProblemCollector) -> None:
         findings.add_repeats(
             ((c.name, ("clusters", i, "name")) for i, c in enumerate(self.clusters)), "cluster"
         )
@@ -256,7 +256,7 @@ class Platform(Description):
                     place = ("clusters", i, "hosts", j, "names" if host.names else "name")
                     findings.add(place, "gives a node a name that another node has already")
 
-    def _check_references(self, findings: Findings) -> None:
+    def _check_references(self, findings: ProblemCollector) -> None:
         # Single nodes may be many: names are held against clusters and groups first.
         groups = [c.name for c in self.clusters] + [f"{c.name}-{h.name}" for c, h in self.hosts()]
         known = set(groups)
@@ -268,7 +268,7 @@ class Platform(Description):
                         continue
                     nodes = frozenset(self.select()) if nodes is None else nodes
                     if name not in nodes:
-                        remedy = checked_names([name], groups, "host")[0][1]
+                        remedy = find_unknown_names([name], groups, "host")[0][1]
                         findings.add(
                             (field, i, "hosts", j),
                             f"no cluster, group of hosts or node is called '{name}'",
@@ -276,7 +276,7 @@ class Platform(Description):
                         )
         queues = [queue.name for queue in self.queues]
         for i, reservation in enumerate(self.reservations):
-            for j, remedy in checked_names(reservation.queues, queues, "queue"):
+            for j, remedy in find_unknown_names(reservation.queues, queues, "queue"):
                 name = reservation.queues[j]
                 place = ("reservations", i, "queues", j)
                 findings.add(place, f"no queue is called '{name}'", remedy)

@@ -14,8 +14,15 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from twinloop.description.description import Description
 from twinloop.description.errors import InputError
-from twinloop.description.problems import Findings
-from twinloop.description.quantities import Flag, NotNegative, Positive, Share, Watts, plain
+from twinloop.description.problems import ProblemCollector
+from twinloop.description.quantities import (
+    Flag,
+    NotNegative,
+    Positive,
+    Share,
+    Watts,
+    number_to_text,
+)
 
 # What adding up the shares of many tasks may leave beyond 1.
 _ROUNDING = 1e-9
@@ -36,7 +43,9 @@ class PowerModel(Description):
         outside = ~((u >= -_ROUNDING) & (u <= 1 + _ROUNDING))
         if outside.any():
             value = float(u[outside].flat[0]) if u.ndim else float(u)
-            raise InputError(f"must lie between 0 and 1, not {plain(value)}", field="utilisation")
+            raise InputError(
+                f"must lie between 0 and 1, not {number_to_text(value)}", field="utilisation"
+            )
         return self._curve(np.clip(u, 0.0, 1.0))
 
     def _curve(self, u: _Floats) -> _Floats:
@@ -70,9 +79,11 @@ class _Scaled(PowerModel):
 
     @model_validator(mode="after")
     def _ordered(self) -> _Scaled:
-        findings = Findings()
+        findings = ProblemCollector()
         if self.max < self.idle:
-            findings.add(("max",), f"must not be below the idle power, {plain(self.idle)} W")
+            findings.add(
+                ("max",), f"must not be below the idle power, {number_to_text(self.idle)} W"
+            )
         findings.check()
         return self
 
@@ -187,7 +198,7 @@ class Table(PowerModel):
 
     @model_validator(mode="after")
     def _from_0_to_1(self) -> Table:
-        findings = Findings()
+        findings = ProblemCollector()
         levels = [level for level, _ in self.points]
         if levels[0] != 0:
             findings.add(("points", 0), "must be the power at utilisation 0")

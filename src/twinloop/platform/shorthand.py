@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 from twinloop.description.errors import InputError
-from twinloop.description.quantities import FREQUENCY, MEMORY, plain
+from twinloop.description.quantities import FREQUENCY, MEMORY, number_to_text
 
 #: As many as a group of hosts can have.
 _MOST_NODES: Final = 1_000_000
@@ -23,7 +23,7 @@ def is_shorthand(text: str) -> bool:
     return _SHORTHAND.fullmatch(text) is not None
 
 
-def expanded(text: str) -> dict[str, Any]:
+def expand_shorthand(text: str) -> dict[str, Any]:
     """The plain values of the platform that a shorthand stands for."""
     match = _SHORTHAND.fullmatch(text)
     if match is None:
@@ -50,7 +50,7 @@ def expanded(text: str) -> dict[str, Any]:
         except InputError as error:
             raise _wrong(part, text, error.problem, error.remedy) from None
         if host[name] <= 0:
-            raise _wrong(part, text, f"must be positive, not {plain(host[name])}")
+            raise _wrong(part, text, f"must be positive, not {number_to_text(host[name])}")
     return {"clusters": [{"hosts": [host]}]}
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from twinloop.description.description import Description
-from twinloop.description.problems import Findings
+from twinloop.description.problems import ProblemCollector
 from twinloop.description.quantities import Count, Flag, Label, NotNegative, Positive
 from twinloop.trace.formats.opendc.quantities import FREQUENCY, POWER, SIZE
 
@@ -16,7 +16,7 @@ _Size = Annotated[float, Field(gt=0), BeforeValidator(SIZE.read)]
 _Power = Annotated[float, Field(ge=0), BeforeValidator(POWER.read)]
 
 
-class Part(Description):
+class OpenDCPart(Description):
     """Fields that are not ours stay with it, to be reported."""
 
     model_config = ConfigDict(extra="allow")
@@ -24,10 +24,10 @@ class Part(Description):
     @classmethod
     def noun(cls) -> str:
         """What errors call it."""
-        return cls.__name__.lower()
+        return cls.__name__.removeprefix("OpenDC").lower()
 
 
-class Cpu(Part):
+class OpenDCCpu(OpenDCPart):
     """The processors of a host."""
 
     coreCount: Count
@@ -35,19 +35,19 @@ class Cpu(Part):
     count: Count = 1
 
 
-class Memory(Part):
+class OpenDCMemory(OpenDCPart):
     """The memory of a host."""
 
     memorySize: _Size
 
 
-class Gpu(Part):
+class OpenDCGpu(OpenDCPart):
     """The accelerators of a host."""
 
     count: Count = 1
 
 
-class PowerModel(Part):
+class OpenDCPowerModel(OpenDCPart):
     """How much power a host draws."""
 
     modelType: Literal["constant", "sqrt", "linear", "square", "cubic", "mse", "asymptotic"]
@@ -59,8 +59,8 @@ class PowerModel(Part):
     dvfs: Flag = True
 
     @model_validator(mode="after")
-    def _ordered(self) -> PowerModel:
-        findings = Findings()
+    def _ordered(self) -> OpenDCPowerModel:
+        findings = ProblemCollector()
         if self.maxPower < self.idlePower:
             findings.add(("maxPower",), "must not be below the idle power")
         findings.check()
@@ -89,35 +89,35 @@ class PowerModel(Part):
         return set(type(self).model_fields) & self.model_fields_set - used
 
 
-class Host(Part):
+class OpenDCHost(OpenDCPart):
     """A group of identical hosts."""
 
     name: Label = ""
     count: Count = 1
-    cpu: Cpu
-    memory: Memory
-    gpu: Gpu | None = None
-    cpuPowerModel: PowerModel | None = None
+    cpu: OpenDCCpu
+    memory: OpenDCMemory
+    gpu: OpenDCGpu | None = None
+    cpuPowerModel: OpenDCPowerModel | None = None
     #: What `cpuPowerModel` was called in older versions.
-    powerModel: PowerModel | None = None
+    powerModel: OpenDCPowerModel | None = None
 
 
-class PowerSource(Part):
+class OpenDCPowerSource(OpenDCPart):
     """Where the electricity of a cluster comes from."""
 
     carbonTracePath: str | None = None
 
 
-class Cluster(Part):
+class OpenDCCluster(OpenDCPart):
     """Hosts that stand together."""
 
     name: Label = ""
     count: Count = 1
-    hosts: tuple[Host, ...] = Field(min_length=1)
-    powerSource: PowerSource | None = None
+    hosts: tuple[OpenDCHost, ...] = Field(min_length=1)
+    powerSource: OpenDCPowerSource | None = None
 
 
-class Topology(Part):
+class OpenDCTopology(OpenDCPart):
     """The whole file."""
 
-    clusters: tuple[Cluster, ...] = Field(min_length=1)
+    clusters: tuple[OpenDCCluster, ...] = Field(min_length=1)

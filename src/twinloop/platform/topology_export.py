@@ -5,19 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from twinloop.description.address import written
+from twinloop.description.address import address_to_path
 from twinloop.description.cleaning import Cleaning
-from twinloop.description.description import relative
+from twinloop.description.description import make_relative
 from twinloop.description.document import Address
 from twinloop.description.errors import InputError
 from twinloop.description.problems import DescriptionError
-from twinloop.description.quantities import plain
+from twinloop.description.quantities import number_to_text
 from twinloop.platform.parts import Cluster, Host
 from twinloop.platform.platform import Platform
 from twinloop.platform.power import Asymptotic, Constant, Mse, PowerModel, Table
 
 
-def exported(platform: Platform, folder: Path) -> tuple[dict[str, Any], tuple[Cleaning, ...]]:
+def export_topology(
+    platform: Platform, folder: Path
+) -> tuple[dict[str, Any], tuple[Cleaning, ...]]:
     """The topology, and what of the platform it cannot hold."""
     export = _Export(folder)
     clusters = [
@@ -42,7 +44,7 @@ class _Export:
         self.losses: dict[str, list[str]] = {}
 
     def lost(self, what: str, place: Address) -> None:
-        self.losses.setdefault(what, []).append(written(place))
+        self.losses.setdefault(what, []).append(address_to_path(place))
 
     def cluster(self, cluster: Cluster, here: Address) -> dict[str, Any]:
         hosts = [self.host(h, (*here, "hosts", j)) for j, h in enumerate(cluster.hosts)]
@@ -50,7 +52,7 @@ class _Export:
         if isinstance(cluster.carbon, float):
             self.lost("a constant carbon intensity: OpenDC reads a file", (*here, "carbon"))
         elif cluster.carbon is not None:
-            values["powerSource"] = {"carbonTracePath": relative(cluster.carbon, self.folder)}
+            values["powerSource"] = {"carbonTracePath": make_relative(cluster.carbon, self.folder)}
         return values
 
     def host(self, host: Host, here: Address) -> dict[str, Any]:
@@ -101,12 +103,12 @@ class _Export:
         return topology
 
     def problem(self, place: Address, problem: str) -> None:
-        self.problems.append(InputError(problem, field=written(place)))
+        self.problems.append(InputError(problem, field=address_to_path(place)))
 
 
 def _digits(number: float) -> str:
     # OpenDC reads no plus sign in an exponent.
-    return plain(float(number)).replace("e+", "e")
+    return number_to_text(float(number)).replace("e+", "e")
 
 
 def _memory(amount: float) -> str:

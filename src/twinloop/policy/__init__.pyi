@@ -1,4 +1,5 @@
 from .batch import Conservative, Easy, EasyTime, FairShare, Fcfs, Ljf, Priority, Sjf
+from .built_in import BuiltInPolicy
 from .decisions import Decision, Kill, Place, Preempt, Reserve, SetState, Wake
 from .filter_scheduler import (
     BaselineIc1,
@@ -8,7 +9,7 @@ from .filter_scheduler import (
     Filters,
     FirstFit,
     PackIc,
-    Random,
+    RandomFit,
     RoundRobin,
     SpreadIc,
     SpreadVcpu,
@@ -16,15 +17,14 @@ from .filter_scheduler import (
     WorstFit,
 )
 from .interface import Policy, View
-from .native import BuiltIn
-from .registry import POLICIES, AnyPolicy, policies, policy, resolve
+from .registry import POLICIES, AnyPolicy, list_policies, make_policy, resolve_policy
 
 __all__ = [
     "POLICIES",
     "AnyPolicy",
     "BaselineIc1",
     "BestFit",
-    "BuiltIn",
+    "BuiltInPolicy",
     "Conservative",
     "Decision",
     "Easy",
@@ -42,7 +42,7 @@ __all__ = [
     "Policy",
     "Preempt",
     "Priority",
-    "Random",
+    "RandomFit",
     "Reserve",
     "RoundRobin",
     "SetState",
@@ -53,7 +53,7 @@ __all__ = [
     "Wake",
     "Weighers",
     "WorstFit",
-    "policies",
-    "policy",
-    "resolve",
+    "list_policies",
+    "make_policy",
+    "resolve_policy",
 ]

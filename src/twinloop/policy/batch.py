@@ -11,9 +11,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, WithJsonSchema, model_validator
 
-from twinloop.description.problems import Findings
+from twinloop.description.problems import ProblemCollector
 from twinloop.description.quantities import DURATION, Flag, NotNegative, Seconds
-from twinloop.policy.native import BuiltIn
+from twinloop.policy.built_in import BuiltInPolicy
 
 Backfill = Literal["none", "easy", "easy-time", "conservative"]
 
@@ -35,7 +35,7 @@ _Compress = Annotated[
 ]
 
 
-class Batch(BuiltIn):
+class BatchPolicy(BuiltInPolicy):
     """A policy with one queue: in which order, and who may pass whom."""
 
     order: ClassVar[str] = "arrival"
@@ -45,17 +45,17 @@ class Batch(BuiltIn):
         return {"kind": "batch", "order": self.order, **options}
 
 
-class Fcfs(Batch):
+class Fcfs(BatchPolicy):
     """First come, first served: the first task that does not fit stops all behind it.
 
-    >>> Fcfs().native()["order"]
+    >>> Fcfs().native_settings()["order"]
     'arrival'
     """
 
     name: ClassVar[str] = "fcfs"
 
 
-class Easy(Batch):
+class Easy(BatchPolicy):
     """EASY: a task may pass if it does not delay the head of the queue.
 
     The head gets a reservation: the earliest time at which enough cores will be free if all
@@ -76,7 +76,7 @@ class Easy(Batch):
 class EasyTime(Easy):
     """EASY with the first condition alone: who passes must end, as planned, before the head starts.
 
-    >>> EasyTime().native()["backfill"]
+    >>> EasyTime().native_settings()["backfill"]
     'easy-time'
     """
 
@@ -86,7 +86,7 @@ class EasyTime(Easy):
 class Conservative(Easy):
     """Every task gets a reservation when it arrives; who passes delays nobody's.
 
-    >>> Conservative(compress=False).native()["compress"]
+    >>> Conservative(compress=False).native_settings()["compress"]
     False
     """
 
@@ -94,10 +94,10 @@ class Conservative(Easy):
     compress: _Compress = True
 
 
-class Sjf(Batch):
+class Sjf(BatchPolicy):
     """Shortest first, by planned run time; the first that does not fit stops all behind it.
 
-    >>> Sjf().native()["order"]
+    >>> Sjf().native_settings()["order"]
     'shortest'
     """
 
@@ -105,10 +105,10 @@ class Sjf(Batch):
     order: ClassVar[str] = "shortest"
 
 
-class Ljf(Batch):
+class Ljf(BatchPolicy):
     """Longest first, by planned run time; the first that does not fit stops all behind it.
 
-    >>> Ljf().native()["order"]
+    >>> Ljf().native_settings()["order"]
     'longest'
     """
 
@@ -116,7 +116,7 @@ class Ljf(Batch):
     order: ClassVar[str] = "longest"
 
 
-class OrderedBatch(Batch):
+class OrderedBatchPolicy(BatchPolicy):
     """A queue in an order of its own, with backfilling as an option."""
 
     backfill: Backfill = Field(
@@ -126,8 +126,8 @@ class OrderedBatch(Batch):
     compress: _Compress = True
 
     @model_validator(mode="after")
-    def _needed(self) -> OrderedBatch:
-        findings = Findings()
+    def _needed(self) -> OrderedBatchPolicy:
+        findings = ProblemCollector()
         if self.depth and self.backfill == "none":
             findings.add(("depth",), "means nothing without backfilling", "set backfill: easy")
         if not self.compress and self.backfill != "conservative":
@@ -136,7 +136,7 @@ class OrderedBatch(Batch):
         return self
 
 
-class Priority(OrderedBatch):
+class Priority(OrderedBatchPolicy):
     """Highest priority first: that of the task's queue, and what it gained by waiting.
 
     >>> Priority(age=0.01, preempt="resume").backfill
@@ -153,7 +153,7 @@ class Priority(OrderedBatch):
     )
 
 
-class FairShare(OrderedBatch):
+class FairShare(OrderedBatchPolicy):
     """Those first who have used least: usage in core-seconds, halved every half-life.
 
     >>> FairShare(half_life="1d", share_by="group").half_life

@@ -247,18 +247,18 @@ class _Writer:
 
     def _is_own(self, name: str | None) -> bool:
         """Whether a module is of the user's own; of others the version is noted."""
-        if name is None or is_own(name):
+        if name is None or is_user_module(name):
             return True
         top = name.partition(".")[0]
         self._say(top, str(getattr(sys.modules.get(top), "__version__", "")))
         return False
 
 
-def is_own(name: str) -> bool:
+def is_user_module(name: str) -> bool:
     """Whether a module belongs to the user: neither Python's, nor an installed package's.
 
-    >>> is_own("json"), is_own("numpy"), is_own("twinloop.policy"), is_own("__main__")
-    (False, False, False, True)
+    >>> [is_user_module(name) for name in ("json", "numpy", "twinloop.policy", "__main__")]
+    [False, False, False, True]
     """
     top = name.partition(".")[0]
     if top == "__main__":

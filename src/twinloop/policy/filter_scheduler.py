@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from twinloop.description import Description
-from twinloop.description.problems import Findings
+from twinloop.description.problems import ProblemCollector
 from twinloop.description.quantities import Count, Flag, Number, Positive
-from twinloop.policy.native import BuiltIn
+from twinloop.policy.built_in import BuiltInPolicy
 
 
 class Filters(Description):
@@ -54,10 +54,10 @@ class Weighers(Description):
 _FIT = {"vcpu": 1.0, "ram": 1.0, "resource": 1.0}
 
 
-class Filter(BuiltIn):
+class Filter(BuiltInPolicy):
     """The filter scheduler, all options open.
 
-    >>> Filter(filters={"vcpu": 2.0}, weighers={"ram": 1.0}).native()["filters"]
+    >>> Filter(filters={"vcpu": 2.0}, weighers={"ram": 1.0}).native_settings()["filters"]
     [('vcpu', 2.0)]
     """
 
@@ -84,7 +84,7 @@ class Filter(BuiltIn):
 
     @model_validator(mode="after")
     def _one_choice(self) -> Filter:
-        findings = Findings()
+        findings = ProblemCollector()
         if self.pick != "first":
             if self.subset > 1:
                 findings.add(("subset",), f"means nothing beside pick: {self.pick}")
@@ -114,13 +114,13 @@ def _named(parts: Filters | Weighers) -> list[tuple[str, float]]:
     ]
 
 
-class Setting(BuiltIn):
+class FilterPreset(BuiltInPolicy):
     """A setting of the filter scheduler that has a name of its own."""
 
-    def as_filter(self) -> Filter:
+    def to_filter(self) -> Filter:
         """The same as options of `filter`.
 
-        >>> BestFit().as_filter().weighers.vcpu
+        >>> BestFit().to_filter().weighers.vcpu
         -1.0
         """
         return Filter(**self._options())
@@ -129,15 +129,15 @@ class Setting(BuiltIn):
         raise NotImplementedError
 
     def _settings(self) -> dict[str, object]:
-        return self.as_filter()._settings()
+        return self.to_filter()._settings()
 
 
-class Fifo(Setting):
+class Fifo(FilterPreset):
     """Strictly one task after the other, one on each host, the host of the smallest name first.
 
     Names are compared letter by letter: n10 comes before n9.
 
-    >>> Fifo().native()["filters"]
+    >>> Fifo().native_settings()["filters"]
     [('instance-count', 1.0)]
     """
 
@@ -147,10 +147,10 @@ class Fifo(Setting):
         return {"filters": {"instance_count": 1}}
 
 
-class FirstFit(Setting):
+class FirstFit(FilterPreset):
     """The first host, in the order of the platform, with room for the task.
 
-    >>> FirstFit().as_filter() == Filter()
+    >>> FirstFit().to_filter() == Filter()
     True
     """
 
@@ -160,10 +160,10 @@ class FirstFit(Setting):
         return {}
 
 
-class BestFit(Setting):
+class BestFit(FilterPreset):
     """The host with the fewest free cores of those with room for the task.
 
-    >>> BestFit().native()["weighers"]
+    >>> BestFit().native_settings()["weighers"]
     [('vcpu', -1.0)]
     """
 
@@ -173,10 +173,10 @@ class BestFit(Setting):
         return {"weighers": {"vcpu": -1.0}}
 
 
-class WorstFit(Setting):
+class WorstFit(FilterPreset):
     """The host with the most free cores.
 
-    >>> WorstFit().native()["weighers"]
+    >>> WorstFit().native_settings()["weighers"]
     [('vcpu', 1.0)]
     """
 
@@ -186,7 +186,7 @@ class WorstFit(Setting):
         return {"weighers": {"vcpu": 1.0}}
 
 
-class Overcommitting(Setting):
+class OvercommittingPreset(FilterPreset):
     """A setting that may give away more cores than a host has."""
 
     weighers: ClassVar[dict[str, float]]
@@ -198,10 +198,10 @@ class Overcommitting(Setting):
         return {"filters": {**_FIT, "vcpu": self.overcommit}, "weighers": self.weighers}
 
 
-class PackIc(Overcommitting):
+class PackIc(OvercommittingPreset):
     """The host that has the most tasks already.
 
-    >>> PackIc(overcommit=4.0).native()["filters"][0]
+    >>> PackIc(overcommit=4.0).native_settings()["filters"][0]
     ('vcpu', 4.0)
     """
 
@@ -209,10 +209,10 @@ class PackIc(Overcommitting):
     weighers: ClassVar[dict[str, float]] = {"instance_count": 1.0}
 
 
-class SpreadIc(Overcommitting):
+class SpreadIc(OvercommittingPreset):
     """The host that has the fewest tasks.
 
-    >>> SpreadIc().native()["weighers"]
+    >>> SpreadIc().native_settings()["weighers"]
     [('instance-count', -1.0)]
     """
 
@@ -220,10 +220,10 @@ class SpreadIc(Overcommitting):
     weighers: ClassVar[dict[str, float]] = {"instance_count": -1.0}
 
 
-class SpreadVcpu(Overcommitting):
+class SpreadVcpu(OvercommittingPreset):
     """The host with the most free cores.
 
-    >>> SpreadVcpu().native()["weighers"]
+    >>> SpreadVcpu().native_settings()["weighers"]
     [('vcpu', 1.0)]
     """
 
@@ -231,10 +231,10 @@ class SpreadVcpu(Overcommitting):
     weighers: ClassVar[dict[str, float]] = {"vcpu": 1.0}
 
 
-class BaselineIc1(Setting):
+class BaselineIc1(FilterPreset):
     """First fit, with at most one task on a host.
 
-    >>> BaselineIc1().as_filter().filters.instance_count
+    >>> BaselineIc1().to_filter().filters.instance_count
     1
     """
 
@@ -244,10 +244,10 @@ class BaselineIc1(Setting):
         return {"filters": {**_FIT, "instance_count": 1}}
 
 
-class Random(Setting):
+class RandomFit(FilterPreset):
     """A random host with room for the task.
 
-    >>> Random().native(seed=7)["pick"]
+    >>> RandomFit().native_settings(seed=7)["pick"]
     'random'
     """
 
@@ -257,10 +257,10 @@ class Random(Setting):
         return {"pick": "random"}
 
 
-class RoundRobin(Setting):
+class RoundRobin(FilterPreset):
     """The next host with room for the task, after the one that was taken last.
 
-    >>> RoundRobin().native()["pick"]
+    >>> RoundRobin().native_settings()["pick"]
     'round-robin'
     """
 

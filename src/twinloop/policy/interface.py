@@ -55,7 +55,7 @@ class View(Protocol):
         """The free memory of each machine (bytes); infinite where it is not known."""
 
     @property
-    def instances(self) -> npt.NDArray[np.float64]:
+    def task_counts(self) -> npt.NDArray[np.float64]:
         """How many tasks each machine has."""
 
     def free(self, machine: int) -> float:

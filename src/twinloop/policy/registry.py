@@ -12,18 +12,18 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from twinloop.description import DescriptionError
-from twinloop.description.address import nearest, written
+from twinloop.description.address import address_to_path, suggest_name
 from twinloop.description.errors import InputError
 from twinloop.policy import batch, filter_scheduler
+from twinloop.policy.built_in import BuiltInPolicy
 from twinloop.policy.interface import Policy
-from twinloop.policy.native import BuiltIn
 
-AnyPolicy: TypeAlias = BuiltIn | Policy
+AnyPolicy: TypeAlias = BuiltInPolicy | Policy
 
 #: The entry points through which an installed package offers policies.
-GROUP: Final = "twinloop.policies"
+ENTRY_POINT_GROUP: Final = "twinloop.policies"
 
-_BUILT_IN: Final[Mapping[str, type[BuiltIn]]] = MappingProxyType(
+_BUILT_IN: Final[Mapping[str, type[BuiltInPolicy]]] = MappingProxyType(
     {
         kind.name: kind
         for kind in (
@@ -31,7 +31,7 @@ _BUILT_IN: Final[Mapping[str, type[BuiltIn]]] = MappingProxyType(
             batch.Sjf, batch.Ljf, batch.Priority, batch.FairShare, filter_scheduler.FirstFit,
             filter_scheduler.BestFit, filter_scheduler.WorstFit, filter_scheduler.PackIc,
             filter_scheduler.SpreadIc, filter_scheduler.SpreadVcpu, filter_scheduler.BaselineIc1,
-            filter_scheduler.Filter, filter_scheduler.Random, filter_scheduler.RoundRobin,
+            filter_scheduler.Filter, filter_scheduler.RandomFit, filter_scheduler.RoundRobin,
         )
     }
 )  # fmt: skip
@@ -40,39 +40,39 @@ _BUILT_IN: Final[Mapping[str, type[BuiltIn]]] = MappingProxyType(
 POLICIES: Final = tuple(_BUILT_IN)
 
 #: What names Python code: `module:Class`.
-CODE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
+CODE_PATTERN: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 
 
 class CodeNotAllowed(InputError):
     """A policy is named as `module:Class`, and importing code was not allowed."""
 
 
-def policies() -> Mapping[str, type[BuiltIn]]:
+def list_policies() -> Mapping[str, type[BuiltInPolicy]]:
     """The built-in policies by name.
 
-    >>> list(policies()["fair-share"].model_fields)
+    >>> list(list_policies()["fair-share"].model_fields)
     ['backfill', 'depth', 'compress', 'half_life', 'share_by']
     """
     return _BUILT_IN
 
 
-def policy(name: str, /, **options: Any) -> AnyPolicy:
+def make_policy(name: str, /, **options: Any) -> AnyPolicy:
     """The policy of this name, built in or from a plug-in, with these options.
 
-    >>> policy("conservative", compress=False)
+    >>> make_policy("conservative", compress=False)
     Conservative(depth=0, compress=False)
-    >>> policy("esay")
+    >>> make_policy("esay")
     Traceback (most recent call last):
     twinloop.InputError: no policy is called 'esay' (did you mean 'easy'?)
-    >>> policy("easy", dept=3)
+    >>> make_policy("easy", dept=3)
     Traceback (most recent call last):
     twinloop.description.DescriptionError: dept: is no option of 'easy'
         (did you mean 'depth'? options: depth)
     """
-    return resolve(name, options)
+    return resolve_policy(name, options)
 
 
-def resolve(
+def resolve_policy(
     name: str, options: Mapping[str, Any] | None = None, *, allow_code: bool = False
 ) -> AnyPolicy:
     """The policy that a name and its options stand for.
@@ -82,7 +82,7 @@ def resolve(
         options: Its options; the others are as usual.
         allow_code: Whether `module:Class` may be imported and run.
 
-    >>> resolve("my.policies:Mine")
+    >>> resolve_policy("my.policies:Mine")
     Traceback (most recent call last):
     twinloop.policy.registry.CodeNotAllowed: 'my.policies:Mine' is Python code, which runs only if
         that is allowed
@@ -91,8 +91,8 @@ def resolve(
     kind = _BUILT_IN.get(name)
     if kind is not None:
         return _described(name, kind, options or {})
-    check_name(name)
-    if CODE.fullmatch(name):
+    check_policy_name(name)
+    if CODE_PATTERN.fullmatch(name):
         if not allow_code:
             raise CodeNotAllowed(
                 f"'{name}' is Python code, which runs only if that is allowed",
@@ -101,17 +101,17 @@ def resolve(
         found = _imported(name)
     else:
         found = _loaded(name)
-    return construct(name, found, options)
+    return construct_policy(name, found, options)
 
 
-def construct(name: str, found: Any, options: Mapping[str, Any] | None = None) -> AnyPolicy:
+def construct_policy(name: str, found: Any, options: Mapping[str, Any] | None = None) -> AnyPolicy:
     """A policy of a class that was found under a name, with these options.
 
     >>> from twinloop.policy import Easy
-    >>> construct("easy", Easy, {"depth": 3})
+    >>> construct_policy("easy", Easy, {"depth": 3})
     Easy(depth=3)
     """
-    if isinstance(found, type) and issubclass(found, BuiltIn):
+    if isinstance(found, type) and issubclass(found, BuiltInPolicy):
         return _described(name, found, options or {})
     if isinstance(found, type) and issubclass(found, Policy):
         return _constructed(name, found, options or {})
@@ -120,18 +120,18 @@ def construct(name: str, found: Any, options: Mapping[str, Any] | None = None) -
     )
 
 
-def check_name(name: str) -> None:
+def check_policy_name(name: str) -> None:
     """Refuse what is the name of no policy. No code is imported for it."""
-    if name in _BUILT_IN or CODE.fullmatch(name):
+    if name in _BUILT_IN or CODE_PATTERN.fullmatch(name):
         return
-    offered = [entry.name for entry in entry_points(group=GROUP)]
+    offered = [entry.name for entry in entry_points(group=ENTRY_POINT_GROUP)]
     if name not in offered:
         known = [*_BUILT_IN, *offered]
-        raise InputError(f"no policy is called '{name}'", remedy=nearest(name, known))
+        raise InputError(f"no policy is called '{name}'", remedy=suggest_name(name, known))
 
 
 def _loaded(name: str) -> Any:
-    offered = {entry.value: entry for entry in entry_points(group=GROUP, name=name)}
+    offered = {entry.value: entry for entry in entry_points(group=ENTRY_POINT_GROUP, name=name)}
     if len(offered) > 1:
         raise InputError(
             f"several plug-ins call a policy '{name}': {', '.join(sorted(offered))}",
@@ -142,7 +142,7 @@ def _loaded(name: str) -> Any:
         return entry.load()
     except Exception as error:  # whatever the code of others raises while it is imported
         raise InputError(
-            f"the plug-in '{name}' ({value}) cannot be loaded: {said_by(error)}"
+            f"the plug-in '{name}' ({value}) cannot be loaded: {describe_error(error)}"
         ) from error
 
 
@@ -151,16 +151,16 @@ def _imported(name: str) -> Any:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # whatever the code of others raises while it is imported
-        raise InputError(f"'{module_name}' cannot be imported: {said_by(error)}") from error
+        raise InputError(f"'{module_name}' cannot be imported: {describe_error(error)}") from error
     if not hasattr(module, class_name):
         classes = [key for key, value in vars(module).items() if isinstance(value, type)]
         raise InputError(
-            f"'{module_name}' has no class '{class_name}'", remedy=nearest(class_name, classes)
+            f"'{module_name}' has no class '{class_name}'", remedy=suggest_name(class_name, classes)
         )
     return getattr(module, class_name)
 
 
-def _described(name: str, kind: type[BuiltIn], options: Mapping[str, Any]) -> BuiltIn:
+def _described(name: str, kind: type[BuiltInPolicy], options: Mapping[str, Any]) -> BuiltInPolicy:
     known = list(kind.model_fields)
     problems: list[InputError] = [
         _unknown(name, key, known) for key in options if key not in kind.model_fields
@@ -196,20 +196,22 @@ def _constructed(name: str, kind: type[Policy], options: Mapping[str, Any]) -> P
     except InputError:
         raise
     except Exception as error:  # whatever the constructor of others raises
-        raise InputError(f"'{name}' cannot be made with its options: {said_by(error)}") from error
+        raise InputError(
+            f"'{name}' cannot be made with its options: {describe_error(error)}"
+        ) from error
 
 
 def _unknown(name: str, key: str, known: list[str]) -> InputError:
     close = get_close_matches(key, known, n=1)
     meant = f"did you mean '{close[0]}'? " if close else ""
     remedy = f"{meant}options: {', '.join(known)}" if known else "it has no options"
-    return InputError(f"is no option of '{name}'", field=written((key,)), remedy=remedy)
+    return InputError(f"is no option of '{name}'", field=address_to_path((key,)), remedy=remedy)
 
 
-def said_by(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """What an error of somebody else's code says, its kind included.
 
-    >>> said_by(KeyError("cores"))
+    >>> describe_error(KeyError("cores"))
     "KeyError: 'cores'"
     """
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -18,7 +18,14 @@ from .pages.confirmation import write_confirmation_page
 from .pages.loop import write_loop_page
 from .pages.run import write_run_page
 from .pages.study import write_study_page
-from .plots import ConfirmationPlots, FitPlots, LoopPlots, Plots, StudyPlots, VerdictPlots
+from .plots import (
+    ConfirmationPlots,
+    FitPlots,
+    LoopPlots,
+    Plots,
+    StudyPlots,
+    VerdictPlots,
+)
 from .quantity_text import format_count, format_duration, format_number, format_size
 
 __all__ = [

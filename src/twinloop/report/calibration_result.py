@@ -31,7 +31,7 @@ class CalibrationResult(Protocol):
 
     >>> from types import SimpleNamespace
     >>> fit = SimpleNamespace(values={"speed": 1.07}, defaults={"speed": 1.0},
-    ...     history=pl.DataFrame(), cloud=None, identifiability=None)
+    ...     history=pl.DataFrame(), confidence_region=None, identifiability=None)
     >>> from twinloop.report.figures.calibration import plot_calibration
     >>> plot_calibration(fit)
     {}
@@ -86,7 +86,7 @@ class CalibrationResult(Protocol):
         """
 
     @property
-    def cloud(self) -> pl.DataFrame | None:
+    def confidence_region(self) -> pl.DataFrame | None:
         """Points around the fit: a column per parameter, and loss."""
 
     @property

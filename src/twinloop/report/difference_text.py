@@ -7,7 +7,7 @@ from typing import Any
 
 from twinloop.description.safe_text import join_lines
 from twinloop.metrics import Difference
-from twinloop.metrics.run_difference import Changed
+from twinloop.metrics.run_difference import FieldChange
 from twinloop.report.quantity_text import format_count, format_duration, format_number
 
 #: What a reader wants to know first: what a figure is called, and being less and being more of it.
@@ -159,7 +159,7 @@ def _format_files(hashes: Mapping[str, str] | None) -> str:
     return _shorten(", ".join(hashes)) if hashes else "no file"
 
 
-def _describe_file_change(change: Changed) -> str:
+def _describe_file_change(change: FieldChange) -> str:
     if change.a is not None and change.b is not None:
         return "other content in B"
     return "only in A" if change.b is None else "only in B"

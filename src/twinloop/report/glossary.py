@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from twinloop.policy.registry import policies
+from twinloop.policy.registry import list_policies
 from twinloop.report.quantity_text import format_count
 
 _SHORTHAND: Final = re.compile(r"(\d+)x(\d+)")
@@ -31,7 +31,7 @@ def glossary(levels: Iterable[str], probed: bool = True) -> list[tuple[str, str]
     fcfs (policy): First come, first served: the first task that does not fit stops all behind it.
     """
     meant = {"twin": _TWIN} | ({"probe": _PROBE} if probed else {}) | {"overcommit": _OVERCOMMIT}
-    known = policies()
+    known = list_policies()
     for level in levels:
         if shape := _SHORTHAND.fullmatch(level):
             nodes, cores = (int(part) for part in shape.groups())

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twinloop.report.calibration_result import CalibrationResult
-from twinloop.report.figures.acceptable_set import plot_acceptable_set
 from twinloop.report.figures.assessment import (
     plot_completions,
     plot_power_segments,
@@ -17,6 +16,7 @@ from twinloop.report.figures.assessment import plot_wait_comparison as waits_of_
 from twinloop.report.figures.calibration import plot_convergence, plot_intervals
 from twinloop.report.figures.carbon import plot_carbon
 from twinloop.report.figures.colours import ColourBy
+from twinloop.report.figures.confidence_region import plot_confidence_region
 from twinloop.report.figures.confirmation import plot_course, plot_differences, plot_ranks
 from twinloop.report.figures.curves import plot_power, plot_queue, plot_utilisation, plot_waits
 from twinloop.report.figures.gantt import plot_gantt
@@ -172,7 +172,7 @@ class FitPlots:
     >>> history = pl.DataFrame({"loss": [4.0, 2.0], "best": [4.0, 2.0]})
     >>> fit = SimpleNamespace(history=history, loss_before=4.0)
     >>> FitPlots(fit)
-    <pictures of a calibration: acceptable_set, history, intervals, page>
+    <pictures of a calibration: confidence_region, history, intervals, page>
     >>> FitPlots(fit).history().data[0].y.tolist()
     [4.0, 2.0]
     """
@@ -186,9 +186,9 @@ class FitPlots:
         """The loss of each evaluation, and the best so far."""
         return plot_convergence(self._fit)
 
-    def acceptable_set(self) -> Figure:
+    def confidence_region(self) -> Figure:
         """The points around the fit, coloured by their loss."""
-        return plot_acceptable_set(self._fit)
+        return plot_confidence_region(self._fit)
 
     def intervals(self) -> Figure:
         """What the data allow each value to be."""

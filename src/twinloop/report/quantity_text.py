@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinloop.trace.trace import counted as format_count
+from twinloop.trace.trace import format_count as format_count
 
 __all__ = ["format_count", "format_duration", "format_number", "format_size", "shorten_name"]
 

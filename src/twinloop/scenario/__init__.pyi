@@ -1,17 +1,27 @@
 from .commands import Preparation, TaskDescription
-from .failures import Failures, failure_intervals
-from .model import MODEL_VALUES, Contention, KindContention, LinearContention, Model
+from .failures import Failures, compute_failure_intervals
+from .model import (
+    MODEL_VALUES,
+    Contention,
+    KindContention,
+    LinearContention,
+    Model,
+)
 from .parts import GeneratorDescription, PolicyDescription, WorkloadDescription
 from .prices import Prices
-from .replay import measured, replaying, with_service_of
-from .scenario import Input, Scenario, load
+from .replay import (
+    replay_scenario,
+    with_measured_latencies,
+    with_measured_run_times,
+)
+from .scenario import InputFile, Scenario, load
 
 __all__ = [
     "MODEL_VALUES",
     "Contention",
     "Failures",
     "GeneratorDescription",
-    "Input",
+    "InputFile",
     "KindContention",
     "LinearContention",
     "Model",
@@ -21,9 +31,9 @@ __all__ = [
     "Scenario",
     "TaskDescription",
     "WorkloadDescription",
-    "failure_intervals",
+    "compute_failure_intervals",
     "load",
-    "measured",
-    "replaying",
-    "with_service_of",
+    "replay_scenario",
+    "with_measured_latencies",
+    "with_measured_run_times",
 ]

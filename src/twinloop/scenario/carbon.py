@@ -46,10 +46,10 @@ def has_carbon(scenario: Scenario) -> bool:
     return any(each.carbon is not None for each in scenario.effective_platform().clusters)
 
 
-def has_series(scenario: Scenario) -> bool:
+def has_carbon_series(scenario: Scenario) -> bool:
     """Whether the carbon intensity of a cluster that draws power changes over time.
 
-    >>> has_series(Scenario(platform="1x1", policy="easy", workload="log.swf"))
+    >>> has_carbon_series(Scenario(platform="1x1", policy="easy", workload="log.swf"))
     False
     """
     return any(

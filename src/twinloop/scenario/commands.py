@@ -10,9 +10,9 @@ from pydantic import BeforeValidator, Field
 
 from twinloop.description import Description, FilePath
 from twinloop.description.errors import InputError
-from twinloop.description.quantities import Bytes, Name, Positive, Seconds, Whole, shown
+from twinloop.description.quantities import Bytes, Name, Positive, Seconds, Whole, quote_value
 from twinloop.trace import Trace
-from twinloop.trace.tables import STARTED
+from twinloop.trace.tables import COMMAND_COLUMNS
 from twinloop.workload import Workload
 
 
@@ -32,7 +32,7 @@ def _listed(value: Any) -> Any:
 
 def _argument(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise InputError(f"an argument must be a text or a number, not {shown(value)}")
+        raise InputError(f"an argument must be a text or a number, not {quote_value(value)}")
     if "\0" in str(value):
         raise InputError("an argument cannot hold a zero byte")
     return str(value)
@@ -43,7 +43,7 @@ def _variables(value: Any) -> Any:
         return value
     for name in value:
         if not isinstance(name, str) or not name or "=" in name or "\0" in name:
-            raise InputError(f"{shown(name)} is no name of a variable")
+            raise InputError(f"{quote_value(name)} is no name of a variable")
     return {name: _argument(text) for name, text in value.items()}
 
 
@@ -95,10 +95,10 @@ class TaskDescription(Description):
     parents: tuple[Name, ...] = Field((), description="tasks that must end before it is ready")
 
 
-def written(tasks: Sequence[TaskDescription]) -> Workload:
+def workload_from_tasks(tasks: Sequence[TaskDescription]) -> Workload:
     """The workload of these tasks.
 
-    >>> written([TaskDescription(id="a", cores=2, run_time=3)]).tasks["work"].to_list()
+    >>> workload_from_tasks([TaskDescription(id="a", cores=2, run_time=3)]).tasks["work"].to_list()
     [6.0]
     """
     names = (
@@ -117,12 +117,14 @@ def written(tasks: Sequence[TaskDescription]) -> Workload:
     parents = pl.Series("parents", [task.parents for task in tasks], dtype=pl.List(pl.String))
     started = [_started(task.command, task.environment, task.folder) for task in tasks]
     commands = pl.DataFrame(
-        started, schema={name: column.dtype for name, column in STARTED.items()}, orient="row"
+        started,
+        schema={name: column.dtype for name, column in COMMAND_COLUMNS.items()},
+        orient="row",
     )
     return Workload(tasks=frame.with_columns(parents, *commands.get_columns()))
 
 
-def commanded(
+def apply_commands(
     given: Trace | Workload,
     command: tuple[str, ...] | None,
     environment: dict[str, str],
@@ -130,13 +132,16 @@ def commanded(
 ) -> Trace | Workload:
     """The same workload; tasks that do not say how they are started are started like this.
 
-    >>> given = written([TaskDescription(id="a"), TaskDescription(id="b", command=["true"])])
-    >>> commanded(given, ("sleep", "{run_time}"), {}, None).tasks["command"].to_list()
+    >>> tasks = [TaskDescription(id="a"), TaskDescription(id="b", command=["true"])]
+    >>> given = workload_from_tasks(tasks)
+    >>> apply_commands(given, ("sleep", "{run_time}"), {}, None).tasks["command"].to_list()
     [['sleep', '{run_time}'], ['true']]
     """
     wanted = _started(command, environment, folder)
     changed = [
-        pl.coalesce(name, pl.lit(pl.Series([value], dtype=STARTED[name].dtype)).first()).alias(name)
+        pl.coalesce(
+            name, pl.lit(pl.Series([value], dtype=COMMAND_COLUMNS[name].dtype)).first()
+        ).alias(name)
         for name, value in wanted.items()
         if value is not None
     ]

@@ -10,25 +10,27 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from twinloop.description.address import nearest
+from twinloop.description.address import suggest_name
 from twinloop.description.errors import FormatError, InputError
-from twinloop.description.files import first_bytes, require_input
-from twinloop.description.quantities import DURATION, plain
+from twinloop.description.files import read_first_bytes, require_input
+from twinloop.description.quantities import DURATION, number_to_text
 from twinloop.trace.formats import parquet
 from twinloop.trace.formats.opendc import read_failures
-from twinloop.trace.formats.text_rows import LATEST, lines, unreadable
-from twinloop.workload.generators.draws import Draws, Integers
+from twinloop.trace.formats.text_rows import MAX_LOG_TIME, has_unreadable_bytes, read_lines
 from twinloop.workload.generators.elementary import Floats
+from twinloop.workload.generators.random_stream import Integers, RandomStream
 
 #: Places of nodes, and begin and end of a failure of each.
-Part = tuple[Integers, Floats, Floats]
+FailureBlock = tuple[Integers, Floats, Floats]
 
 _COLUMNS = ("node", "start", "end")
 #: What stands for the end of a failure from which a node never comes back.
 _NEVER: Final = ("", "inf", "infinity")
 
 
-def recorded(path: str | Path, nodes: Sequence[str], horizon: float, seed: int) -> pl.DataFrame:
+def read_failure_log(
+    path: str | Path, nodes: Sequence[str], horizon: float, seed: int
+) -> pl.DataFrame:
     """The failures of a file that begin before the horizon.
 
     A node whose failure has no end (the cell is empty or `inf`) never comes back: `end` is null.
@@ -37,21 +39,21 @@ def recorded(path: str | Path, nodes: Sequence[str], horizon: float, seed: int) 
     >>> with tempfile.TemporaryDirectory() as there:
     ...     file = Path(there, "failures.csv")
     ...     _ = file.write_text("node,start,end\\nb,1h,2h\\na,60,90\\nb,100000,200000\\n")
-    ...     recorded(file, ["a", "b"], horizon=86400.0, seed=0).rows()
+    ...     read_failure_log(file, ["a", "b"], horizon=86400.0, seed=0).rows()
     [('a', 60.0, 90.0), ('b', 3600.0, 7200.0)]
     """
     path = Path(path)
     require_input(path)
-    if first_bytes(path, len(parquet.MAGIC)) == parquet.MAGIC:
-        return framed(nodes, _struck(path, nodes, horizon, seed))
+    if read_first_bytes(path, len(parquet.MAGIC)) == parquet.MAGIC:
+        return failures_to_frame(nodes, _struck(path, nodes, horizon, seed))
     places = {node: place for place, node in enumerate(nodes)}
     rows = [row for row in _rows(path, places) if row[1] < horizon]
     place, start, end = zip(*rows, strict=True) if rows else ((), (), ())
     part = (np.asarray(place, dtype=np.int64), np.asarray(start), np.asarray(end))
-    return framed(nodes, [part])
+    return failures_to_frame(nodes, [part])
 
 
-def framed(nodes: Sequence[str], parts: Iterable[Part]) -> pl.DataFrame:
+def failures_to_frame(nodes: Sequence[str], parts: Iterable[FailureBlock]) -> pl.DataFrame:
     """The failures as a frame; those of one node that overlap or touch become one.
 
     An end that is infinite becomes null.
@@ -75,8 +77,8 @@ def framed(nodes: Sequence[str], parts: Iterable[Part]) -> pl.DataFrame:
 
 def _rows(path: Path, places: dict[str, int]) -> Iterator[tuple[int, float, float]]:
     header: list[str] | None = None
-    for number, text in lines(path):
-        if unreadable(text):
+    for number, text in read_lines(path):
+        if has_unreadable_bytes(text):
             raise InputError("is no text in UTF-8", file=path, line=number)
         if not text.strip():
             continue
@@ -113,14 +115,14 @@ def _row(
             file=path,
             line=number,
             field="node",
-            remedy=nearest(node, list(places)),
+            remedy=suggest_name(node, list(places)),
         )
     start = _time(cells["start"], "start", path, number)
     never = cells["end"].lower() in _NEVER
     end = np.inf if never else _time(cells["end"], "end", path, number)
     if end < start:
         raise InputError(
-            f"{plain(end)} s is before the start, {plain(start)} s",
+            f"{number_to_text(end)} s is before the start, {number_to_text(start)} s",
             file=path,
             line=number,
             field="end",
@@ -135,14 +137,14 @@ def _time(text: str, field: str, path: Path, number: int) -> float:
         raise InputError(
             error.problem, file=path, line=number, field=field, remedy=error.remedy
         ) from None
-    if not 0 <= time <= LATEST:
-        problem = f"{plain(time)} s is no time from 0 to {LATEST:,.0f} s"
+    if not 0 <= time <= MAX_LOG_TIME:
+        problem = f"{number_to_text(time)} s is no time from 0 to {MAX_LOG_TIME:,.0f} s"
         remedy = "leave it empty if the node never comes back" if field == "end" else None
         raise InputError(problem, file=path, line=number, field=field, remedy=remedy)
     return time
 
 
-def _struck(path: Path, nodes: Sequence[str], horizon: float, seed: int) -> Iterator[Part]:
+def _struck(path: Path, nodes: Sequence[str], horizon: float, seed: int) -> Iterator[FailureBlock]:
     """The failures of OpenDC's trace, one part each."""
     failures = read_failures(path)
     ends = (failures["interval"] + failures["duration"]).cum_sum()
@@ -151,7 +153,7 @@ def _struck(path: Path, nodes: Sequence[str], horizon: float, seed: int) -> Iter
     # Each node has figures of its own, one per failure: those with the smallest are struck.
     lots = np.empty((len(nodes), failures.height))
     for place, node in enumerate(nodes):
-        lots[place] = Draws(seed, f"failures of {node}").uniform(failures.height)
+        lots[place] = RandomStream(seed, f"failures of {node}").uniform(failures.height)
     for column, (start, end, share) in enumerate(
         failures.select("start", "end", "share").iter_rows()
     ):

@@ -11,16 +11,16 @@ from pydantic import Field, WithJsonSchema, model_validator
 
 from twinloop.description import Description, FilePath
 from twinloop.description.errors import InputError
-from twinloop.description.problems import Findings
-from twinloop.description.quantities import DURATION, Positive, Seconds, plain
-from twinloop.scenario.failure_log import framed, recorded
-from twinloop.workload.generators.draws import Draws
+from twinloop.description.problems import ProblemCollector
+from twinloop.description.quantities import DURATION, Positive, Seconds, number_to_text
+from twinloop.scenario.failure_log import failures_to_frame, read_failure_log
 from twinloop.workload.generators.elementary import Floats, exp, log, log_gamma
+from twinloop.workload.generators.random_stream import RandomStream
 
 _Duration = Annotated[Seconds, Field(gt=0), WithJsonSchema(DURATION.schema(positive=True))]
 
 #: More failures than this are no cluster, but a slip in the unit of a duration.
-MOST_FAILURES: Final = 10_000_000
+MAX_FAILURES: Final = 10_000_000
 
 _FIRST_BLOCK = 16
 _LARGEST_BLOCK = 1 << 16
@@ -33,9 +33,9 @@ class Failures(Description):
     repaired. The times up follow the distribution, with the mean `mtbf`; the times down are
     exponential, with the mean `mttr`.
 
-    >>> Failures(mtbf="30d", mttr="4h").then
+    >>> Failures(mtbf="30d", mttr="4h").on_failure
     'restart'
-    >>> Failures(trace="failures.csv", then="resume", checkpoint_interval="1h").checkpoint_cost
+    >>> Failures(trace="failures.csv", on_failure="resume", checkpoint_interval="1h").checkpoint_cost
     0.0
     """
 
@@ -56,7 +56,7 @@ class Failures(Description):
         description="shape of the Weibull distribution, from 0.2 to 20; below 1, a node "
         "that has just been repaired is the likeliest to fail",
     )
-    then: Literal["restart", "resume", "lost"] = Field(
+    on_failure: Literal["restart", "resume", "lost"] = Field(
         "restart",
         description="a task on a failed node starts again from nothing (restart), goes on from "
         "its last checkpoint (resume), or is lost",
@@ -68,23 +68,25 @@ class Failures(Description):
 
     @model_validator(mode="after")
     def _consistent(self) -> Failures:
-        findings = Findings()
+        findings = ProblemCollector()
         self._check_origin(findings)
         if self.distribution == "weibull" and self.shape is None:
             findings.add(("shape",), "is missing", "a Weibull distribution needs it, such as 0.7")
         if self.shape is not None and not 0.2 <= self.shape <= 20:
-            findings.add(("shape",), f"must lie between 0.2 and 20, not {plain(self.shape)}")
+            findings.add(
+                ("shape",), f"must lie between 0.2 and 20, not {number_to_text(self.shape)}"
+            )
         if self.distribution != "weibull" and self.shape is not None:
             findings.add(("shape",), "means nothing unless the distribution is 'weibull'")
-        if self.then == "resume" and self.checkpoint_interval is None:
+        if self.on_failure == "resume" and self.checkpoint_interval is None:
             findings.add(("checkpoint_interval",), "is missing: a task resumes from a checkpoint")
         for name in ("checkpoint_interval", "checkpoint_cost"):
-            if self.then != "resume" and getattr(self, name):
+            if self.on_failure != "resume" and getattr(self, name):
                 findings.add((name,), "means nothing unless then is 'resume'")
         findings.check()
         return self
 
-    def _check_origin(self, findings: Findings) -> None:
+    def _check_origin(self, findings: ProblemCollector) -> None:
         if self.trace is not None:
             drawn = {"mtbf": self.mtbf, "mttr": self.mttr, "shape": self.shape}
             if self.distribution != "exponential":
@@ -98,7 +100,7 @@ class Failures(Description):
                 findings.add((name,), "is missing", "mtbf and mttr stand together")
 
 
-def failure_intervals(
+def compute_failure_intervals(
     failures: Failures, nodes: Sequence[str], horizon: float, seed: int = 0
 ) -> pl.DataFrame:
     """The failures that begin before the horizon: `node`, `start` and `end` in seconds.
@@ -118,28 +120,28 @@ def failure_intervals(
         seed: Where the randomness starts.
 
     >>> often = Failures(mtbf="1d", mttr="1h")
-    >>> few = failure_intervals(often, ["a", "b"], horizon=30 * 86400.0, seed=7)
-    >>> more = failure_intervals(often, ["a", "b", "c"], horizon=60 * 86400.0, seed=7)
+    >>> few = compute_failure_intervals(often, ["a", "b"], horizon=30 * 86400.0, seed=7)
+    >>> more = compute_failure_intervals(often, ["a", "b", "c"], horizon=60 * 86400.0, seed=7)
     >>> few.filter(node="a").equals(more.filter(node="a")[:few.filter(node="a").height])
     True
     """
     if not 0 <= horizon < np.inf:
         raise InputError(f"must be a finite time, not {horizon}", field="horizon")
     if failures.trace is not None:
-        return recorded(failures.trace, nodes, horizon, seed)
+        return read_failure_log(failures.trace, nodes, horizon, seed)
     count = 0
     parts = []
     for place, node in enumerate(nodes):
-        starts, ends = _drawn(failures, node, horizon, seed, MOST_FAILURES - count)
+        starts, ends = _drawn(failures, node, horizon, seed, MAX_FAILURES - count)
         count += len(starts)
         parts.append((np.full(len(starts), place), starts, ends))
-    return framed(nodes, parts)
+    return failures_to_frame(nodes, parts)
 
 
 def _drawn(
     failures: Failures, node: str, horizon: float, seed: int, most: int
 ) -> tuple[Floats, Floats]:
-    draws = Draws(seed, f"failures of {node}")
+    draws = RandomStream(seed, f"failures of {node}")
     starts, ends = [np.empty(0)], [np.empty(0)]
     now, drawn, block = 0.0, 0, _FIRST_BLOCK
     while now < horizon:
@@ -155,7 +157,7 @@ def _drawn(
         now, drawn, block = float(times[-1]), drawn + block, min(2 * block, _LARGEST_BLOCK)
         if now < horizon and drawn > most:
             raise InputError(
-                f"there would be more than {MOST_FAILURES:,} failures in {plain(horizon)} s",
+                f"there would be more than {MAX_FAILURES:,} failures in {number_to_text(horizon)} s",
                 field="failures.mtbf",
                 remedy="is the unit right? 30d, 12h, 90min",
             )

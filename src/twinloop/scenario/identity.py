@@ -10,8 +10,8 @@ from typing import Any
 from uuid import uuid4
 
 from twinloop.policy import POLICIES
-from twinloop.policy.code_identity import identify, is_own
-from twinloop.policy.registry import CODE
+from twinloop.policy.code_identity import identify, is_user_module
+from twinloop.policy.registry import CODE_PATTERN
 from twinloop.scenario.parts import PolicyDescription
 from twinloop.scenario.randomness import is_random
 from twinloop.scenario.scenario import Scenario
@@ -27,9 +27,9 @@ class Identities:
     >>> from twinloop.trace import Trace
     >>> log = Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "run_time": [5.0]}))
     >>> scenario = Scenario(platform="2x4", policy="easy", workload=log)
-    >>> Identities().of(scenario) == Identities().of(scenario)
+    >>> Identities().identify(scenario) == Identities().identify(scenario)
     True
-    >>> Identities().of(scenario.replace(workload="log.swf"))
+    >>> Identities().identify(scenario.replace(workload="log.swf"))
     {}
     """
 
@@ -40,7 +40,7 @@ class Identities:
         #: The classes of the policies that are named as `module:Class`, by that name.
         self.code: dict[str, type] = {}
 
-    def of(self, scenario: Scenario) -> dict[str, str]:
+    def identify(self, scenario: Scenario) -> dict[str, str]:
         """The identities of what a scenario holds; InputError where its policy cannot be had."""
         found: dict[str, str] = {}
         held = scenario.workload.object
@@ -57,7 +57,7 @@ class Identities:
         key = f"{description.name} {description.options!r}"
         if key not in self._policies:
             policy = description.resolve(allow_code=self._allow_code)
-            if CODE.fullmatch(description.name):
+            if CODE_PATTERN.fullmatch(description.name):
                 self.code[description.name] = type(policy)
             self._policies[key] = _policy_hash(policy) or uuid4().hex
         return {"policy": self._policies[key]}
@@ -76,7 +76,7 @@ def _policy_hash(policy: Any) -> str | None:
     """The identity of a policy; of one in an installed package also the bytes of its module."""
     kind = type(policy)
     written = ""
-    if not is_own(kind.__module__):
+    if not is_user_module(kind.__module__):
         file = Path(inspect.getfile(kind))
         written = hashlib.sha256(file.read_bytes()).hexdigest()
     own = identify(policy)

@@ -13,8 +13,8 @@ from pydantic import (
 )
 
 from twinloop.description import Description
-from twinloop.description.description import OrText, Writing
-from twinloop.description.problems import Findings
+from twinloop.description.description import TextAlternative, WriteContext
+from twinloop.description.problems import ProblemCollector
 from twinloop.description.quantities import Flag, Name, NotNegative, Positive, Seconds
 
 #: The numbers of a Model that calibration moves, in the order in which `Model.values` gives them.
@@ -92,7 +92,7 @@ class Contention(Description):
 
     @model_validator(mode="after")
     def _one_rule(self) -> Contention:
-        findings = Findings()
+        findings = ProblemCollector()
         rules = ("linear", "table", "kinds")
         given = [name for name in rules if getattr(self, name) is not None]
         for name in given[1:]:
@@ -112,7 +112,7 @@ class Contention(Description):
     @model_serializer(mode="wrap")
     def _short_form(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
         values = handler(self)
-        return values or "none" if isinstance(info.context, Writing) else values
+        return values or "none" if isinstance(info.context, WriteContext) else values
 
 
 class Model(Description):
@@ -146,7 +146,7 @@ class Model(Description):
     decision_interval: Seconds = Field(
         0.0, description="the policy decides at multiples of it; 0: whenever something happens (s)"
     )
-    contention: Annotated[Contention, OrText("no contention", {"enum": ["none"]})] = Field(
+    contention: Annotated[Contention, TextAlternative("no contention", {"enum": ["none"]})] = Field(
         default_factory=Contention, description="how sharing a host makes work grow"
     )
     demand: Literal["elastic", "fixed"] = Field(

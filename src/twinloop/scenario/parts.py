@@ -25,28 +25,35 @@ from pydantic.json_schema import JsonSchemaValue, SkipJsonSchema
 from pydantic_core import CoreSchema
 
 from twinloop.description import Description, DescriptionError, FilePath, address
-from twinloop.description.description import Writing, reading_folder, relative
+from twinloop.description.description import WriteContext, get_read_folder, make_relative
 from twinloop.description.errors import InputError
-from twinloop.description.problems import Findings
-from twinloop.description.quantities import Name, shown
-from twinloop.policy import POLICIES, AnyPolicy, BuiltIn, Policy, policies, resolve
-from twinloop.policy.registry import CODE, check_name
+from twinloop.description.problems import ProblemCollector
+from twinloop.description.quantities import Name, quote_value
+from twinloop.policy import (
+    POLICIES,
+    AnyPolicy,
+    BuiltInPolicy,
+    Policy,
+    list_policies,
+    resolve_policy,
+)
+from twinloop.policy.registry import CODE_PATTERN, check_policy_name
 from twinloop.scenario.commands import (
     Command,
     Environment,
     Preparation,
     TaskDescription,
-    commanded,
-    written,
+    apply_commands,
+    workload_from_tasks,
 )
-from twinloop.scenario.stored_workload import as_given
+from twinloop.scenario.stored_workload import unpack_workload
 from twinloop.trace import Trace, read
-from twinloop.trace.formats import path_options
+from twinloop.trace.formats import list_path_options
 from twinloop.workload import Workload
 
 #: What a policy may be called, as far as a file can know.
 POLICY_SCHEMA: Final[dict[str, Any]] = {
-    "anyOf": [{"enum": list(POLICIES)}, {"pattern": f"^{CODE.pattern}$"}]
+    "anyOf": [{"enum": list(POLICIES)}, {"pattern": f"^{CODE_PATTERN.pattern}$"}]
 }
 
 
@@ -71,7 +78,7 @@ def _held(value: Any, kind: type | UnionType, what: str) -> Any:
             f"was an object in memory ({value}), which is not kept with its description",
             remedy="give the object again in its place",
         )
-    raise InputError(f"must be {what}, not {shown(value)}")
+    raise InputError(f"must be {what}, not {quote_value(value)}")
 
 
 class GeneratorDescription(Description):
@@ -86,7 +93,7 @@ class GeneratorDescription(Description):
 
     @model_validator(mode="after")
     def _known(self) -> GeneratorDescription:
-        findings = Findings()
+        findings = ProblemCollector()
         try:
             self.make()
         except InputError as error:
@@ -100,26 +107,26 @@ class GeneratorDescription(Description):
 
     def make(self) -> Any:
         """The generator with these parameters."""
-        from twinloop.workload.generators import generator
+        from twinloop.workload.generators import make_generator
 
-        return generator(self.name, **self.parameters)
+        return make_generator(self.name, **self.parameters)
 
 
-def locate_options(options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+def resolve_option_paths(options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
     """Options of a reader that name files are relative to the file that they stand in."""
-    folder = reading_folder(info)
+    folder = get_read_folder(info)
     return change_paths(options, lambda path: (folder / path).as_posix())
 
 
 def _relative(options: dict[str, Any], info: SerializationInfo) -> dict[str, Any]:
-    folder = info.context.folder if isinstance(info.context, Writing) else Path()
-    return change_paths(options, lambda path: relative(path, folder))
+    folder = info.context.folder if isinstance(info.context, WriteContext) else Path()
+    return change_paths(options, lambda path: make_relative(path, folder))
 
 
 def change_paths(options: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
     """Options of a reader, with those changed that are paths."""
     return {
-        name: change(value) if name in path_options() and isinstance(value, str) else value
+        name: change(value) if name in list_path_options() and isinstance(value, str) else value
         for name, value in options.items()
     }
 
@@ -141,7 +148,7 @@ class WorkloadDescription(Description):
     path: FilePath | None = Field(None, description="file or folder of a log or trace")
     format: Name | None = Field(None, description="its format; by default found by its content")
     options: Annotated[
-        dict[str, Any], AfterValidator(locate_options), PlainSerializer(_relative)
+        dict[str, Any], AfterValidator(resolve_option_paths), PlainSerializer(_relative)
     ] = Field({}, description="options of the reader of that format")
     missing: Literal["synthetic", "drop"] = Field(
         "synthetic",
@@ -178,7 +185,7 @@ class WorkloadDescription(Description):
 
     @model_validator(mode="after")
     def _one_origin(self) -> WorkloadDescription:
-        findings = Findings()
+        findings = ProblemCollector()
         origins = ("path", "generate", "tasks", "object")
         given = [name for name in origins if getattr(self, name) not in (None, ())]
         if not given:
@@ -192,7 +199,7 @@ class WorkloadDescription(Description):
         findings.check()
         return self
 
-    def _check_tasks(self, findings: Findings) -> None:
+    def _check_tasks(self, findings: ProblemCollector) -> None:
         """Tasks written down have names of their own, and wait for tasks that are there."""
         names = {task.id for task in self.tasks}
         seen: set[str] = set()
@@ -202,7 +209,7 @@ class WorkloadDescription(Description):
             seen.add(task.id)
             for number, parent in enumerate(task.parents):
                 if parent not in names:
-                    remedy = address.nearest(parent, sorted(names))
+                    remedy = address.suggest_name(parent, sorted(names))
                     where = ("tasks", place, "parents", number)
                     findings.add(where, f"'{parent}' is no task", remedy)
 
@@ -214,7 +221,7 @@ class WorkloadDescription(Description):
             if self.missing != "synthetic":
                 said["missing"] = self.missing
             return {"object": self.held, **said}
-        short = isinstance(info.context, Writing) and list(values) == ["path"]
+        short = isinstance(info.context, WriteContext) and list(values) == ["path"]
         return values["path"] if short else values
 
     @property
@@ -224,11 +231,11 @@ class WorkloadDescription(Description):
 
     def resolve(self, seed: int = 0) -> Trace | Workload:
         """What it stands for: read, made with this seed, or the object itself."""
-        return commanded(self._origin(seed), self.command, self.environment, self.folder)
+        return apply_commands(self._origin(seed), self.command, self.environment, self.folder)
 
     def _origin(self, seed: int) -> Trace | Workload:
         if self.tasks:
-            return written(self.tasks)
+            return workload_from_tasks(self.tasks)
         if self.object is not None:
             held: Trace | Workload = self.object
             return held
@@ -240,7 +247,7 @@ class WorkloadDescription(Description):
         for name in ("path", "format"):
             if name in self.options:
                 raise InputError(f"'{name}' stands beside the options", field="workload.options")
-        return as_given(read(self.path, self.format, **self.options))
+        return unpack_workload(read(self.path, self.format, **self.options))
 
 
 class PolicyDescription(Description):
@@ -265,7 +272,7 @@ class PolicyDescription(Description):
 
     @classmethod
     def _long_form(cls, data: Any) -> Any:
-        if isinstance(data, BuiltIn):
+        if isinstance(data, BuiltInPolicy):
             return {"name": data.name, "options": data.to_dict()}
         if isinstance(data, Policy):
             return {"name": data.name, "object": data}
@@ -274,19 +281,19 @@ class PolicyDescription(Description):
     @field_validator("name", mode="after")
     @classmethod
     def _known(cls, name: str) -> str:
-        check_name(name)
+        check_policy_name(name)
         return name
 
     @model_validator(mode="after")
     def _options_fit(self) -> PolicyDescription:
-        if self.object is not None or CODE.fullmatch(self.name):
+        if self.object is not None or CODE_PATTERN.fullmatch(self.name):
             return self
-        findings = Findings()
+        findings = ProblemCollector()
         try:
             self.resolve()
         except DescriptionError as error:
             for problem in error.problems:
-                place = address.read(problem.field) if problem.field else ()
+                place = address.address_from_path(problem.field) if problem.field else ()
                 findings.add(("options", *place), problem.problem, problem.remedy)
         except InputError as error:
             findings.add(("name",), error.problem, error.remedy)
@@ -298,7 +305,7 @@ class PolicyDescription(Description):
         values = handler(self)
         if self.object is not None:
             return {"name": self.name, "object": self.held}
-        short = isinstance(info.context, Writing) and list(values) == ["name"]
+        short = isinstance(info.context, WriteContext) and list(values) == ["name"]
         return values["name"] if short else values
 
     @property
@@ -311,7 +318,7 @@ class PolicyDescription(Description):
         if self.object is not None:
             held: Policy = self.object
             return held
-        return resolve(self.name, self.options, allow_code=allow_code)
+        return resolve_policy(self.name, self.options, allow_code=allow_code)
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -324,6 +331,6 @@ class PolicyDescription(Description):
                 "if": {"properties": {"name": {"const": name}}},
                 "then": {"properties": {"options": handler(kind.__pydantic_core_schema__)}},
             }
-            for name, kind in policies().items()
+            for name, kind in list_policies().items()
         ]
         return schema

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from twinloop.policy import BuiltIn
+from twinloop.policy import BuiltInPolicy
 from twinloop.scenario.failures import Failures
 from twinloop.scenario.scenario import Scenario
 from twinloop.trace.formats import parquet
@@ -26,9 +26,9 @@ def is_random(scenario: Scenario, *, allow_code: bool = False) -> bool:
     if scenario.failures is not None and _are_drawn(scenario.failures):
         return True
     policy = scenario.policy.resolve(allow_code=allow_code)
-    if not isinstance(policy, BuiltIn):
+    if not isinstance(policy, BuiltInPolicy):
         return True
-    settings: dict[str, Any] = policy.native()
+    settings: dict[str, Any] = policy.native_settings()
     return bool(settings["pick"] == "random" or settings["subset"] > 1)
 
 

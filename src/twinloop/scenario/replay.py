@@ -12,14 +12,14 @@ from twinloop.description.errors import InputError
 from twinloop.scenario.model import Contention, Model
 from twinloop.scenario.scenario import Scenario
 from twinloop.trace import Trace
-from twinloop.trace.trace import NODE_SPEEDS, required
+from twinloop.trace.trace import NODE_SPEEDS, require_trace
 from twinloop.workload import Workload
 from twinloop.workload.clocks import Clocks
 from twinloop.workload.fragments import Fragments
-from twinloop.workload.oversubscription import oversubscribed
+from twinloop.workload.oversubscription import find_oversubscribed_nodes
 
 
-def replaying(trace: Trace, *, path: str | None = None) -> Scenario:
+def replay_scenario(trace: Trace, *, path: str | None = None) -> Scenario:
     """The scenario to simulate in order to replay a run.
 
     Platform, policy and seed are those of the run. The tasks are submitted when they were, and
@@ -44,14 +44,14 @@ def replaying(trace: Trace, *, path: str | None = None) -> Scenario:
     >>> from twinloop.engine import simulate
     >>> run = simulate(Scenario(platform="2x8", policy="easy", workload={
     ...     "generate": {"name": "lublin", "parameters": {"tasks": 20, "machine": 16}}}))
-    >>> again = simulate(replaying(run))
+    >>> again = simulate(replay_scenario(run))
     >>> again.placements.equals(run.placements)
     True
     """
-    kept = Scenario.from_manifest(_held_apart(required(trace)))
+    kept = Scenario.from_manifest(_held_apart(require_trace(trace)))
     sessions = kept.source.sessions is not None
     sampled = not sessions and not trace.usage.is_empty()
-    model = _without_service(measured(trace, kept.model))
+    model = _without_service(with_measured_latencies(trace, kept.model))
     if not sampled and _gave_cores_twice(trace, kept):
         model = model.replace(sharing="no-delay")
     changes: dict[str, Any] = {"model": model, "time_scale": 1.0}
@@ -74,16 +74,16 @@ def replaying(trace: Trace, *, path: str | None = None) -> Scenario:
     given = original.workload.resolve(original.seed)
     workload = given if isinstance(given, Workload) else Workload.from_trace(given)
     changes["time_scale"] = original.time_scale
-    changes["workload"] = with_service_of(
+    changes["workload"] = with_measured_run_times(
         workload, trace, speeds=_speeds(kept, workload.reference_mhz), model=kept.model
     )
     return kept.replace(**changes)
 
 
-def measured(trace: Trace, model: Model | None = None) -> Model:
+def with_measured_latencies(trace: Trace, model: Model | None = None) -> Model:
     """The model with the latencies that a run measured, the mean of each: so the sums are right.
 
-    >>> measured(Trace()).dispatch_latency
+    >>> with_measured_latencies(Trace()).dispatch_latency
     0.0
     """
     model = Model() if model is None else model
@@ -96,7 +96,7 @@ def measured(trace: Trace, model: Model | None = None) -> Model:
     return model.replace(**found) if found else model
 
 
-def with_service_of(
+def with_measured_run_times(
     workload: Workload,
     trace: Trace,
     *,
@@ -117,12 +117,14 @@ def with_service_of(
     >>> log = Workload(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "cores": [1.0],
     ...                                    "work": [5.0], "limit": [1.0]}))
     >>> run = Trace(tasks=pl.DataFrame({"id": ["a"], "status": ["completed"], "run_time": [7.0]}))
-    >>> with_service_of(log, run).tasks.select("work", "run_time").row(0)
+    >>> with_measured_run_times(log, run).tasks.select("work", "run_time").row(0)
     (7.0, 5.0)
     """
     took = trace.tasks.filter(pl.col("status") == "completed").select("id", took="run_time")
     took = took.drop_nulls()
-    ran_at, _ = Clocks(trace.noting(facts={NODE_SPEEDS: speeds or {}}), None).speeds(took["id"])
+    ran_at, _ = Clocks(trace.with_manifest(facts={NODE_SPEEDS: speeds or {}}), None).speeds(
+        took["id"]
+    )
     took = took.with_columns(ran_at.fill_null(1.0).alias("ran_at"))
     lengths = pl.Series(workload.durations()).fill_nan(None)
     tasks = workload.tasks.with_columns(pl.coalesce("run_time", lengths).alias("run_time"))
@@ -135,7 +137,7 @@ def with_service_of(
         pl.coalesce(cores, "limit").alias("limit"),
         pl.coalesce("ran_at", "speed").alias("speed"),
     )
-    left = workload.varying
+    left = workload.fragment_arrays
     each = np.repeat(left.tasks, np.diff(left.offsets))
     left = Fragments(left.tasks, left.offsets, left.durations * longer.to_numpy()[each], left.rates)
     return Workload(
@@ -187,13 +189,13 @@ def _with_speeds(trace: Trace, scenario: Scenario) -> Trace:
     speeds = _speeds(scenario, clocks.reference)
     if clocks.of_nodes(speeds) == speeds:
         return trace
-    return trace.noting(facts={**trace.manifest.facts, NODE_SPEEDS: speeds})
+    return trace.with_manifest(facts={**trace.manifest.facts, NODE_SPEEDS: speeds})
 
 
 def _gave_cores_twice(trace: Trace, scenario: Scenario) -> bool:
     """Whether a host of the run ever had more cores in use than it has."""
     placed = trace.placements.drop_nulls(["machine", "cores", "start", "end"])
-    return bool(oversubscribed(scenario.effective_platform().nodes(), placed))
+    return bool(find_oversubscribed_nodes(scenario.effective_platform().nodes(), placed))
 
 
 def _held_apart(trace: Trace) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from typing import Annotated, Any, NamedTuple, Self
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
 from twinloop.description import Description, DescriptionError
-from twinloop.description.address import read
-from twinloop.description.description import OrText, reading_folder
+from twinloop.description.address import address_from_path
+from twinloop.description.description import TextAlternative, get_read_folder
 from twinloop.description.errors import InputError
-from twinloop.description.files import files_in, is_file, sha256
-from twinloop.description.problems import Findings
+from twinloop.description.files import hash_file, is_file, list_input_files
+from twinloop.description.problems import ProblemCollector
 from twinloop.description.quantities import Positive, Whole
 from twinloop.description.safe_text import escape_name
 from twinloop.platform import Platform
@@ -22,20 +22,20 @@ from twinloop.scenario.failures import Failures
 from twinloop.scenario.model import Model
 from twinloop.scenario.parts import POLICY_SCHEMA, PolicyDescription, WorkloadDescription
 from twinloop.scenario.prices import Prices
-from twinloop.scenario.start import Start, epoch_ms
-from twinloop.scenario.stored_workload import restore
+from twinloop.scenario.start import StartTime, start_to_epoch_ms
+from twinloop.scenario.stored_workload import restore_workload
 from twinloop.trace import Manifest, Trace, recognise
 from twinloop.trace.folder import MANIFEST
-from twinloop.trace.formats import files_beside
-from twinloop.trace.trace import counted
+from twinloop.trace.formats import list_related_files
+from twinloop.trace.trace import format_count
 from twinloop.workload import Workload
-from twinloop.workload.source import SESSIONS, SourceDescription
+from twinloop.workload.source import SESSIONS_PREFIX, SourceDescription
 
 
-class Input(NamedTuple):
+class InputFile(NamedTuple):
     """A file that a scenario refers to, and the hash of its bytes; None: it is not there.
 
-    >>> Input("log.swf", None).name
+    >>> InputFile("log.swf", None).name
     'log.swf'
     """
 
@@ -47,7 +47,7 @@ def _platform(value: Any, info: ValidationInfo) -> Any:
     """A text that is no shorthand is the path of a description."""
     if not isinstance(value, str) or is_shorthand(value):
         return value
-    folder = reading_folder(info)
+    folder = get_read_folder(info)
     path = folder / value
     if not is_file(path):
         raise InputError(
@@ -74,21 +74,21 @@ class Scenario(Description):
     platform: Annotated[
         Platform,
         BeforeValidator(_platform),
-        OrText("path of a platform description or of an OpenDC topology"),
+        TextAlternative("path of a platform description or of an OpenDC topology"),
     ] = Field(description="where it runs: a description, a shorthand, or the path of a file")
-    workload: Annotated[WorkloadDescription, OrText("path of a log or trace")] = Field(
+    workload: Annotated[WorkloadDescription, TextAlternative("path of a log or trace")] = Field(
         description="what is to run"
     )
     source: Annotated[
         SourceDescription,
-        OrText(
+        TextAlternative(
             "rigid: every task at its recorded time; sessions:60min: users with sessions, a pause "
             "that long starting a new one",
-            {"pattern": rf"^(rigid|{SESSIONS}.*[0-9].*)$"},
+            {"pattern": rf"^(rigid|{SESSIONS_PREFIX}.*[0-9].*)$"},
         ),
     ] = Field(default_factory=SourceDescription, description="who submits")
-    policy: Annotated[PolicyDescription, OrText("name of the policy", POLICY_SCHEMA)] = Field(
-        description="who decides"
+    policy: Annotated[PolicyDescription, TextAlternative("name of the policy", POLICY_SCHEMA)] = (
+        Field(description="who decides")
     )
     time_scale: Positive = Field(
         1.0, description="times the times of submission; how long tasks take is left as it is"
@@ -96,7 +96,7 @@ class Scenario(Description):
     model: Model = Field(default_factory=Model, description="how faithful the simulation is")
     failures: Failures | None = Field(None, description="when nodes fail; without, they never do")
     prices: Prices | None = Field(None, description="what cores and energy cost")
-    start: Start | None = Field(
+    start: StartTime | None = Field(
         None,
         description="date and time of t = 0, such as 2024-07-01T08:00+02:00 (UTC where no offset "
         "is given), in place of that of the log; carbon intensities over time need one",
@@ -105,7 +105,7 @@ class Scenario(Description):
 
     def __repr__(self) -> str:
         made = self.workload.generate
-        written = len(self.workload.tasks) and counted(len(self.workload.tasks), "task")
+        written = len(self.workload.tasks) and format_count(len(self.workload.tasks), "task")
         what = self.workload.path or (made and made.name) or written or self.workload.held
         return escape_name(
             f"<Scenario {self.policy.name} on {self.platform!r}, {what}, seed {self.seed}>"
@@ -118,7 +118,7 @@ class Scenario(Description):
         >>> Scenario(platform="1x1", workload="log.swf", policy="fifo", start="1970-01-02").epoch_ms
         86400000
         """
-        return None if self.start is None else epoch_ms(self.start)
+        return None if self.start is None else start_to_epoch_ms(self.start)
 
     def effective_platform(self) -> Platform:
         """The platform with the overrides of the model.
@@ -176,9 +176,9 @@ class Scenario(Description):
                 problem = f"a file cannot hold an object in memory ({held})"
                 raise InputError(problem, field=field, remedy=remedy)
 
-    def inputs(self) -> tuple[Input, ...]:
+    def inputs(self) -> tuple[InputFile, ...]:
         """The files that it refers to: workload, carbon intensities, failures."""
-        return tuple(Input(file.as_posix(), _hash(file)) for file in self._files())
+        return tuple(InputFile(file.as_posix(), _hash(file)) for file in self._files())
 
     def to_manifest(self) -> dict[str, Any]:
         """All its values and the hashes of its inputs, as the manifest of a Trace keeps them."""
@@ -247,7 +247,9 @@ class Scenario(Description):
         True
         """
         kept = trace.workload
-        return cls.from_manifest(trace.manifest, workload=None if kept is None else restore(kept))
+        return cls.from_manifest(
+            trace.manifest, workload=None if kept is None else restore_workload(kept)
+        )
 
     def _files(self) -> Iterator[Path]:
         if self.workload.path is not None:
@@ -255,10 +257,10 @@ class Scenario(Description):
             if (path / MANIFEST).is_file():
                 yield path / MANIFEST  # which has the hashes of the rest
             elif path.is_dir():
-                yield from files_in(path)
+                yield from list_input_files(path)
             else:
                 yield path
-            yield from files_beside(path, self.workload.options)
+            yield from list_related_files(path, self.workload.options)
         for cluster in self.effective_platform().clusters:
             if isinstance(cluster.carbon, str):
                 yield Path(cluster.carbon)
@@ -268,7 +270,7 @@ class Scenario(Description):
     @model_validator(mode="after")
     def _overrides_fit(self) -> Scenario:
         self._notes = self.platform.notes
-        findings = Findings()
+        findings = ProblemCollector()
         try:
             self.effective_platform()
         except DescriptionError as error:
@@ -279,7 +281,7 @@ class Scenario(Description):
         findings.check()
         return self
 
-    def _find(self, findings: Findings, problem: InputError) -> None:
+    def _find(self, findings: ProblemCollector, problem: InputError) -> None:
         """Lay a problem of the changed platform on the override that it comes from."""
         field = problem.field or ""
         guilty = [path for path in self.model.overrides if _meet(path, field)]
@@ -303,7 +305,7 @@ def load(path: str | Path) -> Scenario:
 def _meet(one: str, other: str) -> bool:
     """Whether one path leads through what the other one leads to."""
     try:
-        first, second = read(one), read(other)
+        first, second = address_from_path(one), address_from_path(other)
     except InputError:
         return one == other or not other
     shared = min(len(first), len(second))
@@ -311,4 +313,4 @@ def _meet(one: str, other: str) -> bool:
 
 
 def _hash(file: Path) -> str | None:
-    return sha256(file) if is_file(file) else None
+    return hash_file(file) if is_file(file) else None

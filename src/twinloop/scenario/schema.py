@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from twinloop.description.files import writing
+from twinloop.description.files import write_atomically
 from twinloop.platform import Platform
 from twinloop.scenario.scenario import Scenario
 
@@ -18,10 +18,10 @@ from twinloop.scenario.scenario import Scenario
 FOLDER = Path(__file__).parent.parent / "schemas"
 
 
-def schemas() -> dict[str, dict[str, Any]]:
+def build_schemas() -> dict[str, dict[str, Any]]:
     """The schemas by the name of their file.
 
-    >>> sorted(schemas())
+    >>> sorted(build_schemas())
     ['platform.schema.json', 'scenario.schema.json']
     """
     return {
@@ -50,8 +50,8 @@ def _readable(schema: Any) -> Any:
 def write_schemas(folder: Path = FOLDER) -> list[Path]:
     """Write all schemas into a folder."""
     paths = []
-    for name, schema in schemas().items():
-        with writing(folder / name) as stream:
+    for name, schema in build_schemas().items():
+        with write_atomically(folder / name) as stream:
             stream.write((json.dumps(schema, indent=2, ensure_ascii=False) + "\n").encode())
         paths.append(folder / name)
     return paths

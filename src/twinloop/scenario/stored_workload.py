@@ -12,27 +12,27 @@ import pydantic
 
 from twinloop.description.errors import InputError
 from twinloop.trace import Manifest, Trace
-from twinloop.trace.folder import owned, save
-from twinloop.trace.stored_workload import Keepable, KeptWorkload
+from twinloop.trace.folder import find_owned_files, save_folder
+from twinloop.trace.stored_workload import StorableWorkload, StoredWorkload
 from twinloop.workload import Workload
-from twinloop.workload.stored_workload import from_kept
+from twinloop.workload.stored_workload import workload_from_stored
 
 if TYPE_CHECKING:
     from twinloop.scenario.scenario import Scenario
 
 
-def restore(workload: Keepable) -> Trace | Workload:
+def restore_workload(workload: StorableWorkload) -> Trace | Workload:
     """The Trace or Workload that was kept with a run.
 
     >>> log = Trace()
-    >>> restore(log.to_kept()) == log
+    >>> restore_workload(log.to_stored()) == log
     True
     """
     if isinstance(workload, Trace | Workload):
         return workload
-    kept: KeptWorkload = workload.to_kept()
+    kept: StoredWorkload = workload.to_stored()
     if kept.kind == "Workload":
-        return from_kept(kept)
+        return workload_from_stored(kept)
     try:
         manifest = Manifest.model_validate(kept.facts)
     except pydantic.ValidationError as error:
@@ -50,24 +50,24 @@ def save_workload(workload: Trace | Workload, path: Path) -> Path:
     >>> workload = Workload(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "speed": [2.0]}))
     >>> with tempfile.TemporaryDirectory() as there:
     ...     path = save_workload(workload, Path(there) / "workload")
-    ...     as_given(Trace.load(path)) == workload
+    ...     unpack_workload(Trace.load(path)) == workload
     True
     """
     if isinstance(workload, Workload):
-        workload = workload.to_trace().keeping(workload)
+        workload = workload.to_trace().with_workload(workload)
     # The folder belongs to what keeps the workload: any trace in it may make room for another.
-    return save(
+    return save_folder(
         workload.tables,
         workload.manifest,
         path,
         overwrite=True,
-        owner=owned,
+        owner=find_owned_files,
         timings=workload.timings,
         workload=workload.workload,
     )
 
 
-def keep_workload(scenario: Scenario, folder: Path, name: str | None = None) -> Scenario:
+def store_workload(scenario: Scenario, folder: Path, name: str | None = None) -> Scenario:
     """The scenario with a workload in memory written into a folder, and named by its path.
 
     Without a name it is kept by its hash, once for all scenarios that share it.
@@ -103,12 +103,12 @@ def read_scenario(kept: Mapping[str, Any], folder: Path) -> Scenario:
     if "object" not in noted or "sha256" not in noted:
         return Scenario.from_manifest(kept)
     place = workload_folder(folder, noted["sha256"])
-    held = as_given(Trace.load(place)) if place.is_dir() else None
+    held = unpack_workload(Trace.load(place)) if place.is_dir() else None
     return Scenario.from_manifest(kept, workload=held)
 
 
-def as_given(trace: Trace) -> Trace | Workload:
+def unpack_workload(trace: Trace) -> Trace | Workload:
     """What was given to `save_workload`: the Workload itself, if the trace was made of one."""
     if trace.manifest.kind != "generated" or trace.workload is None:
         return trace
-    return restore(trace.workload)
+    return restore_workload(trace.workload)

@@ -1,9 +1,9 @@
 from . import edit
-from .formats import Format, known_formats, read, recognise, write
-from .manifest import Edit, Manifest, Source
+from .formats import Format, list_formats, read, recognise, write
+from .manifest import Edit, Manifest, TraceOrigin
 from .quality import Audit, QualityError, check
 from .quality.repairs import repair
-from .summary import Summary, load_over_time
+from .summary import Summary, compute_load_over_time
 from .tables import SCHEMA_VERSION, STATUSES, TABLES, Column
 from .trace import Trace
 
@@ -17,13 +17,13 @@ __all__ = [
     "Format",
     "Manifest",
     "QualityError",
-    "Source",
     "Summary",
     "Trace",
+    "TraceOrigin",
     "check",
+    "compute_load_over_time",
     "edit",
-    "known_formats",
-    "load_over_time",
+    "list_formats",
     "read",
     "recognise",
     "repair",

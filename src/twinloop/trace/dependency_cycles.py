@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 Rows = NDArray[np.int64]
 
 
-def stuck(parent_rows: Rows, child_rows: Rows, count: int) -> tuple[Rows, list[int]]:
+def find_blocked_tasks(parent_rows: Rows, child_rows: Rows, count: int) -> tuple[Rows, list[int]]:
     """The tasks that can never be ready, and one cycle among them; both empty if there is none.
 
     The cycle goes from each task to a parent of it, and ends with the task it begins with.
@@ -18,9 +18,9 @@ def stuck(parent_rows: Rows, child_rows: Rows, count: int) -> tuple[Rows, list[i
         child_rows: The row of the task that waits for it.
         count: How many tasks there are.
 
-    >>> stuck(np.array([0, 1, 0]), np.array([1, 2, 2]), 3)
+    >>> find_blocked_tasks(np.array([0, 1, 0]), np.array([1, 2, 2]), 3)
     (array([], dtype=int64), [])
-    >>> stuck(np.array([2, 0, 1, 1]), np.array([0, 1, 2, 3]), 5)
+    >>> find_blocked_tasks(np.array([2, 0, 1, 1]), np.array([0, 1, 2, 3]), 5)
     (array([0, 1, 2, 3]), [0, 2, 1, 0])
     """
     # In most logs parents come first, and then there is nothing to search.

@@ -18,32 +18,37 @@ import polars as pl
 import pydantic
 
 from twinloop.description.errors import DamagedTraceError, InputError, TwinloopError
-from twinloop.description.files import appearing, sha256
-from twinloop.description.locks import LOCK
-from twinloop.description.quantities import LARGEST_POWER, LATEST_TIME
-from twinloop.description.replacement import Owned, Owner
+from twinloop.description.files import hash_file, write_folder_atomically
+from twinloop.description.locks import LOCK_FILE
+from twinloop.description.quantities import MAX_POWER, MAX_TIME
+from twinloop.description.replacement import OwnedFiles, OwnershipRule
 from twinloop.trace.manifest import Manifest
-from twinloop.trace.parquet import exact, read_parquet
+from twinloop.trace.parquet import read_parquet, to_exact_path
 from twinloop.trace.stored_workload import FILES as WORKLOAD_FILES
-from twinloop.trace.stored_workload import Keepable, KeptWorkload, read_workload, write_workload
-from twinloop.trace.tables import SCHEMA_VERSION, TABLES, conform
+from twinloop.trace.stored_workload import (
+    StorableWorkload,
+    StoredWorkload,
+    read_workload,
+    write_workload,
+)
+from twinloop.trace.tables import SCHEMA_VERSION, TABLES, conform_table
 
 MANIFEST = "manifest.json"
 #: Measured times, which differ between runs of the same scenario: no hash covers this file.
 TIMINGS: Final = "timings.json"
 #: Files that a trace folder may have beside its manifest and the tables that this names.
-BESIDE: Final = (LOCK, TIMINGS)
+EXTRA_FILES: Final = (LOCK_FILE, TIMINGS)
 
 
-def save(
+def save_folder(
     tables: Mapping[str, pl.DataFrame],
     manifest: Manifest,
     path: Path,
     *,
     overwrite: bool,
-    owner: Owner | None = None,
+    owner: OwnershipRule | None = None,
     timings: Mapping[str, float] | None = None,
-    workload: Keepable | None = None,
+    workload: StorableWorkload | None = None,
 ) -> Path:
     """Write tables, manifest and kept workload as the folder `path`, whole or not at all.
 
@@ -52,38 +57,38 @@ def save(
     """
     if path.exists() and not overwrite:
         raise InputError("is there already", file=path, remedy="overwrite=True replaces it")
-    with appearing(path, owner or owner_of(manifest.kind)) as new:
+    with write_folder_atomically(path, owner or make_ownership_rule(manifest.kind)) as new:
         if timings:
             text = json.dumps(dict(timings), indent=2) + "\n"
             (new / TIMINGS).write_text(text, encoding="utf-8")
-        complete(tables, manifest, new, workload=workload)
+        write_tables(tables, manifest, new, workload=workload)
     return path
 
 
-def owned(path: Path) -> Owned:
+def find_owned_files(path: Path) -> OwnedFiles:
     """The files of a trace folder that its manifest names; an error if it is no trace folder.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
-    ...     run = save({}, Manifest(), Path(there, "run"), overwrite=False)
-    ...     "manifest.json" in owned(run).files
+    ...     run = save_folder({}, Manifest(), Path(there, "run"), overwrite=False)
+    ...     "manifest.json" in find_owned_files(run).files
     True
     """
-    return Owned.of([MANIFEST, *BESIDE, *_named(_document(path))])
+    return OwnedFiles.of([MANIFEST, *EXTRA_FILES, *_named(_document(path))])
 
 
-def owner_of(kind: str) -> Owner:
+def make_ownership_rule(kind: str) -> OwnershipRule:
     """Says which files of a trace folder may be replaced by a trace of this kind.
 
     A recorded run is not replaced by a simulated one, nor the other way round: it was written by
     another command, which would have to be given again.
     """
 
-    def owner(path: Path) -> Owned:
+    def owner(path: Path) -> OwnedFiles:
         try:
             document = _document(path)
         except DamagedTraceError:
-            return Owned()  # it is no trace, so nothing in it was written as one
+            return OwnedFiles()  # it is no trace, so nothing in it was written as one
         if document.get("kind") != kind:
             raise InputError(
                 f"holds a trace of another kind ({document.get('kind')}, not {kind}), so it is not "
@@ -91,7 +96,7 @@ def owner_of(kind: str) -> Owner:
                 file=path,
                 remedy="choose another name, or remove it yourself",
             )
-        return owned(path)
+        return find_owned_files(path)
 
     return owner
 
@@ -102,12 +107,12 @@ def _named(document: Mapping[str, Any]) -> list[str]:
     return [*tables, *(WORKLOAD_FILES if document.get("workload") is not None else ())]
 
 
-def complete(
+def write_tables(
     tables: Mapping[str, pl.DataFrame],
     manifest: Manifest,
     path: Path,
     *,
-    workload: Keepable | None = None,
+    workload: StorableWorkload | None = None,
 ) -> None:
     """Write tables and manifest into a folder that is there; the manifest comes last.
 
@@ -124,15 +129,15 @@ def complete(
     }
     document = manifest.model_dump(mode="json") | {"tables": written}
     if workload is not None:
-        document["workload"] = write_workload(workload.to_kept(), tables, write)
-    document["sha256"] = _own_hash(document)
+        document["workload"] = write_workload(workload.to_stored(), tables, write)
+    document["sha256"] = _hash_manifest(document)
     unfinished = path / f".{MANIFEST}"
     unfinished.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     unfinished.replace(path / MANIFEST)
 
 
-def load(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest, KeptWorkload | None]:
-    """Read what `save` wrote; check every file against the manifest."""
+def load_folder(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest, StoredWorkload | None]:
+    """Read what `save_folder` wrote; check every file against the manifest."""
     document = _document(path)
     version = document.get("schema_version")
     if type(version) is not int or not 1 <= version <= SCHEMA_VERSION:
@@ -143,7 +148,7 @@ def load(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest, KeptWorkload | 
             remedy="update twinloop",
         )
     said = document.pop("sha256", None)
-    if said != _own_hash(document):
+    if said != _hash_manifest(document):
         raise DamagedTraceError("is not as it was saved: its hash differs", file=path / MANIFEST)
     written = document.pop("tables")
     kept = document.pop("workload", None)
@@ -172,7 +177,7 @@ def load(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest, KeptWorkload | 
 
 def _read_workload(
     said: Any, tables: Mapping[str, pl.DataFrame], path: Path
-) -> KeptWorkload | None:
+) -> StoredWorkload | None:
     """The workload that is kept beside the tables of the run; None: the manifest names none."""
     named: set[str] = set()
 
@@ -191,11 +196,11 @@ def _write_table(frame: pl.DataFrame, file: Path) -> dict[str, Any]:
     """Write a table as a file; its rows and its hash, as the manifest names them."""
     unfinished = file.with_name(f".{file.name}")
     try:
-        frame.write_parquet(exact(unfinished), compression="zstd")
+        frame.write_parquet(to_exact_path(unfinished), compression="zstd")
     except pl.exceptions.PolarsError as error:
         raise OSError(str(error)) from None
     unfinished.replace(file)
-    return {"rows": frame.height, "sha256": sha256(file)}
+    return {"rows": frame.height, "sha256": hash_file(file)}
 
 
 def load_timings(path: Path) -> dict[str, float]:
@@ -213,7 +218,7 @@ def load_timings(path: Path) -> dict[str, float]:
     }
 
 
-def _own_hash(document: dict[str, Any]) -> str:
+def _hash_manifest(document: dict[str, Any]) -> str:
     """The hash of what a manifest says, apart from this."""
     rest = {key: value for key, value in document.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
@@ -240,7 +245,7 @@ def _document(path: Path) -> dict[str, Any]:
 def _bounded(table: pl.DataFrame, name: str) -> pl.DataFrame:
     """The table, if no time and no power in it is beyond what can be one."""
     for field, column in TABLES[name].items():
-        largest = {"s": LATEST_TIME, "W": LARGEST_POWER}.get(column.unit)
+        largest = {"s": MAX_TIME, "W": MAX_POWER}.get(column.unit)
         if largest is None:
             continue
         values = table[field]
@@ -257,7 +262,7 @@ def _bounded(table: pl.DataFrame, name: str) -> pl.DataFrame:
 def _table(file: Path, name: str, expected: Any) -> pl.DataFrame:
     frame = _read_table(file, expected, [column.dtype for column in TABLES[name].values()])
     try:
-        return _bounded(conform(name, frame), name)
+        return _bounded(conform_table(name, frame), name)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise DamagedTraceError(f"cannot be read: {error}", file=file) from None
     except TwinloopError as error:
@@ -267,7 +272,7 @@ def _table(file: Path, name: str, expected: Any) -> pl.DataFrame:
 def _read_table(file: Path, expected: Any, types: Iterable[Any] | None = None) -> pl.DataFrame:
     if not file.is_file():
         raise DamagedTraceError("is missing, but the manifest names it", file=file)
-    if not isinstance(expected, dict) or sha256(file) != expected.get("sha256"):
+    if not isinstance(expected, dict) or hash_file(file) != expected.get("sha256"):
         raise DamagedTraceError("is not the file that was saved: its hash differs", file=file)
     try:
         return read_parquet(file, types)

@@ -17,7 +17,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Source(_Part):
+class TraceOrigin(_Part):
     """What a Trace was made from."""
 
     format: str
@@ -47,7 +47,7 @@ class Manifest(_Part):
     schema_version: int = SCHEMA_VERSION
     #: What kind of run this is: read from a log, recorded, simulated or generated.
     kind: Literal["log", "recorded", "simulated", "generated"] = "log"
-    source: Source | None = None
+    source: TraceOrigin | None = None
     #: The scenario that produced it, whole, with the hashes of its inputs.
     scenario: dict[str, Any] | None = None
     #: Unix time of t = 0 in milliseconds; null: not known.

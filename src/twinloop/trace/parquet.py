@@ -13,8 +13,8 @@ from typing import Any
 
 import polars as pl
 
-from twinloop.description.input_limit import check_table
-from twinloop.trace.parquet_footer import read_chunks
+from twinloop.description.input_limit import check_table_size
+from twinloop.trace.parquet_footer import read_column_chunks
 
 
 def read_parquet(path: Path, types: Iterable[Any] | None = None) -> pl.DataFrame:
@@ -33,12 +33,12 @@ def read_parquet(path: Path, types: Iterable[Any] | None = None) -> pl.DataFrame
     ['run[1]']
     """
     _check_size(path, types)
-    return pl.read_parquet(exact(path), glob=False, hive_partitioning=False)
+    return pl.read_parquet(to_exact_path(path), glob=False, hive_partitioning=False)
 
 
 def scan_parquet(path: Path) -> pl.LazyFrame:
     """One Parquet file, of which only the columns that are asked for are read."""
-    return pl.scan_parquet(exact(path), glob=False, hive_partitioning=False)
+    return pl.scan_parquet(to_exact_path(path), glob=False, hive_partitioning=False)
 
 
 def read_parquet_schema(path: Path) -> dict[str, pl.DataType]:
@@ -58,16 +58,16 @@ def _check_size(path: Path, types: Iterable[Any] | None) -> None:
         rows = int(scan.select(pl.len()).collect().item())
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
         return
-    check_table(path, rows, held.dtypes(), types or (), listed=listed_size(path, held))
+    check_table_size(path, rows, held.dtypes(), types or (), listed=estimate_list_bytes(path, held))
 
 
-def listed_size(path: Path, columns: Mapping[str, pl.DataType]) -> int:
+def estimate_list_bytes(path: Path, columns: Mapping[str, pl.DataType]) -> int:
     """What the values of lists in these columns take, besides one value for each row (bytes)."""
     nested = {name for name, dtype in columns.items() if dtype.is_nested()}
-    chunks = [each for each in read_chunks(path) if each.column in nested] if nested else []
+    chunks = [each for each in read_column_chunks(path) if each.column in nested] if nested else []
     return sum(max(0, each.values - each.rows) * (16 if each.is_text else 8) for each in chunks)
 
 
-def exact(path: Path) -> str:
+def to_exact_path(path: Path) -> str:
     """The path as Polars takes it as it stands: a relative one may begin with a tilde."""
     return os.fspath(path.absolute())

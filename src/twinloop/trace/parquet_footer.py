@@ -25,7 +25,7 @@ _PATH: Final = 3
 _VALUES: Final = 5
 
 
-class Chunk(NamedTuple):
+class ColumnChunk(NamedTuple):
     """The values of one column, or of one field of it, in one group of rows."""
 
     #: The name of the column.
@@ -38,20 +38,20 @@ class Chunk(NamedTuple):
     is_text: bool
 
 
-def read_chunks(path: Path) -> list[Chunk]:
+def read_column_chunks(path: Path) -> list[ColumnChunk]:
     """What the footer says of every column in every group of rows; nothing if it cannot be read.
 
     >>> import tempfile
     >>> import polars as pl
     >>> with tempfile.TemporaryDirectory() as there:
     ...     pl.DataFrame({"a": [[1, 2, 3]]}).write_parquet(Path(there, "a.parquet"))
-    ...     read_chunks(Path(there, "a.parquet"))
-    [Chunk(column='a', rows=1, values=3, is_text=False)]
+    ...     read_column_chunks(Path(there, "a.parquet"))
+    [ColumnChunk(column='a', rows=1, values=3, is_text=False)]
     """
     try:
         groups = _Reader(_footer(path)).struct().get(_ROW_GROUPS, [])
         return [
-            Chunk(meta[_PATH][0].decode(), group[_ROWS], meta[_VALUES], meta[_TYPE] in _TEXTS)
+            ColumnChunk(meta[_PATH][0].decode(), group[_ROWS], meta[_VALUES], meta[_TYPE] in _TEXTS)
             for group in groups
             for meta in (column[_META] for column in group[_COLUMNS])
         ]

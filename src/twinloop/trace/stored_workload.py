@@ -19,14 +19,14 @@ from twinloop.trace.tables import TABLES
 #: The kinds of object that can be kept.
 KINDS: Final = ("Trace", "Workload")
 #: The tables that either of them has.
-KEPT_TABLES: Final = (*TABLES, "fragments")
+STORED_TABLES: Final = (*TABLES, "fragments")
 
 
 @dataclass(frozen=True, eq=False)
-class KeptWorkload:
+class StoredWorkload:
     """A Trace or a Workload as plain tables, and what else belongs to it as plain data.
 
-    >>> KeptWorkload("Trace", {}, {"tasks": pl.DataFrame({"id": ["a"]})}).to_kept().kind
+    >>> StoredWorkload("Trace", {}, {"tasks": pl.DataFrame({"id": ["a"]})}).to_stored().kind
     'Trace'
     """
 
@@ -36,34 +36,34 @@ class KeptWorkload:
     facts: Mapping[str, Any]
     tables: Mapping[str, pl.DataFrame]
 
-    def to_kept(self) -> KeptWorkload:
+    def to_stored(self) -> StoredWorkload:
         """Itself: what was read from a folder is kept again as it is."""
         return self
 
 
-class Keepable(Protocol):
+class StorableWorkload(Protocol):
     """What can be kept as the workload of a run: a Trace, a Workload, or one that was read."""
 
-    def to_kept(self) -> KeptWorkload:
+    def to_stored(self) -> StoredWorkload:
         """Itself as plain tables."""
         ...
 
 
-def file_of(table: str) -> str:
+def workload_file_name(table: str) -> str:
     """The name of the file of a table in a trace folder.
 
-    >>> file_of("tasks")
+    >>> workload_file_name("tasks")
     'workload-tasks.parquet'
     """
     return f"workload-{table}.parquet"
 
 
 #: All files that a kept workload can have.
-FILES: Final = tuple(map(file_of, KEPT_TABLES))
+FILES: Final = tuple(map(workload_file_name, STORED_TABLES))
 
 
 def write_workload(
-    kept: KeptWorkload,
+    kept: StoredWorkload,
     tables: Mapping[str, pl.DataFrame],
     write: Callable[[pl.DataFrame, str], dict[str, Any]],
 ) -> dict[str, Any]:
@@ -80,7 +80,9 @@ def write_workload(
             continue
         same = _shared(frame, tables.get(name))
         own = [c for c in frame.columns if c not in same and frame[c].null_count() < frame.height]
-        written = write(frame.select(own), file_of(name)) if own else {"rows": frame.height}
+        written = (
+            write(frame.select(own), workload_file_name(name)) if own else {"rows": frame.height}
+        )
         said[name] = written | {"same": same}
     return {"kind": kept.kind, "facts": dict(kept.facts), "tables": said}
 
@@ -90,7 +92,7 @@ def read_workload(
     tables: Mapping[str, pl.DataFrame],
     file: Path,
     read: Callable[[str, Any], pl.DataFrame],
-) -> KeptWorkload:
+) -> StoredWorkload:
     """The workload that the manifest of a trace folder describes.
 
     Args:
@@ -101,12 +103,12 @@ def read_workload(
     """
     try:
         kind, facts, described = said["kind"], said["facts"], said["tables"]
-        if kind not in KINDS or not isinstance(facts, dict) or set(described) - set(KEPT_TABLES):
+        if kind not in KINDS or not isinstance(facts, dict) or set(described) - set(STORED_TABLES):
             raise ValueError("it is of an unknown kind")
         found = {}
         for name, one in described.items():
             rows, same = one["rows"], one["same"]
-            frame = read(file_of(name), one) if "sha256" in one else pl.DataFrame()
+            frame = read(workload_file_name(name), one) if "sha256" in one else pl.DataFrame()
             run = tables.get(name, pl.DataFrame())
             heights = {run.height} if same else set()
             heights |= {frame.height} if "sha256" in one else set()
@@ -118,7 +120,7 @@ def read_workload(
         raise DamagedTraceError(
             f"describes no workload: {error}", file=file, field="workload"
         ) from None
-    return KeptWorkload(kind, facts, found)
+    return StoredWorkload(kind, facts, found)
 
 
 def _shared(frame: pl.DataFrame, run: pl.DataFrame | None) -> dict[str, str]:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
-from twinloop.trace.recorded_commands import runs
+from twinloop.trace.recorded_runs import collect_runs
 from twinloop.trace.trace import Trace
 
 _Floats = npt.NDArray[np.float64]
@@ -28,7 +28,7 @@ class Spread(BaseModel):
     maximum: float
 
     @classmethod
-    def of(cls, values: pl.Series) -> Spread | None:
+    def from_values(cls, values: pl.Series) -> Spread | None:
         """The spread of a column; None where nothing in it is known."""
         known = values.drop_nulls().to_numpy()
         known = known[np.isfinite(known)]
@@ -51,7 +51,7 @@ class Summary(BaseModel):
     >>> import polars as pl
     >>> trace = Trace(tasks=pl.DataFrame({"id": ["a", "b"], "user": ["x", "x"],
     ...     "submit": [0.0, 60.0], "requested_cores": [2.0, 4.0], "run_time": [10.0, 20.0]}))
-    >>> summary = Summary.of(trace)
+    >>> summary = Summary.from_trace(trace)
     >>> summary.tasks, summary.users, summary.core_seconds
     (2, 1, 100.0)
     """
@@ -90,14 +90,14 @@ class Summary(BaseModel):
     data_bytes: float | None
 
     @classmethod
-    def of(cls, trace: Trace) -> Summary:
+    def from_trace(cls, trace: Trace) -> Summary:
         """Look at a trace."""
         tasks, manifest = trace.tasks, trace.manifest
-        ran = runs(trace)
+        ran = collect_runs(trace)
         submit = tasks["submit"].drop_nulls()
         ends = trace.placements["end"].drop_nulls()
         core_seconds = float((ran["processors"] * ran["run_time"]).sum())
-        capacity = capacity_of(trace)
+        capacity = compute_capacity(trace)
         span = float(np.ptp(submit.to_numpy())) if len(submit) else 0.0
         statuses = tasks["status"].value_counts(sort=True).rows()
         power = trace.power
@@ -118,11 +118,13 @@ class Summary(BaseModel):
             first_submit=_number(submit.min()),
             last_submit=_number(submit.max()),
             last_end=_number(ends.max()),
-            cores=Spread.of(ran["processors"]),
-            run_time=Spread.of(ran["run_time"]),
-            wait=Spread.of(ran["wait"]),
-            requested_time=Spread.of(tasks["requested_time"]),
-            memory=Spread.of(tasks.select(pl.coalesce("requested_memory", "memory_used"))[:, 0]),
+            cores=Spread.from_values(ran["processors"]),
+            run_time=Spread.from_values(ran["run_time"]),
+            wait=Spread.from_values(ran["wait"]),
+            requested_time=Spread.from_values(tasks["requested_time"]),
+            memory=Spread.from_values(
+                tasks.select(pl.coalesce("requested_memory", "memory_used"))[:, 0]
+            ),
             core_seconds=core_seconds,
             capacity=capacity,
             offered_load=core_seconds / (capacity * span) if capacity and span > 0 else None,
@@ -132,7 +134,7 @@ class Summary(BaseModel):
         )
 
 
-def capacity_of(trace: Trace) -> float | None:
+def compute_capacity(trace: Trace) -> float | None:
     """The cores of the platform that a trace comes from, where the trace says."""
     cores = trace.nodes["cores"]
     if len(cores) and cores.null_count() == 0:
@@ -141,7 +143,7 @@ def capacity_of(trace: Trace) -> float | None:
     return float(size) if size and size > 0 else None
 
 
-def load_over_time(trace: Trace, bins: int = 100) -> pl.DataFrame:
+def compute_load_over_time(trace: Trace, bins: int = 100) -> pl.DataFrame:
     """The load of a trace over time, in equal bins from its first to its last event.
 
     Events that are all at one instant are in one bin of one second.
@@ -154,10 +156,10 @@ def load_over_time(trace: Trace, bins: int = 100) -> pl.DataFrame:
     >>> import polars as pl
     >>> trace = Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "requested_cores": [2.0]}),
     ...     placements=pl.DataFrame({"task": ["a"], "start": [5.0], "end": [10.0]}))
-    >>> load_over_time(trace, bins=2)["running"].to_list()
+    >>> compute_load_over_time(trace, bins=2)["running"].to_list()
     [0.0, 2.0]
     """
-    every = runs(trace).with_columns(cores=pl.col("processors").fill_null(1.0))
+    every = collect_runs(trace).with_columns(cores=pl.col("processors").fill_null(1.0))
     work = every.drop_nulls("submit")
     sizes = every.select("id", "cores").unique("id", keep="first")
     ran = (

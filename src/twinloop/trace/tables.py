@@ -33,19 +33,19 @@ class Column:
     meaning: str
 
 
-def text(meaning: str) -> Column:
+def text_column(meaning: str) -> Column:
     """A column of names or words.
 
-    >>> text("who submits it").dtype
+    >>> text_column("who submits it").dtype
     String
     """
     return Column(pl.String, "", meaning)
 
 
-def seconds(meaning: str) -> Column:
+def seconds_column(meaning: str) -> Column:
     """A column of times or lengths.
 
-    >>> seconds("when it should have ended").unit
+    >>> seconds_column("when it should have ended").unit
     's'
     """
     return Column(pl.Float64, "s", meaning)
@@ -60,14 +60,14 @@ def _count(meaning: str) -> Column:
 
 
 #: How a task is started, as tables of tasks keep it.
-STARTED: Final[Mapping[str, Column]] = {
+COMMAND_COLUMNS: Final[Mapping[str, Column]] = {
     "command": Column(pl.List(pl.String), "", "program it runs and its arguments; no shell"),
     "environment": Column(ENVIRONMENT, "", "variables that are set for it"),
-    "folder": text("folder it runs in"),
+    "folder": text_column("folder it runs in"),
 }
 
 #: What was counted of a task while it ran.
-COUNTED: Final[Mapping[str, Column]] = {
+COUNTER_COLUMNS: Final[Mapping[str, Column]] = {
     "voluntary_switches": _count("times it gave up a CPU to wait"),
     "involuntary_switches": _count("times a CPU was taken from it"),
     "minor_faults": _count("page faults served from memory"),
@@ -81,95 +81,101 @@ _LINE = Column(pl.UInt32, "", "line (text) or row (Parquet) of the source file, 
 
 TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
     "tasks": {
-        "id": text("name of the task, unique in the trace"),
-        "name": text("program or application it runs"),
-        "user": text("who submitted it"),
-        "group": text("the group of that user"),
-        "queue": text("queue it was submitted to"),
-        "partition": text("partition of the machine it ran in"),
-        "array": text("the job array it is a member of"),
-        "submit_recorded": seconds("submission in the record that this run replays"),
-        "submit": seconds("submission in this run"),
-        "ready": seconds("when everything it waits for was there"),
+        "id": text_column("name of the task, unique in the trace"),
+        "name": text_column("program or application it runs"),
+        "user": text_column("who submitted it"),
+        "group": text_column("the group of that user"),
+        "queue": text_column("queue it was submitted to"),
+        "partition": text_column("partition of the machine it ran in"),
+        "array": text_column("the job array it is a member of"),
+        "submit_recorded": seconds_column("submission in the record that this run replays"),
+        "submit": seconds_column("submission in this run"),
+        "ready": seconds_column("when everything it waits for was there"),
         "requested_cores": Column(pl.Float64, "cores", "cores asked for, over all nodes"),
         "requested_nodes": Column(pl.Int64, "nodes", "nodes asked for; null: anywhere"),
         "requested_memory": _bytes("memory asked for, over all nodes"),
-        "requested_time": seconds("upper bound of the run time that the user gave"),
-        "planned_time": seconds("run time that a scheduler planned with, where none was requested"),
+        "requested_time": seconds_column("upper bound of the run time that the user gave"),
+        "planned_time": seconds_column(
+            "run time that a scheduler planned with, where none was requested"
+        ),
         "requested_mhz": Column(pl.Float64, "MHz", "CPU capacity asked for, over all its cores"),
         "resources": Column(RESOURCES, "", "other resources asked for: gpu, licences..."),
-        "run_time": seconds("how long it ran, where the record says so, also without its start"),
-        "cpu_time": seconds("CPU seconds it used, over all its cores"),
+        "run_time": seconds_column(
+            "how long it ran, where the record says so, also without its start"
+        ),
+        "cpu_time": seconds_column("CPU seconds it used, over all its cores"),
         "memory_used": _bytes("memory it used, over all nodes"),
         "energy": Column(pl.Float64, "J", "energy of its machines, by its share of their use"),
-        "kind": text("contention kind: how it presses on neighbours and suffers from them"),
-        "status": text("how it ended, one of STATUSES; null: unknown"),
+        "kind": text_column("contention kind: how it presses on neighbours and suffers from them"),
+        "status": text_column("how it ended, one of STATUSES; null: unknown"),
         "exit_code": Column(pl.Int64, "", "exit status of its process; minus the signal if killed"),
-        "deadline": seconds("when it should have ended"),
+        "deadline": seconds_column("when it should have ended"),
         "parents": Column(pl.List(pl.String), "", "tasks that must end before it is ready"),
-        "think_time": seconds("pause of the user between the end of the parents and submission"),
+        "think_time": seconds_column(
+            "pause of the user between the end of the parents and submission"
+        ),
         "pid": Column(pl.Int64, "", "process id on its machine; the system may use one again"),
-        **STARTED,
-        **COUNTED,
+        **COMMAND_COLUMNS,
+        **COUNTER_COLUMNS,
         "line": _LINE,
     },
     "placements": {
-        "task": text("the task"),
+        "task": text_column("the task"),
         "attempt": Column(pl.Int64, "", "0 for the first time it was started, then 1, 2..."),
-        "machine": text("node it ran on; null: not recorded"),
+        "machine": text_column("node it ran on; null: not recorded"),
         "cores": Column(pl.Float64, "cores", "cores it was given there"),
         "memory": _bytes("memory it was given there"),
-        "start": seconds("begin of the execution"),
-        "end": seconds("end of the execution"),
-        "reason": text("why it ended, one of STATUSES or 'preempted', 'migrated'"),
+        "start": seconds_column("begin of the execution"),
+        "end": seconds_column("end of the execution"),
+        "reason": text_column("why it ended, one of STATUSES or 'preempted', 'migrated'"),
     },
     "usage": {
-        "task": text("the task; null: no task has this process"),
-        "machine": text("node it was sampled on; null: not recorded"),
+        "task": text_column("the task; null: no task has this process"),
+        "machine": text_column("node it was sampled on; null: not recorded"),
         "pid": Column(pl.Int64, "", "process id that was sampled"),
-        "t": seconds("end of the sampling window"),
-        "dt": seconds("length of the sampling window"),
+        "t": seconds_column("end of the sampling window"),
+        "dt": seconds_column("length of the sampling window"),
         "cpu": Column(pl.Float64, "CPU s", "CPU time used in the window"),
         "rss": _bytes("resident memory at the end of the window"),
         "line": _LINE,
     },
     "nodes": {
-        "node": text("name of the node, unique"),
-        "cluster": text("cluster it belongs to"),
+        "node": text_column("name of the node, unique"),
+        "cluster": text_column("cluster it belongs to"),
         "cores": Column(pl.Float64, "cores", "cores it has"),
         "mhz": Column(pl.Float64, "MHz", "clock of one core"),
         "memory": _bytes("memory it has"),
         "resources": Column(RESOURCES, "", "other resources it has: gpu, licences..."),
     },
     "node_states": {
-        "node": text("the node"),
-        "start": seconds("begin of the state"),
-        "end": seconds("end of the state; null: until the end of the run"),
-        "state": text("up, down, off, booting, draining, maintenance..."),
+        "node": text_column("the node"),
+        "start": seconds_column("begin of the state"),
+        "end": seconds_column("end of the state; null: until the end of the run"),
+        "state": text_column("up, down, off, booting, draining, maintenance..."),
     },
     "power": {
-        "node": text("the node; null: all of them together"),
-        "t": seconds("end of the window"),
-        "dt": seconds("length of the window"),
+        "node": text_column("the node; null: all of them together"),
+        "t": seconds_column("end of the window"),
+        "dt": seconds_column("length of the window"),
         "watts": Column(pl.Float64, "W", "mean power in the window"),
     },
     "decisions": {
-        "t": seconds("when it was taken"),
-        "policy": text("who took it"),
-        "kind": text(
+        "t": seconds_column("when it was taken"),
+        "policy": text_column("who took it"),
+        "kind": text_column(
             "place, reserve, preempt, kill, set-state...; of real runs also what was told"
         ),
-        "subject": text("what it is about: a task or a machine"),
-        "target": text("what was chosen: a machine, a state; of what was told, how or why"),
+        "subject": text_column("what it is about: a task or a machine"),
+        "target": text_column("what was chosen: a machine, a state; of what was told, how or why"),
     },
     "files": {
-        "file": text("name of the file, unique"),
+        "file": text_column("name of the file, unique"),
         "size": _bytes("its size; null: not recorded"),
     },
     "task_files": {
-        "task": text("the task"),
-        "file": text("the file"),
-        "access": text("read or write"),
+        "task": text_column("the task"),
+        "file": text_column("the file"),
+        "access": text_column("read or write"),
     },
 }
 
@@ -177,7 +183,7 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
 STATUSES: Final = ("completed", "failed", "cancelled", "killed", "rejected", "lost")
 
 
-def empty(table: str) -> pl.DataFrame:
+def make_empty_table(table: str) -> pl.DataFrame:
     """The named table without rows."""
     return _empty(table).clone()
 
@@ -187,22 +193,25 @@ def _empty(table: str) -> pl.DataFrame:
     return pl.DataFrame(schema={name: column.dtype for name, column in TABLES[table].items()})
 
 
-def conform(table: str, frame: pl.DataFrame) -> pl.DataFrame:
+def conform_table(table: str, frame: pl.DataFrame) -> pl.DataFrame:
     """The frame with all columns of the table, in order and of their types.
 
     Columns that are missing are added as unknown; one that the table does not have, or that
     cannot be cast without loss, is an error.
 
-    >>> conform("files", pl.DataFrame({"file": ["a.txt"]}))["size"].to_list()
+    >>> conform_table("files", pl.DataFrame({"file": ["a.txt"]}))["size"].to_list()
     [None]
     """
-    return shaped(frame, TABLES[table], f"table '{table}'")
+    return conform_columns(frame, TABLES[table], f"table '{table}'")
 
 
-def shaped(frame: pl.DataFrame, columns: Mapping[str, Column], called: str) -> pl.DataFrame:
-    """The frame with these columns, as `conform` does it; `called` is what errors call it.
+def conform_columns(
+    frame: pl.DataFrame, columns: Mapping[str, Column], called: str
+) -> pl.DataFrame:
+    """The frame with these columns, as `conform_table` does it; `called` is what errors call it.
 
-    >>> shaped(pl.DataFrame({"size": [1]}), {"size": Column(pl.Float64, "bytes", "size")}, "it")
+    >>> size = {"size": Column(pl.Float64, "bytes", "size")}
+    >>> conform_columns(pl.DataFrame({"size": [1]}), size, "it")
     shape: (1, 1)
     ...
     """

@@ -15,8 +15,8 @@ from twinloop.description.plugins import load_component
 from twinloop.trace import folder
 from twinloop.trace.content_hash import hash_tables
 from twinloop.trace.manifest import Edit, Manifest
-from twinloop.trace.stored_workload import Keepable, KeptWorkload
-from twinloop.trace.tables import TABLES, conform, empty
+from twinloop.trace.stored_workload import StorableWorkload, StoredWorkload
+from twinloop.trace.tables import TABLES, conform_table, make_empty_table
 
 #: The fact of a trace that has the speed of a core of each node, in reference cores.
 NODE_SPEEDS: Final = "node_speeds"
@@ -43,11 +43,12 @@ class Trace:
         if unknown:
             raise TwinloopError(f"a Trace has no table {', '.join(map(repr, unknown))}")
         self._tables = {
-            name: conform(name, tables[name]) if name in tables else empty(name) for name in TABLES
+            name: conform_table(name, tables[name]) if name in tables else make_empty_table(name)
+            for name in TABLES
         }
         self._manifest = manifest if manifest is not None else Manifest()
         self._timings: Mapping[str, float] = {}
-        self._workload: Keepable | None = None
+        self._workload: StorableWorkload | None = None
         self._hash: str | None = None
 
     # Frames can be changed in place, so each caller gets one of his own; the columns are shared.
@@ -111,7 +112,7 @@ class Trace:
         return dict(self._timings)
 
     @property
-    def workload(self) -> Keepable | None:
+    def workload(self) -> StorableWorkload | None:
         """The Trace or Workload that the scenario of this run held in memory; None: it held none.
 
         `Scenario.from_trace` gives the scenario of the run with this workload in it.
@@ -134,7 +135,7 @@ class Trace:
         made = Trace(
             manifest=self._manifest if manifest is None else manifest, **{**self._tables, **tables}
         )
-        return made.with_timings(self._timings).keeping(self._workload)
+        return made.with_timings(self._timings).with_workload(self._workload)
 
     def with_timings(self, timings: Mapping[str, float]) -> Trace:
         """The same Trace with these `timings`."""
@@ -142,17 +143,17 @@ class Trace:
         made._timings = dict(timings)
         return made
 
-    def keeping(self, workload: Keepable | None) -> Trace:
+    def with_workload(self, workload: StorableWorkload | None) -> Trace:
         """A Trace that keeps this workload: the one that the scenario of its run held in memory.
 
-        >>> Trace().keeping(Trace()).workload
+        >>> Trace().with_workload(Trace()).workload
         <Trace of 0 tasks>
         """
         made = copy.copy(self)
         made._workload = workload
         return made
 
-    def noting(
+    def with_manifest(
         self, *, cleaned: Iterable[Cleaning] = (), edit: Edit | None = None, **changes: Any
     ) -> Trace:
         """A Trace whose manifest says this as well; what was cleaned zero times is left out."""
@@ -173,7 +174,7 @@ class Trace:
         ...     Trace.load(path)
         <Trace of 1 task>
         """
-        return folder.save(
+        return folder.save_folder(
             self._tables,
             self._manifest,
             Path(path),
@@ -184,18 +185,18 @@ class Trace:
 
     @classmethod
     def load(cls, path: str | Path) -> Trace:
-        """Read a folder that `save` wrote. An unfinished or damaged one is an error."""
-        tables, manifest, workload = folder.load(Path(path))
-        trace = cls(manifest=manifest, **tables).keeping(workload)
+        """Read a folder that `save_folder` wrote. An unfinished or damaged one is an error."""
+        tables, manifest, workload = folder.load_folder(Path(path))
+        trace = cls(manifest=manifest, **tables).with_workload(workload)
         return trace.with_timings(folder.load_timings(Path(path)))
 
-    def to_kept(self) -> KeptWorkload:
+    def to_stored(self) -> StoredWorkload:
         """Itself as the workload of another run is kept: without its decisions and its power.
 
-        >>> Trace().to_kept().kind
+        >>> Trace().to_stored().kind
         'Trace'
         """
-        return KeptWorkload("Trace", self._manifest.model_dump(mode="json"), self._demanded())
+        return StoredWorkload("Trace", self._manifest.model_dump(mode="json"), self._demanded())
 
     def content_hash(self) -> str:
         """A hash of all that decides how it runs as a workload, the same for equal traces.
@@ -224,19 +225,19 @@ class Trace:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        parts = [counted(self._tables["tasks"].height, "task")]
+        parts = [format_count(self._tables["tasks"].height, "task")]
         parts += [
-            counted(frame.height, f"row of {name}", f"rows of {name}")
+            format_count(frame.height, f"row of {name}", f"rows of {name}")
             for name, frame in self._tables.items()
             if name != "tasks" and frame.height
         ]
         return f"<Trace of {', '.join(parts)}>"
 
 
-def required(value: object) -> Trace:
+def require_trace(value: object) -> Trace:
     """The value, if it is a Trace; else an error that says how to get one.
 
-    >>> required("log.swf")
+    >>> require_trace("log.swf")
     Traceback (most recent call last):
     twinloop.TwinloopError: this wants a Trace, not a str: twinloop.read(...) makes one
     """
@@ -246,10 +247,10 @@ def required(value: object) -> Trace:
     return value
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
+def format_count(number: int, one: str, many: str | None = None) -> str:
     """A number of things.
 
-    >>> counted(1, "task"), counted(28475, "task")
+    >>> format_count(1, "task"), format_count(28475, "task")
     ('1 task', '28,475 tasks')
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -1,4 +1,4 @@
-from .arrays import Names, WorkloadArrays
+from .arrays import CategoricalColumn, WorkloadArrays
 from .columns import COLUMNS
 from .fragments import Fragments
 from .session_graph import SessionGraph, SessionGraphs
@@ -8,10 +8,10 @@ from .workload import Missing, Workload
 
 __all__ = [
     "COLUMNS",
+    "CategoricalColumn",
     "Delimitation",
     "Fragments",
     "Missing",
-    "Names",
     "SessionGraph",
     "SessionGraphs",
     "SessionPartition",

@@ -9,15 +9,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from twinloop.description.errors import InputError
-from twinloop.trace.dependency_cycles import stuck
-from twinloop.workload.fragments import Floats, Fragments, Rows, rows_of
+from twinloop.trace.dependency_cycles import find_blocked_tasks
+from twinloop.workload.fragments import Floats, Fragments, Rows, find_rows
 from twinloop.workload.workload import Workload
 
 Codes = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class CategoricalColumn:
     """A column of names as numbers: `codes[i]` is a place in `names`, or -1 for none."""
 
     codes: Codes
@@ -43,7 +43,7 @@ class WorkloadArrays:
     >>> arrays.parent_offsets.tolist(), arrays.parents.tolist(), arrays.requested_time.tolist()
     ([0, 0, 1], [0], [5.0, 3.0])
     >>> arrays.user
-    Names(codes=array([ 0, -1], dtype=int32), names=('ann',))
+    CategoricalColumn(codes=array([ 0, -1], dtype=int32), names=('ann',))
     """
 
     ids: pl.Series
@@ -57,12 +57,12 @@ class WorkloadArrays:
     speed: Floats
     deadline: Floats
     think_time: Floats
-    user: Names
-    group: Names
-    queue: Names
-    partition: Names
-    array: Names
-    kind: Names
+    user: CategoricalColumn
+    group: CategoricalColumn
+    queue: CategoricalColumn
+    partition: CategoricalColumn
+    array: CategoricalColumn
+    kind: CategoricalColumn
     #: Name of each other resource, and a row of amounts per task for each of them.
     resources: tuple[str, ...]
     amounts: Floats
@@ -90,7 +90,7 @@ class WorkloadArrays:
         return self.fragments.by_task(len(self))[2]
 
 
-def compiled(workload: Workload) -> WorkloadArrays:
+def workload_to_arrays(workload: Workload) -> WorkloadArrays:
     """The arrays of a workload."""
     tasks = workload.tasks
     _demand_is_known(tasks)
@@ -120,7 +120,7 @@ def compiled(workload: Workload) -> WorkloadArrays:
         amounts=amounts,
         parent_offsets=parent_offsets,
         parents=parents,
-        fragments=workload.varying,
+        fragments=workload.fragment_arrays,
     )
 
 
@@ -144,11 +144,11 @@ def _demand_is_known(tasks: pl.DataFrame) -> None:
         )
 
 
-def _names(column: pl.Series) -> Names:
+def _names(column: pl.Series) -> CategoricalColumn:
     if column.null_count() == column.len():
-        return Names(np.full(column.len(), -1, dtype=np.int32), ())
+        return CategoricalColumn(np.full(column.len(), -1, dtype=np.int32), ())
     names = column.drop_nulls().unique(maintain_order=True)
-    return Names(rows_of(names, column).astype(np.int32), tuple(names))
+    return CategoricalColumn(find_rows(names, column).astype(np.int32), tuple(names))
 
 
 def _resources(tasks: pl.DataFrame) -> tuple[tuple[str, ...], Floats]:
@@ -163,7 +163,7 @@ def _resources(tasks: pl.DataFrame) -> tuple[tuple[str, ...], Floats]:
     )
     names = tuple(table["name"].unique(maintain_order=True))
     amounts = np.zeros((len(names), tasks.height))
-    places = rows_of(pl.Series(names, dtype=pl.String), table["name"])
+    places = find_rows(pl.Series(names, dtype=pl.String), table["name"])
     np.add.at(amounts, (places, table["row"].to_numpy()), table["amount"].fill_null(0).to_numpy())
     return names, amounts
 
@@ -176,7 +176,7 @@ def _parents(tasks: pl.DataFrame) -> tuple[Rows, Rows]:
     table = pl.DataFrame({"row": np.arange(count), "parent": column}).explode("parent")
     table = table.drop_nulls("parent")
     child = table["row"].to_numpy()
-    parents = rows_of(tasks["id"], table["parent"])
+    parents = find_rows(tasks["id"], table["parent"])
     if (parents < 0).any():
         at = int(np.argmax(parents < 0))
         raise InputError(
@@ -190,7 +190,7 @@ def _parents(tasks: pl.DataFrame) -> tuple[Rows, Rows]:
 
 def _acyclic(ids: pl.Series, parents: Rows, children: Rows) -> None:
     """An error that names the tasks of a cycle, if there is one."""
-    _, cycle = stuck(parents, children, ids.len())
+    _, cycle = find_blocked_tasks(parents, children, ids.len())
     if not cycle:
         return
     names = [ids[row] for row in reversed(cycle[:-1])]

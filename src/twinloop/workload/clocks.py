@@ -26,7 +26,7 @@ class Clocks:
     >>> clocks = Clocks(Trace(nodes=nodes), None)
     >>> clocks.reference
     2400.0
-    >>> fast = Trace(nodes=nodes).noting(facts={NODE_SPEEDS: {"slow": 3.0, "fast": 3.0}})
+    >>> fast = Trace(nodes=nodes).with_manifest(facts={NODE_SPEEDS: {"slow": 3.0, "fast": 3.0}})
     >>> Clocks(fast, None).speeds(pl.Series(["a"]))[0].to_list()
     [3.0]
     """

@@ -8,41 +8,49 @@ from typing import Final
 import polars as pl
 
 from twinloop.description.errors import InputError
-from twinloop.description.quantities import LATEST_TIME
-from twinloop.trace.tables import RESOURCES, STARTED, TABLES, Column, seconds, shaped, text
+from twinloop.description.quantities import MAX_TIME
+from twinloop.trace.tables import (
+    COMMAND_COLUMNS,
+    RESOURCES,
+    TABLES,
+    Column,
+    conform_columns,
+    seconds_column,
+    text_column,
+)
 
 COLUMNS: Final[Mapping[str, Mapping[str, Column]]] = {
     "tasks": {
-        "id": text("name of the task, unique in the workload"),
-        "name": text("program or application it runs"),
-        "user": text("who submits it"),
-        "group": text("the group of that user"),
-        "queue": text("queue it is submitted to"),
-        "partition": text("partition of the machine it asks for"),
-        "array": text("the job array it is a member of"),
-        "submit": seconds("submission, where nobody reacts to anything"),
+        "id": text_column("name of the task, unique in the workload"),
+        "name": text_column("program or application it runs"),
+        "user": text_column("who submits it"),
+        "group": text_column("the group of that user"),
+        "queue": text_column("queue it is submitted to"),
+        "partition": text_column("partition of the machine it asks for"),
+        "array": text_column("the job array it is a member of"),
+        "submit": seconds_column("submission, where nobody reacts to anything"),
         "cores": Column(pl.Float64, "cores", "cores it occupies, over all nodes"),
         "nodes": Column(pl.Int64, "nodes", "nodes it asks for; null: anywhere"),
         "memory": Column(pl.Float64, "bytes", "memory it occupies, over all nodes; null: unknown"),
         "resources": Column(RESOURCES, "", "other resources it occupies: gpu, licences..."),
-        "requested_time": seconds("upper bound of the run time, as a scheduler is told"),
+        "requested_time": seconds_column("upper bound of the run time, as a scheduler is told"),
         "requested_mhz": Column(pl.Float64, "MHz", "CPU capacity asked for, over all its cores"),
         "work": Column(pl.Float64, "core s", "CPU seconds of a reference core; null: unknown"),
         "limit": Column(pl.Float64, "cores", "reference cores it uses at most at any time"),
         "speed": Column(
             pl.Float64, "", "speed, in reference cores, of the core that this holds for; null: 1"
         ),
-        "kind": text("contention kind: how it presses on neighbours and suffers from them"),
-        "deadline": seconds("when it should have ended"),
+        "kind": text_column("contention kind: how it presses on neighbours and suffers from them"),
+        "deadline": seconds_column("when it should have ended"),
         "parents": Column(pl.List(pl.String), "", "tasks that must end before it is ready"),
-        "think_time": seconds("pause between the end of the parents and its submission"),
-        "run_time": seconds("how long it ran in the record, if there is one"),
-        "end_recorded": seconds("when it ended in the record, if there is one"),
-        **STARTED,
+        "think_time": seconds_column("pause between the end of the parents and its submission"),
+        "run_time": seconds_column("how long it ran in the record, if there is one"),
+        "end_recorded": seconds_column("when it ended in the record, if there is one"),
+        **COMMAND_COLUMNS,
     },
     "fragments": {
-        "task": text("the task; its fragments follow each other"),
-        "duration": seconds("length of the fragment on cores that nobody shares"),
+        "task": text_column("the task; its fragments follow each other"),
+        "duration": seconds_column("length of the fragment on cores that nobody shares"),
         "rate": Column(pl.Float64, "cores", "reference cores used meanwhile"),
     },
     "files": TABLES["files"],
@@ -60,7 +68,7 @@ def conform(table: str, frame: pl.DataFrame) -> pl.DataFrame:
     >>> conform("tasks", pl.DataFrame({"id": ["a"]}))["work"].to_list()
     [None]
     """
-    return shaped(frame, COLUMNS[table], f"'{table}' of a Workload")
+    return conform_columns(frame, COLUMNS[table], f"'{table}' of a Workload")
 
 
 def check(tasks: pl.DataFrame) -> None:
@@ -91,11 +99,11 @@ def check(tasks: pl.DataFrame) -> None:
 
 
 def _is_too_late(field: str) -> pl.Expr:
-    return (pl.col(field).abs() > LATEST_TIME) & pl.col(field).is_finite()
+    return (pl.col(field).abs() > MAX_TIME) & pl.col(field).is_finite()
 
 
 def _say_too_late(field: str, value: float) -> str:
-    return f"{value:g} s is beyond {LATEST_TIME:g} s, the latest time"
+    return f"{value:g} s is beyond {MAX_TIME:g} s, the latest time"
 
 
 def _is_wrong(field: str) -> pl.Expr:

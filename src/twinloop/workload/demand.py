@@ -23,7 +23,7 @@ from twinloop.description.cleaning import Cleaning, CleaningKind
 from twinloop.workload.fragments import Fragments
 
 #: Seconds below which two times are the same.
-SAME = 1e-6
+TIME_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Demand:
     cleaned: tuple[Cleaning, ...]
 
 
-def windowed(samples: pl.DataFrame) -> Demand:
+def demand_from_samples(samples: pl.DataFrame) -> Demand:
     """The demand of tasks whose begin and end are known.
 
     `samples` has the row of the task, the machine and process, the window of the sample (`begin`,
@@ -45,7 +45,7 @@ def windowed(samples: pl.DataFrame) -> Demand:
     >>> samples = pl.DataFrame({"row": [0, 0], "machine": ["n", "n"], "pid": [7, 7],
     ...     "begin": [2.0, 3.0], "end": [3.0, 4.0], "rate": [1.0, 0.5], "rss": [10.0, 20.0],
     ...     "start": [0.0, 0.0], "stop": [4.5, 4.5]})
-    >>> demand = windowed(samples)
+    >>> demand = demand_from_samples(samples)
     >>> demand.fragments.durations.tolist(), demand.fragments.rates.tolist()
     ([2.0, 1.0, 1.0, 0.5], [1.0, 1.0, 0.5, 0.5])
     >>> for note in demand.cleaned: print(note)
@@ -54,8 +54,8 @@ def windowed(samples: pl.DataFrame) -> Demand:
     """
     kept, cleaned = _inside(samples)
     # What lies between two times that are the same belongs to the sample after it.
-    near = pl.col("from") - pl.col("free") <= SAME
-    close = pl.col("last") & (pl.col("stop") - pl.col("to") <= SAME)
+    near = pl.col("from") - pl.col("free") <= TIME_TOLERANCE
+    close = pl.col("last") & (pl.col("stop") - pl.col("to") <= TIME_TOLERANCE)
     kept = kept.with_columns(
         pl.when(near).then("free").otherwise("from").alias("from"),
         pl.when(close).then("stop").otherwise("to").alias("to"),
@@ -71,7 +71,7 @@ def windowed(samples: pl.DataFrame) -> Demand:
         ]
     ).sort("stream", "from")
     pieces = _added(pieces).sort("row", maintain_order=True)
-    fragments = Fragments.of(
+    fragments = Fragments.from_rows(
         pieces["row"].to_numpy(),
         (pieces["to"] - pieces["from"]).to_numpy(),
         pieces["rate"].to_numpy(),
@@ -87,7 +87,9 @@ def windowed(samples: pl.DataFrame) -> Demand:
 
 def _inside(samples: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:
     """What of each sample lies in its task's execution and is not covered by an earlier one."""
-    inside = (pl.col("end") > pl.col("start") + SAME) & (pl.col("begin") < pl.col("stop") - SAME)
+    inside = (pl.col("end") > pl.col("start") + TIME_TOLERANCE) & (
+        pl.col("begin") < pl.col("stop") - TIME_TOLERANCE
+    )
     kept = samples.filter(inside)
     outside = samples.height - kept.height
     streams = kept.select("row", "machine", "pid").unique(maintain_order=True)
@@ -100,9 +102,9 @@ def _inside(samples: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:
         pl.max_horizontal("begin", "start", before).alias("from"),
         pl.min_horizontal("end", "stop").alias("to"),
     )
-    used = kept.filter(pl.col("to") - pl.col("from") > SAME)
+    used = kept.filter(pl.col("to") - pl.col("from") > TIME_TOLERANCE)
     lost = (pl.col("from") - pl.col("begin")) + (pl.col("end") - pl.col("to"))
-    cut = used.filter(lost > SAME).select((pl.col("rate") * lost).alias("cpu"))
+    cut = used.filter(lost > TIME_TOLERANCE).select((pl.col("rate") * lost).alias("cpu"))
     used = used.with_columns(
         pl.coalesce(pl.col("to").shift(1).over("stream"), "start").alias("free"),
         pl.col("stream").is_first_distinct().alias("first"),

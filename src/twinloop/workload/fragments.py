@@ -14,10 +14,10 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 
-def rows_of(ids: pl.Series, names: pl.Series) -> Rows:
+def find_rows(ids: pl.Series, names: pl.Series) -> Rows:
     """The first row of each name in `ids`, or -1 where it is none of them.
 
-    >>> rows_of(pl.Series(["a", "b", "b"]), pl.Series(["b", "b", "x", None])).tolist()
+    >>> find_rows(pl.Series(["a", "b", "b"]), pl.Series(["b", "b", "x", None])).tolist()
     [1, 1, -1, -1]
     """
     # Names come in runs, one per task: only the first of a run is looked up.
@@ -37,7 +37,7 @@ def rows_of(ids: pl.Series, names: pl.Series) -> Rows:
 class Fragments:
     """Fragments of tasks, those of one task together, in the order in which tasks were met.
 
-    >>> some = Fragments.of([1, 1, 0], [10.0, 20.0, 5.0], [1.0, 0.5, 2.0])
+    >>> some = Fragments.from_rows([1, 1, 0], [10.0, 20.0, 5.0], [1.0, 0.5, 2.0])
     >>> some.tasks.tolist(), some.offsets.tolist()
     ([1, 0], [0, 2, 3])
     >>> some.work().tolist(), some.limit().tolist(), some.length().tolist()
@@ -50,7 +50,7 @@ class Fragments:
     rates: Floats
 
     @classmethod
-    def of(cls, rows: object, durations: object, rates: object) -> Fragments:
+    def from_rows(cls, rows: object, durations: object, rates: object) -> Fragments:
         """From one row per fragment: the row of its task, its duration and its rate."""
         row = np.asarray(rows, dtype=np.int64)
         duration = np.asarray(durations, dtype=np.float64)
@@ -70,7 +70,7 @@ class Fragments:
     def move(self, rows: Rows) -> Fragments:
         """The same fragments where task i is in row `rows[i]`; below 0: it is gone, with its own.
 
-        >>> some = Fragments.of([1, 1, 0], [10.0, 20.0, 5.0], [1.0, 0.5, 2.0])
+        >>> some = Fragments.from_rows([1, 1, 0], [10.0, 20.0, 5.0], [1.0, 0.5, 2.0])
         >>> moved = some.move(np.array([-1, 4]))
         >>> moved.tasks.tolist(), moved.durations.tolist()
         ([4], [10.0, 20.0])
@@ -81,7 +81,7 @@ class Fragments:
             return Fragments(tasks, self.offsets, self.durations, self.rates)
         each = np.repeat(tasks, np.diff(self.offsets))
         kept = each >= 0
-        return Fragments.of(each[kept], self.durations[kept], self.rates[kept])
+        return Fragments.from_rows(each[kept], self.durations[kept], self.rates[kept])
 
     def check(self, ids: pl.Series) -> None:
         """Each is of a task that is there, with a duration and rate that are finite and not < 0.

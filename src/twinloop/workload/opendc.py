@@ -17,14 +17,14 @@ import polars as pl
 
 from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import InputError
-from twinloop.description.files import appearing
-from twinloop.description.replacement import list_files, listed_files
+from twinloop.description.files import write_folder_atomically
+from twinloop.description.replacement import read_file_list, write_file_list
 from twinloop.platform import Platform
-from twinloop.platform.topology_export import exported
+from twinloop.platform.topology_export import export_topology
 from twinloop.trace.formats.cleaning_counts import Tally
-from twinloop.trace.formats.format_limits import note_unheld
+from twinloop.trace.formats.format_limits import note_unsupported_columns
 from twinloop.trace.formats.opendc import KB
-from twinloop.trace.parquet import exact
+from twinloop.trace.parquet import to_exact_path
 from twinloop.trace.trace import Trace
 from twinloop.workload.cleaning_notes import note
 from twinloop.workload.fragments import Fragments
@@ -32,7 +32,7 @@ from twinloop.workload.replay import NO_ESTIMATE
 from twinloop.workload.workload import Missing, Workload
 
 #: Clock of a core where nothing says one: then MHz are thousandths of a core.
-NO_CLOCK = 1000.0
+DEFAULT_MHZ = 1000.0
 
 # What the format holds of a Trace, or what it holds follows from.
 _HELD = {
@@ -86,12 +86,12 @@ def write(
         notes = [cleaning for cleaning in workload.cleaned if cleaning.what != NO_ESTIMATE]
     mhz = workload.reference_mhz or reference_mhz
     if mhz is None:
-        mhz = NO_CLOCK
+        mhz = DEFAULT_MHZ
         notes.append(note("assumed", f"cores of {mhz:.0f} MHz: no clock is known", count=1))
     topology = None
     if isinstance(trace, Trace):
         tally = Tally()
-        note_unheld(trace, tally, **_HELD)
+        note_unsupported_columns(trace, tally, **_HELD)
         notes += tally.cleanings()
         if platform is None:
             topology = trace.manifest.facts.get("opendc", {}).get("topology")
@@ -247,10 +247,10 @@ def _fragments(
 def _with_constant(workload: Workload) -> Fragments:
     """The fragments, and one for each task of constant demand, which puts all in task order."""
     constant = workload.tasks["work"].is_not_null().to_numpy().copy()
-    constant[workload.varying.tasks] = False
+    constant[workload.fragment_arrays.tasks] = False
     if not constant.any():
-        return workload.varying
-    varying = workload.varying
+        return workload.fragment_arrays
+    varying = workload.fragment_arrays
     rows = np.concatenate(
         [np.repeat(varying.tasks, np.diff(varying.offsets)), np.flatnonzero(constant)]
     )
@@ -258,7 +258,7 @@ def _with_constant(workload: Workload) -> Fragments:
     durations = np.concatenate([varying.durations, workload.durations()[constant]])
     rates = np.concatenate([varying.rates, limits[constant]])
     order = np.argsort(rows, kind="stable")
-    return Fragments.of(rows[order], durations[order], rates[order])
+    return Fragments.from_rows(rows[order], durations[order], rates[order])
 
 
 def _save(
@@ -271,12 +271,12 @@ def _save(
     # Paths in a topology are relative to the folder that it ends up in, not to where it is made.
     notes: tuple[Cleaning, ...] = ()
     if platform is not None:
-        topology, notes = exported(platform, path)
-    with appearing(path, listed_files) as new:
-        tasks.write_parquet(exact(new / TASKS))
-        fragments.write_parquet(exact(new / FRAGMENTS))
+        topology, notes = export_topology(platform, path)
+    with write_folder_atomically(path, read_file_list) as new:
+        tasks.write_parquet(to_exact_path(new / TASKS))
+        fragments.write_parquet(to_exact_path(new / FRAGMENTS))
         if topology is not None:
             text = json.dumps(topology, indent=2) + "\n"
             (new / TOPOLOGY).write_text(text, encoding="utf-8")
-        list_files(new, "opendc")
+        write_file_list(new, "opendc")
     return notes

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from twinloop.description.cleaning import Cleaning
 from twinloop.trace.trace import Trace
 from twinloop.workload.cleaning_notes import note
-from twinloop.workload.fragments import Floats, Fragments, Rows, rows_of
+from twinloop.workload.fragments import Floats, Fragments, Rows, find_rows
 
 #: A node that uses this share of its cores is busy: samples are not sharp at their ends.
 BUSY: Final = 0.9
@@ -53,7 +53,9 @@ class _Total(NamedTuple):
         return result
 
 
-def lifted(trace: Trace, tasks: pl.DataFrame, fragments: Fragments) -> tuple[Fragments, Cleaning]:
+def lift_limits(
+    trace: Trace, tasks: pl.DataFrame, fragments: Fragments
+) -> tuple[Fragments, Cleaning]:
     """The fragments, with the limits that tasks would have had on nodes of their own.
 
     Args:
@@ -70,17 +72,17 @@ def lifted(trace: Trace, tasks: pl.DataFrame, fragments: Fragments) -> tuple[Fra
     ...                         "dt": [4.0, 4.0], "cpu": [2.0, 2.0]}))
     >>> tasks = pl.DataFrame({"id": ["a", "b"], "cores": [1.0, 1.0], "speed": [1.0, 1.0],
     ...                       "start": [0.0, 0.0]})
-    >>> found, said = lifted(trace, tasks, Fragments.of([0, 1], [4.0, 4.0], [0.5, 0.5]))
+    >>> found, said = lift_limits(trace, tasks, Fragments.from_rows([0, 1], [4.0, 4.0], [0.5, 0.5]))
     >>> found.durations.tolist(), found.rates.tolist(), said.count
     ([2.0, 2.0], [1.0, 1.0], 2)
     """
     placements = trace.placements.drop_nulls(["machine", "cores", "start", "end"])
-    crowded = oversubscribed(trace.nodes, placements)
+    crowded = find_oversubscribed_nodes(trace.nodes, placements)
     if not crowded:
         return fragments, note("assumed", _SUPPLY)
     each = np.repeat(fragments.tasks, np.diff(fragments.offsets))
     alone = placements.filter(pl.col("machine").n_unique().over("task") == 1)
-    place = rows_of(alone["task"], tasks["id"])
+    place = find_rows(alone["task"], tasks["id"])
     machine = pl.Series([*alone["machine"], None], dtype=pl.String).gather(
         np.where(place < 0, alone.height, place)
     )
@@ -91,7 +93,7 @@ def lifted(trace: Trace, tasks: pl.DataFrame, fragments: Fragments) -> tuple[Fra
     by_node = placements.partition_by("machine", as_dict=True)
     usage = trace.usage.filter(pl.col("dt") > 0).drop_nulls(["machine", "t", "cpu"])
     used_by = usage.partition_by("machine", as_dict=True)
-    numbers = rows_of(pl.Series([name for name, _ in crowded]), machine)
+    numbers = find_rows(pl.Series([name for name, _ in crowded]), machine)
     mine_by = _grouped(numbers[each], durations > 0, len(crowded))
     for (name, size), mine in zip(crowded, mine_by, strict=True):
         there = by_node[name,]
@@ -112,10 +114,12 @@ def lifted(trace: Trace, tasks: pl.DataFrame, fragments: Fragments) -> tuple[Fra
     durations[changed] *= rates[changed] / wanted
     rates[changed] = wanted
     names = tasks["id"].gather(np.unique(each[changed]))
-    return Fragments.of(each, durations, rates), note("assumed", _SUPPLY, names)
+    return Fragments.from_rows(each, durations, rates), note("assumed", _SUPPLY, names)
 
 
-def oversubscribed(nodes: pl.DataFrame, placements: pl.DataFrame) -> list[tuple[str, float]]:
+def find_oversubscribed_nodes(
+    nodes: pl.DataFrame, placements: pl.DataFrame
+) -> list[tuple[str, float]]:
     """The nodes that ever had more cores placed on them than they have, and these.
 
     Args:
@@ -123,7 +127,7 @@ def oversubscribed(nodes: pl.DataFrame, placements: pl.DataFrame) -> list[tuple[
         placements: Executions whose `machine`, `cores`, `start` and `end` are known.
 
     >>> nodes = pl.DataFrame({"node": ["n", "m"], "cores": [1.0, 1.0]})
-    >>> oversubscribed(nodes, pl.DataFrame({"machine": ["n", "n"], "cores": [1.0, 1.0],
+    >>> find_oversubscribed_nodes(nodes, pl.DataFrame({"machine": ["n", "n"], "cores": [1.0, 1.0],
     ...                                     "start": [0.0, 1.0], "end": [2.0, 3.0]}))
     [('n', 1.0)]
     """

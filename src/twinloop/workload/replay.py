@@ -9,15 +9,15 @@ import polars as pl
 
 from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import InputError
-from twinloop.trace.formats.format_limits import tasks_by_id
-from twinloop.trace.recorded_commands import runs
-from twinloop.trace.tables import STARTED
-from twinloop.trace.trace import Trace, required
+from twinloop.trace.formats.format_limits import number_tasks
+from twinloop.trace.recorded_runs import collect_runs
+from twinloop.trace.tables import COMMAND_COLUMNS
+from twinloop.trace.trace import Trace, require_trace
 from twinloop.workload.cleaning_notes import note
 from twinloop.workload.clocks import Clocks
-from twinloop.workload.demand import SAME, Demand, windowed
-from twinloop.workload.fragments import Floats, Fragments, rows_of
-from twinloop.workload.oversubscription import lifted
+from twinloop.workload.demand import TIME_TOLERANCE, Demand, demand_from_samples
+from twinloop.workload.fragments import Floats, Fragments, find_rows
+from twinloop.workload.oversubscription import lift_limits
 from twinloop.workload.workload import Missing, Workload
 
 #: A demand that exceeds a whole number of cores by less than this is that number: windows of
@@ -27,12 +27,12 @@ SLACK = 0.05
 NO_ESTIMATE = "requested times that nobody gave: the time the task takes"
 
 
-def replayed(trace: Trace, *, missing: Missing, reference_mhz: float | None) -> Workload:
+def workload_from_trace(trace: Trace, *, missing: Missing, reference_mhz: float | None) -> Workload:
     """See `Workload.from_trace`."""
     if missing not in get_args(Missing):
         known = ", ".join(get_args(Missing))
         raise InputError(f"{missing!r} is not known", field="missing", remedy=f"one of: {known}")
-    tasks_by_id(required(trace))
+    number_tasks(require_trace(trace))
     clocks = Clocks(trace, reference_mhz)
     tasks = _described(trace)
     tasks, notes = _kept(tasks, tasks["submit"].is_not_null(), "no submission time")
@@ -44,7 +44,7 @@ def replayed(trace: Trace, *, missing: Missing, reference_mhz: float | None) -> 
     if demand is None:
         tasks, more = _constant(tasks)
         notes += more
-        fragments = Fragments.of([], [], [])
+        fragments = Fragments.from_rows([], [], [])
     else:
         notes += demand.cleaned
         tasks, fragments, more = _varying(trace, tasks, demand, missing)
@@ -73,7 +73,7 @@ def replayed(trace: Trace, *, missing: Missing, reference_mhz: float | None) -> 
 
 def _described(trace: Trace) -> pl.DataFrame:
     """The tasks with the columns of a workload, and when and on how much they last ran."""
-    found = runs(trace).select(
+    found = collect_runs(trace).select(
         "run_time",
         pl.col("processors").alias("cores"),
         pl.col("end").alias("end_recorded"),
@@ -88,7 +88,7 @@ def _described(trace: Trace) -> pl.DataFrame:
         pl.lit(None, dtype=pl.Float64).alias("work"),
         pl.lit(None, dtype=pl.Float64).alias("limit"),
         *("kind", "deadline", "parents", "think_time", "run_time", "end_recorded"),
-        *STARTED,
+        *COMMAND_COLUMNS,
         *("start", "stop", "memory_used"),
     )
 
@@ -121,7 +121,7 @@ def _constant(tasks: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:
 def _sampled(trace: Trace, tasks: pl.DataFrame, clocks: Clocks) -> Demand:
     """The demand that the samples of a trace show."""
     usage = trace.usage
-    rows = rows_of(tasks["id"], usage["task"])
+    rows = find_rows(tasks["id"], usage["task"])
     usage = usage.with_columns(pl.Series("row", rows), (pl.col("cpu") / pl.col("dt")).alias("rate"))
     known = rows >= 0
     del rows
@@ -154,7 +154,9 @@ def _sampled(trace: Trace, tasks: pl.DataFrame, clocks: Clocks) -> Demand:
     ).filter(ran)
     end = pl.col("t")
     timed = usage.join(window, on="row", maintain_order="left").filter(end.is_not_null())
-    inside = windowed(timed.with_columns((end - pl.col("dt")).alias("begin"), end.alias("end")))
+    inside = demand_from_samples(
+        timed.with_columns((end - pl.col("dt")).alias("begin"), end.alias("end"))
+    )
     others = usage.join(window, on="row", how="anti", maintain_order="left")
     loose = _end_to_end(others, ())
     untimed = usage.height - timed.height - others.height
@@ -164,7 +166,7 @@ def _sampled(trace: Trace, tasks: pl.DataFrame, clocks: Clocks) -> Demand:
         note("assumed", "tasks without start or end: samples follow each other", count=tasks_loose)
     )
     both = (inside.fragments, loose.fragments)
-    fragments = Fragments.of(
+    fragments = Fragments.from_rows(
         np.concatenate([np.repeat(f.tasks, np.diff(f.offsets)) for f in both]),
         np.concatenate([f.durations for f in both]),
         np.concatenate([f.rates for f in both]),
@@ -178,7 +180,7 @@ def _end_to_end(usage: pl.DataFrame, notes: tuple[Cleaning, ...]) -> Demand:
     memory = pl.DataFrame(schema={"row": pl.Int64, "memory": pl.Float64})
     if usage["rss"].null_count() < usage.height:
         memory = usage.group_by("row").agg(pl.max("rss").alias("memory"))
-    fragments = Fragments.of(
+    fragments = Fragments.from_rows(
         usage["row"].to_numpy(), usage["dt"].to_numpy(), usage["rate"].to_numpy()
     )
     return Demand(fragments, memory, notes)
@@ -192,7 +194,7 @@ def _varying(
     count = tasks.height
     length = _spread(count, fragments, fragments.length())
     notes = [] if missing == "leave" else [_disagreement(tasks, length)]
-    fragments, supply = lifted(trace, tasks, fragments)
+    fragments, supply = lift_limits(trace, tasks, fragments)
     notes.append(supply)
     without = pl.Series(np.isnan(length))
     if missing == "synthetic":
@@ -255,7 +257,7 @@ def _cores(tasks: pl.DataFrame, fragments: Fragments) -> pl.Series:
 def _disagreement(tasks: pl.DataFrame, length: Floats) -> Cleaning:
     recorded = tasks["run_time"].fill_null(np.nan).to_numpy()
     difference = np.nan_to_num(np.abs(recorded - length))
-    apart = difference > SAME
+    apart = difference > TIME_TOLERANCE
     worst = float(difference.max(initial=0.0))
     what = (
         f"recorded run times that differ from their fragments, which decide: "

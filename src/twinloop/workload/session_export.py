@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import polars as pl
 
-from twinloop.description.files import writing
+from twinloop.description.files import write_atomically
 
 GRAPHML = "http://graphml.graphdrawing.org/xmlns"
 SVG = "http://www.w3.org/2000/svg"
@@ -17,14 +17,14 @@ SVG = "http://www.w3.org/2000/svg"
 _ROW, _WIDTH, _LEFT, _TOP = 18, 960, 40, 24
 
 
-def as_dict(user: str, sessions: pl.DataFrame, edges: pl.DataFrame) -> dict[str, Any]:
+def graph_to_dict(user: str, sessions: pl.DataFrame, edges: pl.DataFrame) -> dict[str, Any]:
     """The graph as plain values; an edge from the root comes from null."""
     return {"user": user, "sessions": sessions.to_dicts(), "edges": edges.to_dicts()}
 
 
 def write_json(graph: dict[str, Any], path: Path) -> None:
     """Write the graph as JSON."""
-    with writing(path) as stream:
+    with write_atomically(path) as stream:
         stream.write(json.dumps(graph, indent=1, allow_nan=False).encode() + b"\n")
 
 
@@ -53,11 +53,11 @@ def write_graphml(graph: dict[str, Any], path: Path) -> None:
         link = {"source": before, "target": f"s{edge['after']}"}
         _data(ET.SubElement(body, "edge", link), "think_time", repr(edge["think_time"]))
     ET.indent(top)
-    with writing(path) as stream:
+    with write_atomically(path) as stream:
         stream.write(ET.tostring(top, encoding="utf-8", xml_declaration=True) + b"\n")
 
 
-def as_svg(graph: dict[str, Any]) -> str:
+def graph_to_svg(graph: dict[str, Any]) -> str:
     """A bar per session from start to finish, time to the right, lines for the edges.
 
     A session takes the highest row that is free when it starts.

@@ -23,7 +23,7 @@ import polars as pl
 
 from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import InputError
-from twinloop.trace.trace import Trace, counted
+from twinloop.trace.trace import Trace, format_count
 from twinloop.workload import session_export
 from twinloop.workload.fragments import Floats, Rows
 from twinloop.workload.sessions import Delimitation, SessionPartition, find_sessions
@@ -39,7 +39,7 @@ class SessionGraphs:
     >>> log = Trace(tasks=pl.DataFrame({
     ...     "id": ["1", "2", "3"], "user": ["ann"] * 3, "submit": [0.0, 10.0, 100.0],
     ...     "requested_cores": [1.0] * 3, "run_time": [30.0, 40.0, 5.0]}))
-    >>> graphs = SessionGraphs.of(log, threshold=0)
+    >>> graphs = SessionGraphs.from_log(log, threshold=0)
     >>> graphs
     <SessionGraphs of 1 user: 3 sessions, 2 edges>
     >>> graphs["ann"].edges.rows()
@@ -57,7 +57,7 @@ class SessionGraphs:
         self.think_times: Floats = partition.start[after] - partition.finish[self.predecessors]
 
     @classmethod
-    def of(
+    def from_log(
         cls, log: Trace | Workload, *, by: Delimitation = "arrival", threshold: float = 3600.0
     ) -> SessionGraphs:
         """The graphs of a log whose sessions are found as `find_sessions` says."""
@@ -123,8 +123,11 @@ class SessionGraphs:
         return len(self.users)
 
     def __repr__(self) -> str:
-        users, sessions = counted(len(self.users), "user"), counted(len(self.partition), "session")
-        return f"<SessionGraphs of {users}: {sessions}, {counted(len(self.predecessors), 'edge')}>"
+        users, sessions = (
+            format_count(len(self.users), "user"),
+            format_count(len(self.partition), "session"),
+        )
+        return f"<SessionGraphs of {users}: {sessions}, {format_count(len(self.predecessors), 'edge')}>"
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -147,7 +150,7 @@ class SessionGraph:
         >>> log = Trace(tasks=pl.DataFrame({
         ...     "id": ["1", "2"], "user": ["ann", "ann"], "submit": [5.0, 15.0],
         ...     "requested_cores": [1.0, 1.0], "run_time": [30.0, 40.0]}))
-        >>> SessionGraphs.of(log)["ann"].sessions.rows()
+        >>> SessionGraphs.from_log(log)["ann"].sessions.rows()
         [(0, 5.0, 55.0, ['1', '2'], [0.0, 10.0])]
         """
         found, span = self._graphs.partition, slice(self._first, self._end)
@@ -207,7 +210,7 @@ class SessionGraph:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values: the user, its sessions and its edges."""
-        return session_export.as_dict(self.user, self.sessions, self.edges)
+        return session_export.graph_to_dict(self.user, self.sessions, self.edges)
 
     def to_json(self, path: str | Path) -> None:
         """Write the graph as JSON."""
@@ -219,10 +222,10 @@ class SessionGraph:
 
     def to_svg(self) -> str:
         """A picture: time to the right, a bar per session, a line per edge."""
-        return session_export.as_svg(self.to_dict())
+        return session_export.graph_to_svg(self.to_dict())
 
     def __repr__(self) -> str:
-        return f"<SessionGraph of user {self.user}: {counted(self._end - self._first, 'session')}>"
+        return f"<SessionGraph of user {self.user}: {format_count(self._end - self._first, 'session')}>"
 
 
 def _reduction(found: SessionPartition) -> tuple[Rows, Rows]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from pydantic import Field, SerializationInfo, SerializerFunctionWrapHandler, model_serializer
 
 from twinloop.description import Description
-from twinloop.description.description import Writing
+from twinloop.description.description import WriteContext
 from twinloop.description.errors import InputError
 from twinloop.description.quantities import Seconds
 from twinloop.trace.trace import Trace
@@ -16,7 +16,7 @@ from twinloop.workload.sessions import Delimitation
 from twinloop.workload.workload import Workload
 
 #: What stands before the threshold where a text is short for users with sessions.
-SESSIONS: Final = "sessions:"
+SESSIONS_PREFIX: Final = "sessions:"
 
 
 class Sessions(Description):
@@ -37,7 +37,7 @@ class Sessions(Description):
 
     def graphs(self, log: Trace | Workload) -> SessionGraphs:
         """The session graphs that a replay of this log follows."""
-        return SessionGraphs.of(log, by=self.by, threshold=self.threshold)
+        return SessionGraphs.from_log(log, by=self.by, threshold=self.threshold)
 
 
 class SourceDescription(Description):
@@ -59,8 +59,8 @@ class SourceDescription(Description):
             return {"sessions": data}
         if not isinstance(data, str):
             return data
-        threshold = data.removeprefix(SESSIONS).strip()
-        if data.startswith(SESSIONS) and threshold:
+        threshold = data.removeprefix(SESSIONS_PREFIX).strip()
+        if data.startswith(SESSIONS_PREFIX) and threshold:
             return {"sessions": {"threshold": threshold}}
         if data != "rigid":
             raise InputError(
@@ -72,4 +72,4 @@ class SourceDescription(Description):
     @model_serializer(mode="wrap")
     def _short_form(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
         values = handler(self)
-        return values or "rigid" if isinstance(info.context, Writing) else values
+        return values or "rigid" if isinstance(info.context, WriteContext) else values

@@ -7,7 +7,7 @@ import pydantic
 from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import InputError
 from twinloop.trace.content_hash import hash_tables
-from twinloop.trace.stored_workload import KeptWorkload
+from twinloop.trace.stored_workload import StoredWorkload
 from twinloop.workload.workload import Workload
 
 
@@ -22,8 +22,8 @@ class _Facts(pydantic.BaseModel):
     injected: tuple[str, ...] = ()
 
 
-def to_kept(workload: Workload) -> KeptWorkload:
-    """See `Workload.to_kept`."""
+def to_stored(workload: Workload) -> StoredWorkload:
+    """See `Workload.to_stored`."""
     tables = {
         "tasks": workload.tasks,
         "fragments": workload.fragments,
@@ -36,15 +36,15 @@ def to_kept(workload: Workload) -> KeptWorkload:
         cleaned=workload.cleaned,
         injected=workload.injected,
     )
-    return KeptWorkload("Workload", facts.model_dump(mode="json"), tables)
+    return StoredWorkload("Workload", facts.model_dump(mode="json"), tables)
 
 
-def from_kept(kept: KeptWorkload) -> Workload:
+def workload_from_stored(kept: StoredWorkload) -> Workload:
     """The Workload that was kept; an error if it is none.
 
     >>> import polars as pl
     >>> workload = Workload(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]}))
-    >>> from_kept(to_kept(workload)) == workload
+    >>> workload_from_stored(to_stored(workload)) == workload
     True
     """
     try:
@@ -74,7 +74,7 @@ def content_hash(workload: Workload) -> str:
         "files": workload.files,
         "task_files": workload.task_files,
     }
-    varying = workload.varying
+    varying = workload.fragment_arrays
     arrays = {name: getattr(varying, name) for name in ("tasks", "offsets", "durations", "rates")}
     facts = {
         "reference_mhz": workload.reference_mhz,

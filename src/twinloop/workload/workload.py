@@ -9,13 +9,13 @@ import polars as pl
 
 from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import InputError
-from twinloop.trace.tables import empty
+from twinloop.trace.tables import make_empty_table
 from twinloop.trace.trace import Trace
 from twinloop.workload import columns
-from twinloop.workload.fragments import Floats, Fragments, rows_of
+from twinloop.workload.fragments import Floats, Fragments, find_rows
 
 if TYPE_CHECKING:
-    from twinloop.trace.stored_workload import KeptWorkload
+    from twinloop.trace.stored_workload import StoredWorkload
     from twinloop.workload.arrays import WorkloadArrays
 
 #: What is done with a task whose usage nobody sampled, in a trace that has usage.
@@ -74,9 +74,11 @@ class Workload:
         self._fragments = fragments
         self._tasks = _with_totals(tasks, fragments)
         columns.check(self._tasks)
-        self._files = columns.conform("files", empty("files") if files is None else files)
+        self._files = columns.conform(
+            "files", make_empty_table("files") if files is None else files
+        )
         self._task_files = columns.conform(
-            "task_files", empty("task_files") if task_files is None else task_files
+            "task_files", make_empty_table("task_files") if task_files is None else task_files
         )
         self._hash: str | None = None
         #: Clock of the core in which work and rates are counted; None: not known.
@@ -114,9 +116,9 @@ class Workload:
         >>> print(workload.cleaned[0])
         skipped 1: tasks that cannot be run: no run time (2)
         """
-        from twinloop.workload.replay import replayed
+        from twinloop.workload.replay import workload_from_trace
 
-        return replayed(trace, missing=missing, reference_mhz=reference_mhz)
+        return workload_from_trace(trace, missing=missing, reference_mhz=reference_mhz)
 
     @property
     def tasks(self) -> pl.DataFrame:
@@ -129,7 +131,7 @@ class Workload:
         return self._fragments.frame(self._tasks["id"])
 
     @property
-    def varying(self) -> Fragments:
+    def fragment_arrays(self) -> Fragments:
         """The same fragments as arrays, without a copy."""
         return self._fragments
 
@@ -164,9 +166,9 @@ class Workload:
 
     def to_arrays(self) -> WorkloadArrays:
         """Plain arrays for the engine. A dependency cycle or a task without work is an error."""
-        from twinloop.workload.arrays import compiled
+        from twinloop.workload.arrays import workload_to_arrays
 
-        return compiled(self)
+        return workload_to_arrays(self)
 
     def to_trace(self) -> Trace:
         """As a Trace of kind `generated`, from which `from_trace` makes the workload again.
@@ -185,20 +187,20 @@ class Workload:
         >>> workload.to_trace().tasks.select("requested_cores", "run_time").rows()
         [(2.0, 30.0)]
         """
-        from twinloop.workload.trace_of_workload import as_trace
+        from twinloop.workload.trace_export import workload_to_trace
 
-        return as_trace(self)
+        return workload_to_trace(self)
 
-    def to_kept(self) -> KeptWorkload:
+    def to_stored(self) -> StoredWorkload:
         """Itself as plain tables, as the trace of a run keeps it.
 
         >>> import polars as pl
-        >>> Workload(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]})).to_kept().kind
+        >>> Workload(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]})).to_stored().kind
         'Workload'
         """
-        from twinloop.workload.stored_workload import to_kept
+        from twinloop.workload.stored_workload import to_stored
 
-        return to_kept(self)
+        return to_stored(self)
 
     def content_hash(self) -> str:
         """A hash of all that decides how it runs, the same for equal workloads."""
@@ -227,7 +229,7 @@ class Workload:
         """
         tasks = columns.conform("tasks", tasks)
         columns.check(tasks)
-        fragments = self._fragments.move(rows_of(tasks["id"], self._tasks["id"]))
+        fragments = self._fragments.move(find_rows(tasks["id"], self._tasks["id"]))
         _check_totals(tasks, fragments)
         gone = set(self._tasks["id"]) - set(tasks["id"])
         return Workload(
@@ -272,9 +274,9 @@ class Workload:
 
 def _fragments(ids: pl.Series, frame: pl.DataFrame | None) -> Fragments:
     if frame is None:
-        return Fragments.of([], [], [])
+        return Fragments.from_rows([], [], [])
     frame = columns.conform("fragments", frame)
-    rows = rows_of(ids, frame["task"])
+    rows = find_rows(ids, frame["task"])
     if (rows < 0).any():
         name = frame["task"][int(np.argmax(rows < 0))]
         raise InputError(f"fragments of {name!r}, which is no task", field="fragments")
@@ -282,7 +284,7 @@ def _fragments(ids: pl.Series, frame: pl.DataFrame | None) -> Fragments:
         if frame[field].null_count():
             name = frame["task"][int(frame[field].is_null().arg_true()[0])]
             raise InputError("is missing", field=f"fragment of task {name!r}: {field}")
-    return Fragments.of(rows, frame["duration"].to_numpy(), frame["rate"].to_numpy())
+    return Fragments.from_rows(rows, frame["duration"].to_numpy(), frame["rate"].to_numpy())
 
 
 def _check_totals(tasks: pl.DataFrame, fragments: Fragments) -> None:

@@ -11,13 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from twinloop.calibration.fit import JOURNAL, Fit, refuse_kept
+from twinloop.calibration.fit import JOURNAL, Fit, refuse_existing
 from twinloop.calibration.losses import aggregate
-from twinloop.calibration.parameters.defaults import as_space
+from twinloop.calibration.parameters.defaults import make_space
+from twinloop.calibration.parameters.file_format import journal_text
 from twinloop.calibration.parameters.space import Space
-from twinloop.calibration.search.objective import Failures
-from twinloop.calibration.search.search import Budget
-from twinloop.calibration.search.stage import Effort, Told, identify_code, staged
+from twinloop.calibration.search.minimisation import SearchBudget
+from twinloop.calibration.search.objective import FailureCounts
+from twinloop.calibration.search.stage import (
+    ProgressCallback,
+    SearchSettings,
+    identify_code,
+    run_stage,
+)
 from twinloop.campaign import BlackBox, Command, Coordinator, Outcome, black_box, coordinator
 from twinloop.description import Description
 from twinloop.description.errors import InputError
@@ -27,7 +33,7 @@ _Floats = NDArray[np.float64]
 _Figures = Mapping[str, Any]
 
 #: Of a loss of one's own: what was measured, what the simulator says.
-OwnLoss = Callable[[_Figures, _Figures], float]
+ExperimentLoss = Callable[[_Figures, _Figures], float]
 
 
 class Experiment(Description):
@@ -43,11 +49,12 @@ class Experiment(Description):
     )
 
 
-class Bench(Description):
+class BlackBoxCalibration(Description):
     """A foreign simulator, and the experiments that it is held against.
 
-    >>> Bench(black_box={"command": ["sim", "{speed}"]}, experiments=[{"truth": {"time": 2.0}}],
-    ...       parameters={"speed": {"linear": [1, 5]}}).space.names
+    >>> BlackBoxCalibration(
+    ...     black_box={"command": ["sim", "{speed}"]}, experiments=[{"truth": {"time": 2.0}}],
+    ...     parameters={"speed": {"linear": [1, 5]}}).space.names
     ('speed',)
     """
 
@@ -60,7 +67,7 @@ class Bench(Description):
     @property
     def space(self) -> Space | None:
         """The values to move; None: the description does not say them."""
-        return None if self.parameters is None else as_space(self.parameters)
+        return None if self.parameters is None else make_space(self.parameters)
 
 
 class BlackBoxObjective:
@@ -69,10 +76,10 @@ class BlackBoxObjective:
     The loss of an experiment is the mean of |figure - truth| / |truth| over the figures that were
     measured (a truth of 0 is divided by 1), or what a loss of one's own says.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> def truck(values, case):
     ...     return {"time": case["cargo"] / values["speed"]}
-    >>> objective = BlackBoxObjective(Space([Linear("speed", 1, 3)]), truck,
+    >>> objective = BlackBoxObjective(Space([LinearParameter("speed", 1, 3)]), truck,
     ...     [Experiment(case={"cargo": 10.0}, truth={"time": 5.0})], on="serial")
     >>> objective(np.array([[0.5], [0.0]])).tolist()
     [0.0, 1.0]
@@ -84,8 +91,8 @@ class BlackBoxObjective:
         simulator: BlackBox | Callable[..., Any],
         experiments: Sequence[Experiment],
         *,
-        loss: OwnLoss | None = None,
-        how: str = "avg",
+        loss: ExperimentLoss | None = None,
+        aggregate: str = "avg",
         on: str | None = None,
         workers: int | None = None,
     ) -> None:
@@ -93,9 +100,9 @@ class BlackBoxObjective:
             raise InputError("there is nothing to hold it against", field="experiments")
         self.space = space
         self.experiments = tuple(experiments)
-        self.how = how
+        self.aggregation = aggregate
         #: What failed, and how often.
-        self.failures = Failures()
+        self.failures = FailureCounts()
         self._box = black_box(simulator)
         self._loss = loss
         self._on, self._workers = on, workers
@@ -138,7 +145,7 @@ class BlackBoxObjective:
         """What the simulator says of each candidate in each experiment; None: it failed."""
         if self._at_work is None:
             self._at_work = coordinator(self._on, workers=self._workers)
-        given = [self.space.formatted(values) for values in candidates]
+        given = [self.space.format_value(values) for values in candidates]
         calls = [(values, each.case or None) for values in given for each in self.experiments]
         found = [
             self._taken(call, outcome)
@@ -179,7 +186,7 @@ class BlackBoxObjective:
             parts.append((found - real) / np.where(scale > 0, scale, 1.0))
         return np.concatenate(parts)
 
-    def _own(self, loss: OwnLoss, experiment: int, said: _Figures) -> float:
+    def _own(self, loss: ExperimentLoss, experiment: int, said: _Figures) -> float:
         try:
             return float(loss(self.experiments[experiment].truth, said))
         except Exception as error:  # of a function that the user wrote
@@ -194,10 +201,10 @@ class BlackBoxObjective:
                     losses[e, i] = self._own(self._loss, e, said)
                 elif (errors := self._errors(e, said)) is not None and self._loss is None:
                     losses[e, i] = np.abs(errors).mean()
-        return aggregate(losses, self.how)
+        return aggregate(losses, self.aggregation)
 
 
-def _name(loss: OwnLoss | None) -> str:
+def _name(loss: ExperimentLoss | None) -> str:
     return "relative error" if loss is None else getattr(loss, "__qualname__", "own")
 
 
@@ -206,16 +213,16 @@ def calibrate_black_box(
     experiments: Sequence[Experiment],
     parameters: Any,
     *,
-    loss: OwnLoss | None = None,
-    how: str = "avg",
+    loss: ExperimentLoss | None = None,
+    aggregate: str = "avg",
     optimiser: str = "auto",
-    budget: str | float | Budget = 500,
+    budget: str | float | SearchBudget = 500,
     seed: int = 0,
     on: str | None = None,
     workers: int | None = None,
     analysis: int = 0,
     folder: str | Path | None = None,
-    progress: Told | None = None,
+    progress: ProgressCallback | None = None,
     report: Callable[[Fit], None] | None = None,
 ) -> Fit:
     """Calibrate a simulator that is none of ours.
@@ -225,7 +232,7 @@ def calibrate_black_box(
         experiments: What was measured.
         parameters: The values to move and their ranges, or a file that says them.
         loss: What is made small in each experiment; by default the mean relative error.
-        how: How the losses of several experiments become one: `avg` or `max`.
+        aggregate: How the losses of several experiments become one: `avg` or `max`.
         optimiser: The name of an optimiser.
         budget: A number of evaluations, or a time such as `60s`.
         seed: Where the randomness of the search starts.
@@ -243,19 +250,19 @@ def calibrate_black_box(
     >>> round(fit.values["speed"], 2)
     30.0
     """
-    space = as_space(parameters)
+    space = make_space(parameters)
     kept = None if folder is None else Path(folder)
-    refuse_kept(kept)
+    refuse_existing(kept)
     objective = BlackBoxObjective(
-        space, simulator, experiments, loss=loss, how=how, on=on, workers=workers
+        space, simulator, experiments, loss=loss, aggregate=aggregate, on=on, workers=workers
     )
-    effort = Effort(optimiser, Budget.of(budget), seed, analysis, progress)
+    effort = SearchSettings(optimiser, SearchBudget.of(budget), seed, analysis, progress)
     journal = None if kept is None else kept / JOURNAL
     box = black_box(simulator)
     code = [each for each in (box, loss) if callable(each)]
     header: dict[str, Any] = {
-        "parameters": [repr(parameter) for parameter in space],
-        "aggregation": how,
+        "parameters": [journal_text(parameter) for parameter in space],
+        "aggregation": aggregate,
         "loss": _name(loss),
         "simulator": box.describe(),
         "evaluations": effort.budget.evaluations,
@@ -265,7 +272,7 @@ def calibrate_black_box(
     if isinstance(box, Command):
         header["programs"] = box.programs([each.case for each in experiments])
     try:
-        found = staged(
+        found = run_stage(
             objective,
             effort,
             journal=journal,
@@ -280,14 +287,14 @@ def calibrate_black_box(
         loss=found.history.best_loss,
         loss_before=float(middle[0]),
         loss_name=_name(loss),
-        how=how,
+        aggregation=aggregate,
         optimiser=found.history.optimiser,
         seed=seed,
         evaluations=len(found.history.losses),
         failed=found.history.failed,
         seconds=found.history.seconds,
         history=found.history.table(),
-        cloud=found.frame,
+        confidence_region=found.frame,
         identifiability=found.identifiability,
         runs=tuple(
             {"name": f"experiment {i + 1}", "used": "training", **each.to_dict()}

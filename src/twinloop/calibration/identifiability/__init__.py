@@ -9,7 +9,7 @@ told.groups                # those that compensate each other
 """
 
 from twinloop.calibration.identifiability.advice import HINTS, Hint
-from twinloop.calibration.identifiability.analysis import identify
+from twinloop.calibration.identifiability.analysis import analyse_identifiability
 from twinloop.calibration.identifiability.result import Identifiability
 
-__all__ = ["HINTS", "Hint", "Identifiability", "identify"]
+__all__ = ["HINTS", "Hint", "Identifiability", "analyse_identifiability"]

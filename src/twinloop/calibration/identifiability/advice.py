@@ -88,10 +88,10 @@ HINTS: Final = (
 )
 
 
-def reason(name: str, hints: Iterable[Hint], facts: Mapping[str, Any]) -> str:
+def explain_no_effect(name: str, hints: Iterable[Hint], facts: Mapping[str, Any]) -> str:
     """Why the data says nothing of a parameter, if a fact tells; else empty.
 
-    >>> reason("contention.linear.slope", HINTS, {"shared_cores": False})
+    >>> explain_no_effect("contention.linear.slope", HINTS, {"shared_cores": False})
     'no two tasks ever shared a core'
     """
     for hint in hints:
@@ -101,10 +101,10 @@ def reason(name: str, hints: Iterable[Hint], facts: Mapping[str, Any]) -> str:
     return ""
 
 
-def advice(names: Sequence[str], hints: Iterable[Hint]) -> str:
+def suggest_data(names: Sequence[str], hints: Iterable[Hint]) -> str:
     """What would help with one parameter, or with those of a group; empty if nothing is known.
 
-    >>> advice(["startup_overhead", "service_factor"], HINTS)
+    >>> suggest_data(["startup_overhead", "service_factor"], HINTS)
     'add runs with short tasks'
     """
     wanted = 1 if len(names) == 1 else 2
@@ -112,10 +112,10 @@ def advice(names: Sequence[str], hints: Iterable[Hint]) -> str:
     return "; ".join(dict.fromkeys(found))
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Names in a sentence.
 
-    >>> listed(["a", "b", "c"])
+    >>> join_names(["a", "b", "c"])
     'a, b and c'
     """
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

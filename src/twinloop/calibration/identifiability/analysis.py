@@ -10,21 +10,37 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twinloop.calibration.identifiability.advice import HINTS, Hint, listed
-from twinloop.calibration.identifiability.constrained_fits import Fit, LossFit, OutputsFit
-from twinloop.calibration.identifiability.groups import Moves, grouped
-from twinloop.calibration.identifiability.masking import Mask, mask_of
-from twinloop.calibration.identifiability.profile import Profile, enumerable, positions, profile
-from twinloop.calibration.identifiability.result import Identifiability, table_of
-from twinloop.calibration.identifiability.sensitivity import sensitivity
-from twinloop.calibration.identifiability.summary_text import Told, words
-from twinloop.calibration.parameters.parameters import Parameter
-from twinloop.calibration.uncertainty.evaluation_count import Evaluations, SpentError, checked_point
+from twinloop.calibration.identifiability.advice import HINTS, Hint, join_names
+from twinloop.calibration.identifiability.constrained_fits import (
+    ConstrainedFit,
+    LeastSquaresFit,
+    SimplexFit,
+)
+from twinloop.calibration.identifiability.groups import CompensatingMoves, group_parameters
+from twinloop.calibration.identifiability.masking import MaskingParameter, find_masking_parameter
+from twinloop.calibration.identifiability.profile import (
+    Profile,
+    is_enumerable,
+    list_positions,
+    profile_parameter,
+)
+from twinloop.calibration.identifiability.result import Identifiability, make_table
+from twinloop.calibration.identifiability.sensitivity import estimate_sensitivity
+from twinloop.calibration.identifiability.summary_text import (
+    IdentifiabilityAnalysis,
+    describe_analysis,
+)
+from twinloop.calibration.parameters.kinds import Parameter
+from twinloop.calibration.uncertainty.evaluation_count import (
+    BudgetSpentError,
+    Evaluations,
+    check_point,
+)
 from twinloop.description.errors import InputError
 
 if TYPE_CHECKING:
     from twinloop.calibration.parameters.space import Space
-    from twinloop.calibration.search.objective import Objective
+    from twinloop.calibration.search.objective import SearchObjective
 
 Floats = NDArray[np.float64]
 
@@ -37,7 +53,7 @@ _QUARTERS: Final = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 class _Problem:
     """What is to be profiled: a fit, its best point and score, and what is acceptable."""
 
-    fit: Fit
+    fit: ConstrainedFit
     centre: Floats
     lowest: float
     bound: float
@@ -47,8 +63,8 @@ class _Problem:
     settled: bool
 
 
-def identify(
-    objective: Objective,
+def analyse_identifiability(
+    objective: SearchObjective,
     best: Floats,
     *,
     noise: float | Floats | None = None,
@@ -78,11 +94,12 @@ def identify(
         hints: What data would help, by the names of parameters.
         facts: What is known of the data, such as `{"shared_cores": False}`; see `HINTS`.
 
-    >>> from twinloop.calibration.parameters.parameters import Exponential
+    >>> from twinloop.calibration.parameters.kinds import ExponentialParameter
     >>> from twinloop.calibration.parameters.space import Space
     >>> class Move:
     ...     "Loading a truck, driving, unloading; what is compared is the total time."
-    ...     space = Space([Exponential(name, 0.1, 10) for name in ("load", "drive", "unload")])
+    ...     names = "load", "drive", "unload"
+    ...     space = Space(ExponentialParameter(name, 0.1, 10) for name in names)
     ...     cargo, distance = np.array([1.0, 2.0, 4.0]), np.array([4.0, 2.0, 1.0])
     ...     def time(self, points):
     ...         load, drive, unload = (v[:, None] for v in self.space.decode(points).values())
@@ -92,21 +109,21 @@ def identify(
     ...         return self.time(points) / truth - 1
     ...     def __call__(self, points):
     ...         return abs(self.outputs(points)).mean(axis=1)
-    >>> told = identify(Move(), np.full(3, 0.5), noise=0.01)
+    >>> told = analyse_identifiability(Move(), np.full(3, 0.5), noise=0.01)
     >>> told
     load and unload compensate each other in this data: the sum of their reciprocals stays near 2.
-    >>> told.flagged
+    >>> told.unidentifiable
     ('load', 'unload')
     """
     if not 0 < tolerance < 1 or not 0 < level < 1:
         raise InputError("tolerance and level must lie between 0 and 1")
     evaluations = Evaluations(objective, budget)
     space = evaluations.space
-    best = checked_point(best, len(space))
+    best = check_point(best, len(space))
     try:
         problem = _by_outputs(evaluations, best, noise, tolerance, level, loss_bound)
         effects = _effects(evaluations, problem)
-    except SpentError:
+    except BudgetSpentError:
         return _nothing(evaluations, best)
     profiles: list[Profile] = []
     for axis in range(len(space)):
@@ -119,13 +136,15 @@ def identify(
     evaluations.limit = budget
     # Intervals around a point that is no minimum need not hold the truth.
     minimal = not any(_below(problem, each) for each in profiles)
-    masks: list[Mask | None] = [None] * len(space)
+    masks: list[MaskingParameter | None] = [None] * len(space)
     told_apart = [
         _told(space, problem, each, axis, tolerance) for axis, each in enumerate(profiles)
     ]
     if not minimal:
         told_apart = [None if effect else False for effect in effects]
-    moves = Moves(problem.centre, profiles, problem.fit, lowest=problem.lowest, bound=problem.bound)
+    moves = CompensatingMoves(
+        problem.centre, profiles, problem.fit, lowest=problem.lowest, bound=problem.bound
+    )
     complete = not any(each.spent for each in profiles)
     edges = np.zeros((len(space), len(space)), dtype=bool)
     loose = np.array([each is False for each in told_apart])
@@ -133,13 +152,15 @@ def identify(
     try:
         edges = moves.needed(np.flatnonzero(loose))
         masks = [
-            None if effects[axis] else mask_of(evaluations, problem.fit, problem.centre, axis)
+            None
+            if effects[axis]
+            else find_masking_parameter(evaluations, problem.fit, problem.centre, axis)
             for axis in range(len(space))
         ]
-    except SpentError:
+    except BudgetSpentError:
         complete = searched = False
-    groups = grouped(edges, problem.weak, ~loose, effects)
-    told = Told(
+    groups = group_parameters(edges, problem.weak, ~loose, effects)
+    told = IdentifiabilityAnalysis(
         space,
         best,
         problem.centre,
@@ -152,7 +173,7 @@ def identify(
         searched,
         minimal,
     )
-    whys, sentences = words(told, tuple(hints), facts or {})
+    whys, sentences = describe_analysis(told, tuple(hints), facts or {})
     if not (problem.settled and minimal):
         sentences.append(
             "The calibration is not the best there is near it: search longer before relying on "
@@ -178,7 +199,7 @@ def _below(problem: _Problem, found: Profile) -> bool:
     return float(found.scores.min()) < problem.lowest - 0.1 * (problem.bound - problem.lowest)
 
 
-def _unfinished(budget: int, told: Told) -> str:
+def _unfinished(budget: int, told: IdentifiabilityAnalysis) -> str:
     """What an analysis that has spent its budget does not know."""
     names = told.space.names
     unknown = [name for name, each in zip(names, told.identifiable, strict=True) if each is None]
@@ -189,9 +210,9 @@ def _unfinished(budget: int, told: Told) -> str:
     ]
     said = f"The analysis is unfinished: {budget:,} evaluations were too few"
     if unknown:
-        said += f"; whether the data tells {listed(unknown)} is unknown"
+        said += f"; whether the data tells {join_names(unknown)} is unknown"
     if open_:
-        said += f"; the interval of {listed(open_)} is unknown"
+        said += f"; the interval of {join_names(open_)} is unknown"
     if not told.searched:
         said += "; which parameters compensate or mask each other was not searched to the end"
     return f"{said}."
@@ -206,11 +227,11 @@ def _nothing(evaluations: Evaluations, best: Floats) -> Identifiability:
     ]
     sentence = (
         f"The analysis is unfinished: {evaluations.budget:,} evaluations are too few to say "
-        f"whether the data tells {listed(list(values))}; at least about "
+        f"whether the data tells {join_names(list(values))}; at least about "
         f"{40 * len(rows) + 100:,} are needed."
     )
     spent = evaluations.spent
-    return Identifiability(table_of(rows), (), (sentence,), pl.DataFrame(), None, spent, False)
+    return Identifiability(make_table(rows), (), (sentence,), pl.DataFrame(), None, spent, False)
 
 
 def _by_outputs(
@@ -238,8 +259,10 @@ def _by_outputs(
     if not np.all(np.asarray(scale) > 0):
         raise InputError("must be positive", field="noise")
     rough = np.sqrt(np.mean((residuals[0][known] / scale) ** 2))
-    slopes = sensitivity(evaluations, best, scale * (max(rough, 1.0) if noise is None else 1.0))
-    fit = OutputsFit(evaluations, scale, slopes.steps)
+    slopes = estimate_sensitivity(
+        evaluations, best, scale * (max(rough, 1.0) if noise is None else 1.0)
+    )
+    fit = LeastSquaresFit(evaluations, scale, slopes.steps)
     at_best = float(np.sum((residuals[0][known] / scale) ** 2))
     centre, lowest = fit.fit(best, None, 0.0)
     share = special.ndtri((1 + level) / 2) ** 2
@@ -249,12 +272,12 @@ def _by_outputs(
             scale = scale * float(np.sqrt(remaining))
             at_best, lowest = at_best / remaining, lowest / remaining
             share = special.stdtrit(max(free, 1), (1 + level) / 2) ** 2
-    slopes = sensitivity(evaluations, centre, scale)
+    slopes = estimate_sensitivity(evaluations, centre, scale)
     slopes_of = slopes.jacobian
     spread = np.linalg.inv(slopes_of.T @ slopes_of + 4.0 * np.eye(len(best)))
     guesses = np.sqrt(share * spread.diagonal())
     return _Problem(
-        OutputsFit(evaluations, scale, slopes.steps),
+        LeastSquaresFit(evaluations, scale, slopes.steps),
         centre,
         lowest,
         lowest + float(share),
@@ -283,7 +306,7 @@ def _by_loss(evaluations: Evaluations, best: Floats, loss_bound: float | None) -
             for axis in range(dimensions)
         ]
     )
-    fit = LossFit(evaluations, guesses)
+    fit = SimplexFit(evaluations, guesses)
     centre, lowest = fit.fit(best, None, 0.0)
     if loss_bound is None:
         bound = lowest + max(0.1 * lowest, 1e-3)
@@ -295,7 +318,7 @@ def _effects(evaluations: Evaluations, problem: _Problem) -> NDArray[np.bool_]:
     """Whether each parameter alone changes anything at all, anywhere in its range."""
     rows, axes = [], []
     for axis, parameter in enumerate(evaluations.space):
-        places = positions(parameter) if enumerable(parameter) else _QUARTERS
+        places = list_positions(parameter) if is_enumerable(parameter) else _QUARTERS
         # A little off the calibration too: an effect may be over soon.
         for place in (*places, problem.centre[axis] - 0.01, problem.centre[axis] + 0.01):
             rows.append(problem.centre.copy())
@@ -311,7 +334,7 @@ def _effects(evaluations: Evaluations, problem: _Problem) -> NDArray[np.bool_]:
 
 
 def _profile(evaluations: Evaluations, problem: _Problem, axis: int) -> Profile:
-    return profile(
+    return profile_parameter(
         evaluations,
         problem.fit,
         problem.centre,
@@ -333,7 +356,7 @@ def _told(
     space: Space, problem: _Problem, found: Profile, axis: int, tolerance: float
 ) -> bool | None:
     """Whether the data tells a parameter; None: the profile is not far enough to say."""
-    discrete = enumerable(space.parameters[axis])
+    discrete = is_enumerable(space.parameters[axis])
     # What was found acceptable stays so: more evaluations can only make the interval wider.
     if len(found.points) > 1 if discrete else found.width > tolerance:
         return False
@@ -368,7 +391,7 @@ def _held_by_range(centre: Floats, found: Profile, axis: int) -> bool:
     return False
 
 
-def _calibrations(told: Told) -> pl.DataFrame:
+def _calibrations(told: IdentifiabilityAnalysis) -> pl.DataFrame:
     parts = []
     for name, found in zip(told.space.names, told.profiles, strict=True):
         values = {

@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 _DAMPINGS: Final = (1e-9, 1e-3, 1e-1, 10.0)
 
 
-class Fit(Protocol):
+class ConstrainedFit(Protocol):
     """Scores points, lower is better, and fits from one."""
 
     def scores(self, points: Floats) -> Floats:
@@ -30,18 +30,18 @@ class Fit(Protocol):
         ...
 
 
-class OutputsFit:
+class LeastSquaresFit:
     """Least squares of the outputs over their noise, by Levenberg and Marquardt within the cube.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
     >>> class Sum:
-    ...     space = Space([Linear("a", 0, 1), Linear("b", 0, 1)])
+    ...     space = Space([LinearParameter("a", 0, 1), LinearParameter("b", 0, 1)])
     ...     def __call__(self, points):
     ...         return abs(self.outputs(points))[:, 0]
     ...     def outputs(self, points):
     ...         return points.sum(axis=1, keepdims=True) - 1
-    >>> found = OutputsFit(Evaluations(Sum(), 100), 0.01, np.full(2, 0.01))
+    >>> found = LeastSquaresFit(Evaluations(Sum(), 100), 0.01, np.full(2, 0.01))
     >>> found.fit(np.array([0.8, 0.5]), 0, 0.0)[0].round(2).tolist()
     [0.8, 0.2]
     """
@@ -100,16 +100,16 @@ class _EnoughError(Exception):
     """The loss is as low as it has to be."""
 
 
-class LossFit:
+class SimplexFit:
     """The simplex of Nelder and Mead on the loss, where there is nothing else to see.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
     >>> class Sum:
-    ...     space = Space([Linear("a", 0, 1), Linear("b", 0, 1)])
+    ...     space = Space([LinearParameter("a", 0, 1), LinearParameter("b", 0, 1)])
     ...     def __call__(self, points):
     ...         return abs(points.sum(axis=1) - 1)
-    >>> found = LossFit(Evaluations(Sum(), 200), np.full(2, 0.1))
+    >>> found = SimplexFit(Evaluations(Sum(), 200), np.full(2, 0.1))
     >>> found.fit(np.array([0.8, 0.5]), 0, 1e-6)[0].round(4).tolist()
     [0.8, 0.2]
     """

@@ -7,21 +7,21 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from twinloop.calibration.identifiability.constrained_fits import Fit
+from twinloop.calibration.identifiability.constrained_fits import ConstrainedFit
 from twinloop.calibration.identifiability.profile import Profile
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
-class Moves:
+class CompensatingMoves:
     """How others moved when one parameter was held away from its best value."""
 
     def __init__(
         self,
         centre: Floats,
         profiles: Sequence[Profile],
-        fit: Fit,
+        fit: ConstrainedFit,
         *,
         lowest: float,
         bound: float,
@@ -54,7 +54,9 @@ class Moves:
         return edges
 
 
-def grouped(edges: Bools, weak: Floats, told: Bools, effects: Bools) -> tuple[tuple[int, ...], ...]:
+def group_parameters(
+    edges: Bools, weak: Floats, told: Bools, effects: Bools
+) -> tuple[tuple[int, ...], ...]:
     """Those that are not told apart, joined where one makes up for another.
 
     By the profiles (`edges`), and by the directions that the outputs hardly notice (`weak`): the
@@ -62,7 +64,7 @@ def grouped(edges: Bools, weak: Floats, told: Bools, effects: Bools) -> tuple[tu
 
     >>> none = np.zeros((4, 4), dtype=bool)
     >>> weak = np.array([[0.7, 0.7, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
-    >>> grouped(none, weak, np.array([False, False, True, False]), np.full(4, True))
+    >>> group_parameters(none, weak, np.array([False, False, True, False]), np.full(4, True))
     ((0, 1),)
     """
     joined = edges | edges.T | (abs(weak.T @ weak) > 0.05)

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from twinloop.calibration.identifiability.constrained_fits import Fit
-from twinloop.calibration.identifiability.profile import enumerable, positions
+from twinloop.calibration.identifiability.constrained_fits import ConstrainedFit
+from twinloop.calibration.identifiability.profile import is_enumerable, list_positions
 from twinloop.calibration.uncertainty.evaluation_count import Evaluations
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Mask:
+class MaskingParameter:
     """Another parameter, and the position beyond which, away from its own, the first has effect."""
 
     other: int
@@ -23,19 +23,22 @@ class Mask:
     above: bool
 
 
-def mask_of(evaluations: Evaluations, fit: Fit, centre: Floats, axis: int) -> Mask | None:
+def find_masking_parameter(
+    evaluations: Evaluations, fit: ConstrainedFit, centre: Floats, axis: int
+) -> MaskingParameter | None:
     """The parameter that hides another one, if it is one alone; None if there is no such.
 
-    >>> from twinloop.calibration.identifiability.constrained_fits import LossFit
-    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.identifiability.constrained_fits import SimplexFit
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
     >>> class Slower:
-    ...     space = Space([Linear("disk", 0.6, 1), Linear("cpu", 0, 1)])
+    ...     space = Space([LinearParameter("disk", 0.6, 1), LinearParameter("cpu", 0, 1)])
     ...     def __call__(self, points):
     ...         return np.minimum(0.6 + 0.4 * points[:, 0], points[:, 1])
     >>> counted = Evaluations(Slower(), 100)
-    >>> mask_of(counted, LossFit(counted, np.full(2, 0.1)), np.array([0.5, 0.3]), 0)
-    Mask(other=1, threshold=0.6..., above=True)
+    >>> fit = SimplexFit(counted, np.full(2, 0.1))
+    >>> find_masking_parameter(counted, fit, np.array([0.5, 0.3]), 0)
+    MaskingParameter(other=1, threshold=0.6..., above=True)
     """
 
     def effect(points: Floats) -> NDArray[np.bool_]:
@@ -50,7 +53,7 @@ def mask_of(evaluations: Evaluations, fit: Fit, centre: Floats, axis: int) -> Ma
     for other, parameter in enumerate(evaluations.space):
         if other == axis:
             continue
-        places = positions(parameter) if enumerable(parameter) else np.linspace(0.0, 1.0, 9)
+        places = list_positions(parameter) if is_enumerable(parameter) else np.linspace(0.0, 1.0, 9)
         points = np.tile(centre, (len(places), 1))
         points[:, other] = places
         shown = places[effect(points)]
@@ -58,7 +61,7 @@ def mask_of(evaluations: Evaluations, fit: Fit, centre: Floats, axis: int) -> Ma
             continue
         hit = float(shown[abs(shown - centre[other]).argmin()])
         miss = float(centre[other])
-        if not enumerable(parameter):
+        if not is_enumerable(parameter):
             for _ in range(6):
                 middle = centre.copy()
                 middle[other] = (hit + miss) / 2
@@ -66,5 +69,5 @@ def mask_of(evaluations: Evaluations, fit: Fit, centre: Floats, axis: int) -> Ma
                     hit = middle[other]
                 else:
                     miss = middle[other]
-        return Mask(other, float(hit), bool(hit > centre[other]))
+        return MaskingParameter(other, float(hit), bool(hit > centre[other]))
     return None

@@ -13,14 +13,19 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from twinloop.calibration.identifiability.constrained_fits import Fit
-from twinloop.calibration.parameters.parameters import Categorical, Exponential, Linear, Parameter
-from twinloop.calibration.uncertainty.evaluation_count import Evaluations, SpentError
+from twinloop.calibration.identifiability.constrained_fits import ConstrainedFit
+from twinloop.calibration.parameters.kinds import (
+    CategoricalParameter,
+    ExponentialParameter,
+    LinearParameter,
+    Parameter,
+)
+from twinloop.calibration.uncertainty.evaluation_count import BudgetSpentError, Evaluations
 
 Floats = NDArray[np.float64]
 
 #: Discrete parameters with up to so many levels are tried at each.
-ENUMERATED: Final = 12
+MAX_ENUMERATED: Final = 12
 _NARROWINGS: Final = 10
 _QUARTERS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -53,9 +58,9 @@ class Profile:
         return self.high - self.low
 
 
-def profile(
+def profile_parameter(
     evaluations: Evaluations,
-    fit: Fit,
+    fit: ConstrainedFit,
     centre: Floats,
     axis: int,
     *,
@@ -74,21 +79,22 @@ def profile(
         lowest: The score of the centre.
         bound: The score that is still acceptable.
 
-    >>> from twinloop.calibration.identifiability.constrained_fits import OutputsFit
-    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.identifiability.constrained_fits import LeastSquaresFit
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
     >>> class Sum:
-    ...     space = Space([Linear("a", 0, 1), Linear("b", 0, 0.5)])
+    ...     space = Space([LinearParameter("a", 0, 1), LinearParameter("b", 0, 0.5)])
     ...     def outputs(self, points):
     ...         return points @ [[1.0], [0.5]] - 0.7
     >>> counted = Evaluations(Sum(), 1000)
-    >>> found = profile(counted, OutputsFit(counted, 0.01, np.full(2, 0.01)), np.array([0.5, 0.4]),
-    ...     0, guess=0.01, lowest=0.0, bound=1.0)
+    >>> fit = LeastSquaresFit(counted, 0.01, np.full(2, 0.01))
+    >>> found = profile_parameter(counted, fit, np.array([0.5, 0.4]), 0, guess=0.01, lowest=0.0,
+    ...     bound=1.0)
     >>> abs(found.low - 0.19) < 0.002, abs(found.high - 0.71) < 0.002, found.closed
     (True, True, (True, True))
     """
     parameter = evaluations.space.parameters[axis]
-    if enumerable(parameter):
+    if is_enumerable(parameter):
         return _enumerated(fit, centre, axis, parameter, lowest, bound)
     down = _Side(evaluations, fit, centre, axis, 0.0, lowest, bound)
     up = _Side(evaluations, fit, centre, axis, 1.0, lowest, bound)
@@ -107,7 +113,7 @@ class _Side:
     def __init__(
         self,
         evaluations: Evaluations,
-        fit: Fit,
+        fit: ConstrainedFit,
         centre: Floats,
         axis: int,
         towards: float,
@@ -130,7 +136,7 @@ class _Side:
     def search(self, guess: float) -> None:
         try:
             self._search(guess)
-        except SpentError:
+        except BudgetSpentError:
             self.spent = True
 
     def _search(self, guess: float) -> None:
@@ -217,36 +223,43 @@ class _Side:
                 yield rows[[1 + i * len(_QUARTERS) + best]]
 
 
-def enumerable(parameter: Parameter) -> bool:
+def is_enumerable(parameter: Parameter) -> bool:
     """Whether every value of it can be tried.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
-    >>> enumerable(Linear("cores", 1, 8, integer=True)), enumerable(Linear("speed", 1, 8))
-    (True, False)
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
+    >>> is_enumerable(LinearParameter("cores", 1, 8, integer=True))
+    True
+    >>> is_enumerable(LinearParameter("speed", 1, 8))
+    False
     """
     return parameter.levels is not None and (
-        parameter.levels <= ENUMERATED or not parameter.ordered
+        parameter.levels <= MAX_ENUMERATED or not parameter.ordered
     )
 
 
-def positions(parameter: Parameter) -> Floats:
+def list_positions(parameter: Parameter) -> Floats:
     """Where the values of a discrete parameter lie in 0..1.
 
-    >>> from twinloop.calibration.parameters.parameters import Categorical
-    >>> positions(Categorical("mode", ["a", "b"])).tolist()
+    >>> from twinloop.calibration.parameters.kinds import CategoricalParameter
+    >>> list_positions(CategoricalParameter("mode", ["a", "b"])).tolist()
     [0.25, 0.75]
     """
-    if isinstance(parameter, Categorical):
+    if isinstance(parameter, CategoricalParameter):
         return np.array([parameter.encode(value) for value in parameter.values])
-    assert isinstance(parameter, Linear | Exponential)
+    assert isinstance(parameter, LinearParameter | ExponentialParameter)
     whole = range(int(parameter.low), int(parameter.high) + 1)
     return np.array([parameter.encode(value) for value in whole])
 
 
 def _enumerated(
-    fit: Fit, centre: Floats, axis: int, parameter: Parameter, lowest: float, bound: float
+    fit: ConstrainedFit,
+    centre: Floats,
+    axis: int,
+    parameter: Parameter,
+    lowest: float,
+    bound: float,
 ) -> Profile:
-    places = positions(parameter)
+    places = list_positions(parameter)
     own = parameter.decode(float(centre[axis]))
     accepted, points, scores, spent = [], [], [], False
     for level, place in enumerate(places):
@@ -255,7 +268,7 @@ def _enumerated(
             point[axis] = place
             try:
                 point, score = fit.fit(point, axis, lowest)
-            except SpentError:
+            except BudgetSpentError:
                 spent = True
                 continue
         if score <= bound:

@@ -20,10 +20,10 @@ _SCHEMA: Final = {
 }
 
 
-def table_of(rows: list[dict[str, Any]]) -> pl.DataFrame:
+def make_table(rows: list[dict[str, Any]]) -> pl.DataFrame:
     """The table of what is known of each parameter; what a row does not have is null.
 
-    >>> table_of([{"parameter": "x", "identifiable": False}])["low"].to_list()
+    >>> make_table([{"parameter": "x", "identifiable": False}])["low"].to_list()
     [None]
     """
     return pl.DataFrame(rows, schema=_SCHEMA)
@@ -60,7 +60,7 @@ class Identifiability:
     complete: bool
 
     @property
-    def flagged(self) -> tuple[str, ...]:
+    def unidentifiable(self) -> tuple[str, ...]:
         """The parameters that are not identifiable."""
         return tuple(self.table.filter(~pl.col("identifiable"))["parameter"])
 
@@ -101,14 +101,14 @@ class Identifiability:
     def from_dict(cls, data: Mapping[str, Any]) -> Identifiability:
         """What `to_dict` wrote.
 
-        >>> told = Identifiability(table_of([{"parameter": "x", "identifiable": True}]), (), (),
+        >>> told = Identifiability(make_table([{"parameter": "x", "identifiable": True}]), (), (),
         ...     pl.DataFrame({"parameter": ["x"], "score": [0.0]}), 0.01, 10, True)
         >>> again = Identifiability.from_dict(told.to_dict())
         >>> again.table.equals(told.table), again.noise
         (True, 0.01)
         """
         return cls(
-            table_of(list(data["table"])),
+            make_table(list(data["table"])),
             tuple(tuple(group) for group in data["groups"]),
             tuple(data["sentences"]),
             pl.DataFrame(list(data["profiles"]), infer_schema_length=None),

@@ -41,20 +41,22 @@ class Sensitivity:
         return vectors[strength * reach < 1.0]
 
 
-def sensitivity(evaluations: Evaluations, point: Floats, noise: Floats | float) -> Sensitivity:
+def estimate_sensitivity(
+    evaluations: Evaluations, point: Floats, noise: Floats | float
+) -> Sensitivity:
     """Central differences at a point, with steps at which the outputs change by a few times noise.
 
     At the ends of the range they are one-sided. Parameters in no order have no slope: 0.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
     >>> class Line:
-    ...     space = Space([Linear("a", 0, 1), Linear("b", 0, 1)])
+    ...     space = Space([LinearParameter("a", 0, 1), LinearParameter("b", 0, 1)])
     ...     def __call__(self, points):
     ...         return abs(self.outputs(points)).sum(axis=1)
     ...     def outputs(self, points):
     ...         return points @ np.array([[1.0, 2.0], [0.0, 4.0]])
-    >>> found = sensitivity(Evaluations(Line(), 100), np.array([0.5, 1.0]), noise=0.1)
+    >>> found = estimate_sensitivity(Evaluations(Line(), 100), np.array([0.5, 1.0]), noise=0.1)
     >>> found.jacobian.round(6).tolist()
     [[10.0, 0.0], [20.0, 40.0]]
     """

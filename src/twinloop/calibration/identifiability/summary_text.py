@@ -10,10 +10,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twinloop.calibration.identifiability.advice import Hint, advice, listed, reason
-from twinloop.calibration.identifiability.masking import Mask
-from twinloop.calibration.identifiability.profile import Profile, enumerable
-from twinloop.calibration.identifiability.result import table_of
+from twinloop.calibration.identifiability.advice import (
+    Hint,
+    explain_no_effect,
+    join_names,
+    suggest_data,
+)
+from twinloop.calibration.identifiability.masking import MaskingParameter
+from twinloop.calibration.identifiability.profile import Profile, is_enumerable
+from twinloop.calibration.identifiability.result import make_table
 from twinloop.calibration.parameters.space import Space
 
 Floats = NDArray[np.float64]
@@ -31,7 +36,7 @@ _INVARIANTS: Final[dict[str, Callable[[Floats, Floats], Floats]]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class IdentifiabilityAnalysis:
     """What the analysis found, before it is put in words."""
 
     space: Space
@@ -42,7 +47,7 @@ class Told:
     identifiable: Sequence[bool | None]
     groups: Sequence[tuple[int, ...]]
     effects: NDArray[np.bool_]
-    masks: Sequence[Mask | None]
+    masks: Sequence[MaskingParameter | None]
     weak: Floats
     #: Whether groups and masks were searched to the end.
     searched: bool = True
@@ -84,11 +89,11 @@ class Told:
                 row |= {key: float(self.value(axis, place)) for key, place in places.items()}
             row["identifiable"] = self.identifiable[axis]
             rows.append(row)
-        return table_of(rows)
+        return make_table(rows)
 
 
-def words(
-    told: Told, hints: Sequence[Hint], facts: Mapping[str, Any]
+def describe_analysis(
+    told: IdentifiabilityAnalysis, hints: Sequence[Hint], facts: Mapping[str, Any]
 ) -> tuple[list[str], list[str]]:
     """Why each parameter is told or not, and sentences on those that are not."""
     names = told.space.names
@@ -96,18 +101,18 @@ def words(
     for group in told.groups:
         members = [names[axis] for axis in group]
         stays = _stays(told, group)
-        help_ = advice(members, hints)
+        help_ = suggest_data(members, hints)
         sentences.append(
-            f"{listed(members)} compensate "
+            f"{join_names(members)} compensate "
             f"{'each other' if len(group) == 2 else 'one another'} in this data"
             + (f": {stays}" if stays else "")
             + ((f"; {help_}" if stays else f": {help_}") if help_ else "")
             + "."
         )
     for axis, name in enumerate(names):
-        why = _why(told, axis, reason(name, hints, facts))
+        why = _why(told, axis, explain_no_effect(name, hints, facts))
         if told.identifiable[axis] is False and not told.group(axis):
-            help_ = advice([name], hints)
+            help_ = suggest_data([name], hints)
             sentences.append(f"{name}: {why}" + (f" ({help_})" if help_ else "") + ".")
         end = _at_end(told, axis)
         if end:
@@ -120,7 +125,7 @@ def words(
     return whys, sentences
 
 
-def _why(told: Told, axis: int, because: str) -> str:
+def _why(told: IdentifiabilityAnalysis, axis: int, because: str) -> str:
     found = told.profiles[axis]
     low, high = (told.value(axis, place) for place in (found.low, found.high))
     levels = told.levels(axis)
@@ -144,9 +149,9 @@ def _why(told: Told, axis: int, because: str) -> str:
         )
     if group := told.group(axis):
         others = [told.space.names[other] for other in group if other != axis]
-        return f"not identifiable, {listed(others)} can make up for it"
+        return f"not identifiable, {join_names(others)} can make up for it"
     if levels is not None:
-        return f"not identifiable, {listed(levels)} do equally well"
+        return f"not identifiable, {join_names(levels)} do equally well"
     if found.spent:
         return f"known only roughly, at least {low:.4g} to {high:.4g} is acceptable"
     if not any(found.closed):
@@ -159,14 +164,14 @@ def _why(told: Told, axis: int, because: str) -> str:
     return f"known only roughly, between {low:.4g} and {high:.4g}"
 
 
-def _beyond(told: Told, mask: Mask) -> str:
+def _beyond(told: IdentifiabilityAnalysis, mask: MaskingParameter) -> str:
     value = told.value(mask.other, mask.threshold)
     if not _is_number(value):
         return str(value)
     return f"{'above' if mask.above else 'below'} about {value:.3g}"
 
 
-def _stays(told: Told, group: tuple[int, ...]) -> str:
+def _stays(told: IdentifiabilityAnalysis, group: tuple[int, ...]) -> str:
     """What stays the same while the parameters of a group move."""
     longest = max(group, key=lambda axis: told.profiles[axis].width)
     columns = told.space.decode(told.profiles[longest].points)
@@ -192,7 +197,7 @@ def _stays(told: Told, group: tuple[int, ...]) -> str:
     return f"one goes {'up' if together else 'down'} as the other goes up"
 
 
-def _combinations(told: Told, group: tuple[int, ...]) -> str:
+def _combinations(told: IdentifiabilityAnalysis, group: tuple[int, ...]) -> str:
     """How many combinations of a group are told, by the slopes at the calibration."""
     loose = int((abs(told.weak[:, list(group)]) > 0.1).any(axis=1).sum())
     if not 0 < loose < len(group):
@@ -210,8 +215,8 @@ def _wobble(kept: Floats, moved: Floats) -> float:
     return float(own / max(np.ptp(moved) / max(abs(np.median(moved)), 1e-300), 1e-12))
 
 
-def _at_end(told: Told, axis: int) -> str:
-    if enumerable(told.space.parameters[axis]) or not told.effects[axis]:
+def _at_end(told: IdentifiabilityAnalysis, axis: int) -> str:
+    if is_enumerable(told.space.parameters[axis]) or not told.effects[axis]:
         return ""
     place = float(told.best[axis])
     if place < 1e-3 and told.value(axis, 0.0) == 0.0:
@@ -219,7 +224,7 @@ def _at_end(told: Told, axis: int) -> str:
     return "lower" if place < 1e-3 else "upper" if place > 1 - 1e-3 else ""
 
 
-def _show(told: Told, axis: int) -> str:
+def _show(told: IdentifiabilityAnalysis, axis: int) -> str:
     return f"{told.value(axis, told.best[axis]):.4g}"
 
 

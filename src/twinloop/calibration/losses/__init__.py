@@ -5,36 +5,36 @@
     loss_named("matched")(reals, twin)       # a number per row of twin
     list(LOSSES)                             # all names
 
-A loss compares one scenario; `aggregate` puts several together. `custom` makes a loss of a
-function, and `floor` says what a perfect simulator would score.
+A loss compares one scenario; `aggregate` puts several together. `loss_from_function` makes a loss
+of a function, and `estimate_noise_floor` says what a perfect simulator would score.
 """
 
 from twinloop.calibration.losses.loss import (
     NEEDS,
     Aggregation,
-    BuiltIn,
+    BuiltInLoss,
     Loss,
-    Scored,
+    LossValues,
     aggregate,
+    compute_weight,
     evaluate,
-    weight,
 )
-from twinloop.calibration.losses.noise_floor import floor
-from twinloop.calibration.losses.registry import DEFAULT, LOSSES, loss_named
-from twinloop.calibration.losses.user_function import custom
+from twinloop.calibration.losses.noise_floor import estimate_noise_floor
+from twinloop.calibration.losses.registry import DEFAULT_LOSS, LOSSES, get_loss
+from twinloop.calibration.losses.user_function import loss_from_function
 
 __all__ = [
-    "DEFAULT",
+    "DEFAULT_LOSS",
     "LOSSES",
     "NEEDS",
     "Aggregation",
-    "BuiltIn",
+    "BuiltInLoss",
     "Loss",
-    "Scored",
+    "LossValues",
     "aggregate",
-    "custom",
+    "compute_weight",
+    "estimate_noise_floor",
     "evaluate",
-    "floor",
-    "loss_named",
-    "weight",
+    "get_loss",
+    "loss_from_function",
 ]

@@ -7,45 +7,45 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twinloop.calibration.losses.loss import BuiltIn, check
-from twinloop.calibration.losses.mean_absolute import blocks
-from twinloop.calibration.run_columns import Floats, Run, Runs
+from twinloop.calibration.losses.loss import BuiltInLoss, check_comparable
+from twinloop.calibration.losses.mean_absolute import split_rows
+from twinloop.calibration.run_columns import Floats, RunBatch, RunColumns
 from twinloop.description.errors import InputError
 
 
 @dataclass(frozen=True)
-class ExplainedVariance(BuiltIn):
+class ExplainedVariance(BuiltInLoss):
     """The L1 distance of the samples to the twin over that to their own mean.
 
     It says how large the error is in units of the spread of the real runs. The smallest value is
     that of their median, at most 1.
 
-    >>> from twinloop.calibration.losses import loss_named
-    >>> reals = [Runs.of({"makespan_s": [m]}, [], [])[0] for m in (9.0, 10.0, 11.0)]
-    >>> loss_named("explained-variance")(reals, Runs.of({"makespan_s": [10.0, 13.0]}, [], []))
+    >>> from twinloop.calibration.losses import get_loss
+    >>> reals = [RunBatch.of({"makespan_s": [m]}, [], [])[0] for m in (9.0, 10.0, 11.0)]
+    >>> get_loss("explained-variance")(reals, RunBatch.of({"makespan_s": [10.0, 13.0]}, [], []))
     array([1. , 4.5])
     """
 
     #: Whether of several the largest counts, not the mean.
     worst: bool = False
 
-    def score(self, reals: Sequence[Run], twin: Runs, reasons: dict[int, str]) -> Floats:
+    def score(self, reals: Sequence[RunColumns], twin: RunBatch, reasons: dict[int, str]) -> Floats:
         """The ratio for each thing that is compared, then their mean or the largest."""
         found = np.empty(len(twin))
-        for rows in blocks(len(twin), len(twin.tasks) * len(reals)):
+        for rows in split_rows(len(twin), len(twin.tasks) * len(reals)):
             # In one piece, so that a row comes out the same however many there are.
             ratios = np.ascontiguousarray(np.abs(self._ratios(reals, twin.part(rows))).sum(axis=1))
             found[rows] = ratios.max(axis=1) if self.worst else ratios.mean(axis=1)
         return found
 
-    def residuals(self, reals: Sequence[Run], twin: Runs) -> Floats | None:
+    def residuals(self, reals: Sequence[RunColumns], twin: RunBatch) -> Floats | None:
         """The differences to each sample; where no largest one is taken, they add up."""
-        check(self.name, self.needs, reals, twin)
+        check_comparable(self.name, self.needs, reals, twin)
         ratios = self._ratios(reals, twin)
         whole = 1 if self.worst else ratios.shape[2]
         return ratios.reshape(len(twin), -1) / whole
 
-    def _ratios(self, reals: Sequence[Run], twin: Runs) -> Floats:
+    def _ratios(self, reals: Sequence[RunColumns], twin: RunBatch) -> Floats:
         """Row by row and sample by sample, the differences over the spread of the samples."""
         (need,) = self.needs
         samples = np.stack([np.atleast_1d(getattr(real, need)) for real in reals])
@@ -71,7 +71,7 @@ class ExplainedVariance(BuiltIn):
 
 
 #: The losses of this module.
-VARIANCES = (
+EXPLAINED_VARIANCE_LOSSES = (
     ExplainedVariance(
         "explained-variance", frozenset({"makespan"}), "makespan, in spreads of the real ones"
     ),

@@ -10,8 +10,13 @@ from typing import Final, Literal, NamedTuple, Protocol, get_args
 import numpy as np
 import numpy.typing as npt
 
-from twinloop.calibration.run_columns import Floats, Run, Runs, same_scenario
-from twinloop.description.address import nearest
+from twinloop.calibration.run_columns import (
+    Floats,
+    RunBatch,
+    RunColumns,
+    refuse_different_scenarios,
+)
+from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError, TwinloopError
 
 #: How the losses of several scenarios become one.
@@ -48,19 +53,19 @@ class Loss(Protocol):
         """What of a run it looks at, of `NEEDS`."""
         ...
 
-    def __call__(self, reals: Sequence[Run], twin: Runs) -> Floats:
+    def __call__(self, reals: Sequence[RunColumns], twin: RunBatch) -> Floats:
         """The loss of each row of `twin`, given the real runs of one scenario."""
         ...
 
-    def residuals(self, reals: Sequence[Run], twin: Runs) -> Floats | None:
+    def residuals(self, reals: Sequence[RunColumns], twin: RunBatch) -> Floats | None:
         """What it compares, twin minus real over a scale, row by row; None: nothing like that."""
         ...
 
 
-class Scored(NamedTuple):
+class LossValues(NamedTuple):
     """The loss of each row; NaN where there is none, and then the reason, by row.
 
-    >>> Scored(np.array([0.5, np.nan]), {1: "task 'a' did not complete in the twin"}).reasons[1]
+    >>> LossValues(np.array([0.5, np.nan]), {1: "task 'a' did not complete in the twin"}).reasons[1]
     "task 'a' did not complete in the twin"
     """
 
@@ -69,7 +74,7 @@ class Scored(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BuiltIn(ABC):
+class BuiltInLoss(ABC):
     """A loss that comes with Twinloop."""
 
     name: str
@@ -80,28 +85,28 @@ class BuiltIn(ABC):
     aggregation: Aggregation = "avg"
 
     @abstractmethod
-    def score(self, reals: Sequence[Run], twin: Runs, reasons: dict[int, str]) -> Floats:
+    def score(self, reals: Sequence[RunColumns], twin: RunBatch, reasons: dict[int, str]) -> Floats:
         """The loss of each row, and into `reasons` why it is NaN."""
 
-    def residuals(self, reals: Sequence[Run], twin: Runs) -> Floats | None:
+    def residuals(self, reals: Sequence[RunColumns], twin: RunBatch) -> Floats | None:
         """What it compares, twin minus real over a scale, row by row; None: nothing like that."""
         return None
 
-    def weight(self, reals: Sequence[Run]) -> float:
+    def weight(self, reals: Sequence[RunColumns]) -> float:
         """How much the scenario weighs in an average over several."""
         return 1.0
 
-    def evaluate(self, reals: Sequence[Run], twin: Runs) -> Scored:
+    def evaluate(self, reals: Sequence[RunColumns], twin: RunBatch) -> LossValues:
         """The loss of each row, and why it is NaN where it is. Only bad real runs are an error."""
-        check(self.name, self.needs, reals, twin)
+        check_comparable(self.name, self.needs, reals, twin)
         reasons: dict[int, str] = {}
         losses = self.score(reals, twin, reasons)
         for row in np.flatnonzero(np.isnan(losses)).tolist():
             if row not in reasons:
-                reasons[row] = missing(self.needs, reals, twin, row)
-        return Scored(losses, reasons)
+                reasons[row] = describe_missing(self.needs, reals, twin, row)
+        return LossValues(losses, reasons)
 
-    def __call__(self, reals: Sequence[Run], twin: Runs) -> Floats:
+    def __call__(self, reals: Sequence[RunColumns], twin: RunBatch) -> Floats:
         """The loss of each row; NaN where there is none. Of a single row, that is an error."""
         losses, reasons = self.evaluate(reals, twin)
         if len(twin) == 1 and reasons:
@@ -109,18 +114,20 @@ class BuiltIn(ABC):
         return losses
 
 
-def evaluate(loss: Loss, reals: Sequence[Run], twin: Runs) -> Scored:
+def evaluate(loss: Loss, reals: Sequence[RunColumns], twin: RunBatch) -> LossValues:
     """The losses of any loss, with the reasons; what its own code raises becomes one.
 
-    >>> from twinloop.calibration.losses import custom
-    >>> twin = Runs.of({"makespan_s": [2.0, 0.0]}, tasks=[], machines=[])
-    >>> loss = custom(lambda real, twin: [0.5][twin.makespan == 0], {"makespan"}, name="mine")
+    >>> from twinloop.calibration.losses import loss_from_function
+    >>> twin = RunBatch.of({"makespan_s": [2.0, 0.0]}, tasks=[], machines=[])
+    >>> def mine(real, twin):
+    ...     return [0.5][twin.makespan == 0]
+    >>> loss = loss_from_function(mine, {"makespan"})
     >>> evaluate(loss, [twin[0]], twin)
-    Scored(losses=array([0.5, nan]), reasons={1: 'mine: IndexError: list index out of range'})
+    LossValues(losses=array([0.5, nan]), reasons={1: 'mine: IndexError: list index out of range'})
     """
     inner = getattr(loss, "evaluate", None)
     if inner is not None:
-        found: Scored = inner(reals, twin)
+        found: LossValues = inner(reals, twin)
         return found
     try:
         losses = np.asarray(loss(reals, twin), dtype=np.float64)
@@ -128,13 +135,13 @@ def evaluate(loss: Loss, reals: Sequence[Run], twin: Runs) -> Scored:
         raise
     except Exception as error:
         why = f"{loss.name}: {type(error).__name__}: {error}"
-        return Scored(np.full(len(twin), np.nan), dict.fromkeys(range(len(twin)), why))
+        return LossValues(np.full(len(twin), np.nan), dict.fromkeys(range(len(twin)), why))
     unknown = np.flatnonzero(np.isnan(losses)).tolist()
-    return Scored(losses, dict.fromkeys(unknown, f"{loss.name}: is not a number"))
+    return LossValues(losses, dict.fromkeys(unknown, f"{loss.name}: is not a number"))
 
 
 def aggregate(
-    per_case: npt.ArrayLike, how: str = "avg", weights: Sequence[float] | None = None
+    per_case: npt.ArrayLike, method: str = "avg", weights: Sequence[float] | None = None
 ) -> Floats:
     """The losses of several scenarios as one: a row per scenario in, a number per column out.
 
@@ -142,44 +149,46 @@ def aggregate(
 
     Args:
         per_case: A row per scenario, a column per candidate.
-        how: `avg` or `max`.
-        weights: How much each scenario weighs in the average, as `weight` says it.
+        method: `avg` or `max`.
+        weights: How much each scenario weighs in the average, as `compute_weight` says it.
 
     >>> aggregate([[1.0, 4.0], [3.0, 0.0]]).tolist(), aggregate([[1.0], [3.0]], "max").tolist()
     ([2.0, 2.0], [3.0])
     """
     losses = np.asarray(per_case, dtype=np.float64)
-    if how not in get_args(Aggregation):
+    if method not in get_args(Aggregation):
         raise InputError(
-            f"'{how}' is no way to put losses together",
+            f"'{method}' is no way to put losses together",
             field="aggregation",
             remedy=f"one of {', '.join(get_args(Aggregation))}",
         )
     if losses.ndim != 2 or not len(losses):
         raise InputError(f"must be a row per scenario, not {losses.shape}", field="per_case")
-    if how == "max":
+    if method == "max":
         return np.asarray(losses.max(axis=0), dtype=np.float64)
     return np.asarray(np.average(losses, axis=0, weights=weights), dtype=np.float64)
 
 
-def weight(loss: Loss, reals: Sequence[Run]) -> float:
+def compute_weight(loss: Loss, reals: Sequence[RunColumns]) -> float:
     """How much a scenario weighs in an average: as many machines as a loss by machine compares.
 
-    >>> from twinloop.calibration.losses import loss_named
-    >>> weight(loss_named("makespan"), [])
+    >>> from twinloop.calibration.losses import get_loss
+    >>> compute_weight(get_loss("makespan"), [])
     1.0
     """
     inner = getattr(loss, "weight", None)
     return 1.0 if inner is None else float(inner(reals))
 
 
-def check(name: str, needs: frozenset[str], reals: Sequence[Run], twin: Runs) -> None:
+def check_comparable(
+    name: str, needs: frozenset[str], reals: Sequence[RunColumns], twin: RunBatch
+) -> None:
     """Refuse runs that cannot be compared whatever the twin does."""
     if not reals:
         raise InputError("there is no real run to compare with", field=name)
     unknown = sorted(needs - NEEDS.keys())
     if unknown:
-        remedy = nearest(unknown[0], list(NEEDS))
+        remedy = suggest_name(unknown[0], list(NEEDS))
         raise InputError(f"needs '{unknown[0]}', which no run has", field=name, remedy=remedy)
     for need in needs - {"machine"}:
         if getattr(twin, need) is None:
@@ -187,13 +196,15 @@ def check(name: str, needs: frozenset[str], reals: Sequence[Run], twin: Runs) ->
                 f"the runs of the twin have no {need}", field=name, remedy="ask for it: outputs_for"
             )
     for real in reals:
-        same_scenario(real, twin)
+        refuse_different_scenarios(real, twin)
         for need in sorted(needs - {"machine"}):
             if np.all(np.isnan(getattr(real, need))):
                 raise InputError(f"{real.called} has no {NEEDS[need]}", field=name)
 
 
-def missing(needs: frozenset[str], reals: Sequence[Run], twin: Runs, row: int) -> str:
+def describe_missing(
+    needs: frozenset[str], reals: Sequence[RunColumns], twin: RunBatch, row: int
+) -> str:
     """What the twin does not say in a row, and the real runs do."""
     for need in sorted(needs - {"machine", "power"}):
         column = getattr(twin, need)[row]

@@ -8,15 +8,16 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from twinloop.calibration.losses.loss import BuiltIn, check
-from twinloop.calibration.run_columns import TASK_COLUMNS, Floats, Run, Runs
+from twinloop.calibration.losses.loss import BuiltInLoss, check_comparable
+from twinloop.calibration.run_columns import TASK_COLUMNS, Floats, RunBatch, RunColumns
 from twinloop.description.errors import InputError
 
 
-class Part(NamedTuple):
+class LossTerm(NamedTuple):
     """Differences of one kind, a row per run of the twin: their mean size is part of a loss.
 
-    >>> mean_size([Part(np.array([[1.0, -3.0]])), Part(np.array([[1.0, -3.0]]), worst=True)])
+    >>> sizes = np.array([[1.0, -3.0]])
+    >>> sum_terms([LossTerm(sizes), LossTerm(sizes, worst=True)])
     array([5.])
     """
 
@@ -29,20 +30,20 @@ class Part(NamedTuple):
 #: How many numbers are compared at once: as many as stay in a cache and on the heap.
 _NUMBERS: Final = 1 << 15
 
-Compare: TypeAlias = Callable[[Run, Runs], Sequence[Part]]
+Compare: TypeAlias = Callable[[RunColumns, RunBatch], Sequence[LossTerm]]
 
 
-def blocks(rows: int, width: int, numbers: int = _NUMBERS) -> Iterator[slice]:
+def split_rows(rows: int, width: int, numbers: int = _NUMBERS) -> Iterator[slice]:
     """Rows of so many numbers each, in blocks of no more numbers than are worked on at once.
 
-    >>> list(blocks(5, 4, numbers=8))
+    >>> list(split_rows(5, 4, numbers=8))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 6, None)]
     """
     step = max(1, numbers // max(width, 1))
     return (slice(first, first + step) for first in range(0, rows, step))
 
 
-def mean_size(parts: Sequence[Part]) -> Floats:
+def sum_terms(parts: Sequence[LossTerm]) -> Floats:
     """The sum of the mean (or largest) sizes of the parts, row by row."""
     total: Floats = np.zeros(len(parts[0].values))
     for values, weight, worst in parts:
@@ -53,10 +54,10 @@ def mean_size(parts: Sequence[Part]) -> Floats:
     return total
 
 
-def side_by_side(parts: Sequence[Part]) -> Floats:
+def concatenate_residuals(parts: Sequence[LossTerm]) -> Floats:
     """All differences, a row per run; those of means divided so that their sizes add up.
 
-    >>> side_by_side([Part(np.array([[1.0, -3.0]]))])
+    >>> concatenate_residuals([LossTerm(np.array([[1.0, -3.0]]))])
     array([[ 0.5, -1.5]])
     """
     return np.concatenate(
@@ -69,33 +70,33 @@ def side_by_side(parts: Sequence[Part]) -> Floats:
 
 
 @dataclass(frozen=True)
-class Differences(BuiltIn):
+class AbsoluteDifferenceLoss(BuiltInLoss):
     """A loss made of differences, the mean over the real runs."""
 
     compare: Compare = field(kw_only=True)
 
-    def score(self, reals: Sequence[Run], twin: Runs, reasons: dict[int, str]) -> Floats:
+    def score(self, reals: Sequence[RunColumns], twin: RunBatch, reasons: dict[int, str]) -> Floats:
         """The mean size of the differences."""
         total = np.zeros(len(twin))
         wide = self.needs & set(TASK_COLUMNS)
-        for rows in blocks(len(twin), len(twin.tasks) if wide else 1):
+        for rows in split_rows(len(twin), len(twin.tasks) if wide else 1):
             some = twin.part(rows)
             for real in reals:
-                total[rows] += mean_size(self.compare(real, some))
+                total[rows] += sum_terms(self.compare(real, some))
         return total / len(reals)
 
-    def residuals(self, reals: Sequence[Run], twin: Runs) -> Floats | None:
+    def residuals(self, reals: Sequence[RunColumns], twin: RunBatch) -> Floats | None:
         """The differences; where no largest one is taken, their sizes add up to the loss."""
-        check(self.name, self.needs, reals, twin)
-        parts = [side_by_side(self.compare(real, twin)) for real in reals]
+        check_comparable(self.name, self.needs, reals, twin)
+        parts = [concatenate_residuals(self.compare(real, twin)) for real in reals]
         return np.concatenate(parts, axis=1) / len(reals)
 
 
-def both(real: Run, twin: Runs, column: str) -> tuple[Floats, Floats]:
+def select_known(real: RunColumns, twin: RunBatch, column: str) -> tuple[Floats, Floats]:
     """A column on both sides, of the tasks of which the real run knows it.
 
-    >>> twin = Runs.of({"task_end": [[1.0, 2.0]]}, tasks=["a", "b"], machines=[])
-    >>> both(twin[0], twin, "end")
+    >>> twin = RunBatch.of({"task_end": [[1.0, 2.0]]}, tasks=["a", "b"], machines=[])
+    >>> select_known(twin[0], twin, "end")
     (array([1., 2.]), array([[1., 2.]]))
     """
     here, there = getattr(real, column), getattr(twin, column)
@@ -103,7 +104,7 @@ def both(real: Run, twin: Runs, column: str) -> tuple[Floats, Floats]:
     return (here, there) if known.all() else (here[known], there[:, known])
 
 
-def scale(value: float, what: str, real: Run) -> float:
+def require_positive(value: float, what: str, real: RunColumns) -> float:
     """The value, if one can divide by it."""
     if not value > 0:
         raise InputError(
@@ -113,11 +114,11 @@ def scale(value: float, what: str, real: Run) -> float:
     return value
 
 
-def relative(twin: Floats, real: Floats, what: str, of: Run) -> Floats:
+def compute_relative_errors(twin: Floats, real: Floats, what: str, of: RunColumns) -> Floats:
     """The differences, each over its real value.
 
-    >>> run = Runs.of({"makespan_s": [1.0]}, tasks=[], machines=[])[0]
-    >>> relative(np.array([[3.0]]), np.array([2.0]), "run time", run)
+    >>> run = RunBatch.of({"makespan_s": [1.0]}, tasks=[], machines=[])[0]
+    >>> compute_relative_errors(np.array([[3.0]]), np.array([2.0]), "run time", run)
     array([[0.5]])
     """
     if real.size and not real.min() > 0:

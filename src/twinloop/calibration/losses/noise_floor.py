@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from twinloop.calibration.losses.loss import Loss, evaluate
-from twinloop.calibration.run_columns import Run, Runs
+from twinloop.calibration.run_columns import RunBatch, RunColumns
 from twinloop.description.errors import InputError
 
 
-def floor(loss: Loss, reals: Sequence[Run]) -> float | None:
+def estimate_noise_floor(loss: Loss, reals: Sequence[RunColumns]) -> float | None:
     """The loss of a real run, taken for the twin of its own repetitions: the median over them.
 
     A simulator that gave another run of the same distribution would score this. One that gives
@@ -19,9 +19,9 @@ def floor(loss: Loss, reals: Sequence[Run]) -> float | None:
     many, if the loss is a mean of absolute differences. None if fewer than two repetitions can be
     compared.
 
-    >>> from twinloop.calibration.losses import loss_named
-    >>> reals = [Runs.of({"makespan_s": [m]}, [], [])[0] for m in (100.0, 102.0, 110.0)]
-    >>> round(floor(loss_named("makespan"), reals), 3)
+    >>> from twinloop.calibration.losses import get_loss
+    >>> reals = [RunBatch.of({"makespan_s": [m]}, [], [])[0] for m in (100.0, 102.0, 110.0)]
+    >>> round(estimate_noise_floor(get_loss("makespan"), reals), 3)
     0.055
     """
     scored = []
@@ -30,7 +30,7 @@ def floor(loss: Loss, reals: Sequence[Run]) -> float | None:
         if not others:
             return None
         try:
-            losses, _ = evaluate(loss, others, Runs.of_runs([reals[left_out]]))
+            losses, _ = evaluate(loss, others, RunBatch.of_runs([reals[left_out]]))
         except InputError:
             continue
         scored.append(losses[0])

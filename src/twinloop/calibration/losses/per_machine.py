@@ -8,23 +8,28 @@ from typing import Literal
 
 import numpy as np
 
-from twinloop.calibration.losses.loss import BuiltIn, check
-from twinloop.calibration.losses.mean_absolute import Part, blocks, mean_size, side_by_side
-from twinloop.calibration.losses.tasks_by_machine import (
-    Batch,
-    Group,
-    by_machine,
-    together,
-    used_machines,
+from twinloop.calibration.losses.loss import BuiltInLoss, check_comparable
+from twinloop.calibration.losses.mean_absolute import (
+    LossTerm,
+    concatenate_residuals,
+    split_rows,
+    sum_terms,
 )
-from twinloop.calibration.run_columns import Floats, Run, Runs
+from twinloop.calibration.losses.tasks_by_machine import (
+    ComparableRows,
+    MachineTasks,
+    count_used_machines,
+    group_all_tasks,
+    group_by_machine,
+)
+from twinloop.calibration.run_columns import Floats, RunBatch, RunColumns
 
 
 @dataclass(frozen=True)
-class Grouped(BuiltIn):
+class PerMachineLoss(BuiltInLoss):
     """The mean over machines, and over the real runs, of what tells their tasks from the twin's."""
 
-    measure: Callable[[Group], Sequence[Part]] = field(kw_only=True)
+    measure: Callable[[MachineTasks], Sequence[LossTerm]] = field(kw_only=True)
     #: What of each task is compared.
     columns: tuple[str, ...] = ("run_time", "cpu_time")
     by: Literal["machine", "all"] = "machine"
@@ -33,29 +38,29 @@ class Grouped(BuiltIn):
     #: Whether what it measures are differences with a sign.
     signed: bool = True
 
-    def score(self, reals: Sequence[Run], twin: Runs, reasons: dict[int, str]) -> Floats:
+    def score(self, reals: Sequence[RunColumns], twin: RunBatch, reasons: dict[int, str]) -> Floats:
         """The mean over machines and runs."""
         total = np.zeros(len(twin))
-        for rows in blocks(len(twin), len(twin.tasks)):
+        for rows in split_rows(len(twin), len(twin.tasks)):
             some, why = twin.part(rows), dict[int, str]()
             for real in reals:
                 losses = np.full(len(some), np.nan)
                 for batch in self._batches(real, some, why):
-                    losses[batch.rows] = mean_size(self._parts(batch))
+                    losses[batch.rows] = sum_terms(self._parts(batch))
                 total[rows] += losses
             reasons.update((rows.start + row, reason) for row, reason in why.items())
         return total / len(reals)
 
-    def residuals(self, reals: Sequence[Run], twin: Runs) -> Floats | None:
+    def residuals(self, reals: Sequence[RunColumns], twin: RunBatch) -> Floats | None:
         """The differences, machine by machine; their sizes add up to the loss."""
         if not self.signed:
             return None
-        check(self.name, self.needs, reals, twin)
+        check_comparable(self.name, self.needs, reals, twin)
         found = []
         for real in reals:
             whole: Floats | None = None
             for batch in self._batches(real, twin, {}):
-                values = side_by_side(self._parts(batch))
+                values = concatenate_residuals(self._parts(batch))
                 if whole is None:
                     whole = np.full((len(twin), values.shape[1]), np.nan)
                 whole[batch.rows] = values
@@ -64,20 +69,22 @@ class Grouped(BuiltIn):
             found.append(whole)
         return np.concatenate(found, axis=1) / len(reals)
 
-    def weight(self, reals: Sequence[Run]) -> float:
+    def weight(self, reals: Sequence[RunColumns]) -> float:
         """The number of machines, so that an average is over all machines of all scenarios."""
         if self.by == "all":
             return 1.0
-        return float(np.mean([used_machines(real) for real in reals]))
+        return float(np.mean([count_used_machines(real) for real in reals]))
 
-    def _parts(self, batch: Batch) -> list[Part]:
+    def _parts(self, batch: ComparableRows) -> list[LossTerm]:
         return [
             part._replace(weight=group.weight * part.weight)
             for group in batch.groups
             for part in self.measure(group)
         ]
 
-    def _batches(self, real: Run, twin: Runs, reasons: dict[int, str]) -> Sequence[Batch]:
+    def _batches(
+        self, real: RunColumns, twin: RunBatch, reasons: dict[int, str]
+    ) -> Sequence[ComparableRows]:
         if self.by == "all":
-            return list(together(real, twin, self.columns, reasons))
-        return list(by_machine(real, twin, self.columns, reasons, paired=self.paired))
+            return list(group_all_tasks(real, twin, self.columns, reasons))
+        return list(group_by_machine(real, twin, self.columns, reasons, paired=self.paired))

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from twinloop.calibration.losses.mean_absolute import Part, blocks, scale
-from twinloop.calibration.losses.tasks_by_machine import Group
+from twinloop.calibration.losses.mean_absolute import LossTerm, require_positive, split_rows
+from twinloop.calibration.losses.tasks_by_machine import MachineTasks
 from twinloop.calibration.run_columns import Floats
 
 #: How many pairs of points are looked at together: as many as the caches hold.
@@ -16,27 +16,27 @@ _PAIRS = 1 << 18
 _LARGE = 1 << 20
 
 
-def chamfer(group: Group) -> list[Part]:
+def chamfer(group: MachineTasks) -> list[LossTerm]:
     """The mean distance to the nearest point of the other set, both ways added, in s."""
     return [_chamfer(group, 1.0, 1.0)]
 
 
-def chamfer_relative(group: Group) -> list[Part]:
+def chamfer_relative(group: MachineTasks) -> list[LossTerm]:
     """The same, with times over the mean of the real ones."""
     return [_chamfer(group, *_means(group))]
 
 
-def hausdorff(group: Group) -> list[Part]:
+def hausdorff(group: MachineTasks) -> list[LossTerm]:
     """The largest distance of a real point to the nearest one of the twin, in s."""
     return [_hausdorff(group, 1.0, 1.0)]
 
 
-def hausdorff_relative(group: Group) -> list[Part]:
+def hausdorff_relative(group: MachineTasks) -> list[LossTerm]:
     """The same, with times over the mean of the real ones."""
     return [_hausdorff(group, *_means(group))]
 
 
-def ddks(group: Group) -> list[Part]:
+def ddks(group: MachineTasks) -> list[LossTerm]:
     """The largest difference between the shares of both sets in a quadrant about any point.
 
     The quadrants about (x, y) hold the points with r <= x or r > x, and c <= y or c > y. In one
@@ -49,14 +49,14 @@ def ddks(group: Group) -> list[Part]:
     exact = np.float32 if here * there < 2**24 else np.float64
     weights = np.concatenate([np.full(here, there), np.full(there, -here)]).astype(exact)
     found = np.empty(len(time))
-    for rows in blocks(len(time), count * count, _PAIRS):
+    for rows in split_rows(len(time), count * count, _PAIRS):
         x, y = (
             np.concatenate([np.broadcast_to(real, (len(twin), here)), twin], axis=1)
             for real, twin in ((real_time, time[rows]), (real_cpu, cpu[rows]))
         )
         left, below = _not_above(x, weights), _not_above(y, weights)
         largest = np.zeros(len(x))
-        for some in blocks(count, len(x) * count, _PAIRS):
+        for some in split_rows(count, len(x) * count, _PAIRS):
             inside = x[:, np.newaxis, :] <= x[:, some, np.newaxis]
             inside &= y[:, np.newaxis, :] <= y[:, some, np.newaxis]
             corner: np.ndarray = np.matmul(inside.astype(exact), weights)
@@ -65,7 +65,7 @@ def ddks(group: Group) -> list[Part]:
             for quadrant in (corner, west, south, corner + west + south):
                 np.maximum(largest, np.abs(quadrant).max(axis=1), out=largest)
         found[rows] = largest / (here * there)
-    return [Part(found[:, np.newaxis])]
+    return [LossTerm(found[:, np.newaxis])]
 
 
 def _not_above(values: Floats, weights: np.ndarray) -> np.ndarray:
@@ -82,26 +82,26 @@ def _not_above(values: Floats, weights: np.ndarray) -> np.ndarray:
     return found
 
 
-def _chamfer(group: Group, time: float, cpu: float) -> Part:
+def _chamfer(group: MachineTasks, time: float, cpu: float) -> LossTerm:
     found = [
         from_real.mean(axis=1) + from_twin.mean(axis=1)
         for from_real, from_twin in _nearest(group, time, cpu)
     ]
-    return Part(np.concatenate(found)[:, np.newaxis])
+    return LossTerm(np.concatenate(found)[:, np.newaxis])
 
 
-def _hausdorff(group: Group, time: float, cpu: float) -> Part:
+def _hausdorff(group: MachineTasks, time: float, cpu: float) -> LossTerm:
     found = [from_real.max(axis=1) for from_real, _ in _nearest(group, time, cpu)]
-    return Part(np.concatenate(found)[:, np.newaxis])
+    return LossTerm(np.concatenate(found)[:, np.newaxis])
 
 
-def _means(group: Group) -> tuple[float, float]:
+def _means(group: MachineTasks) -> tuple[float, float]:
     time, cpu = (float(column.mean()) for column in group.real)
-    of_time = scale(time, "the mean run time", group.run)
-    return of_time, scale(cpu, "the mean CPU time", group.run)
+    of_time = require_positive(time, "the mean run time", group.run)
+    return of_time, require_positive(cpu, "the mean CPU time", group.run)
 
 
-def _nearest(group: Group, time: float, cpu: float) -> Iterator[tuple[Floats, Floats]]:
+def _nearest(group: MachineTasks, time: float, cpu: float) -> Iterator[tuple[Floats, Floats]]:
     """Distances of all points to the nearest of the other set, from both, for some rows each."""
     real = np.stack([group.real[0] / time, group.real[1] / cpu], axis=1)
     x, y = group.twin[0] / time, group.twin[1] / cpu
@@ -109,7 +109,7 @@ def _nearest(group: Group, time: float, cpu: float) -> Iterator[tuple[Floats, Fl
     if pairs >= _LARGE:
         yield from _by_trees(real, np.stack([x, y], axis=2))
         return
-    for rows in blocks(len(x), pairs, _PAIRS):
+    for rows in split_rows(len(x), pairs, _PAIRS):
         squares = (x[rows, np.newaxis, :] - real[:, :1]) ** 2
         squares += (y[rows, np.newaxis, :] - real[:, 1:]) ** 2
         yield np.sqrt(squares.min(axis=2)), np.sqrt(squares.min(axis=1))

@@ -10,46 +10,68 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from twinloop.calibration.losses import point_sets, sorted_times
-from twinloop.calibration.losses.explained_variance import VARIANCES
-from twinloop.calibration.losses.loss import NEEDS, Aggregation, BuiltIn, Loss
-from twinloop.calibration.losses.matched_tasks import MATCHED
-from twinloop.calibration.losses.per_machine import Grouped
-from twinloop.calibration.losses.sorted_times import ORDERED
-from twinloop.calibration.losses.user_function import custom
-from twinloop.description.address import nearest
+from twinloop.calibration.losses.explained_variance import EXPLAINED_VARIANCE_LOSSES
+from twinloop.calibration.losses.loss import NEEDS, Aggregation, BuiltInLoss, Loss
+from twinloop.calibration.losses.matched_tasks import MATCHED_TASK_LOSSES
+from twinloop.calibration.losses.per_machine import PerMachineLoss
+from twinloop.calibration.losses.sorted_times import SORTED_TIME_LOSSES
+from twinloop.calibration.losses.user_function import loss_from_function
+from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError
-from twinloop.policy.registry import CODE, said_by
+from twinloop.policy.registry import CODE_PATTERN, describe_error
 
 #: The entry points through which an installed package offers losses.
 GROUP: Final = "twinloop.losses"
 
 #: The loss that a calibration uses if nobody says.
-DEFAULT: Final = "matched"
+DEFAULT_LOSS: Final = "matched"
 
 _POINTS: Final = frozenset({"run_time", "cpu_time", "machine"})
 _BY_MACHINE: Final = (
-    Grouped("chamfer", _POINTS, "nearest (run, CPU) times, both ways, in s",
-            measure=point_sets.chamfer, signed=False),
-    Grouped("ddks", _POINTS, "two-dimensional Kolmogorov-Smirnov statistic of (run, CPU) times",
-            measure=point_sets.ddks, signed=False),
-    Grouped("double-sorted", _POINTS, "sorted run times and sorted CPU times, in s",
-            measure=sorted_times.each_sorted, paired=True),
-    Grouped("hausdorff", _POINTS, "farthest real (run, CPU) times from any of the twin, in s",
-            measure=point_sets.hausdorff, signed=False),
-    Grouped("mrea", frozenset({"run_time", "machine"}), "relative error of the mean run time",
-            measure=sorted_times.means, columns=("run_time",)),
-    Grouped("sum-mrea", _POINTS, "relative errors of the mean run time and CPU time",
-            measure=sorted_times.means),
-    Grouped("sorted", _POINTS, "run and CPU times in the order of run times, in s",
-            measure=sorted_times.one_sort, paired=True),
-    Grouped("chamfer-relative", _POINTS, "chamfer, with times over the real means",
-            measure=point_sets.chamfer_relative, signed=False),
-    Grouped("double-sorted-relative", _POINTS, "double-sorted, each relative to the real one",
-            measure=sorted_times.each_sorted_relative, paired=True),
-    Grouped("hausdorff-relative", _POINTS, "hausdorff, with times over the real means",
-            measure=point_sets.hausdorff_relative, signed=False),
-    Grouped("sorted-relative", _POINTS, "sorted, each relative to the real one",
-            measure=sorted_times.one_sort_relative, paired=True),
+    PerMachineLoss(
+        "chamfer", _POINTS, "nearest (run, CPU) times, both ways, in s",
+        measure=point_sets.chamfer, signed=False,
+    ),
+    PerMachineLoss(
+        "ddks", _POINTS, "two-dimensional Kolmogorov-Smirnov statistic of (run, CPU) times",
+        measure=point_sets.ddks, signed=False,
+    ),
+    PerMachineLoss(
+        "double-sorted", _POINTS, "sorted run times and sorted CPU times, in s",
+        measure=sorted_times.compare_sorted_columns, paired=True,
+    ),
+    PerMachineLoss(
+        "hausdorff", _POINTS, "farthest real (run, CPU) times from any of the twin, in s",
+        measure=point_sets.hausdorff, signed=False,
+    ),
+    PerMachineLoss(
+        "mrea", frozenset({"run_time", "machine"}), "relative error of the mean run time",
+        measure=sorted_times.compare_means, columns=("run_time",),
+    ),
+    PerMachineLoss(
+        "sum-mrea", _POINTS, "relative errors of the mean run time and CPU time",
+        measure=sorted_times.compare_means,
+    ),
+    PerMachineLoss(
+        "sorted", _POINTS, "run and CPU times in the order of run times, in s",
+        measure=sorted_times.compare_sorted_pairs, paired=True,
+    ),
+    PerMachineLoss(
+        "chamfer-relative", _POINTS, "chamfer, with times over the real means",
+        measure=point_sets.chamfer_relative, signed=False,
+    ),
+    PerMachineLoss(
+        "double-sorted-relative", _POINTS, "double-sorted, each relative to the real one",
+        measure=sorted_times.compare_sorted_columns_relative, paired=True,
+    ),
+    PerMachineLoss(
+        "hausdorff-relative", _POINTS, "hausdorff, with times over the real means",
+        measure=point_sets.hausdorff_relative, signed=False,
+    ),
+    PerMachineLoss(
+        "sorted-relative", _POINTS, "sorted, each relative to the real one",
+        measure=sorted_times.compare_sorted_pairs_relative, paired=True,
+    ),
 )  # fmt: skip
 
 #: The losses of workflow studies: a loss of one scenario, and how scenarios are put together.
@@ -63,12 +85,12 @@ _ALIASES: Final[Mapping[str, tuple[str, Aggregation]]] = {
 }
 
 
-def _every() -> Iterator[BuiltIn]:
-    simple = {loss.name: loss for loss in MATCHED}
-    yield from (*MATCHED, *ORDERED, *VARIANCES)
-    for name, (of, how) in _ALIASES.items():
-        words = f"{'mean' if how == 'avg' else 'largest'} over scenarios of {of}"
-        yield replace(simple[of], name=name, summary=words, aggregation=how)
+def _every() -> Iterator[BuiltInLoss]:
+    simple = {loss.name: loss for loss in MATCHED_TASK_LOSSES}
+    yield from (*MATCHED_TASK_LOSSES, *SORTED_TIME_LOSSES, *EXPLAINED_VARIANCE_LOSSES)
+    for name, (of, method) in _ALIASES.items():
+        words = f"{'mean' if method == 'avg' else 'largest'} over scenarios of {of}"
+        yield replace(simple[of], name=name, summary=words, aggregation=method)
     for loss in _BY_MACHINE:
         yield loss
         yield replace(
@@ -81,10 +103,10 @@ def _every() -> Iterator[BuiltIn]:
 
 
 #: The losses that come with Twinloop, by name.
-LOSSES: Final[Mapping[str, BuiltIn]] = MappingProxyType({loss.name: loss for loss in _every()})
+LOSSES: Final[Mapping[str, BuiltInLoss]] = MappingProxyType({loss.name: loss for loss in _every()})
 
 
-def loss_named(name: str, *, allow_code: bool = False) -> Loss:
+def get_loss(name: str, *, allow_code: bool = False) -> Loss:
     """The loss of this name, from Twinloop or from a plug-in.
 
     Args:
@@ -92,44 +114,44 @@ def loss_named(name: str, *, allow_code: bool = False) -> Loss:
             runs, which then gets to see all that a run without power has.
         allow_code: Whether `module:name` may be imported and run.
 
-    >>> loss_named("L2").aggregation
+    >>> get_loss("L2").aggregation
     'max'
-    >>> loss_named("makspan")
+    >>> get_loss("makspan")
     Traceback (most recent call last):
     twinloop.InputError: loss: no loss is called 'makspan' (did you mean 'makespan'?)
-    >>> loss_named("mine:slower")
+    >>> get_loss("mine:slower")
     Traceback (most recent call last):
     twinloop.InputError: loss: 'mine:slower' is Python code, which runs only with leave
         (--allow-code on the command line, allow_code=True in Python)
     """
     if name in LOSSES:
         return LOSSES[name]
-    if CODE.fullmatch(name):
+    if CODE_PATTERN.fullmatch(name):
         if not allow_code:
             raise InputError(
                 f"'{name}' is Python code, which runs only with leave",
                 field="loss",
                 remedy="--allow-code on the command line, allow_code=True in Python",
             )
-        return as_loss(_imported(name), name)
+        return loss_from_object(_imported(name), name)
     offered = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name not in offered:
-        remedy = nearest(name, [*LOSSES, *offered])
+        remedy = suggest_name(name, [*LOSSES, *offered])
         raise InputError(f"no loss is called '{name}'", field="loss", remedy=remedy)
     try:
         found = offered[name].load()
     except Exception as error:  # whatever the code of others raises while it is imported
         raise InputError(
-            f"the plug-in '{name}' ({offered[name].value}) cannot be loaded: {said_by(error)}",
+            f"the plug-in '{name}' ({offered[name].value}) cannot be loaded: {describe_error(error)}",
             field="loss",
         ) from error
-    return as_loss(found, name)
+    return loss_from_object(found, name)
 
 
-def as_loss(found: Any, name: str) -> Loss:
+def loss_from_object(found: Any, name: str) -> Loss:
     """The object, if it is a loss; a function of two runs becomes one.
 
-    >>> as_loss(3, "three")
+    >>> loss_from_object(3, "three")
     Traceback (most recent call last):
     twinloop.InputError: loss: 'three' is no loss
         (a function of two runs, or an object with name, needs and residuals)
@@ -140,7 +162,7 @@ def as_loss(found: Any, name: str) -> Loss:
         loss: Loss = found
         return loss
     if callable(found):
-        return custom(found, needs=NEEDS.keys() - {"energy", "power"}, name=name)
+        return loss_from_function(found, needs=NEEDS.keys() - {"energy", "power"}, name=name)
     raise InputError(
         f"'{name}' is no loss",
         field="loss",
@@ -154,10 +176,10 @@ def _imported(name: str) -> Any:
         module = importlib.import_module(module_name)
     except Exception as error:  # whatever the code of others raises while it is imported
         raise InputError(
-            f"'{module_name}' cannot be imported: {said_by(error)}", field="loss"
+            f"'{module_name}' cannot be imported: {describe_error(error)}", field="loss"
         ) from error
     if not hasattr(module, attribute):
         public = [key for key in vars(module) if not key.startswith("_")]
-        remedy = nearest(attribute, public)
+        remedy = suggest_name(attribute, public)
         raise InputError(f"'{module_name}' has no '{attribute}'", field="loss", remedy=remedy)
     return getattr(module, attribute)

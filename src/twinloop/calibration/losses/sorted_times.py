@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinloop.calibration.losses.mean_absolute import Differences, Part, both, relative, scale
-from twinloop.calibration.losses.tasks_by_machine import Group
-from twinloop.calibration.run_columns import Floats, Run, Runs
+from twinloop.calibration.losses.mean_absolute import (
+    AbsoluteDifferenceLoss,
+    LossTerm,
+    compute_relative_errors,
+    require_positive,
+    select_known,
+)
+from twinloop.calibration.losses.tasks_by_machine import MachineTasks
+from twinloop.calibration.run_columns import Floats, RunBatch, RunColumns
 
 
-def lexical(first: Floats, second: Floats) -> tuple[Floats, Floats]:
+def sort_pairs(first: Floats, second: Floats) -> tuple[Floats, Floats]:
     """Pairs sorted along each row: by `first`, equal ones by `second`.
 
-    >>> lexical(np.array([[2.0, 1.0, 1.0]]), np.array([[5.0, 7.0, 6.0]]))
+    >>> sort_pairs(np.array([[2.0, 1.0, 1.0]]), np.array([[5.0, 7.0, 6.0]]))
     (array([[1., 1., 2.]]), array([[6., 7., 5.]]))
     """
     rows, size = first.shape
@@ -37,65 +43,65 @@ def lexical(first: Floats, second: Floats) -> tuple[Floats, Floats]:
     return ordered, along
 
 
-def _pairs(group: Group) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+def _pairs(group: MachineTasks) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
     (real_time, real_cpu), (time, cpu) = group.real, group.twin
-    here = lexical(real_time[np.newaxis], real_cpu[np.newaxis])
-    return (here[0][0], here[1][0]), lexical(time, cpu)
+    here = sort_pairs(real_time[np.newaxis], real_cpu[np.newaxis])
+    return (here[0][0], here[1][0]), sort_pairs(time, cpu)
 
 
-def one_sort(group: Group) -> list[Part]:
+def compare_sorted_pairs(group: MachineTasks) -> list[LossTerm]:
     """Run and CPU times of tasks in the order of their run times."""
     here, there = _pairs(group)
-    return [Part(twin - real) for real, twin in zip(here, there, strict=True)]
+    return [LossTerm(twin - real) for real, twin in zip(here, there, strict=True)]
 
 
-def one_sort_relative(group: Group) -> list[Part]:
+def compare_sorted_pairs_relative(group: MachineTasks) -> list[LossTerm]:
     """The same, each relative to the real one."""
     here, there = _pairs(group)
     return [
-        Part(relative(twin, real, what, group.run))
+        LossTerm(compute_relative_errors(twin, real, what, group.run))
         for what, real, twin in zip(("run time", "CPU time"), here, there, strict=True)
     ]
 
 
-def each_sorted(group: Group) -> list[Part]:
+def compare_sorted_columns(group: MachineTasks) -> list[LossTerm]:
     """Run times in their own order, and CPU times in theirs."""
     return [
-        Part(np.sort(twin, axis=1) - np.sort(real))
+        LossTerm(np.sort(twin, axis=1) - np.sort(real))
         for real, twin in zip(group.real, group.twin, strict=True)
     ]
 
 
-def each_sorted_relative(group: Group) -> list[Part]:
+def compare_sorted_columns_relative(group: MachineTasks) -> list[LossTerm]:
     """The same, each relative to the real one."""
     return [
-        Part(relative(np.sort(twin, axis=1), np.sort(real), what, group.run))
+        LossTerm(compute_relative_errors(np.sort(twin, axis=1), np.sort(real), what, group.run))
         for what, real, twin in zip(("run time", "CPU time"), group.real, group.twin, strict=True)
     ]
 
 
-def means(group: Group) -> list[Part]:
+def compare_means(group: MachineTasks) -> list[LossTerm]:
     """The mean of each column, relative to the real one."""
     found = []
     for what, real, twin in zip(("run time", "CPU time"), group.real, group.twin, strict=False):
-        whole = scale(float(real.mean()), f"the mean {what}", group.run)
+        whole = require_positive(float(real.mean()), f"the mean {what}", group.run)
         mean = np.ascontiguousarray(twin).mean(axis=1, keepdims=True)
-        found.append(Part((mean - real.mean()) / whole))
+        found.append(LossTerm((mean - real.mean()) / whole))
     return found
 
 
-def _sorted_over(real: Run, twin: Runs, column: str, whole: float) -> Part:
-    here, there = both(real, twin, column)
-    return Part((np.sort(there, axis=1) - np.sort(here)) / whole)
+def _sorted_over(real: RunColumns, twin: RunBatch, column: str, whole: float) -> LossTerm:
+    here, there = select_known(real, twin, column)
+    return LossTerm((np.sort(there, axis=1) - np.sort(here)) / whole)
 
 
-def _ends(real: Run, twin: Runs) -> list[Part]:
-    return [_sorted_over(real, twin, "end", scale(real.makespan, "the makespan", real))]
+def _ends(real: RunColumns, twin: RunBatch) -> list[LossTerm]:
+    return [_sorted_over(real, twin, "end", require_positive(real.makespan, "the makespan", real))]
 
 
-def _times(real: Run, twin: Runs) -> list[Part]:
-    makespan = scale(real.makespan, "the makespan", real)
-    usual = scale(float(np.nanmean(real.run_time)), "the mean run time", real)
+def _times(real: RunColumns, twin: RunBatch) -> list[LossTerm]:
+    makespan = require_positive(real.makespan, "the makespan", real)
+    usual = require_positive(float(np.nanmean(real.run_time)), "the mean run time", real)
     return [
         _sorted_over(real, twin, "start", makespan),
         _sorted_over(real, twin, "end", makespan),
@@ -103,21 +109,23 @@ def _times(real: Run, twin: Runs) -> list[Part]:
     ]
 
 
-def _waits(real: Run, twin: Runs) -> list[Part]:
+def _waits(real: RunColumns, twin: RunBatch) -> list[LossTerm]:
     turnaround = float(np.nanmean(real.end - real.submit))
-    return [_sorted_over(real, twin, "wait", scale(turnaround, "the mean turnaround", real))]
+    return [
+        _sorted_over(real, twin, "wait", require_positive(turnaround, "the mean turnaround", real))
+    ]
 
 
 #: The losses of this module that know no machines.
-ORDERED = (
-    Differences(
+SORTED_TIME_LOSSES = (
+    AbsoluteDifferenceLoss(
         "ends-sorted", frozenset({"end"}), "sorted ends over the makespan", compare=_ends
     ),
-    Differences(
+    AbsoluteDifferenceLoss(
         "sorted-times", frozenset({"start", "end", "run_time"}),
         "starts, ends and run times, each sorted", compare=_times,
     ),
-    Differences(
+    AbsoluteDifferenceLoss(
         "waits", frozenset({"wait"}), "sorted waits over the mean turnaround", compare=_waits
     ),
 )  # fmt: skip

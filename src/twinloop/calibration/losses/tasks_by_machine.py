@@ -7,41 +7,46 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twinloop.calibration.run_columns import Floats, Indices, Run, Runs
+from twinloop.calibration.run_columns import Floats, Indices, RunBatch, RunColumns
 from twinloop.description.errors import InputError
 
 
-class Group(NamedTuple):
+class MachineTasks(NamedTuple):
     """The tasks of one machine: the columns that are compared, the twin's with a row per run."""
 
     real: tuple[Floats, ...]
     twin: tuple[Floats, ...]
     #: How much it weighs: one over the number of machines.
     weight: float
-    run: Run
+    run: RunColumns
 
 
-class Batch(NamedTuple):
+class ComparableRows(NamedTuple):
     """Rows of the twin that have as many tasks on each machine, and these tasks."""
 
     rows: Indices
-    groups: list[Group]
+    groups: list[MachineTasks]
 
 
-def together(
-    real: Run, twin: Runs, columns: Sequence[str], reasons: dict[int, str]
-) -> Iterator[Batch]:
+def group_all_tasks(
+    real: RunColumns, twin: RunBatch, columns: Sequence[str], reasons: dict[int, str]
+) -> Iterator[ComparableRows]:
     """All tasks as if they had run on one machine."""
     known, rows = _comparable(real, twin, columns, reasons)
     if rows.size:
         here = tuple(getattr(real, name)[known] for name in columns)
         there = tuple(_taken(getattr(twin, name), rows, known) for name in columns)
-        yield Batch(rows, [Group(here, there, 1.0, real)])
+        yield ComparableRows(rows, [MachineTasks(here, there, 1.0, real)])
 
 
-def by_machine(
-    real: Run, twin: Runs, columns: Sequence[str], reasons: dict[int, str], *, paired: bool
-) -> Iterator[Batch]:
+def group_by_machine(
+    real: RunColumns,
+    twin: RunBatch,
+    columns: Sequence[str],
+    reasons: dict[int, str],
+    *,
+    paired: bool,
+) -> Iterator[ComparableRows]:
     """The tasks of each machine; rows in which some machine cannot be compared get a reason.
 
     Args:
@@ -55,7 +60,7 @@ def by_machine(
     known, rows = _comparable(real, twin, columns, reasons)
     of_task = real.machine[known]
     if (of_task < 0).all() and (twin.machine is None or (twin.machine < 0).all()):
-        yield from together(real, twin, columns, reasons)
+        yield from group_all_tasks(real, twin, columns, reasons)
         return
     _refuse_unknown(real, known)
     if twin.machine is None:
@@ -82,25 +87,26 @@ def by_machine(
         elif (np.diff(placed[0]) < 0).any():
             chosen = np.argsort(placed[0], kind="stable")
             there = [np.take(column, chosen, axis=1) for column in there]
-        yield Batch(rows[members], _groups(real, here, there, wanted, has))
+        yield ComparableRows(rows[members], _groups(real, here, there, wanted, has))
 
 
-def used_machines(real: Run) -> int:
+def count_used_machines(real: RunColumns) -> int:
     """How many machines a real run has tasks on; 1 where it does not say.
 
-    >>> used_machines(Runs.of({"task_machine": [[0, 2, 2]]}, "abc", ["n1", "n2", "n3"])[0])
+    >>> runs = RunBatch.of({"task_machine": [[0, 2, 2]]}, "abc", ["n1", "n2", "n3"])
+    >>> count_used_machines(runs[0])
     2
     """
     return max(1, np.unique(real.machine[real.machine >= 0]).size)
 
 
 def _groups(
-    real: Run, here: Sequence[Floats], there: Sequence[Floats], wanted: Indices, has: Indices
-) -> list[Group]:
+    real: RunColumns, here: Sequence[Floats], there: Sequence[Floats], wanted: Indices, has: Indices
+) -> list[MachineTasks]:
     ends, twin_ends = np.cumsum(wanted), np.cumsum(has)
     used = np.flatnonzero(wanted)
     return [
-        Group(
+        MachineTasks(
             tuple(column[ends[m] - wanted[m] : ends[m]] for column in here),
             tuple(column[:, twin_ends[m] - has[m] : twin_ends[m]] for column in there),
             1.0 / used.size,
@@ -111,7 +117,7 @@ def _groups(
 
 
 def _comparable(
-    real: Run, twin: Runs, columns: Sequence[str], reasons: dict[int, str]
+    real: RunColumns, twin: RunBatch, columns: Sequence[str], reasons: dict[int, str]
 ) -> tuple[slice | Indices, Indices]:
     """The tasks that the real run knows all about, and the rows in which the twin does too."""
     unknown = np.isnan(np.stack([getattr(real, name) for name in columns])).any(axis=0)
@@ -138,7 +144,7 @@ def _taken(values: np.ndarray, rows: Indices, known: slice | Indices) -> np.ndar
     return values[:, known]
 
 
-def _refuse_unknown(real: Run, known: slice | Indices) -> None:
+def _refuse_unknown(real: RunColumns, known: slice | Indices) -> None:
     remedy = "a loss over all machines together: its name ends with -all"
     if real.strange:
         raise InputError(
@@ -152,7 +158,9 @@ def _refuse_unknown(real: Run, known: slice | Indices) -> None:
         )
 
 
-def _placed(twin: Runs, rows: Indices, known: slice | Indices, reasons: dict[int, str]) -> Indices:
+def _placed(
+    twin: RunBatch, rows: Indices, known: slice | Indices, reasons: dict[int, str]
+) -> Indices:
     """The rows in which every task has a machine."""
     assert twin.machine is not None
     placed = _taken(twin.machine, rows, known)
@@ -183,7 +191,7 @@ def _alike(placed: Indices, machines: int) -> Iterator[tuple[slice | Indices, In
         yield np.flatnonzero(which.ravel() == kind), has, False
 
 
-def _problem(real: Run, wanted: Indices, has: Indices, paired: bool) -> str | None:
+def _problem(real: RunColumns, wanted: Indices, has: Indices, paired: bool) -> str | None:
     wrong = wanted != has if paired else (wanted > 0) != (has > 0)
     if not wrong.any():
         return None

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from twinloop.calibration.losses.loss import BuiltIn
-from twinloop.calibration.run_columns import Floats, Run, Runs
+from twinloop.calibration.losses.loss import BuiltInLoss
+from twinloop.calibration.run_columns import Floats, RunBatch, RunColumns
 
 
 @dataclass(frozen=True)
-class Custom(BuiltIn):
+class CustomLoss(BuiltInLoss):
     """A loss that a function of one real run and one run of the twin gives."""
 
-    function: Callable[[Run, Run], float] = field(kw_only=True)
+    function: Callable[[RunColumns, RunColumns], float] = field(kw_only=True)
 
-    def score(self, reals: Sequence[Run], twin: Runs, reasons: dict[int, str]) -> Floats:
+    def score(self, reals: Sequence[RunColumns], twin: RunBatch, reasons: dict[int, str]) -> Floats:
         """The mean over the real runs; NaN, and the reason, where the function fails."""
         found = np.full(len(twin), np.nan)
         for row in range(len(twin)):
@@ -32,9 +32,11 @@ class Custom(BuiltIn):
         return found
 
 
-def custom(
-    function: Callable[[Run, Run], float], needs: Iterable[str], name: str | None = None
-) -> Custom:
+def loss_from_function(
+    function: Callable[[RunColumns, RunColumns], float],
+    needs: Iterable[str],
+    name: str | None = None,
+) -> CustomLoss:
     """A loss made of a function: it is called with a real run and one of the twin.
 
     Args:
@@ -44,10 +46,10 @@ def custom(
 
     >>> def slower(real, twin):
     ...     return max(0.0, twin.makespan - real.makespan)
-    >>> loss = custom(slower, needs={"makespan"})
-    >>> twin = Runs.of({"makespan_s": [8.0, 12.0]}, tasks=[], machines=[])
+    >>> loss = loss_from_function(slower, needs={"makespan"})
+    >>> twin = RunBatch.of({"makespan_s": [8.0, 12.0]}, tasks=[], machines=[])
     >>> loss.name, loss([twin[0]], twin).tolist()
     ('slower', [0.0, 4.0])
     """
     called = name or str(getattr(function, "__name__", type(function).__name__))
-    return Custom(called, frozenset(needs), "a function of the user's", function=function)
+    return CustomLoss(called, frozenset(needs), "a function of the user's", function=function)

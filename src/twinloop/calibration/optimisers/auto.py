@@ -18,7 +18,7 @@ MOST_MODELLED: Final = 25
 FEW: Final = 250
 
 
-def choose(
+def choose_optimiser(
     space: Space, *, budget: int | None = None, seconds: float | None = None, cost: float = 0.0
 ) -> str:
     """The name of the optimiser that `auto` stands for.
@@ -31,15 +31,15 @@ def choose(
         seconds: How long all of them may take.
         cost: How long one takes (s).
 
-    >>> from twinloop.calibration.parameters.parameters import Categorical, Linear
-    >>> space = Space([Linear("speed", 0, 1), Linear("latency", 0, 1)])
-    >>> choose(space, budget=2000, cost=1e-4)
+    >>> from twinloop.calibration.parameters.kinds import CategoricalParameter, LinearParameter
+    >>> space = Space([LinearParameter("speed", 0, 1), LinearParameter("latency", 0, 1)])
+    >>> choose_optimiser(space, budget=2000, cost=1e-4)
     'quadratic+powell+nelder-mead+cma'
-    >>> choose(space, seconds=60, cost=1e-4)
+    >>> choose_optimiser(space, seconds=60, cost=1e-4)
     'cma+powell'
-    >>> choose(space, seconds=60, cost=1.0)
+    >>> choose_optimiser(space, seconds=60, cost=1.0)
     'quadratic+bayes-gp+powell+cma'
-    >>> choose(Space([Categorical("mode", ["a", "b"])]), budget=2000)
+    >>> choose_optimiser(Space([CategoricalParameter("mode", ["a", "b"])]), budget=2000)
     'powell+quadratic+cma'
     """
     d = len(space)

@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from twinloop.calibration.optimisers.interface import Floats, Grain, Search
+from twinloop.calibration.optimisers.interface import BaseOptimiser, Discretisation, Floats
 from twinloop.calibration.optimisers.sampling import Sobol
 from twinloop.calibration.parameters.space import Space
 
@@ -28,7 +28,7 @@ class Surrogate(Protocol):
         """Means and standard deviations."""
 
 
-class Bayes(Search):
+class BayesianOptimiser(BaseOptimiser):
     """Expected improvement over the best, under a surrogate fitted to what was told.
 
     Candidates are random points and neighbours of the best ones. In a batch, each point keeps the
@@ -40,7 +40,7 @@ class Bayes(Search):
         self, space: Space, *, seed: int, budget: int | None = None, batch: int = 1
     ) -> None:
         super().__init__(space, seed=seed, budget=budget, batch=batch)
-        self._grain = Grain(space)
+        self._grain = Discretisation(space)
         self._start = Sobol(space, seed=int(self.rng.integers(1 << 31)))
         first = 2 * self.dimensions + 2 if budget is None else budget // 4
         self._first = max(min(first, 2 * self.dimensions + 2), batch)
@@ -58,7 +58,7 @@ class Bayes(Search):
         finite = np.isfinite(self._losses)
         if self._asked < self._first or finite.sum() < 2 or np.ptp(self._losses[finite]) == 0.0:
             self._asked += count
-            return self._grain.centred(self._start.ask(count))
+            return self._grain.snap_to_centres(self._start.ask(count))
         self._asked += count
         points, losses = self._relevant()
         with warnings.catch_warnings():
@@ -68,7 +68,9 @@ class Bayes(Search):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             mean, deviation = self._model.predict(self._features(candidates))
-        return self._chosen(candidates, improvement(mean, deviation, float(losses.min())), count)
+        return self._chosen(
+            candidates, compute_expected_improvement(mean, deviation, float(losses.min())), count
+        )
 
     def begin(self, points: Floats, losses: Floats) -> None:
         """Start from what is known."""
@@ -116,7 +118,7 @@ class Bayes(Search):
         near = np.where(
             self._grain.unordered, np.where(flips, self.rng.random(near.shape), around), near
         )
-        candidates = self._grain.centred(np.concatenate([spread, np.clip(near, 0.0, 1.0)]))
+        candidates = self._grain.snap_to_centres(np.concatenate([spread, np.clip(near, 0.0, 1.0)]))
         seen = {point.tobytes() for point in self._points}
         new = [place for place, point in enumerate(candidates) if point.tobytes() not in seen]
         return candidates[new] if len(new) >= count else candidates
@@ -140,7 +142,7 @@ class Bayes(Search):
         columns = []
         for column in range(self.dimensions):
             if self._grain.unordered[column] and self._grain.levels[column]:
-                cells = self.space.parameters[column].cell_many(points[:, column])
+                cells = self.space.parameters[column].find_cells(points[:, column])
                 columns.append(np.eye(int(self._grain.levels[column]))[cells] * 0.5)
             else:
                 columns.append(points[:, column : column + 1])
@@ -180,11 +182,11 @@ class _Process:
         return mean, deviation
 
 
-class GaussianProcess(Bayes):
+class GaussianProcess(BayesianOptimiser):
     """Bayesian optimisation with a Gaussian process.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
-    >>> search = GaussianProcess(Space([Linear("a", 0, 1)]), seed=1)
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
+    >>> search = GaussianProcess(Space([LinearParameter("a", 0, 1)]), seed=1)
     >>> for _ in range(12):
     ...     points = search.ask(1)
     ...     search.tell(points, (points[:, 0] - 0.3) ** 2)
@@ -197,10 +199,11 @@ class GaussianProcess(Bayes):
         return _Process(seed)
 
 
-def improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
+def compute_expected_improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
     """The expected improvement over the best loss, of normal predictions.
 
-    >>> improvement(np.array([0.0, 1.0]), np.array([1.0, 1.0]), 0.0).round(4).tolist()
+    >>> mean, deviation = np.array([0.0, 1.0]), np.array([1.0, 1.0])
+    >>> compute_expected_improvement(mean, deviation, 0.0).round(4).tolist()
     [0.3989, 0.0833]
     """
     from scipy.special import ndtr

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from twinloop.calibration.optimisers.bayes import Bayes, Surrogate
+from twinloop.calibration.optimisers.bayes import BayesianOptimiser, Surrogate
 from twinloop.calibration.optimisers.interface import Floats
 
 _TREES: Final = 30
@@ -53,12 +53,12 @@ class _Quantiles:
         return middle, np.maximum((high - low) / 2, 1e-3)
 
 
-class BoostedTrees(Bayes):
+class BoostedTrees(BayesianOptimiser):
     """Bayesian optimisation with gradient-boosted trees for three quantiles.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
-    >>> BoostedTrees(Space([Linear("a", 0, 1)]), seed=1).ask(2).shape
+    >>> BoostedTrees(Space([LinearParameter("a", 0, 1)]), seed=1).ask(2).shape
     (2, 1)
     """
 
@@ -67,12 +67,12 @@ class BoostedTrees(Bayes):
         return _Quantiles(seed)
 
 
-class RandomForest(Bayes):
+class RandomForest(BayesianOptimiser):
     """Bayesian optimisation with a random forest.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
-    >>> RandomForest(Space([Linear("a", 0, 1)]), seed=1).ask(2).shape
+    >>> RandomForest(Space([LinearParameter("a", 0, 1)]), seed=1).ask(2).shape
     (2, 1)
     """
 
@@ -81,12 +81,12 @@ class RandomForest(Bayes):
         return _Forest(seed, extra=False)
 
 
-class ExtraTrees(Bayes):
+class ExtraTrees(BayesianOptimiser):
     """Bayesian optimisation with extremely randomised trees.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
-    >>> ExtraTrees(Space([Linear("a", 0, 1)]), seed=1).ask(2).shape
+    >>> ExtraTrees(Space([LinearParameter("a", 0, 1)]), seed=1).ask(2).shape
     (2, 1)
     """
 

@@ -7,7 +7,12 @@ from typing import Final
 
 import numpy as np
 
-from twinloop.calibration.optimisers.interface import Floats, Grain, Search, usable
+from twinloop.calibration.optimisers.interface import (
+    BaseOptimiser,
+    Discretisation,
+    Floats,
+    failures_to_infinity,
+)
 from twinloop.calibration.parameters.space import Space
 
 _SPREAD: Final = 0.25  # standard deviation of the first distribution
@@ -17,7 +22,7 @@ _CELL: Final = 0.3  # of a cell: the least spread along an integer parameter
 _RARE: Final = 0.15  # spread over all categories: how likely one remains that has lost
 
 
-class Cma(Search):
+class Cma(BaseOptimiser):
     """The covariance matrix adaptation evolution strategy, restarted with larger populations.
 
     The strategy is that of Hansen's tutorial (arXiv:1604.00772) with negative weights. Points that
@@ -33,8 +38,8 @@ class Cma(Search):
         budget: How many points will be asked for in all, if that is known.
         batch: How many are usually asked for at once; a generation has at least as many.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
-    >>> search = Cma(Space([Linear("a", 0, 1), Linear("b", 0, 1)]), seed=1)
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
+    >>> search = Cma(Space([LinearParameter("a", 0, 1), LinearParameter("b", 0, 1)]), seed=1)
     >>> for _ in range(100):
     ...     points = search.ask(6)
     ...     search.tell(points, ((points - 0.3) ** 2).sum(axis=1))
@@ -42,14 +47,14 @@ class Cma(Search):
     True
     """
 
-    robust = True
-    coarse = True
+    tolerates_noise = True
+    tolerates_plateaus = True
 
     def __init__(
         self, space: Space, *, seed: int, budget: int | None = None, batch: int = 1
     ) -> None:
         super().__init__(space, seed=seed, budget=budget, batch=batch)
-        self._grain = Grain(space)
+        self._grain = Discretisation(space)
         self._floor = np.where(self._grain.unordered, 0.0, _CELL * self._grain.width)
         self._usual = max(4 + int(3 * math.log(self.dimensions)), 4)
         self._size = max(self._usual, batch)
@@ -92,7 +97,7 @@ class Cma(Search):
         """Learn, once as many points as a generation has are known."""
         super().tell(points, losses)
         self._points.append(np.asarray(points))
-        self._losses.append(usable(losses))
+        self._losses.append(failures_to_infinity(losses))
         self._told += len(losses)
         self._spent[self._many] += len(losses)
         if self._told < self._size:
@@ -149,7 +154,7 @@ class Cma(Search):
     def _learn_categories(self, winners: Floats) -> None:
         rate = min(1.0, len(winners) / (len(winners) + 2.0 * self.dimensions))
         for column, chances in self._chances.items():
-            cells = self.space.parameters[column].cell_many(winners[:, column])
+            cells = self.space.parameters[column].find_cells(winners[:, column])
             seen = np.bincount(cells, minlength=len(chances)) / len(winners)
             mixed = (1 - rate) * chances + rate * seen
             mixed = np.maximum(mixed, _RARE / len(chances))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinloop.calibration.optimisers.interface import Floats, usable
-from twinloop.calibration.optimisers.population import Population, reflected
+from twinloop.calibration.optimisers.interface import Floats, failures_to_infinity
+from twinloop.calibration.optimisers.population import Population, reflect
 
 
 class DifferentialEvolution(Population):
@@ -14,9 +14,9 @@ class DifferentialEvolution(Population):
     Towards one of the best, with factors and crossover rates that each member keeps as long as
     they serve it (jDE, Brest et al. 2006). A population whose members are all alike is renewed.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
-    >>> search = DifferentialEvolution(Space([Linear("a", 0, 1)]), seed=1)
+    >>> search = DifferentialEvolution(Space([LinearParameter("a", 0, 1)]), seed=1)
     >>> for _ in range(60):
     ...     points = search.ask(10)
     ...     search.tell(points, (points[:, 0] - 0.3) ** 2)
@@ -47,15 +47,15 @@ class DifferentialEvolution(Population):
         first = self.members[self.rng.integers(self.size, size=count)]
         second = self.members[self.rng.integers(self.size, size=count)]
         own = self.members[targets]
-        moved = reflected(own + factor[:, None] * (leaders - own + first - second))
+        moved = reflect(own + factor[:, None] * (leaders - own + first - second))
         unordered = np.broadcast_to(self.grain.unordered, moved.shape)
         moved = np.where(
             unordered, np.where(self.rng.random(moved.shape) < 0.5, leaders, first), moved
         )
         cross = self.rng.random(moved.shape) < crossing[:, None]
         cross[np.arange(count), self.rng.integers(self.dimensions, size=count)] = True
-        trial = self.flipped(np.where(cross, moved, own), 0.05)
-        trial[new] = self.grain.centred(own[new])
+        trial = self.redraw_categories(np.where(cross, moved, own), 0.05)
+        trial[new] = self.grain.snap_to_centres(own[new])
         self._trial = list(zip(targets.tolist(), factor.tolist(), crossing.tolist(), strict=True))
         return trial
 
@@ -63,11 +63,11 @@ class DifferentialEvolution(Population):
         """A trial that is no worse than its member takes its place."""
         super().tell(points, losses)
         for (target, factor, crossing), point, loss in zip(
-            self._trial, points, usable(losses).tolist(), strict=False
+            self._trial, points, failures_to_infinity(losses).tolist(), strict=False
         ):
             known = self.losses[target]
             if np.isnan(known) or loss <= known:
                 self.members[target], self.losses[target] = point, loss
                 self._factor[target], self._crossing[target] = factor, crossing
-        if self.alike():
+        if self.has_converged():
             self._renew(self.best)

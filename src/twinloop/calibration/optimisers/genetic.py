@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinloop.calibration.optimisers.interface import Floats, usable
-from twinloop.calibration.optimisers.population import Population, reflected
+from twinloop.calibration.optimisers.interface import Floats, failures_to_infinity
+from twinloop.calibration.optimisers.population import Population, reflect
 
 
 class Genetic(Population):
@@ -15,9 +15,9 @@ class Genetic(Population):
     between both, and mutates in one coordinate on average, by less and less as the budget is
     spent. The best of parents and children live on, so the best is never lost.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
-    >>> search = Genetic(Space([Linear("a", 0, 1)]), seed=1, budget=600)
+    >>> search = Genetic(Space([LinearParameter("a", 0, 1)]), seed=1, budget=600)
     >>> for _ in range(60):
     ...     points = search.ask(10)
     ...     search.tell(points, (points[:, 0] - 0.3) ** 2)
@@ -34,8 +34,8 @@ class Genetic(Population):
         first = self.members[self.next : self.next + new]
         self.next += new
         if new == count:
-            return self.grain.centred(first)
-        return np.concatenate([self.grain.centred(first), self._children(count - new)])
+            return self.grain.snap_to_centres(first)
+        return np.concatenate([self.grain.snap_to_centres(first), self._children(count - new)])
 
     def _children(self, count: int) -> Floats:
         losses = np.where(np.isnan(self.losses), np.inf, self.losses)
@@ -53,20 +53,20 @@ class Genetic(Population):
         changed = self.rng.random(children.shape) < 1.0 / self.dimensions
         changed &= ~self.grain.unordered
         children = children + changed * scale * self.rng.standard_normal(children.shape)
-        return self.flipped(reflected(children), 0.5 / self.dimensions)
+        return self.redraw_categories(reflect(children), 0.5 / self.dimensions)
 
     def tell(self, points: Floats, losses: Floats) -> None:
         """The best of all live on."""
         super().tell(points, losses)
         self.told += len(losses)
         members = np.concatenate([self.members[~np.isnan(self.losses)], points])
-        values = np.concatenate([self.losses[~np.isnan(self.losses)], usable(losses)])
+        values = np.concatenate([self.losses[~np.isnan(self.losses)], failures_to_infinity(losses)])
         if len(values) > self.size or self.next >= self.size:
             order = np.argsort(values, kind="stable")[: self.size]
             members, values = members[order], values[order]
         rest = self.size - len(values)
         self.members = np.concatenate([members, self.members[self.size - rest :]])
         self.losses = np.concatenate([values, np.full(rest, np.nan)])
-        if self.alike():
+        if self.has_converged():
             self._renew(self.best)
             self.next = 1

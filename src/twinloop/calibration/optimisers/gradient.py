@@ -7,21 +7,21 @@ from typing import Final
 import numpy as np
 
 from twinloop.calibration.optimisers.interface import Floats
-from twinloop.calibration.optimisers.parallel_searches import Lanes, Steps
+from twinloop.calibration.optimisers.parallel_searches import ParallelSearches, SearchSteps
 
 _SHORTEST: Final = 1e-9
 _ENOUGH: Final = 1e-4  # of the fall that a gradient promises (Armijo)
 
 
-class Gradient(Lanes):
+class Gradient(ParallelSearches):
     """Descent along the gradient, with backtracking; on a plateau or at an end, another start.
 
     The gradient is found by finite differences in the unit cube; a discrete coordinate is moved
     by one cell. Steps that leave the cube slide along its faces.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
-    >>> search = Gradient(Space([Linear("a", 0, 1), Linear("b", 0, 1)]), seed=1)
+    >>> search = Gradient(Space([LinearParameter("a", 0, 1), LinearParameter("b", 0, 1)]), seed=1)
     >>> for _ in range(100):
     ...     points = search.ask(1)
     ...     search.tell(points, ((points - 0.3) ** 2).sum(axis=1))
@@ -35,7 +35,7 @@ class Gradient(Lanes):
         """Anywhere."""
         return super().first() if self._starts else self.rng.random(self.dimensions)
 
-    def steps(self, start: Floats, rng: np.random.Generator) -> Steps:
+    def steps(self, start: Floats, rng: np.random.Generator) -> SearchSteps:
         """One descent."""
         here = np.array(start)
         loss = float((yield here[np.newaxis])[0])

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from twinloop.calibration.optimisers.interface import Floats, Grain, Search
+from twinloop.calibration.optimisers.interface import BaseOptimiser, Discretisation, Floats
 from twinloop.calibration.parameters.space import Space
 
 # The golden section in 10^-18, because the combinations of a round may be too many for a float.
@@ -16,7 +16,7 @@ _GOLDEN: Final = 618_033_988_749_894_848
 _FINEST: Final = 50  # rounds after which cells are as narrow as a float can tell
 
 
-class Grid(Search):
+class Grid(BaseOptimiser):
     """The middles of 1, 2, 4, 8, ... equal cells of every coordinate, all combinations in turn.
 
     A round is walked in strides of about the golden section of its length, which leaves every
@@ -24,8 +24,8 @@ class Grid(Search):
     Discrete parameters have at most their own cells. Where all are discrete and every
     combination has been asked for, random ones follow.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
-    >>> grid = Grid(Space([Linear("a", 0, 1), Linear("b", 0, 1)]), seed=1)
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
+    >>> grid = Grid(Space([LinearParameter("a", 0, 1), LinearParameter("b", 0, 1)]), seed=1)
     >>> grid.ask(5).tolist()
     [[0.5, 0.5], [0.25, 0.25], [0.75, 0.75], [0.75, 0.25], [0.25, 0.75]]
     """
@@ -34,7 +34,7 @@ class Grid(Search):
         self, space: Space, *, seed: int, budget: int | None = None, batch: int = 1
     ) -> None:
         super().__init__(space, seed=seed, budget=budget, batch=batch)
-        self._grain = Grain(space)
+        self._grain = Discretisation(space)
         self._points = self._walk()
 
     def ask(self, count: int) -> Floats:
@@ -59,14 +59,14 @@ class Grid(Search):
             if not fresh and all(len(known[column]) == len(middles[column]) for column in known):
                 break
         while True:
-            yield self._grain.centred(self.rng.random((1, self.dimensions)))[0].tolist()
+            yield self._grain.snap_to_centres(self.rng.random((1, self.dimensions)))[0].tolist()
 
     def _cells(self, column: int, turn: int, known: set[float]) -> Sequence[float]:
         """The middles of cells in this round, with those of the rounds before."""
         middles = self._grain.middles[column]
         if 1 << turn >= len(middles):
             return [float(middle) for middle in middles]
-        chosen = self.space.parameters[column].cell_many(np.array(_Halves(turn)))
+        chosen = self.space.parameters[column].find_cells(np.array(_Halves(turn)))
         return sorted(known.union(middles[chosen].tolist()))
 
 

@@ -12,16 +12,17 @@ from twinloop.calibration.parameters.space import Space
 Floats = npt.NDArray[np.float64]
 
 #: With more values than this a discrete parameter is as good as continuous.
-MOST_CELLS: Final = 1000
+MAX_CELLS: Final = 1000
 
 
 @runtime_checkable
 class Optimiser(Protocol):
     """Anything with these two methods; the same losses always lead to the same points.
 
-    >>> from twinloop.calibration.optimisers import make
-    >>> from twinloop.calibration.parameters.parameters import Linear
-    >>> isinstance(make("random", Space([Linear("speed", 0, 1)]), seed=1), Optimiser)
+    >>> from twinloop.calibration.optimisers import create_optimiser
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
+    >>> space = Space([LinearParameter("speed", 0, 1)])
+    >>> isinstance(create_optimiser("random", space, seed=1), Optimiser)
     True
     """
 
@@ -32,7 +33,7 @@ class Optimiser(Protocol):
         """The losses of the points, in the order asked; NaN or infinite where one failed."""
 
 
-class Search:
+class BaseOptimiser:
     """What the optimisers here share: the space, the randomness, the budget, the best so far.
 
     Args:
@@ -41,8 +42,8 @@ class Search:
         budget: How many points will be asked for in all, if that is known.
         batch: How many are usually asked for at once.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
-    >>> search = Search(Space([Linear("speed", 0, 1)]), seed=1)
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
+    >>> search = BaseOptimiser(Space([LinearParameter("speed", 0, 1)]), seed=1)
     >>> search.tell(np.array([[0.2], [0.6]]), np.array([np.nan, 3.0]))
     >>> search.best, search.best_loss
     (array([0.6]), 3.0)
@@ -60,9 +61,9 @@ class Search:
         self.best_loss = np.inf
 
     #: Whether it bears noise: it does not hold on to one loss that was low by chance.
-    robust = False
+    tolerates_noise = False
     #: Whether it bears plateaus: it needs no slope, only to know which of two points is better.
-    coarse = False
+    tolerates_plateaus = False
 
     def ask(self, count: int) -> Floats:
         """So many points to try."""
@@ -78,30 +79,31 @@ class Search:
         """Note the best."""
         if len(losses) == 0:
             return
-        losses = usable(losses)
+        losses = failures_to_infinity(losses)
         first = int(np.argmin(losses))
         if losses[first] < self.best_loss:
             self.best, self.best_loss = np.array(points[first]), float(losses[first])
 
 
-def usable(losses: Floats) -> Floats:
+def failures_to_infinity(losses: Floats) -> Floats:
     """Losses that can be compared: what is no number is as bad as can be.
 
-    >>> usable(np.array([1.0, np.nan, -np.inf])).tolist()
+    >>> failures_to_infinity(np.array([1.0, np.nan, -np.inf])).tolist()
     [1.0, inf, inf]
     """
     return np.where(np.isfinite(losses), losses, np.inf)
 
 
-class Grain:
+class Discretisation:
     """How fine each coordinate is: the cells of discrete parameters, and which are in no order.
 
     Parameters with very many values count as continuous.
 
-    >>> from twinloop.calibration.parameters.parameters import Categorical, Linear
-    >>> cores, mode = Linear("cores", 1, 4, integer=True), Categorical("mode", ["x", "y"])
-    >>> grain = Grain(Space([Linear("speed", 0, 1), cores, mode]))
-    >>> grain.centred(np.array([[0.3, 0.3, 0.3]])).tolist()
+    >>> from twinloop.calibration.parameters.kinds import CategoricalParameter, LinearParameter
+    >>> cores = LinearParameter("cores", 1, 4, integer=True)
+    >>> mode = CategoricalParameter("mode", ["x", "y"])
+    >>> grain = Discretisation(Space([LinearParameter("speed", 0, 1), cores, mode]))
+    >>> grain.snap_to_centres(np.array([[0.3, 0.3, 0.3]])).tolist()
     [[0.3, 0.375, 0.25]]
     >>> grain.levels.tolist(), grain.unordered.tolist()
     ([0, 4, 2], [False, False, True])
@@ -111,7 +113,7 @@ class Grain:
         self._parameters = space.parameters
         levels = [each.levels or 0 for each in space]
         #: How many cells a coordinate has; 0 where it is continuous.
-        self.levels = np.array([n if n <= MOST_CELLS else 0 for n in levels], dtype=np.int64)
+        self.levels = np.array([n if n <= MAX_CELLS else 0 for n in levels], dtype=np.int64)
         self.discrete = self.levels > 0
         self.unordered = np.array([not each.ordered for each in space])
         #: The middles of the cells, by column.
@@ -129,11 +131,11 @@ class Grain:
             ]
         )
 
-    def centred(self, points: Floats) -> Floats:
+    def snap_to_centres(self, points: Floats) -> Floats:
         """The points with discrete coordinates in the middle of their cells."""
         if not self.middles:
             return points
         points = np.array(points)
         for column, middles in self.middles.items():
-            points[:, column] = middles[self._parameters[column].cell_many(points[:, column])]
+            points[:, column] = middles[self._parameters[column].find_cells(points[:, column])]
         return points

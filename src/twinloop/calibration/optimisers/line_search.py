@@ -16,7 +16,7 @@ _PARABOLAS: Final = 4  # at most, on one line
 _AT_ONCE: Final = 8
 
 
-class Line:
+class LineSearch:
     """A line through a point, and what is known of it; places are distances from that point.
 
     Args:
@@ -25,7 +25,7 @@ class Line:
         direction: Where the line goes.
         length: How far the first step goes.
 
-    >>> line = Line(np.array([0.5]), 0.04, np.array([1.0]), 0.1)
+    >>> line = LineSearch(np.array([0.5]), 0.04, np.array([1.0]), 0.1)
     >>> search = line.narrow()
     >>> points = next(search)
     >>> for _ in range(3):

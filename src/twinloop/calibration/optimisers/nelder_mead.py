@@ -8,22 +8,22 @@ from typing import Final
 import numpy as np
 
 from twinloop.calibration.optimisers.interface import Floats
-from twinloop.calibration.optimisers.parallel_searches import Lanes, Steps
+from twinloop.calibration.optimisers.parallel_searches import ParallelSearches, SearchSteps
 
 _SMALLEST: Final = 1e-9
 _TURNS: Final = 3  # new simplices around the best point before a search is over
 
 
-class NelderMead(Lanes):
+class NelderMead(ParallelSearches):
     """The simplex of Nelder and Mead with coefficients for many dimensions (Gao and Han 2012).
 
     A simplex that has become too small is drawn anew around its best point, smaller each time,
     and at last the search begins elsewhere. With batches, all steps that a simplex might take
     next are tried at once.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
-    >>> search = NelderMead(Space([Linear("a", 0, 1), Linear("b", 0, 1)]), seed=1)
+    >>> search = NelderMead(Space([LinearParameter("a", 0, 1), LinearParameter("b", 0, 1)]), seed=1)
     >>> for _ in range(200):
     ...     points = search.ask(1)
     ...     search.tell(points, ((points - 0.3) ** 2).sum(axis=1))
@@ -32,9 +32,9 @@ class NelderMead(Lanes):
     """
 
     size = 0.15
-    coarse = True
+    tolerates_plateaus = True
 
-    def steps(self, start: Floats, rng: np.random.Generator) -> Steps:
+    def steps(self, start: Floats, rng: np.random.Generator) -> SearchSteps:
         """Simplices around one point until it is found well enough."""
         best, size = np.array(start), self.size
         for _ in range(_TURNS):

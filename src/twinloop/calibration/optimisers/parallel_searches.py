@@ -7,18 +7,23 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from twinloop.calibration.optimisers.interface import Floats, Grain, Search, usable
+from twinloop.calibration.optimisers.interface import (
+    BaseOptimiser,
+    Discretisation,
+    Floats,
+    failures_to_infinity,
+)
 from twinloop.calibration.parameters.space import Space
 
 #: A search as a generator: it hands out points and is sent their losses, failures infinite.
-Steps: TypeAlias = Generator[Floats, Floats, None]
+SearchSteps: TypeAlias = Generator[Floats, Floats, None]
 
 #: What a search is told of a failure: worse than anything, and yet its cube is a number.
 _LARGEST: Final = 1e100
 
 
 class _Lane:
-    def __init__(self, steps: Steps) -> None:
+    def __init__(self, steps: SearchSteps) -> None:
         self.steps = steps
         self.wanted = next(steps)
         self.asked = 0
@@ -37,7 +42,7 @@ class _Lane:
         return True
 
 
-class Lanes(Search):
+class ParallelSearches(BaseOptimiser):
     """Runs as many searches at once as it takes to fill a batch, the oldest first.
 
     When a search is over, another begins elsewhere; so does one when all others wait for losses."""
@@ -49,7 +54,7 @@ class Lanes(Search):
         self, space: Space, *, seed: int, budget: int | None = None, batch: int = 1
     ) -> None:
         super().__init__(space, seed=seed, budget=budget, batch=batch)
-        self.grain = Grain(space)
+        self.grain = Discretisation(space)
         self._starts: list[Floats] = []
         self._lanes: list[_Lane] = []
         self._order: list[_Lane] = []
@@ -63,7 +68,7 @@ class Lanes(Search):
             moved = float(np.abs(points[0] - self.best).max())
             self.size = min(max(moved, 1e-3 * type(self).size), type(self).size)
 
-    def steps(self, start: Floats, rng: np.random.Generator) -> Steps:
+    def steps(self, start: Floats, rng: np.random.Generator) -> SearchSteps:
         """One search from this point on."""
         raise NotImplementedError
 
@@ -89,12 +94,12 @@ class Lanes(Search):
                 self._order.append(lane)
                 lane.asked += 1
             at += 1
-        return self.grain.centred(np.array(points))
+        return self.grain.snap_to_centres(np.array(points))
 
     def tell(self, points: Floats, losses: Floats) -> None:
         """Send the losses to those who asked."""
         super().tell(points, losses)
-        told = np.clip(usable(losses), -_LARGEST, _LARGEST).tolist()
+        told = np.clip(failures_to_infinity(losses), -_LARGEST, _LARGEST).tolist()
         for lane, loss in zip(self._order, told, strict=False):
             if not lane.answer(loss):
                 self._lanes.remove(lane)

@@ -6,23 +6,28 @@ from typing import Final
 
 import numpy as np
 
-from twinloop.calibration.optimisers.interface import Floats, Grain, Search, usable
+from twinloop.calibration.optimisers.interface import (
+    BaseOptimiser,
+    Discretisation,
+    Floats,
+    failures_to_infinity,
+)
 from twinloop.calibration.parameters.space import Space
 
 _ALIKE: Final = 1e-9
 
 
-class Population(Search):
+class Population(BaseOptimiser):
     """Members with their losses; the first ones are a Latin hypercube."""
 
-    robust = True
-    coarse = True
+    tolerates_noise = True
+    tolerates_plateaus = True
 
     def __init__(
         self, space: Space, *, seed: int, budget: int | None = None, batch: int = 1
     ) -> None:
         super().__init__(space, seed=seed, budget=budget, batch=batch)
-        self.grain = Grain(space)
+        self.grain = Discretisation(space)
         self.told = 0
         size = min(5 * self.dimensions, 50) if budget is None else budget // 25
         self.size = min(max(size, 12, batch), max(100, batch))
@@ -41,29 +46,32 @@ class Population(Search):
         """Put the best of these points in the place of random members."""
         self._renew(None)
         count = min(len(points), self.size // 2)
-        self.members[:count], self.losses[:count] = points[:count], usable(losses[:count])
+        self.members[:count], self.losses[:count] = (
+            points[:count],
+            failures_to_infinity(losses[:count]),
+        )
         self.next = count
 
-    def alike(self) -> bool:
+    def has_converged(self) -> bool:
         """Whether all members are known and of one kind."""
         known = self.losses[~np.isnan(self.losses)]
         if len(known) < self.size:
             return False
-        narrow = float(np.ptp(self.grain.centred(self.members), axis=0).max()) < _ALIKE
+        narrow = float(np.ptp(self.grain.snap_to_centres(self.members), axis=0).max()) < _ALIKE
         return narrow or bool(np.isfinite(known).all() and np.ptp(known) == 0.0)
 
-    def flipped(self, points: Floats, chance: float) -> Floats:
+    def redraw_categories(self, points: Floats, chance: float) -> Floats:
         """The points with categories drawn anew, each with this chance."""
         for column in np.flatnonzero(self.grain.unordered).tolist():
             redrawn = self.rng.random(len(points)) < chance
             points[redrawn, column] = self.rng.random(int(redrawn.sum()))
-        return self.grain.centred(points)
+        return self.grain.snap_to_centres(points)
 
 
-def reflected(points: Floats) -> Floats:
+def reflect(points: Floats) -> Floats:
     """Points inside the cube, as mirrors on its faces would show them.
 
-    >>> reflected(np.array([-0.25, 0.5, 1.25])).tolist()
+    >>> reflect(np.array([-0.25, 0.5, 1.25])).tolist()
     [0.25, 0.5, 0.75]
     """
     folded = np.abs(points) % 2.0

@@ -8,7 +8,12 @@ from typing import Final
 
 import numpy as np
 
-from twinloop.calibration.optimisers.interface import Floats, Grain, Search, usable
+from twinloop.calibration.optimisers.interface import (
+    BaseOptimiser,
+    Discretisation,
+    Floats,
+    failures_to_infinity,
+)
 from twinloop.calibration.optimisers.sampling import Sobol
 from twinloop.calibration.parameters.space import Space
 
@@ -20,7 +25,7 @@ _TIED: Final = 0.1  # with this share of equal losses at different points there 
 _REMEMBERED: Final = 1000  # losses among which equal ones are looked for
 
 
-class Portfolio(Search):
+class OptimiserPortfolio(BaseOptimiser):
     """Optimisers that take turns, each from the best point that all have found.
 
     The middle of the cube and a few spread points come first. The middle is tried twice: if its
@@ -41,8 +46,9 @@ class Portfolio(Search):
 
     >>> from twinloop.calibration.optimisers.cma_es import Cma
     >>> from twinloop.calibration.optimisers.powell import Powell
-    >>> from twinloop.calibration.parameters.parameters import Linear
-    >>> search = Portfolio(Space([Linear("a", 0, 1)]), seed=1, members=[Powell, Cma])
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
+    >>> space = Space([LinearParameter("a", 0, 1)])
+    >>> search = OptimiserPortfolio(space, seed=1, members=[Powell, Cma])
     >>> for _ in range(60):
     ...     points = search.ask(1)
     ...     search.tell(points, (points[:, 0] - 0.3) ** 2)
@@ -57,11 +63,11 @@ class Portfolio(Search):
         seed: int,
         budget: int | None = None,
         batch: int = 1,
-        members: Sequence[type[Search]],
+        members: Sequence[type[BaseOptimiser]],
     ) -> None:
         super().__init__(space, seed=seed, budget=budget, batch=batch)
         d = self.dimensions
-        self._grain = Grain(space)
+        self._grain = Discretisation(space)
         self._spread = Sobol(space, seed=int(self.rng.integers(1 << 31)))
         self._first = 2 * d if budget is None else min(max(budget // _START, 3), 2 * d)
         self._points, self._losses = np.empty((0, d)), np.empty(0)
@@ -72,16 +78,16 @@ class Portfolio(Search):
             kind(space, seed=int(self.rng.integers(1 << 31)), budget=budget, batch=share)
             for kind in members
         ]
-        self._members: list[Search] = []
+        self._members: list[BaseOptimiser] = []
         self._parts: list[tuple[int, int]] = []
 
-    def _take_on(self, members: list[Search]) -> None:
+    def _take_on(self, members: list[BaseOptimiser]) -> None:
         """Let these members begin at the best points, whoever was there before."""
         order = np.argsort(self._losses, kind="stable")
         for member in members:
             member.begin(self._points[order], self._losses[order])
         self._members = members
-        self._steady = [place for place, member in enumerate(members) if member.robust]
+        self._steady = [place for place, member in enumerate(members) if member.tolerates_noise]
         self._rates = np.full(len(members), np.inf)  # progress for each point, in the last turn
         self._last = np.zeros(len(members), dtype=np.int64)  # turn in which each was last on
         self._turn, self._on = 0, 0
@@ -93,8 +99,8 @@ class Portfolio(Search):
         if self._members:
             self._parts = self._shared(count)
             return np.concatenate([self._members[place].ask(part) for place, part in self._parts])
-        points = self._grain.centred(self._spread.ask(count))
-        middle = self._grain.centred(np.full((1, self.dimensions), 0.5))
+        points = self._grain.snap_to_centres(self._spread.ask(count))
+        middle = self._grain.snap_to_centres(np.full((1, self.dimensions), 0.5))
         points[: max(2 - len(self._losses), 0)] = middle
         return points
 
@@ -110,9 +116,9 @@ class Portfolio(Search):
         """Pass the losses on, and note who made progress."""
         before = self.best_loss
         super().tell(points, losses)
-        self._note(points, usable(losses))
+        self._note(points, failures_to_infinity(losses))
         if not self._members:
-            self._start(points, usable(losses))
+            self._start(points, failures_to_infinity(losses))
             return
         told, begin = [], 0
         for place, part in self._parts:
@@ -121,7 +127,11 @@ class Portfolio(Search):
             if len(own):
                 told.append((place, rows, own))
                 self._members[place].tell(rows, own)
-                self._credit(place, len(own), progress(before, float(usable(own).min())))
+                self._credit(
+                    place,
+                    len(own),
+                    measure_progress(before, float(failures_to_infinity(own).min())),
+                )
         for at, member in enumerate(self._members):
             for place, rows, own in told:
                 if place != at:
@@ -138,7 +148,7 @@ class Portfolio(Search):
             return
         members = self._all
         if self._losses[0] != self._losses[1]:
-            members = [each for each in members if each.robust] or members
+            members = [each for each in members if each.tolerates_noise] or members
         elif self.budget is not None:
             members = members[: max(self.budget // (_ENOUGH * self.dimensions), 2)]
         self._take_on(members)
@@ -161,9 +171,9 @@ class Portfolio(Search):
 
     def _next(self) -> None:
         """Let the next one be on."""
-        patient = [each for each in self._all if each.coarse]
+        patient = [each for each in self._all if each.tolerates_plateaus]
         flat = self._tied > _TIED * (len(self._at) + self._tied)
-        if flat and patient and not all(each.coarse for each in self._members):
+        if flat and patient and not all(each.tolerates_plateaus for each in self._members):
             self._points, self._losses = self.best[None], np.array([self.best_loss])
             self._take_on(patient)
             return
@@ -182,14 +192,14 @@ class Portfolio(Search):
     def _catch_up(self, place: int) -> None:
         """Let a member that lags behind begin again at the best; who bears noise goes its way."""
         member = self._members[place]
-        if member.best_loss > self.best_loss and not member.robust:
+        if member.best_loss > self.best_loss and not member.tolerates_noise:
             member.begin(self.best[None], np.array([self.best_loss]))
 
 
-def progress(before: float, after: float) -> float:
+def measure_progress(before: float, after: float) -> float:
     """How far a loss has fallen, in powers of e; at most one at once.
 
-    >>> progress(2.0, 2.0), progress(2.0, 0.0), round(progress(2.0, 1.0), 3)
+    >>> measure_progress(2.0, 2.0), measure_progress(2.0, 0.0), round(measure_progress(2.0, 1.0), 3)
     (0.0, 1.0, 0.693)
     """
     if not after < before:

@@ -8,24 +8,24 @@ from typing import Final
 import numpy as np
 
 from twinloop.calibration.optimisers.interface import Floats
-from twinloop.calibration.optimisers.line_search import Line
-from twinloop.calibration.optimisers.parallel_searches import Lanes, Steps
+from twinloop.calibration.optimisers.line_search import LineSearch
+from twinloop.calibration.optimisers.parallel_searches import ParallelSearches, SearchSteps
 
 _SHORTEST: Final = 1e-7
 _LONGEST: Final = 0.25
 _SEVERAL: Final = 8  # points at once for which a line is searched in parallel
 
 
-class Powell(Lanes):
+class Powell(ParallelSearches):
     """Powell's method with bounds: line searches along directions, and along what they gained.
 
     A line search (Powell 1964; parabolas and golden sections as in Brent 1973) goes only as far as
     pays at this stage. Along a category every value is tried. With batches, several points
     of a line are tried at once.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
-    >>> search = Powell(Space([Linear("a", 0, 1), Linear("b", 0, 1)]), seed=1)
+    >>> search = Powell(Space([LinearParameter("a", 0, 1), LinearParameter("b", 0, 1)]), seed=1)
     >>> for _ in range(60):
     ...     points = search.ask(1)
     ...     search.tell(points, ((points - 0.3) ** 2).sum(axis=1))
@@ -33,7 +33,7 @@ class Powell(Lanes):
     True
     """
 
-    def steps(self, start: Floats, rng: np.random.Generator) -> Steps:
+    def steps(self, start: Floats, rng: np.random.Generator) -> SearchSteps:
         """Rounds of line searches until they gain nothing."""
         floor = 1.01 * self.grain.width
         lengths = np.maximum(self.size, floor)
@@ -88,6 +88,6 @@ class Powell(Lanes):
         self, here: Floats, loss: float, direction: Floats, length: float
     ) -> Generator[Floats, Floats, tuple[Floats, float, float]]:
         """The best point found on a line, its loss, and how far it is."""
-        line = Line(here, loss, direction, length)
+        line = LineSearch(here, loss, direction, length)
         place = yield from line.spread() if self.batch >= _SEVERAL else line.narrow()
         return line.point(place), line.known[place], abs(place)

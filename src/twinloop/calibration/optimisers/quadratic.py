@@ -6,7 +6,12 @@ from typing import Final
 
 import numpy as np
 
-from twinloop.calibration.optimisers.interface import Floats, Grain, Search, usable
+from twinloop.calibration.optimisers.interface import (
+    BaseOptimiser,
+    Discretisation,
+    Floats,
+    failures_to_infinity,
+)
 from twinloop.calibration.parameters.space import Space
 
 _FIRST: Final = 0.15
@@ -18,7 +23,7 @@ _SWEEPS: Final = 12
 _FAR: Final = 8.0  # boxes: what lies further away is not looked at
 
 
-class Quadratic(Search):
+class Quadratic(BaseOptimiser):
     """Steps to the minimum of a quadratic model, in a box that grows and shrinks with its success.
 
     The model is fitted by least squares to the nearest points; where they are too few to fix it, it
@@ -27,8 +32,8 @@ class Quadratic(Search):
     point where the model knows least. Batches are filled with such points. Categories stay as they
     are at the best point.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
-    >>> search = Quadratic(Space([Linear("a", 0, 1), Linear("b", 0, 1)]), seed=1)
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
+    >>> search = Quadratic(Space([LinearParameter("a", 0, 1), LinearParameter("b", 0, 1)]), seed=1)
     >>> for _ in range(20):
     ...     points = search.ask(1)
     ...     search.tell(points, ((points - 0.3) ** 2).sum(axis=1))
@@ -40,7 +45,7 @@ class Quadratic(Search):
         self, space: Space, *, seed: int, budget: int | None = None, batch: int = 1
     ) -> None:
         super().__init__(space, seed=seed, budget=budget, batch=batch)
-        self._grain = Grain(space)
+        self._grain = Discretisation(space)
         self._columns = np.flatnonzero(~self._grain.unordered)
         d = len(self._columns)
         self._pairs = np.triu_indices(d, 1)
@@ -56,7 +61,7 @@ class Quadratic(Search):
         self._wanted.pop(0)
 
     def _set(self, centre: Floats, size: float) -> None:
-        self._centre, self._loss = self._grain.centred(np.array(centre)[None])[0], np.inf
+        self._centre, self._loss = self._grain.snap_to_centres(np.array(centre)[None])[0], np.inf
         self._size = size
         self._bend = np.zeros((len(self._columns), len(self._columns)))
         self._wanted = [self._centre, *self._star()]
@@ -90,7 +95,7 @@ class Quadratic(Search):
         while len(points) < count:
             points.append(self.rng.random(self.dimensions))
             self._asked.append(np.nan)
-        return self._grain.centred(np.array(points))
+        return self._grain.snap_to_centres(np.array(points))
 
     def _proposed(self, count: int) -> list[Floats]:
         near = self._near()
@@ -105,7 +110,7 @@ class Quadratic(Search):
         high = np.minimum(1.0, (1.0 - here) / reach)
         proposals: list[Floats] = []
         for scale in (1.0, 0.3, 2.5)[: max(count // 3, 1)]:
-            step = lowest(
+            step = minimise_quadratic(
                 slope,
                 bend,
                 np.maximum(low * scale, -here / reach),
@@ -185,7 +190,7 @@ class Quadratic(Search):
         """Compare promises with losses, and move or resize the box."""
         before = self._loss
         self.learn(points, losses)
-        for promised, loss in zip(self._asked, usable(losses).tolist(), strict=False):
+        for promised, loss in zip(self._asked, failures_to_infinity(losses).tolist(), strict=False):
             if np.isfinite(promised) and np.isfinite(before):
                 kept = (before - loss) / max(promised, 1e-300)
                 if kept > 0.7:
@@ -199,7 +204,7 @@ class Quadratic(Search):
     def learn(self, points: Floats, losses: Floats) -> None:
         """Take in points that somebody else asked for."""
         super().tell(points, losses)
-        losses = usable(losses)
+        losses = failures_to_infinity(losses)
         self._points = np.concatenate([self._points, points])[-_KEPT:]
         self._losses = np.concatenate([self._losses, losses])[-_KEPT:]
         first = int(np.argmin(losses)) if len(losses) else 0
@@ -207,10 +212,11 @@ class Quadratic(Search):
             self._centre, self._loss = np.array(points[first]), float(losses[first])
 
 
-def lowest(slope: Floats, bend: Floats, low: Floats, high: Floats) -> Floats:
+def minimise_quadratic(slope: Floats, bend: Floats, low: Floats, high: Floats) -> Floats:
     """Where a quadratic is lowest in a box: Newton's step, cut off, and then axis by axis.
 
-    >>> lowest(np.array([-1.0, 4.0]), np.eye(2), np.full(2, -2.0), np.full(2, 2.0)).tolist()
+    >>> low, high = np.full(2, -2.0), np.full(2, 2.0)
+    >>> minimise_quadratic(np.array([-1.0, 4.0]), np.eye(2), low, high).tolist()
     [1.0, -2.0]
     """
     squares, axes = np.linalg.eigh(bend)

@@ -12,55 +12,67 @@ from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from twinloop.calibration.optimisers.auto import choose
-from twinloop.calibration.optimisers.interface import Optimiser, Search
-from twinloop.calibration.optimisers.portfolio import Portfolio
+from twinloop.calibration.optimisers.auto import choose_optimiser
+from twinloop.calibration.optimisers.interface import BaseOptimiser, Optimiser
+from twinloop.calibration.optimisers.portfolio import OptimiserPortfolio
 from twinloop.calibration.parameters.space import Space
-from twinloop.description.address import nearest
+from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError
 
 #: The entry points through which an installed package offers optimisers.
 GROUP: Final = "twinloop.optimisers"
 
 
-class _BuiltIn(NamedTuple):
+class _BuiltInOptimiser(NamedTuple):
     """The module and the class of a built-in optimiser, and a description of one line."""
 
     module: str
     kind: str
     description: str
 
-    def load(self) -> type[Search]:
+    def load(self) -> type[BaseOptimiser]:
         """The class, from its module."""
-        found: type[Search] = getattr(import_module(f".{self.module}", __package__), self.kind)
+        found: type[BaseOptimiser] = getattr(
+            import_module(f".{self.module}", __package__), self.kind
+        )
         return found
 
 
-_SINGLE: Final[Mapping[str, _BuiltIn]] = MappingProxyType(
+_SINGLE: Final[Mapping[str, _BuiltInOptimiser]] = MappingProxyType(
     {
-        "random": _BuiltIn("sampling", "Random", "independent uniform points"),
-        "lhs": _BuiltIn(
+        "random": _BuiltInOptimiser("sampling", "RandomSampling", "independent uniform points"),
+        "lhs": _BuiltInOptimiser(
             "sampling", "LatinHypercube", "a Latin hypercube of the size of the budget"
         ),
-        "sobol": _BuiltIn("sampling", "Sobol", "Sobol's sequence, scrambled"),
-        "grid": _BuiltIn("grid", "Grid", "a grid that is refined round by round"),
-        "gradient": _BuiltIn("gradient", "Gradient", "gradient descent by finite differences"),
-        "genetic": _BuiltIn("genetic", "Genetic", "a genetic algorithm"),
-        "de": _BuiltIn("differential_evolution", "DifferentialEvolution", "differential evolution"),
-        "cma": _BuiltIn("cma_es", "Cma", "CMA-ES with restarts"),
-        "powell": _BuiltIn("powell", "Powell", "Powell's method within bounds"),
-        "nelder-mead": _BuiltIn("nelder_mead", "NelderMead", "the simplex of Nelder and Mead"),
-        "quadratic": _BuiltIn(
+        "sobol": _BuiltInOptimiser("sampling", "Sobol", "Sobol's sequence, scrambled"),
+        "grid": _BuiltInOptimiser("grid", "Grid", "a grid that is refined round by round"),
+        "gradient": _BuiltInOptimiser(
+            "gradient", "Gradient", "gradient descent by finite differences"
+        ),
+        "genetic": _BuiltInOptimiser("genetic", "Genetic", "a genetic algorithm"),
+        "de": _BuiltInOptimiser(
+            "differential_evolution", "DifferentialEvolution", "differential evolution"
+        ),
+        "cma": _BuiltInOptimiser("cma_es", "Cma", "CMA-ES with restarts"),
+        "powell": _BuiltInOptimiser("powell", "Powell", "Powell's method within bounds"),
+        "nelder-mead": _BuiltInOptimiser(
+            "nelder_mead", "NelderMead", "the simplex of Nelder and Mead"
+        ),
+        "quadratic": _BuiltInOptimiser(
             "quadratic", "Quadratic", "a local quadratic model in a trust region"
         ),
-        "bayes-gp": _BuiltIn("bayes", "GaussianProcess", "Bayesian, a Gaussian process"),
-        "bayes-gbrt": _BuiltIn("bayes_trees", "BoostedTrees", "Bayesian, gradient-boosted trees"),
-        "bayes-rf": _BuiltIn("bayes_trees", "RandomForest", "Bayesian, a random forest"),
-        "bayes-et": _BuiltIn("bayes_trees", "ExtraTrees", "Bayesian, extremely randomised trees"),
+        "bayes-gp": _BuiltInOptimiser("bayes", "GaussianProcess", "Bayesian, a Gaussian process"),
+        "bayes-gbrt": _BuiltInOptimiser(
+            "bayes_trees", "BoostedTrees", "Bayesian, gradient-boosted trees"
+        ),
+        "bayes-rf": _BuiltInOptimiser("bayes_trees", "RandomForest", "Bayesian, a random forest"),
+        "bayes-et": _BuiltInOptimiser(
+            "bayes_trees", "ExtraTrees", "Bayesian, extremely randomised trees"
+        ),
     }
 )
 
-#: The built-in optimisers by name, each with a description; `auto` is one that `choose` selects.
+#: The built-in optimisers by name, each with a description; `choose_optimiser` selects for `auto`.
 OPTIMISERS: Final[Mapping[str, str]] = MappingProxyType(
     {
         **{name: each.description for name, each in _SINGLE.items()},
@@ -69,7 +81,7 @@ OPTIMISERS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-def make(
+def create_optimiser(
     name: str, space: Space, *, seed: int = 0, budget: int | None = None, batch: int = 1
 ) -> Optimiser:
     """The optimiser of this name.
@@ -82,17 +94,17 @@ def make(
         budget: How many points will be asked for in all, if that is known.
         batch: How many are usually asked for at once.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
-    >>> make("sobol", Space([Linear("speed", 0.5, 2)]), seed=1).ask(3).shape
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
+    >>> create_optimiser("sobol", Space([LinearParameter("speed", 0.5, 2)]), seed=1).ask(3).shape
     (3, 1)
-    >>> make("cmaes", Space([Linear("speed", 0.5, 2)]))
+    >>> create_optimiser("cmaes", Space([LinearParameter("speed", 0.5, 2)]))
     Traceback (most recent call last):
     twinloop.InputError: no optimiser is called 'cmaes' (did you mean 'cma'?)
     """
     if batch < 1:
         raise InputError(f"must be at least 1, not {batch}", field="batch")
     if name == "auto":
-        name = choose(space, budget=budget)
+        name = choose_optimiser(space, budget=budget)
     settings: dict[str, Any] = {"seed": seed, "budget": budget, "batch": batch}
     if name in _SINGLE:
         return _SINGLE[name].load()(space, **settings)
@@ -101,9 +113,12 @@ def make(
         for part in names:
             if part not in _SINGLE:
                 raise InputError(
-                    f"no built-in optimiser is called '{part}'", remedy=nearest(part, [*_SINGLE])
+                    f"no built-in optimiser is called '{part}'",
+                    remedy=suggest_name(part, [*_SINGLE]),
                 )
-        return Portfolio(space, **settings, members=[_SINGLE[part].load() for part in names])
+        return OptimiserPortfolio(
+            space, **settings, members=[_SINGLE[part].load() for part in names]
+        )
     return _plugged_in(name, space, settings)
 
 
@@ -111,7 +126,7 @@ def _plugged_in(name: str, space: Space, settings: dict[str, Any]) -> Optimiser:
     offered = {entry.value: entry for entry in entry_points(group=GROUP) if entry.name == name}
     if not offered:
         known = [*OPTIMISERS, *(entry.name for entry in entry_points(group=GROUP))]
-        raise InputError(f"no optimiser is called '{name}'", remedy=nearest(name, known))
+        raise InputError(f"no optimiser is called '{name}'", remedy=suggest_name(name, known))
     if len(offered) > 1:
         raise InputError(
             f"several plug-ins call an optimiser '{name}': {', '.join(sorted(offered))}",

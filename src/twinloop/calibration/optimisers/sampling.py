@@ -6,18 +6,18 @@ from typing import Final
 
 import numpy as np
 
-from twinloop.calibration.optimisers.interface import Floats, Search
+from twinloop.calibration.optimisers.interface import BaseOptimiser, Floats
 from twinloop.calibration.parameters.space import Space
 
 _LARGEST_CUBE: Final = 4096
 _BLOCK: Final = 64  # points that are drawn of a sequence at once: a power of 2
 
 
-class Random(Search):
+class RandomSampling(BaseOptimiser):
     """Independent points, every part of the cube as likely as any other.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
-    >>> Random(Space([Linear("a", 0, 1)]), seed=1).ask(2).round(3).tolist()
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
+    >>> RandomSampling(Space([LinearParameter("a", 0, 1)]), seed=1).ask(2).round(3).tolist()
     [[0.512], [0.95]]
     """
 
@@ -26,7 +26,7 @@ class Random(Search):
         return self.rng.random((count, self.dimensions))
 
 
-class _Blocks(Search):
+class _Blocks(BaseOptimiser):
     """Points that are made in blocks and handed out one by one."""
 
     def __init__(
@@ -51,8 +51,8 @@ class LatinHypercube(_Blocks):
 
     There are as many points in a hypercube as the budget allows; further ones begin another.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
-    >>> cube = LatinHypercube(Space([Linear("a", 0, 1)]), seed=1, budget=4)
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
+    >>> cube = LatinHypercube(Space([LinearParameter("a", 0, 1)]), seed=1, budget=4)
     >>> np.sort(np.floor(cube.ask(4)[:, 0] * 4)).tolist()
     [0.0, 1.0, 2.0, 3.0]
     """
@@ -66,8 +66,8 @@ class LatinHypercube(_Blocks):
 class Sobol(_Blocks):
     """Sobol's low-discrepancy sequence, scrambled: every beginning of it is spread out.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
-    >>> points = Sobol(Space([Linear("a", 0, 1)]), seed=1).ask(8)
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
+    >>> points = Sobol(Space([LinearParameter("a", 0, 1)]), seed=1).ask(8)
     >>> np.sort(np.floor(points[:, 0] * 8)).tolist()
     [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
     """

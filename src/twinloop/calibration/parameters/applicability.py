@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from twinloop.calibration.cases import Case
-from twinloop.calibration.parameters.parameters import Parameter
+from twinloop.calibration.parameters.kinds import Parameter
 from twinloop.calibration.parameters.space import Space
-from twinloop.calibration.parameters.values import PARTS, POWER, of_model, with_values
+from twinloop.calibration.parameters.values import (
+    POWER_VALUES,
+    SCENARIO_PARTS,
+    is_model_value,
+    set_values,
+)
 from twinloop.description import text as text_of
-from twinloop.description.address import nearest
+from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError
 from twinloop.scenario.model import MODEL_VALUES
 
@@ -21,7 +26,7 @@ _OF_KIND: Final = re.compile(
 )
 
 
-def refuse_unmovable(space: Space, cases: Sequence[Case], given: Any = None) -> None:
+def refuse_inapplicable(space: Space, cases: Sequence[Case], given: Any = None) -> None:
     """Refuse parameters that no scenario has, before anything is tried with them.
 
     Args:
@@ -29,13 +34,13 @@ def refuse_unmovable(space: Space, cases: Sequence[Case], given: Any = None) -> 
         cases: What they are to be moved in.
         given: What the user gave: where that is a file, the error names it and the line.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.engine import simulate
     >>> from twinloop.scenario import Scenario
     >>> scenario = Scenario(platform="2x2", policy="fcfs", workload={"generate": {
     ...     "name": "poisson", "parameters": {"tasks": 5}}})
     >>> case = Case.of([simulate(scenario)])
-    >>> refuse_unmovable(Space([Linear("startup_overhed", 0, 1)]), [case])
+    >>> refuse_inapplicable(Space([LinearParameter("startup_overhed", 0, 1)]), [case])
     Traceback (most recent call last):
     twinloop.InputError: parameters.startup_overhed: is no value of a model and no path
         in a scenario (did you mean 'startup_overhead'?)
@@ -55,19 +60,19 @@ def refuse_unmovable(space: Space, cases: Sequence[Case], given: Any = None) -> 
 def _why_not(parameter: Parameter, cases: Sequence[Case]) -> tuple[str, str | None] | None:
     """What is wrong with moving it, and what to do; None: nothing."""
     name = parameter.name
-    if not name.startswith(PARTS) and not of_model(name):
+    if not name.startswith(SCENARIO_PARTS) and not is_model_value(name):
         problem = "is no value of a model and no path in a scenario"
-        return problem, nearest(name, [*MODEL_VALUES, *POWER])
+        return problem, suggest_name(name, [*MODEL_VALUES, *POWER_VALUES])
     if found := _OF_KIND.fullmatch(name):
         kind = found["one"] or found["other"]
         known = sorted({each for case in cases for each in case.compiled.names.kinds if each})
         if kind not in known:
-            return f"no task is of the kind '{kind}'", nearest(kind, known)
+            return f"no task is of the kind '{kind}'", suggest_name(kind, known)
     for case in cases:
-        if name in POWER and name not in case.compiled.value_names:
+        if name in POWER_VALUES and name not in case.compiled.value_names:
             return f"the hosts of {case.name} do not share one power model that has it", None
         try:
-            with_values(case.scenario, {name: parameter.decode(0.5)})
+            set_values(case.scenario, {name: parameter.decode(0.5)})
         except InputError as error:
             return error.problem, error.remedy
     return None
@@ -76,4 +81,4 @@ def _why_not(parameter: Parameter, cases: Sequence[Case]) -> tuple[str, str | No
 def _line(given: Any, name: str) -> int | None:
     if not isinstance(given, str | Path):
         return None
-    return text_of.load(Path(given)).line(("parameters", name))
+    return text_of.load_document(Path(given)).line(("parameters", name))

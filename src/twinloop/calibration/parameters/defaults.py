@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from twinloop.calibration.cases import Case
-from twinloop.calibration.parameters.parameters import Linear, Parameter
+from twinloop.calibration.parameters.kinds import LinearParameter, Parameter
 from twinloop.calibration.parameters.space import Space
 from twinloop.trace import Trace
 
@@ -29,10 +29,10 @@ _START_UP_SHARE, _START_UP = 0.5, 5.0
 _HIGHEST = 5.0
 
 
-def as_space(given: Any) -> Space:
+def make_space(given: Any) -> Space:
     """A space from what a user gives: one, its parameters, plain values, or a file.
 
-    >>> as_space({"speed_factor": {"linear": [0.5, 2]}}).names
+    >>> make_space({"speed_factor": {"linear": [0.5, 2]}}).names
     ('speed_factor',)
     """
     if isinstance(given, Space):
@@ -44,7 +44,7 @@ def as_space(given: Any) -> Space:
     return Space(given)
 
 
-def default_space(cases: Sequence[Case]) -> Space:
+def choose_default_space(cases: Sequence[Case]) -> Space:
     """The values to move for these runs.
 
     How much work tasks have, by kind where there are several; what a start costs; how much tasks
@@ -54,21 +54,21 @@ def default_space(cases: Sequence[Case]) -> Space:
     kinds = sorted({kind for case in cases for kind in case.compiled.names.kinds if kind})
     factors = _FACTORS[0], max(_FACTORS[1], _WIDER * _slowest(cases))
     found: list[Parameter] = [
-        Linear(f"service_factors.{kind}", *factors) for kind in kinds if len(kinds) > 1
-    ] or [Linear("service_factor", *factors)]
+        LinearParameter(f"service_factors.{kind}", *factors) for kind in kinds if len(kinds) > 1
+    ] or [LinearParameter("service_factor", *factors)]
     times = np.concatenate([run.run_time for case in cases for run in case.reals])
     times = times[np.isfinite(times) & (times > 0)]
     if len(times):
         longest = min(_START_UP, _START_UP_SHARE * float(np.median(times)))
-        found.append(Linear("startup_overhead", 0.0, longest))
-    if any(crowded(trace) for case in cases for trace in case.traces):
+        found.append(LinearParameter("startup_overhead", 0.0, longest))
+    if any(is_oversubscribed(trace) for case in cases for trace in case.traces):
         # Only products of pressure and sensitivity show: one kind needs no pressure of its own.
         for kind in kinds:
             if len(kinds) > 1:
-                found.append(Linear(f"contention.kinds.{kind}.pressure", 0.0, 1.0))
-            found.append(Linear(f"contention.kinds.{kind}.sensitivity", 0.0, _MOST))
+                found.append(LinearParameter(f"contention.kinds.{kind}.pressure", 0.0, 1.0))
+            found.append(LinearParameter(f"contention.kinds.{kind}.sensitivity", 0.0, _MOST))
         if not kinds:
-            found.append(Linear("contention.linear.slope", 0.0, _MOST))
+            found.append(LinearParameter("contention.linear.slope", 0.0, _MOST))
     return Space(found)
 
 
@@ -85,17 +85,17 @@ def _slowest(cases: Sequence[Case]) -> float:
     return max(found)
 
 
-def disturbed(trace: Trace, name: str) -> str | None:
+def describe_disturbance(trace: Trace, name: str) -> str | None:
     """A warning, if tasks that had their cores for themselves did not get them.
 
     >>> tasks = pl.DataFrame({"id": ["a"], "kind": ["cpu"], "cpu_time": [2.0]})
     >>> placed = pl.DataFrame({"task": ["a"], "machine": ["n"], "cores": [1.0], "start": [0.0],
     ...                        "end": [8.0]})
-    >>> print(disturbed(Trace(tasks=tasks, placements=placed), "first"))
+    >>> print(describe_disturbance(Trace(tasks=tasks, placements=placed), "first"))
     first: tasks got 25 % of the cores that they had for themselves: something else was running,
     so record again on a quiet machine
     """
-    if crowded(trace):
+    if is_oversubscribed(trace):
         return None
     placed = trace.placements.group_by("task").agg(
         core_seconds=(pl.col("cores") * (pl.col("end") - pl.col("start"))).sum()
@@ -112,7 +112,7 @@ def disturbed(trace: Trace, name: str) -> str | None:
     ).replace("%", " %")
 
 
-def power_space(case: Case) -> Space:
+def make_power_space(case: Case) -> Space:
     """The values of the power model to move.
 
     A host that does nothing draws no more than the mean that was measured, one that is busy no
@@ -127,15 +127,15 @@ def power_space(case: Case) -> Space:
         "power.parameter": (0.1, 10.0),
     }
     names = [name for name in case.compiled.value_names if name.startswith("power.")]
-    return Space([Linear(name, *ranges[name]) for name in names])
+    return Space([LinearParameter(name, *ranges[name]) for name in names])
 
 
-def power_step(trace: Trace) -> float | None:
+def find_power_step(trace: Trace) -> float | None:
     """The windows in which a run has its power (s), about; None: it has none.
 
     >>> jittered = pl.DataFrame({"t": [1.0, 2.01, 3.0, 3.004], "dt": [1.0, 1.01, 0.99, 0.004],
     ...                          "watts": [5.0] * 4})
-    >>> power_step(Trace(power=jittered)), power_step(Trace())
+    >>> find_power_step(Trace(power=jittered)), find_power_step(Trace())
     (1.0, None)
     """
     # The larger of the two in the middle: what is cut short at an end is no window.
@@ -143,7 +143,7 @@ def power_step(trace: Trace) -> float | None:
     return float(f"{usual:.2g}") if isinstance(usual, float) and usual > 0 else None
 
 
-def crowded(trace: Trace) -> bool:
+def is_oversubscribed(trace: Trace) -> bool:
     """Whether tasks ever asked for more cores of a node than it has, at the same time.
 
     >>> nodes = pl.DataFrame({"node": ["n"], "cores": [1.0]})
@@ -151,7 +151,7 @@ def crowded(trace: Trace) -> bool:
     ...     placed = pl.DataFrame({"task": ["a", "b"], "machine": ["n", "n"], "cores": [1.0, 1.0],
     ...                            "start": [0.0, second], "end": [10.0, second + 10.0]})
     ...     return Trace(nodes=nodes, placements=placed)
-    >>> crowded(run(5.0)), crowded(run(10.0))
+    >>> is_oversubscribed(run(5.0)), is_oversubscribed(run(10.0))
     (True, False)
     """
     placed = trace.placements.select("machine", "cores", "start", "end").drop_nulls()

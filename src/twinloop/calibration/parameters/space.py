@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from twinloop.calibration.parameters import text
-from twinloop.calibration.parameters.parameters import Parameter, within
+from twinloop.calibration.parameters import file_format
+from twinloop.calibration.parameters.kinds import Parameter, require_unit_interval
 from twinloop.description import text as text_of
-from twinloop.description.address import nearest
-from twinloop.description.document import Document
+from twinloop.description.address import suggest_name
+from twinloop.description.document import ParsedDocument
 from twinloop.description.errors import InputError
-from twinloop.description.quantities import shown
+from twinloop.description.quantities import quote_value
 
 Floats = npt.NDArray[np.float64]
 
@@ -23,8 +23,9 @@ Floats = npt.NDArray[np.float64]
 class Space:
     """Parameters side by side. A point has one coordinate in 0..1 for each of them.
 
-    >>> from twinloop.calibration.parameters.parameters import Categorical, Exponential, Linear
-    >>> space = Space([Linear("speed", 0.5, 2), Exponential("latency", 1e-3, 1.0)])
+    >>> from twinloop.calibration.parameters.kinds import ExponentialParameter, LinearParameter
+    >>> latency = ExponentialParameter("latency", 1e-3, 1.0)
+    >>> space = Space([LinearParameter("speed", 0.5, 2), latency])
     >>> len(space), space.names
     (2, ('speed', 'latency'))
     >>> space.decode_one(np.array([0.0, 1.0]))
@@ -40,9 +41,9 @@ class Space:
         for parameter in self.parameters:
             if not isinstance(parameter, Parameter):
                 raise InputError(
-                    f"must have parameters, not {shown(parameter)}",
+                    f"must have parameters, not {quote_value(parameter)}",
                     field="parameters",
-                    remedy="such as Linear('speed_factor', 0.5, 2)",
+                    remedy="such as LinearParameter('speed_factor', 0.5, 2)",
                 )
         self._by_name = {parameter.name: parameter for parameter in self.parameters}
         if len(self._by_name) < len(self.parameters):
@@ -63,7 +64,9 @@ class Space:
 
     def __getitem__(self, name: str) -> Parameter:
         if name not in self._by_name:
-            raise InputError(f"no parameter is called '{name}'", remedy=nearest(name, self.names))
+            raise InputError(
+                f"no parameter is called '{name}'", remedy=suggest_name(name, self.names)
+            )
         return self._by_name[name]
 
     def __eq__(self, other: object) -> bool:
@@ -78,11 +81,11 @@ class Space:
     def decode(self, points: Floats) -> dict[str, Any]:
         """The values at many points: for each name an array of numbers, or a list.
 
-        >>> from twinloop.calibration.parameters.parameters import Linear
-        >>> Space([Linear("cores", 1, 2, integer=True)]).decode(np.array([[0.0], [1.0]]))
+        >>> from twinloop.calibration.parameters.kinds import LinearParameter
+        >>> Space([LinearParameter("cores", 1, 2, integer=True)]).decode(np.array([[0.0], [1.0]]))
         {'cores': array([1, 2])}
         """
-        points = within(self._shaped(points))
+        points = require_unit_interval(self._shaped(points))
         return {
             parameter.name: parameter.decode_many(points[:, column])
             for column, parameter in enumerate(self.parameters)
@@ -91,11 +94,13 @@ class Space:
     def decode_one(self, point: Floats) -> dict[str, Any]:
         """The values at one point, by name.
 
-        >>> from twinloop.calibration.parameters.parameters import Categorical
-        >>> Space([Categorical("mode", ["a", "b"])]).decode_one(np.array([0.9]))
+        >>> from twinloop.calibration.parameters.kinds import CategoricalParameter
+        >>> Space([CategoricalParameter("mode", ["a", "b"])]).decode_one(np.array([0.9]))
         {'mode': 'b'}
         """
-        (point,) = within(self._shaped(np.asarray(point, dtype=np.float64)[np.newaxis]))
+        (point,) = require_unit_interval(
+            self._shaped(np.asarray(point, dtype=np.float64)[np.newaxis])
+        )
         return {
             parameter.name: parameter.decode(position)
             for parameter, position in zip(self.parameters, point.tolist(), strict=True)
@@ -104,8 +109,8 @@ class Space:
     def encode(self, values: Mapping[str, Any]) -> Floats:
         """The point at which the parameters have these values; every parameter needs one.
 
-        >>> from twinloop.calibration.parameters.parameters import Linear
-        >>> Space([Linear("speed", 0, 2)]).encode({"sped": 1})
+        >>> from twinloop.calibration.parameters.kinds import LinearParameter
+        >>> Space([LinearParameter("speed", 0, 2)]).encode({"sped": 1})
         Traceback (most recent call last):
         twinloop.InputError: no parameter is called 'sped' (did you mean 'speed'?)
         """
@@ -116,14 +121,14 @@ class Space:
                 raise InputError("has no value", field=name)
         return np.array([parameter.encode(values[parameter.name]) for parameter in self.parameters])
 
-    def formatted(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def format_value(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The values as a simulator wants to be given them.
 
-        >>> from twinloop.calibration.parameters.parameters import Linear
-        >>> Space([Linear("rate", 0, 2, format="{:.1f}Gbps")]).formatted({"rate": 1})
+        >>> from twinloop.calibration.parameters.kinds import LinearParameter
+        >>> Space([LinearParameter("rate", 0, 2, format="{:.1f}Gbps")]).format_value({"rate": 1})
         {'rate': '1.0Gbps'}
         """
-        return {name: self[name].formatted(value) for name, value in values.items()}
+        return {name: self[name].format_value(value) for name, value in values.items()}
 
     def _shaped(self, points: Floats) -> Floats:
         points = np.asarray(points, dtype=np.float64)
@@ -134,7 +139,7 @@ class Space:
     @classmethod
     def load(cls, path: str | Path) -> Space:
         """Read the parameters from a YAML or JSON file."""
-        return cls._read(text_of.load(Path(path)))
+        return cls._read(text_of.load_document(Path(path)))
 
     @classmethod
     def from_text(cls, text: str, *, file: str | None = None) -> Space:
@@ -147,10 +152,10 @@ class Space:
         ...   mode: {categorical: [a, b]}
         ... ''')
         >>> space["dispatch_latency"]
-        Exponential(name='dispatch_latency', metadata={}, low=0.001, high=1.0, integer=False,
-            format=None)
+        ExponentialParameter(name='dispatch_latency', metadata={}, low=0.001, high=1.0,
+            integer=False, format=None)
         """
-        return cls._read(text_of.parse(text, file))
+        return cls._read(text_of.parse_document(text, file))
 
     @classmethod
     def from_dict(cls, data: Any) -> Space:
@@ -161,17 +166,21 @@ class Space:
         twinloop.description.DescriptionError: parameters.speed.linear: must have its lower
             end below its upper one, not 2 and 0.5
         """
-        return cls._read(Document(data))
+        return cls._read(ParsedDocument(data))
 
     @classmethod
-    def _read(cls, source: Document) -> Space:
-        return cls(text.read(source))
+    def _read(cls, source: ParsedDocument) -> Space:
+        return cls(file_format.read_parameters(source))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that `from_dict` reads back, except formats that are functions.
 
-        >>> from twinloop.calibration.parameters.parameters import Linear
-        >>> Space([Linear("speed", 0.5, 2, format="{:.2f}")]).to_dict()
+        >>> from twinloop.calibration.parameters.kinds import LinearParameter
+        >>> Space([LinearParameter("speed", 0.5, 2, format="{:.2f}")]).to_dict()
         {'parameters': {'speed': {'linear': [0.5, 2.0], 'format': '{:.2f}'}}}
         """
-        return {"parameters": {each.name: text.described(each) for each in self.parameters}}
+        return {
+            "parameters": {
+                each.name: file_format.parameter_to_dict(each) for each in self.parameters
+            }
+        }

@@ -6,77 +6,81 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from twinloop.description.address import read
+from twinloop.description.address import address_from_path
 from twinloop.description.errors import InputError
 from twinloop.scenario import Scenario
 from twinloop.scenario.model import MODEL_VALUES
 
 #: Parts of a scenario that a name may begin with, beside the names of the model's own values.
-PARTS: Final = ("model.", "platform.", "policy.", "source.", "workload.", "failures.")
+SCENARIO_PARTS: Final = ("model.", "platform.", "policy.", "source.", "workload.", "failures.")
 _CONTENTION = re.compile(r"contention\.(linear|table|kinds)\b")
 _KIND = re.compile(r"contention\.kinds\.(?P<kind>.+)\.(?P<what>pressure|sensitivity)")
 _TABLE = re.compile(r"contention\.table\[(?P<row>[0-9]+)\]")
 #: The values of the power model that all hosts share.
-POWER: Final = ("power.idle", "power.max", "power.parameter")
+POWER_VALUES: Final = ("power.idle", "power.max", "power.parameter")
 
 
-def of_model(name: str) -> bool:
+def is_model_value(name: str) -> bool:
     """Whether a name is that of a value of the model, which a compiled scenario can vary.
 
-    >>> of_model("speed_factor"), of_model("contention.kinds.cache.pressure")
+    >>> is_model_value("speed_factor"), is_model_value("contention.kinds.cache.pressure")
     (True, True)
-    >>> of_model("platform.clusters[0].hosts[0].mhz")
+    >>> is_model_value("platform.clusters[0].hosts[0].mhz")
     False
     """
     return (
         name in MODEL_VALUES
-        or name in POWER
+        or name in POWER_VALUES
         or name.startswith("service_factors.")
         or _CONTENTION.match(name) is not None
     )
 
 
-def with_values(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
+def set_values(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
     """The scenario with these values in the places that their names say.
 
     >>> scenario = Scenario(platform="2x8", policy="easy", workload="log.swf")
-    >>> with_values(scenario, {"speed_factor": 1.07}).model.speed_factor
+    >>> set_values(scenario, {"speed_factor": 1.07}).model.speed_factor
     1.07
     """
     changes: dict[str, Any] = {}
     overrides = dict(scenario.model.overrides)
     table = scenario.model.contention.table
     for name, value in values.items():
-        if name in POWER:
-            overrides |= dict.fromkeys(power_paths(scenario, name), value)
+        if name in POWER_VALUES:
+            overrides |= dict.fromkeys(find_power_paths(scenario, name), value)
         elif (row := _TABLE.fullmatch(name)) and table is not None:
             at = int(row["row"])
             table = tuple((load, value if i == at else old) for i, (load, old) in enumerate(table))
             changes["model.contention.table"] = table
-        elif of_model(name):
+        elif is_model_value(name):
             changes[f"model.{name}"] = value
-        elif name.startswith(PARTS):
+        elif name.startswith(SCENARIO_PARTS):
             changes[name] = value
         else:
             raise InputError(
                 f"'{name}' is no value of a model and no path in a scenario",
                 field="parameters",
                 remedy=f"one of {', '.join(MODEL_VALUES)}, contention..., service_factors.KIND, "
-                f"{', '.join(POWER)}, or a path such as platform.clusters[0].hosts[0].mhz",
+                f"{', '.join(POWER_VALUES)}, or a path such as platform.clusters[0].hosts[0].mhz",
             )
     if overrides != scenario.model.overrides:
         changes["model.overrides"] = overrides
-    return offering(scenario, changes_of(changes)).replace(**changes) if changes else scenario
+    return (
+        declare_values(scenario, select_model_names(changes)).replace(**changes)
+        if changes
+        else scenario
+    )
 
 
-def value_at(scenario: Scenario, path: str) -> Any:
+def get_value(scenario: Scenario, path: str) -> Any:
     """What stands at a path in a scenario; None: nothing does.
 
-    >>> value_at(Scenario(platform="2x8", policy="easy", workload="log.swf"), "policy.name")
+    >>> get_value(Scenario(platform="2x8", policy="easy", workload="log.swf"), "policy.name")
     'easy'
     """
     found: Any = scenario
-    for step in read(path):
+    for step in address_from_path(path):
         try:
             found = (
                 found[step]
@@ -88,16 +92,16 @@ def value_at(scenario: Scenario, path: str) -> Any:
     return found
 
 
-def changes_of(changes: Mapping[str, Any]) -> Collection[str]:
+def select_model_names(changes: Mapping[str, Any]) -> Collection[str]:
     """The names of values of the model among changes of a scenario."""
     return [name.removeprefix("model.") for name in changes if name.startswith("model.")]
 
 
-def offering(scenario: Scenario, names: Collection[str]) -> Scenario:
+def declare_values(scenario: Scenario, names: Collection[str]) -> Scenario:
     """The scenario whose model has room for these values, at what changes nothing.
 
     >>> scenario = Scenario(platform="2x8", policy="easy", workload="log.swf")
-    >>> offering(scenario, ["contention.kinds.cache.sensitivity"]).model.contention.kinds
+    >>> declare_values(scenario, ["contention.kinds.cache.sensitivity"]).model.contention.kinds
     {'cache': KindContention(pressure=1.0, sensitivity=0.0)}
     """
     model = scenario.model
@@ -124,7 +128,7 @@ def offering(scenario: Scenario, names: Collection[str]) -> Scenario:
     return scenario.replace(model=model) if model != scenario.model else scenario
 
 
-def power_paths(scenario: Scenario, name: str) -> list[str]:
+def find_power_paths(scenario: Scenario, name: str) -> list[str]:
     """Where a value of the power model stands in the platform: once for each group of hosts."""
     field = name.removeprefix("power.")
     found = []

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twinloop.calibration.search.objective import Failures, TwinObjective
+from twinloop.calibration.search.objective import FailureCounts, TwinObjective
 from twinloop.campaign import Coordinator
 
 _Floats = NDArray[np.float64]
 
 
-class SpreadObjective(TwinObjective):
+class DistributedObjective(TwinObjective):
     """The same losses as a `TwinObjective`, each worker simulating a part of the points.
 
     What becomes of a point does not depend on how many workers there are: the points of a part
@@ -24,18 +24,18 @@ class SpreadObjective(TwinObjective):
     failed.
 
     >>> from twinloop.calibration.cases import Case
-    >>> from twinloop.calibration.losses import loss_named
-    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.losses import get_loss
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
     >>> from twinloop.campaign import coordinator
     >>> from twinloop.engine import simulate
     >>> from twinloop.scenario import Scenario
     >>> scenario = Scenario(platform="2x2", policy="fcfs", workload={"generate": {
     ...     "name": "poisson", "parameters": {"tasks": 5}}})
-    >>> space = Space([Linear("speed_factor", 1.0, 2.0)])
+    >>> space = Space([LinearParameter("speed_factor", 1.0, 2.0)])
     >>> case = Case.of([simulate(scenario)], scenario=scenario, names=space.names)
     >>> with coordinator("serial") as workers:
-    ...     objective = SpreadObjective(space, [case], loss_named("makespan"), workers=workers)
+    ...     objective = DistributedObjective(space, [case], get_loss("makespan"), workers=workers)
     ...     objective(np.array([[0.0], [1.0]]))[0]
     np.float64(0.0)
     """
@@ -75,5 +75,5 @@ class _Counted:
     def __call__(self, points: _Floats) -> tuple[_Floats, Counter[str]]:
         # A count of its own: a worker may have several threads.
         mine = copy(self.objective)
-        mine.failures = Failures()
+        mine.failures = FailureCounts()
         return mine(points), Counter(mine.failures)

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinloop.calibration.cases import Case
-from twinloop.calibration.losses import Loss, aggregate, evaluate, weight
+from twinloop.calibration.losses import Loss, aggregate, compute_weight, evaluate
 from twinloop.calibration.parameters.space import Space
-from twinloop.calibration.parameters.values import of_model
-from twinloop.calibration.run_columns import Runs
+from twinloop.calibration.parameters.values import is_model_value
+from twinloop.calibration.run_columns import RunBatch
 from twinloop.description.errors import TwinloopError
 
 _Floats = NDArray[np.float64]
@@ -24,7 +24,7 @@ _COMPILED: Final = 20
 _NUMBER = re.compile(r"(?<![\w'])-?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?(?![\w'])")
 
 
-class Objective(Protocol):
+class SearchObjective(Protocol):
     """Anything that can be searched: points of the unit cube in, losses out; NaN: it failed."""
 
     space: Space
@@ -34,10 +34,10 @@ class Objective(Protocol):
         ...
 
 
-class Failures(Counter[str]):
+class FailureCounts(Counter[str]):
     """Why evaluations failed, and how often; what differs in its numbers alone is the same.
 
-    >>> counted = Failures()
+    >>> counted = FailureCounts()
     >>> counted.add(["max must not be below 3.5", "max must not be below 7"])
     >>> dict(counted)
     {'max must not be below ...': 2}
@@ -53,15 +53,15 @@ class TwinObjective:
 
     >>> from twinloop.engine import simulate
     >>> from twinloop.calibration.cases import Case
-    >>> from twinloop.calibration.losses import loss_named
-    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.losses import get_loss
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.scenario import Scenario
     >>> scenario = Scenario(platform="2x2", policy="fcfs", workload={"generate": {
     ...     "name": "poisson", "parameters": {"tasks": 5}}})
     >>> real = simulate(scenario.replace(**{"model.speed_factor": 1.5}))
-    >>> space = Space([Linear("speed_factor", 1.0, 2.0)])
+    >>> space = Space([LinearParameter("speed_factor", 1.0, 2.0)])
     >>> case = Case.of([real], scenario=scenario, names=space.names)
-    >>> objective = TwinObjective(space, [case], loss_named("makespan"))
+    >>> objective = TwinObjective(space, [case], get_loss("makespan"))
     >>> objective(np.array([[0.5], [0.0]])).round(2).tolist()[0]
     0.0
     """
@@ -72,21 +72,21 @@ class TwinObjective:
         cases: Sequence[Case],
         loss: Loss,
         *,
-        how: str | None = None,
+        aggregate: str | None = None,
         threads: int | None = None,
     ) -> None:
         self.space = space
         self.cases = tuple(cases)
         self.loss = loss
-        self.how: str = how or getattr(loss, "aggregation", None) or "avg"
+        self.aggregation: str = aggregate or getattr(loss, "aggregation", None) or "avg"
         self.threads = threads
         #: About how long an evaluation takes (s), on any machine.
         self.cost = _PER_TASK * sum(len(case.compiled.arrays) for case in self.cases)
-        if any(not of_model(name) for name in space.names):
+        if any(not is_model_value(name) for name in space.names):
             self.cost = _COMPILED * (self.cost + 1e-3 * len(self.cases))
         #: What failed, and how often.
-        self.failures = Failures()
-        self._weights = [weight(loss, case.reals) for case in self.cases]
+        self.failures = FailureCounts()
+        self._weights = [compute_weight(loss, case.reals) for case in self.cases]
 
     def __call__(self, points: _Floats) -> _Floats:
         """The loss at each point; NaN where the simulation failed."""
@@ -112,7 +112,7 @@ class TwinObjective:
             parts.append(found * found.shape[1])
         return np.concatenate(parts, axis=1)
 
-    def _residuals(self, case: Case, twin: Runs) -> _Floats | None:
+    def _residuals(self, case: Case, twin: RunBatch) -> _Floats | None:
         try:
             return self.loss.residuals(case.reals, twin)
         except TwinloopError:
@@ -132,7 +132,7 @@ class TwinObjective:
             single = [{name: v[i : i + 1] for name, v in values.items()} for i in range(count)]
             return np.array([self._losses(1, one)[0] for one in single])
         self.failures.add(reasons.values())
-        return aggregate(per_case, self.how, self._weights)
+        return aggregate(per_case, self.aggregation, self._weights)
 
     def _together(
         self, count: int, values: Mapping[str, Any]

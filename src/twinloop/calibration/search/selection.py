@@ -9,18 +9,22 @@ from typing import Any, Final
 
 import numpy as np
 
-from twinloop.calibration.cases import Case, cases_of
-from twinloop.calibration.losses import loss_named
-from twinloop.calibration.parameters.defaults import as_space, default_space
+from twinloop.calibration.cases import Case, make_cases
+from twinloop.calibration.losses import get_loss
+from twinloop.calibration.parameters.defaults import choose_default_space, make_space
 from twinloop.calibration.run_columns import OUTPUTS
+from twinloop.calibration.search.minimisation import minimise
 from twinloop.calibration.search.objective import TwinObjective
-from twinloop.calibration.search.search import search
-from twinloop.calibration.search.synthetic import Ranking, rounded, synthetic
+from twinloop.calibration.search.parameter_recovery import (
+    RecoveryRanking,
+    rank_by_recovery,
+    round_values,
+)
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
 
 #: Who takes part if nobody says.
-LOSSES: Final = (
+RANKED_LOSSES: Final = (
     "matched",
     "makespan",
     "L3",
@@ -33,23 +37,23 @@ LOSSES: Final = (
     "chamfer-all",
     "mrea-all",
 )
-OPTIMISERS: Final = ("auto", "cma", "de", "sobol", "nelder-mead")
+RANKED_OPTIMISERS: Final = ("auto", "cma", "de", "sobol", "nelder-mead")
 #: Evaluations of the calibration that the hidden values come from.
 _FIRST: Final = 200
 _APART: Final = 7919
 
 
-def chosen(
+def rank_losses_and_optimisers(
     real: Sequence[Trace],
     *,
     parameters: Any = None,
     scenario: Scenario | str | Path | None = None,
-    losses: Sequence[str] = LOSSES,
-    optimisers: Sequence[str] = OPTIMISERS,
+    losses: Sequence[str] = RANKED_LOSSES,
+    optimisers: Sequence[str] = RANKED_OPTIMISERS,
     budget: int = 300,
     seed: int = 0,
     progress: Callable[[str, str], None] | None = None,
-) -> Ranking:
+) -> RecoveryRanking:
     """Rank pairs of loss and optimiser by how near they come to values that are known.
 
     A first calibration of the runs gives the values, rounded; the scenarios of the runs are
@@ -68,17 +72,17 @@ def chosen(
     if scenario is not None and not isinstance(scenario, Scenario):
         scenario = Scenario.load(scenario)
     if parameters is None:
-        space = default_space(cases_of(real, scenario=scenario))
+        space = choose_default_space(make_cases(real, scenario=scenario))
     else:
-        space = as_space(parameters)
-    cases = cases_of(real, scenario=scenario, moved=space.names, latencies=real)
-    first = TwinObjective(space, cases, loss_named(losses[0]))
+        space = make_space(parameters)
+    cases = make_cases(real, scenario=scenario, moved=space.names, latencies=real)
+    first = TwinObjective(space, cases, get_loss(losses[0]))
     # With draws of its own: who searches later must not meet the hidden values by asking alike.
-    found = search(first, optimiser="random", budget=_FIRST, seed=seed + _APART)
-    truth = rounded(found.best_values, space)
-    made = [hidden(case, truth) for case in cases]
-    return synthetic(
-        lambda name: TwinObjective(space, made, loss_named(name)),
+    found = minimise(first, optimiser="random", budget=_FIRST, seed=seed + _APART)
+    truth = round_values(found.best_values, space)
+    made = [make_synthetic_case(case, truth) for case in cases]
+    return rank_by_recovery(
+        lambda name: TwinObjective(space, made, get_loss(name)),
         truth,
         losses=losses,
         optimisers=optimisers,
@@ -88,7 +92,9 @@ def chosen(
     )
 
 
-def hidden(case: Case, truth: dict[str, Any], needs: Collection[str] = tuple(OUTPUTS)) -> Case:
+def make_synthetic_case(
+    case: Case, truth: dict[str, Any], needs: Collection[str] = tuple(OUTPUTS)
+) -> Case:
     """The case with a simulated run in the place of the real ones, made with these values."""
     values = {name: np.array([value]) for name, value in truth.items()}
     return replace(case, reals=(case.runs(1, values, needs)[0],))

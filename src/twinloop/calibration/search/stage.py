@@ -10,20 +10,24 @@ from typing import Any, Final, Protocol
 import numpy as np
 import polars as pl
 
-from twinloop.calibration.identifiability import Identifiability, identify
-from twinloop.calibration.identifiability.constrained_fits import OutputsFit
+from twinloop.calibration.identifiability import Identifiability, analyse_identifiability
+from twinloop.calibration.identifiability.constrained_fits import LeastSquaresFit
 from twinloop.calibration.parameters.space import Space
-from twinloop.calibration.search.objective import Objective
-from twinloop.calibration.search.search import Budget, History, Progress, search
-from twinloop.calibration.uncertainty.acceptable_set import Cloud, cloud, tolerated_loss
-from twinloop.calibration.uncertainty.evaluation_count import Evaluations, SpentError
-from twinloop.calibration.uncertainty.prediction_intervals import Acceptable
-from twinloop.calibration.uncertainty.run_effects import drawn
+from twinloop.calibration.search.minimisation import History, SearchBudget, SearchProgress, minimise
+from twinloop.calibration.search.objective import SearchObjective
+from twinloop.calibration.uncertainty.confidence_region import (
+    ConfidenceRegion,
+    compute_loss_bound,
+    find_confidence_region,
+)
+from twinloop.calibration.uncertainty.evaluation_count import BudgetSpentError, Evaluations
+from twinloop.calibration.uncertainty.prediction_intervals import PosteriorSample
+from twinloop.calibration.uncertainty.run_effects import sample_with_run_effects
 from twinloop.description.errors import InputError
 from twinloop.policy.code_identity import identify as identity_of
 
 #: Told what is being done, and how far it is.
-Told = Callable[[str, Progress], None]
+ProgressCallback = Callable[[str, SearchProgress], None]
 
 #: A position nearer to the end of a range than this lies at it.
 _END: Final = 1e-3
@@ -33,7 +37,7 @@ _POLISH, _STEP, _FINE = 12, 1e-4, 1e-4
 _NAMED: Final = 3
 
 
-class Searchable(Objective, Protocol):
+class CalibrationObjective(SearchObjective, Protocol):
     """An objective that counts what fails, and takes values by name."""
 
     failures: Any
@@ -44,15 +48,15 @@ class Searchable(Objective, Protocol):
 
 
 @dataclass(frozen=True)
-class Effort:
+class SearchSettings:
     """How to search, and what it may cost."""
 
     optimiser: str
-    budget: Budget
+    budget: SearchBudget
     seed: int
     #: Evaluations that may be spent on what the data can tell; 0: leave it out.
     analysis: int
-    progress: Told | None
+    progress: ProgressCallback | None
 
     def asked(self, spaces: Sequence[Space]) -> dict[str, Any]:
         """All of it that a result depends on, as plain data, with the ranges of the parameters."""
@@ -66,21 +70,21 @@ class Effort:
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageResult:
     """A search that was made: what it found, and what the data can tell of it."""
 
-    objective: Searchable
+    objective: CalibrationObjective
     history: History
     identifiability: Identifiability | None = None
-    cloud: Cloud | None = None
-    acceptable: Acceptable | None = None
+    confidence_region: ConfidenceRegion | None = None
+    acceptable: PosteriorSample | None = None
     #: What an analysis could not say, and why.
     lacking: tuple[str, ...] = ()
 
     @property
     def frame(self) -> pl.DataFrame | None:
         """The cloud as a table."""
-        return None if self.cloud is None else self.cloud.frame
+        return None if self.confidence_region is None else self.confidence_region.frame
 
     @property
     def draws(self) -> pl.DataFrame | None:
@@ -93,9 +97,10 @@ class Stage:
     def warnings(self) -> Iterator[str]:
         """What whoever uses the result should know."""
         yield from self.lacking
-        if self.cloud is not None and not self.cloud.complete:
+        if self.confidence_region is not None and not self.confidence_region.complete:
             yield (
-                f"the loss cloud is unfinished: {self.cloud.evaluations:,} evaluations were too "
+                "the loss cloud is unfinished: "
+                f"{self.confidence_region.evaluations:,} evaluations were too "
                 "few to look for all calibrations that do as well"
             )
         if self.history.failed:
@@ -112,12 +117,12 @@ class Stage:
             yield f"{parameter.name} lies at the end of its range: a wider one may fit better"
 
 
-def no_better(before: float, after: float) -> Iterator[str]:
+def check_improvement(before: float, after: float) -> Iterator[str]:
     """A warning if the values that were found are no better than those before.
 
-    >>> list(no_better(0.2, 0.1)), list(no_better(float("nan"), 0.1))
+    >>> list(check_improvement(0.2, 0.1)), list(check_improvement(float("nan"), 0.1))
     ([], [])
-    >>> print(*no_better(0.0, 0.1))
+    >>> print(*check_improvement(0.0, 0.1))
     the fit is no better than the values before: its loss is 0.1, theirs 0; keep those, or search
     longer
     """
@@ -128,7 +133,7 @@ def no_better(before: float, after: float) -> Iterator[str]:
         )
 
 
-def polished(objective: Searchable, history: History) -> History:
+def refine_by_least_squares(objective: CalibrationObjective, history: History) -> History:
     """The search with a last step: least squares of all that the loss compares, from its best.
 
     A loss is one number; where differences of single tasks are known, they lead on to the bottom
@@ -141,8 +146,10 @@ def polished(objective: Searchable, history: History) -> History:
     if residuals is None or not np.isfinite(residuals).all():
         return history
     try:
-        found, _ = OutputsFit(evaluations, _FINE, np.full(dimensions, _STEP)).fit(best, None, 0.0)
-    except SpentError:
+        found, _ = LeastSquaresFit(evaluations, _FINE, np.full(dimensions, _STEP)).fit(
+            best, None, 0.0
+        )
+    except BudgetSpentError:
         return history
     loss = objective(found[np.newaxis])
     if not loss[0] < history.best_loss:
@@ -173,15 +180,15 @@ def identify_code(code: Any, journal: Path | None, field: str) -> str | None:
     return found
 
 
-def staged(
-    objective: Searchable,
-    effort: Effort,
+def run_stage(
+    objective: CalibrationObjective,
+    effort: SearchSettings,
     *,
     journal: Path | None = None,
     header: dict[str, Any] | None = None,
     observations: int | None = None,
     facts: Mapping[str, Any] | None = None,
-) -> Stage:
+) -> StageResult:
     """Search, and look at what was found.
 
     Args:
@@ -193,7 +200,7 @@ def staged(
         facts: What is known of the data, for those who explain.
     """
     told = effort.progress
-    history = search(
+    history = minimise(
         objective,
         optimiser=effort.optimiser,
         budget=effort.budget,
@@ -211,23 +218,25 @@ def staged(
             field="loss",
         )
     if not effort.analysis:
-        return Stage(objective, history)
-    history = polished(objective, history)
+        return StageResult(objective, history)
+    history = refine_by_least_squares(objective, history)
     best = history.best_point
-    known = identify(objective, best, budget=effort.analysis, facts=facts)
+    known = analyse_identifiability(objective, best, budget=effort.analysis, facts=facts)
     bound = None
     if observations is not None:
-        bound = tolerated_loss(
+        bound = compute_loss_bound(
             float(objective(best[None])[0]), observations=observations, parameters=len(best)
         )
-    near = cloud(objective, best, loss_bound=bound, budget=effort.analysis, seed=effort.seed)
-    found: Acceptable | None = None
+    near = find_confidence_region(
+        objective, best, loss_bound=bound, budget=effort.analysis, seed=effort.seed
+    )
+    found: PosteriorSample | None = None
     lacking: tuple[str, ...] = ()
     try:
-        found = drawn(
+        found = sample_with_run_effects(
             objective, best, observations=observations, budget=effort.analysis, seed=effort.seed
         )
     except InputError as error:  # what was found is good without
         said = f"no limits of predictions: {error.problem}"
         lacking = (f"{said} (analysis: {error.remedy})" if error.remedy else said,)
-    return Stage(objective, history, known, near, found, lacking)
+    return StageResult(objective, history, known, near, found, lacking)

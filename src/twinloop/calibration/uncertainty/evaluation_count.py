@@ -10,25 +10,25 @@ from numpy.typing import NDArray
 from twinloop.description.errors import InputError, TwinloopError
 
 if TYPE_CHECKING:
-    from twinloop.calibration.search.objective import Objective
+    from twinloop.calibration.search.objective import SearchObjective
 
 Floats = NDArray[np.float64]
 
 
-class SpentError(Exception):
+class BudgetSpentError(Exception):
     """There are not enough evaluations left for what was asked."""
 
 
 class Evaluations:
     """An objective with a number of evaluations that may be spent on it.
 
-    Whoever asks for more than is left gets `SpentError`, and nothing is evaluated. A point that
+    Asking for more than is left raises `BudgetSpentError`, and nothing is evaluated. A point that
     fails has an infinite loss, and outputs that are NaN.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
     >>> class Square:
-    ...     space = Space([Linear("x", 0, 1)])
+    ...     space = Space([LinearParameter("x", 0, 1)])
     ...     def __call__(self, points):
     ...         return points[:, 0] ** 2
     >>> counted = Evaluations(Square(), 10)
@@ -38,7 +38,7 @@ class Evaluations:
     True
     """
 
-    def __init__(self, objective: Objective, budget: int) -> None:
+    def __init__(self, objective: SearchObjective, budget: int) -> None:
         if budget < 1:
             raise InputError(f"must be at least 1 evaluation, not {budget}", field="budget")
         self._objective = objective
@@ -93,15 +93,15 @@ class Evaluations:
     def _take(self, points: Floats) -> Floats:
         points = np.clip(np.atleast_2d(np.asarray(points, dtype=np.float64)), 0.0, 1.0)
         if len(points) > self.left:
-            raise SpentError
+            raise BudgetSpentError
         self.spent += len(points)
         return points
 
 
-def checked_point(best: Floats, dimensions: int) -> Floats:
+def check_point(best: Floats, dimensions: int) -> Floats:
     """The point as an array, if it is one of the unit cube.
 
-    >>> checked_point([0.5, 2.0], 2)
+    >>> check_point([0.5, 2.0], 2)
     Traceback (most recent call last):
     twinloop.InputError: best: must be 2 numbers between 0 and 1, not [0.5, 2.0]
     """

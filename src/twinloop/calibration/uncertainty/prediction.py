@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from twinloop.calibration.cases import rows_of
-from twinloop.calibration.parameters.values import of_model, offering
-from twinloop.calibration.uncertainty.prediction_intervals import intervals
+from twinloop.calibration.cases import make_value_rows
+from twinloop.calibration.parameters.values import declare_values, is_model_value
+from twinloop.calibration.uncertainty.prediction_intervals import compute_intervals
 from twinloop.description.errors import InputError
-from twinloop.engine import Compiled
+from twinloop.engine import CompiledScenario
 from twinloop.metrics import FIGURES, figures
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from twinloop.calibration.fit import Fit
 
 #: Figures whose scatter from run to run is known from the runs that were fitted.
-SCATTERED: Final = ("makespan_s", "wait_mean_s", "turnaround_mean_s", "energy_j")
+PREDICTED_FIGURES: Final = ("makespan_s", "wait_mean_s", "turnaround_mean_s", "energy_j")
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,7 +69,7 @@ class Prediction:
     __repr__ = __str__
 
 
-def predict(
+def predict_figures(
     fit: Fit,
     scenario: Scenario,
     *,
@@ -96,15 +96,15 @@ def predict(
                 field="outputs",
                 remedy=f"one of: {', '.join(fit.noise) or 'none'}",
             )
-    moved = [name for name in fit.draws.columns if of_model(name)]
-    compiled = Compiled(offering(fit.apply(scenario), moved), allow_code=allow_code)
+    moved = [name for name in fit.draws.columns if is_model_value(name)]
+    compiled = CompiledScenario(declare_values(fit.apply(scenario), moved), allow_code=allow_code)
     draws = {name: fit.draws[name].to_numpy() for name in moved if name in compiled.value_names}
-    rows = rows_of(compiled, fit.draws.height, draws)
+    rows = make_value_rows(compiled, fit.draws.height, draws)
     many = compiled.run_many(rows, outputs=list(outputs), threads=threads)
     found = []
     for name in outputs:
         scatter = fit.noise[name]
-        limits = intervals(
+        limits = compute_intervals(
             many[name][:, np.newaxis],
             noise=scatter["share"],
             freedom=scatter["freedom"],
@@ -123,7 +123,9 @@ def predict(
     return Prediction(pl.DataFrame(found), level, fit.draws.height, known)
 
 
-def scatter(pairs: Sequence[tuple[Trace, Trace]], levels: int = 1) -> dict[str, dict[str, float]]:
+def estimate_scatter(
+    pairs: Sequence[tuple[Trace, Trace]], levels: int = 1
+) -> dict[str, dict[str, float]]:
     """How far real runs lie from their twins, as a share of the twin's figure.
 
     Args:
@@ -139,7 +141,7 @@ def scatter(pairs: Sequence[tuple[Trace, Trace]], levels: int = 1) -> dict[str, 
         (figures(real).to_dict(), figures(twin).to_dict()) for real, twin in pairs
     ]
     found = {}
-    for name in SCATTERED:
+    for name in PREDICTED_FIGURES:
         both = [(real[name], twin[name]) for real, twin in seen]
         if any(real is None or not twin for real, twin in both):
             continue

@@ -1,8 +1,8 @@
 """Predictions with a calibrated twin, and how far to believe them.
 
 Two things make a prediction unsure: other calibrations fit the data as well, and no two real runs
-are the same. `acceptable` draws calibrations as often as the data allows them, and `intervals` puts
-what each of them predicts together with the noise that it leaves.
+are the same. `sample_posterior` draws calibrations as often as the data allows them, and
+`compute_intervals` puts what each of them predicts together with the noise that it leaves.
 """
 
 from __future__ import annotations
@@ -14,15 +14,22 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from twinloop.calibration.identifiability.sensitivity import sensitivity
-from twinloop.calibration.uncertainty.acceptable_set import cloud, tolerated_loss
-from twinloop.calibration.uncertainty.evaluation_count import Evaluations, SpentError, checked_point
-from twinloop.calibration.uncertainty.random_walk import walk
+from twinloop.calibration.identifiability.sensitivity import estimate_sensitivity
+from twinloop.calibration.uncertainty.confidence_region import (
+    compute_loss_bound,
+    find_confidence_region,
+)
+from twinloop.calibration.uncertainty.ensemble_mcmc import sample_by_ensemble
+from twinloop.calibration.uncertainty.evaluation_count import (
+    BudgetSpentError,
+    Evaluations,
+    check_point,
+)
 from twinloop.description.errors import InputError
 
 if TYPE_CHECKING:
     from twinloop.calibration.parameters.space import Space
-    from twinloop.calibration.search.objective import Objective
+    from twinloop.calibration.search.objective import SearchObjective
 
 Floats = NDArray[np.float64]
 
@@ -31,7 +38,7 @@ NOISE_FLOOR: Final = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
-class Acceptable:
+class PosteriorSample:
     """Calibrations that the data allows, each as likely as the others.
 
     Attributes:
@@ -43,9 +50,9 @@ class Acceptable:
         run_effect: Whether they allow for runs that are each faster or slower as a whole; if not,
             all figures of a run are taken to be independent.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
-    >>> found = Acceptable(Space([Linear("x", 0, 10)]), np.array([[0.4], [0.5]]),
+    >>> found = PosteriorSample(Space([LinearParameter("x", 0, 10)]), np.array([[0.4], [0.5]]),
     ...     noise=np.array([0.05, 0.04]), freedom=9, evaluations=100)
     >>> found.values()
     {'x': array([4., 5.])}
@@ -67,10 +74,10 @@ class Acceptable:
 
 
 @dataclass(frozen=True, eq=False)
-class Intervals:
+class PredictionIntervals:
     """What each predicted figure will be: between `low` and `high`, as often as `level` says.
 
-    >>> print(Intervals(np.array([9.0]), np.array([10.0]), np.array([12.0]), 0.9))
+    >>> print(PredictionIntervals(np.array([9.0]), np.array([10.0]), np.array([12.0]), 0.9))
     10 (90 %: 9 to 12)
     """
 
@@ -86,8 +93,8 @@ class Intervals:
         )
 
 
-def acceptable(
-    objective: Objective,
+def sample_posterior(
+    objective: SearchObjective,
     best: Floats,
     *,
     noise: float | None = None,
@@ -96,7 +103,7 @@ def acceptable(
     count: int = 400,
     budget: int = 6000,
     seed: int = 0,
-) -> Acceptable:
+) -> PosteriorSample:
     """Calibrations whose loss is within what noise explains, as often as the data allows them.
 
     Drawn from the posterior of a flat prior over the unit cube. With m independent residuals r of
@@ -117,22 +124,22 @@ def acceptable(
         budget: Evaluations that may be spent.
         seed: Of the drawing.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
     >>> class Mean:
-    ...     space = Space([Linear("x", 0, 10)])
+    ...     space = Space([LinearParameter("x", 0, 10)])
     ...     seen = np.array([4.6, 4.8, 5.2, 5.4])
     ...     def outputs(self, points):
     ...         return 10 * points - self.seen
     ...     def __call__(self, points):
     ...         return abs(self.outputs(points)).mean(axis=1)
-    >>> found = acceptable(Mean(), np.array([0.5]), budget=20_000)
+    >>> found = sample_posterior(Mean(), np.array([0.5]), budget=20_000)
     >>> low, high = np.quantile(found.values()["x"], [0.05, 0.95])
     >>> bool(abs(low - 4.57) < 0.1 > abs(high - 5.43))  # 5 ± 2.35 x 0.365 / 2, by Student's t
     True
     """
     evaluations = Evaluations(objective, budget)
-    best = checked_point(best, len(evaluations.space))
+    best = check_point(best, len(evaluations.space))
     rng = np.random.default_rng(seed)
     dimensions = len(best)
     walkers = 2 * max(2 * dimensions, 32)
@@ -146,9 +153,9 @@ def acceptable(
         logs = density(start)
         rounds = evaluations.left // walkers
         if rounds < 8:
-            raise SpentError
-        places, found = walk(density, start, logs, rounds, rng)
-    except SpentError:
+            raise BudgetSpentError
+        places, found = sample_by_ensemble(density, start, logs, rounds, rng)
+    except BudgetSpentError:
         raise InputError(
             f"{budget:,} evaluations are too few for {dimensions} parameters",
             field="budget",
@@ -160,7 +167,7 @@ def acceptable(
     if not len(points):
         raise InputError("fails everywhere near the calibration", field="objective")
     chosen = np.linspace(0, len(points) - 1, min(count, len(points))).round().astype(np.intp)
-    return Acceptable(
+    return PosteriorSample(
         evaluations.space,
         points[chosen],
         density.remaining(found[chosen]),
@@ -237,7 +244,7 @@ def _from_slopes(
     rng: np.random.Generator,
 ) -> Floats:
     noise = float(density.remaining(density(best[np.newaxis]))[0])
-    slopes = sensitivity(evaluations, best, noise).jacobian
+    slopes = estimate_sensitivity(evaluations, best, noise).jacobian
     # A flat prior over the cube is about as wide as a normal one of 0.3.
     information = slopes.T @ slopes + np.eye(len(best)) / 0.3**2
     return _reflected(
@@ -246,7 +253,7 @@ def _from_slopes(
 
 
 def _from_cloud(
-    objective: Objective,
+    objective: SearchObjective,
     best: Floats,
     evaluations: Evaluations,
     density: _Density,
@@ -255,13 +262,13 @@ def _from_cloud(
     rng: np.random.Generator,
 ) -> Floats:
     best_loss = float(evaluations.losses(best[np.newaxis])[0])
-    bound = tolerated_loss(
+    bound = compute_loss_bound(
         max(best_loss, NOISE_FLOOR**power),
         observations=density.observations,
         parameters=len(best),
         power=power,
     )
-    around = cloud(
+    around = find_confidence_region(
         objective,
         best,
         loss_bound=bound,
@@ -280,10 +287,10 @@ def _reflected(points: Floats) -> Floats:
     return np.where(folded > 1.0, 2.0 - folded, folded)
 
 
-def noise_of(residuals: Floats, parameters: int) -> tuple[float, int]:
+def estimate_noise(residuals: Floats, parameters: int) -> tuple[float, int]:
     """The standard deviation of residuals at the best fit, and its degrees of freedom.
 
-    >>> noise_of(np.array([0.1, -0.1, 0.1, -0.1]), 2)
+    >>> estimate_noise(np.array([0.1, -0.1, 0.1, -0.1]), 2)
     (0.1414..., 2)
     """
     known = np.asarray(residuals, dtype=np.float64)
@@ -298,7 +305,7 @@ def noise_of(residuals: Floats, parameters: int) -> tuple[float, int]:
     return float(np.sqrt(np.sum(known**2) / freedom)), freedom
 
 
-def intervals(
+def compute_intervals(
     predictions: Floats,
     *,
     noise: float | Floats = 0.0,
@@ -306,7 +313,7 @@ def intervals(
     weights: Floats | None = None,
     relative: bool = True,
     level: float = 0.9,
-) -> Intervals:
+) -> PredictionIntervals:
     """Between what limits new runs will lie, by the predictions of all acceptable calibrations.
 
     Every calibration says: its prediction, and around it the noise it leaves, normally distributed,
@@ -321,9 +328,9 @@ def intervals(
         relative: Whether the noise is a share of the prediction, or in its unit.
         level: How often new runs shall lie within.
 
-    >>> print(intervals(np.array([[100.0], [100.0]]), noise=0.05))
+    >>> print(compute_intervals(np.array([[100.0], [100.0]]), noise=0.05))
     100 (90 %: 91.78 to 108.2)
-    >>> print(intervals(np.array([[100.0], [100.0]]), noise=0.05, freedom=5))
+    >>> print(compute_intervals(np.array([[100.0], [100.0]]), noise=0.05, freedom=5))
     100 (90 %: 89.92 to 110.1)
     """
     from scipy import special
@@ -365,4 +372,4 @@ def intervals(
             under = below(middle) < quantile
             low, high = np.where(under, middle, low), np.where(under, high, middle)
         found.append(np.where(total > 0, (low + high) / 2, np.nan))
-    return Intervals(found[0], found[1], found[2], level)
+    return PredictionIntervals(found[0], found[1], found[2], level)

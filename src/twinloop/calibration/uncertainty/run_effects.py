@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from twinloop.calibration.cases import Case
 from twinloop.calibration.losses import Loss
-from twinloop.calibration.parameters.parameters import Linear
+from twinloop.calibration.parameters.kinds import LinearParameter
 from twinloop.calibration.parameters.space import Space
-from twinloop.calibration.search.objective import Objective
-from twinloop.calibration.uncertainty.prediction_intervals import Acceptable, acceptable
+from twinloop.calibration.search.objective import SearchObjective
+from twinloop.calibration.uncertainty.prediction_intervals import PosteriorSample, sample_posterior
 from twinloop.description.errors import TwinloopError
 
 Floats = NDArray[np.float64]
@@ -35,7 +35,7 @@ _SLOWER: Final = 0.01
 _START: Final = 0.3
 
 
-class Simulated(Objective, Protocol):
+class SimulatedObjective(SearchObjective, Protocol):
     """An objective that has the runs it compares with."""
 
     cases: tuple[Case, ...]
@@ -47,7 +47,7 @@ class Simulated(Objective, Protocol):
         ...
 
 
-class Paced:
+class RunEffectObjective:
     """An objective with one parameter more: how much the pace differs from run to run.
 
     Its outputs are those of the objective, whitened: the residuals of run i are taken to be
@@ -55,14 +55,14 @@ class Paced:
     t² and s². Along y_i, s² is then q_i times as large, q_i = 1 + t²/s² |y_i|². The last
     coordinate is log q over its range, flat: so the interval of the mean of equal runs is that of
     Student's t from their means. All outputs are multiplied by the root of the determinant, so
-    that `acceptable`, which knows sums of squares only, draws from the whole posterior.
+    that `sample_posterior`, which knows sums of squares only, draws from the whole posterior.
 
     >>> runs = [np.ones(50), np.ones(50)]
     >>> class Means:
-    ...     space = Space([Linear("x", 0, 10)])
+    ...     space = Space([LinearParameter("x", 0, 10)])
     ...     def outputs(self, points):
     ...         return np.repeat(10 * points, 100, axis=1) - np.repeat([4.0, 6.0], 50)
-    >>> paced = Paced(Means(), runs, observations=100)
+    >>> paced = RunEffectObjective(Means(), runs, observations=100)
     >>> paced.space.names
     ('x', 'pace of runs')
     >>> float(paced.outputs(np.array([[0.5, 0.0]]))[0, 0])
@@ -71,7 +71,7 @@ class Paced:
 
     def __init__(self, objective: Any, patterns: Sequence[Floats], observations: int) -> None:
         self._objective = objective
-        self.space = Space([*objective.space, Linear(_NAME, 0.0, 1.0)])
+        self.space = Space([*objective.space, LinearParameter(_NAME, 0.0, 1.0)])
         ends = np.cumsum([len(pattern) for pattern in patterns])
         self._parts = [slice(end - len(p), end) for end, p in zip(ends, patterns, strict=True)]
         sizes = np.array([float(np.linalg.norm(pattern)) for pattern in patterns])
@@ -98,7 +98,7 @@ class Paced:
         return sizes
 
 
-def patterns_of(objective: Simulated, best: Floats) -> list[Floats] | None:
+def estimate_run_patterns(objective: SimulatedObjective, best: Floats) -> list[Floats] | None:
     """What a slower machine does to the residuals of each run.
 
     None: there are too few runs to tell how much their pace differs, or the loss has no residuals
@@ -132,9 +132,9 @@ def patterns_of(objective: Simulated, best: Floats) -> list[Floats] | None:
     return found if all(pattern.any() for pattern in found) else None
 
 
-def drawn(
+def sample_with_run_effects(
     objective: Any, best: Floats, *, observations: int | None, budget: int, seed: int
-) -> Acceptable:
+) -> PosteriorSample:
     """Calibrations that the data allows, with a pace of its own for each run where that is known.
 
     Args:
@@ -145,10 +145,12 @@ def drawn(
         seed: Of the drawing.
     """
     timed = hasattr(objective, "cases") and not objective.loss.needs & {"power", "energy"}
-    patterns = patterns_of(objective, best) if timed and observations else None
+    patterns = estimate_run_patterns(objective, best) if timed and observations else None
     if patterns is None or observations is None:
-        return acceptable(objective, best, observations=observations, budget=budget, seed=seed)
-    paced = Paced(objective, patterns, observations)
+        return sample_posterior(
+            objective, best, observations=observations, budget=budget, seed=seed
+        )
+    paced = RunEffectObjective(objective, patterns, observations)
     start = np.append(best, _START)
-    found = acceptable(paced, start, observations=observations, budget=budget, seed=seed)
+    found = sample_posterior(paced, start, observations=observations, budget=budget, seed=seed)
     return replace(found, space=objective.space, points=found.points[:, :-1], run_effect=True)

@@ -13,41 +13,41 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
-from twinloop.execution.leftovers import EXECUTING, remove
+from twinloop.execution.leftovers import EXECUTING, remove_groups
 from twinloop.execution.local_machine import Hierarchy
 from twinloop.execution.nodes.cgroup_tree import (
-    Limits,
-    Meter,
-    Refused,
-    Tree,
-    bandwidth,
-    cpu_seconds,
-    figure,
-    held,
-    top_of,
+    GroupLimits,
+    GroupMeter,
+    GroupTree,
+    UnusableHierarchyError,
+    cores_to_quota,
+    make_group_path,
+    parse_cpu_seconds,
+    parse_figure,
+    parse_memory,
 )
 
 #: What it is used for.
-USED: Final = ("cpu", "cpuset", "memory")
+CONTROLLERS: Final = ("cpu", "cpuset", "memory")
 
 _WEIGHT: Final = 100  # what a process without a group counts for
 _LEAST, _MOST = 1, 10_000
 
 
-class Tree2(Tree):
+class GroupTreeV2(GroupTree):
     """The groups of one run in the hierarchy of version 2."""
 
     version: ClassVar[int] = 2
 
     @classmethod
-    def open(cls, hierarchy: Hierarchy, run: str) -> Tree2:
+    def open(cls, hierarchy: Hierarchy, run: str) -> GroupTreeV2:
         """Make the group of a run where it can have controllers.
 
         Raises:
             Refused: There is no such place.
         """
-        base = find_base(hierarchy)
-        top = top_of(base.group, run)
+        base = find_base_group(hierarchy)
+        top = make_group_path(base.group, run)
         try:
             top.mkdir()
             if base.leave:
@@ -59,17 +59,17 @@ class Tree2(Tree):
             used = [name for name in base.controllers if _enable(base.group, name)]
             used = [name for name in used if _enable(top, name)]
         except OSError as error:
-            remove(str(top))
+            remove_groups(str(top))
             where = f"no group can be made in {base.group}"
-            raise Refused(f"{where}: {error.strerror}") from None
+            raise UnusableHierarchyError(f"{where}: {error.strerror}") from None
         if not used:
-            remove(str(top))
-            raise Refused(f"no controller can be enabled in {base.group}")
+            remove_groups(str(top))
+            raise UnusableHierarchyError(f"no controller can be enabled in {base.group}")
         return cls(top, used)
 
-    def group(self, path: Path, limits: Limits) -> dict[str, str]:
+    def make_group(self, path: Path, limits: GroupLimits) -> dict[str, str]:
         """Make a group and keep it to its limits; returns the controllers that refused, and why."""
-        refused = super().group(path, limits)
+        refused = super().make_group(path, limits)
         if path.parent == self.top:
             # The CPUs of its node are those of a part.
             for controller in set(self.controllers) - {"cpuset"}:
@@ -77,11 +77,13 @@ class Tree2(Tree):
                     refused.setdefault(controller, f"cannot be enabled in {path}")
         return refused
 
-    def settings(self, controller: str, group: Path, limits: Limits) -> Iterable[tuple[str, str]]:
+    def list_settings(
+        self, controller: str, group: Path, limits: GroupLimits
+    ) -> Iterable[tuple[str, str]]:
         """The files of a group that have to be written, in this order, and what."""
         if controller == "cpu":
             if limits.quota is not None:
-                quota, period = bandwidth(limits.quota)
+                quota, period = cores_to_quota(limits.quota)
                 yield "cpu.max", f"{quota} {period}"
             if limits.weight is not None:
                 yield "cpu.weight", str(min(max(round(_WEIGHT * limits.weight), _LEAST), _MOST))
@@ -92,27 +94,27 @@ class Tree2(Tree):
             if (group / "memory.swap.max").exists():
                 yield "memory.swap.max", "0"
 
-    def usage(self, group: Path) -> Meter | None:
+    def find_usage_meter(self, group: Path) -> GroupMeter | None:
         """Where it says how much CPU time a group has used: every group does."""
-        return group / "cpu.stat", cpu_seconds
+        return group / "cpu.stat", parse_cpu_seconds
 
-    def resident(self, group: Path) -> Meter | None:
+    def find_memory_meter(self, group: Path) -> GroupMeter | None:
         """Where it says how much memory a group has in use, if it says."""
         return (group / "memory.stat", _resident) if "memory" in self.controllers else None
 
-    def peak(self, group: Path) -> float | None:
+    def read_peak(self, group: Path) -> float | None:
         """The most memory that a group ever had, its share of the page cache included."""
         peak = group / "memory.peak"  # since Linux 5.19
         return float(peak.read_text()) if peak.exists() else None
 
-    def oom_kills(self, group: Path) -> int:
+    def count_oom_kills(self, group: Path) -> int:
         """How many processes of a group were killed for want of memory."""
         if "memory" not in self.controllers:
             return 0
-        return figure((group / "memory.events").read_bytes(), b"oom_kill") or 0
+        return parse_figure((group / "memory.events").read_bytes(), b"oom_kill") or 0
 
 
-class Base(NamedTuple):
+class BaseGroup(NamedTuple):
     """A group that groups with controllers can be made in."""
 
     group: Path
@@ -121,7 +123,7 @@ class Base(NamedTuple):
     """Who has to leave it first: this process, and what it has started."""
 
 
-def find_base(hierarchy: Hierarchy) -> Base:
+def find_base_group(hierarchy: Hierarchy) -> BaseGroup:
     """The group with the most controllers among the own one and those above, the nearest first.
 
     Raises:
@@ -133,35 +135,35 @@ def find_base(hierarchy: Hierarchy) -> Base:
     while True:
         try:
             found.append(_base(group, group == hierarchy.own))
-        except Refused as refusal:
+        except UnusableHierarchyError as refusal:
             why = why or str(refusal)
         if group == hierarchy.mount:
             break
         group = group.parent
     if not found:
-        raise Refused(why)
+        raise UnusableHierarchyError(why)
     return max(found, key=lambda base: len(base.controllers))
 
 
-def _base(group: Path, is_own: bool) -> Base:
+def _base(group: Path, is_own: bool) -> BaseGroup:
     if not all(os.access(path, os.W_OK) for path in (group, group / "cgroup.procs")):
-        raise Refused(f"{group} may not be written")
+        raise UnusableHierarchyError(f"{group} may not be written")
     controllers = _words(group / "cgroup.controllers")
     if not os.access(group / "cgroup.subtree_control", os.W_OK):
         controllers &= _words(group / "cgroup.subtree_control")
-    used = tuple(name for name in USED if name in controllers)
+    used = tuple(name for name in CONTROLLERS if name in controllers)
     if not used:
-        raise Refused(f"no controller of use in {group}")
+        raise UnusableHierarchyError(f"no controller of use in {group}")
     # The top of the hierarchy has no type.
     kind = _words(group / "cgroup.type")
     if not kind:
-        return Base(group, used, ())
+        return BaseGroup(group, used, ())
     if kind != {"domain"}:
-        raise Refused(f"{group} is for threads")
+        raise UnusableHierarchyError(f"{group} is for threads")
     there = {int(pid) for pid in _words(group / "cgroup.procs")}
     if there and not (is_own and all(map(_is_ours, there))):
-        raise Refused(f"other processes are in {group}")
-    return Base(group, used, tuple(there))
+        raise UnusableHierarchyError(f"other processes are in {group}")
+    return BaseGroup(group, used, tuple(there))
 
 
 def _is_ours(pid: int) -> bool:
@@ -191,4 +193,4 @@ def _words(path: Path) -> set[str]:
 
 
 def _resident(text: bytes) -> float | None:
-    return held(text, b"anon", b"file_mapped")
+    return parse_memory(text, b"anon", b"file_mapped")

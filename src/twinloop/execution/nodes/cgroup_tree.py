@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
-from twinloop.execution.leftovers import GROUP, remove
+from twinloop.execution.leftovers import GROUP, remove_groups
 
 #: Over which a quota is counted (s). As short as the kernel gives out whole slices of, so that a
 #: node of half a core looks like a slow core, not like one that is fast and then gone.
@@ -18,13 +18,13 @@ _LEAST_QUOTA: Final = 1_000  # microseconds: the kernel takes no less
 _LONGEST_PERIOD: Final = 1_000_000
 
 #: A file of a group, and what it says, in seconds or bytes; None: unknown.
-Meter = tuple[Path, Callable[[bytes], float | None]]
+GroupMeter = tuple[Path, Callable[[bytes], float | None]]
 
 
-class Limits(NamedTuple):
+class GroupLimits(NamedTuple):
     """What a group is to be kept to; what is empty or None is left open.
 
-    >>> Limits(quota=0.5).memory is None
+    >>> GroupLimits(quota=0.5).memory is None
     True
     """
 
@@ -37,11 +37,11 @@ class Limits(NamedTuple):
     """Bytes."""
 
 
-class Refused(Exception):
+class UnusableHierarchyError(Exception):
     """A hierarchy cannot be used, and why."""
 
 
-class Tree(ABC):
+class GroupTree(ABC):
     """The groups of one run in one hierarchy.
 
     Args:
@@ -60,72 +60,74 @@ class Tree(ABC):
         self._lock: int | None = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         fcntl.flock(self._lock, fcntl.LOCK_SH)
 
-    def group(self, path: Path, limits: Limits) -> dict[str, str]:
+    def make_group(self, path: Path, limits: GroupLimits) -> dict[str, str]:
         """Make a group and keep it to its limits; returns the controllers that refused, and why."""
         path.mkdir()
-        return self.limit(path, limits)
+        return self.set_limits(path, limits)
 
-    def limit(self, path: Path, limits: Limits) -> dict[str, str]:
+    def set_limits(self, path: Path, limits: GroupLimits) -> dict[str, str]:
         """Keep a group to its limits; returns the controllers that refused, and why."""
         refused = {}
         for controller in self.controllers:
             try:
-                for file, text in self.settings(controller, path, limits):
+                for file, text in self.list_settings(controller, path, limits):
                     (path / file).write_text(text)
             except OSError as error:
                 refused[controller] = f"{error.strerror} ({path / file})"
         return refused
 
-    def give_up(self, controllers: Iterable[str]) -> None:
+    def drop_controllers(self, controllers: Iterable[str]) -> None:
         """Do without some controllers."""
         self.controllers = [name for name in self.controllers if name not in controllers]
 
-    def holds_parts(self) -> bool:
+    def has_task_groups(self) -> bool:
         """Whether a part gets a group of its own here, or shares that of its node."""
         return True
 
     @abstractmethod
-    def settings(self, controller: str, group: Path, limits: Limits) -> Iterable[tuple[str, str]]:
+    def list_settings(
+        self, controller: str, group: Path, limits: GroupLimits
+    ) -> Iterable[tuple[str, str]]:
         """The files of a group that have to be written, in this order, and what."""
 
     @abstractmethod
-    def usage(self, group: Path) -> Meter | None:
+    def find_usage_meter(self, group: Path) -> GroupMeter | None:
         """Where it says how much CPU time a group has used, if it says."""
 
     @abstractmethod
-    def resident(self, group: Path) -> Meter | None:
+    def find_memory_meter(self, group: Path) -> GroupMeter | None:
         """Where it says how much memory a group has in use, if it says."""
 
     @abstractmethod
-    def peak(self, group: Path) -> float | None:
+    def read_peak(self, group: Path) -> float | None:
         """The most memory that a group ever had, its share of the page cache included."""
 
     @abstractmethod
-    def oom_kills(self, group: Path) -> int:
+    def count_oom_kills(self, group: Path) -> int:
         """How many processes of a group were killed for want of memory."""
 
     def close(self) -> bool:
         """Remove all groups, which nobody may be in any more; whether they are gone."""
-        gone = remove(str(self.top))
+        gone = remove_groups(str(self.top))
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
         return gone
 
 
-def top_of(base: Path, run: str) -> Path:
+def make_group_path(base: Path, run: str) -> Path:
     """The group of a run.
 
-    >>> top_of(Path("cpu"), "4711-902834-1f0a").as_posix()
+    >>> make_group_path(Path("cpu"), "4711-902834-1f0a").as_posix()
     'cpu/twinloop-4711-902834-1f0a'
     """
     return base / f"{GROUP}{run}"
 
 
-def bandwidth(cores: float) -> tuple[int, int]:
+def cores_to_quota(cores: float) -> tuple[int, int]:
     """Quota and period in microseconds that give so many cores.
 
-    >>> bandwidth(0.5), bandwidth(1.5), bandwidth(0.01)
+    >>> cores_to_quota(0.5), cores_to_quota(1.5), cores_to_quota(0.01)
     ((10000, 20000), (30000, 20000), (1000, 100000))
     """
     period = round(PERIOD * 1e6)
@@ -134,10 +136,10 @@ def bandwidth(cores: float) -> tuple[int, int]:
     return max(round(cores * period), _LEAST_QUOTA), period
 
 
-def figure(text: bytes, name: bytes) -> int | None:
+def parse_figure(text: bytes, name: bytes) -> int | None:
     """A figure of a file with a name and a number on each line; None: it has no such line.
 
-    >>> figure(b"anon 8192\\nfile_mapped 4096\\n", b"file_mapped")
+    >>> parse_figure(b"anon 8192\\nfile_mapped 4096\\n", b"file_mapped")
     4096
     """
     at = text.find(b"\n" + name + b" ") + 1
@@ -148,29 +150,29 @@ def figure(text: bytes, name: bytes) -> int | None:
     return int(text[begin : end if end >= 0 else None])
 
 
-def cpu_seconds(text: bytes) -> float:
+def parse_cpu_seconds(text: bytes) -> float:
     """The CPU time (s) that a `cpu.stat` of version 2 says.
 
     Raises:
         ValueError: It does not say.
 
-    >>> cpu_seconds(b"usage_usec 1500000\\nuser_usec 1000000\\n")
+    >>> parse_cpu_seconds(b"usage_usec 1500000\\nuser_usec 1000000\\n")
     1.5
     """
-    used = figure(text, b"usage_usec")
+    used = parse_figure(text, b"usage_usec")
     if used is None:
         raise ValueError("cpu.stat has no usage_usec")
     return used / 1e6
 
 
-def held(text: bytes, *names: bytes) -> float | None:
+def parse_memory(text: bytes, *names: bytes) -> float | None:
     """The memory (bytes) that a `memory.stat` says, summed over these figures; None: unknown.
 
     A group that holds no page has no process that runs a program, or its pages are counted late.
 
-    >>> held(b"anon 8192\\nfile_mapped 4096\\n", b"anon", b"file_mapped")
+    >>> parse_memory(b"anon 8192\\nfile_mapped 4096\\n", b"anon", b"file_mapped")
     12288.0
-    >>> held(b"anon 0\\nfile_mapped 0\\n", b"anon", b"file_mapped")
+    >>> parse_memory(b"anon 0\\nfile_mapped 0\\n", b"anon", b"file_mapped")
     """
-    found = [figure(text, name) for name in names]
+    found = [parse_figure(text, name) for name in names]
     return float(sum(each for each in found if each is not None)) or None

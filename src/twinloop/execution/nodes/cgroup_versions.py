@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from typing import Final
 
-from twinloop.execution.local_machine import Machine
+from twinloop.execution.local_machine import LocalMachine
 from twinloop.execution.nodes import cgroup1, cgroup2
-from twinloop.execution.nodes.cgroup_tree import Refused, Tree
+from twinloop.execution.nodes.cgroup_tree import GroupTree, UnusableHierarchyError
 
 #: What can be asked for.
 ISOLATIONS: Final = ("auto", "cgroup2", "cgroup1", "affinity", "none")
 
 
-def open_trees(machine: Machine, isolation: str, run: str) -> tuple[list[Tree], tuple[str, ...]]:
+def open_trees(
+    machine: LocalMachine, isolation: str, run: str
+) -> tuple[list[GroupTree], tuple[str, ...]]:
     """The trees of a run in all hierarchies that it may use, and why it may not use others.
 
     A controller lies in one hierarchy of one version, so no two trees control the same. Where both
     versions count CPU time, the second does.
 
-    >>> open_trees(Machine.here(), "affinity", "1-1-0000")
+    >>> open_trees(LocalMachine.detect(), "affinity", "1-1-0000")
     ([], ())
     """
-    trees: list[Tree] = []
+    trees: list[GroupTree] = []
     refusals = []
     for hierarchy in sorted(machine.hierarchies, key=lambda hierarchy: -hierarchy.version):
         if isolation not in ("auto", f"cgroup{hierarchy.version}"):
@@ -29,14 +31,14 @@ def open_trees(machine: Machine, isolation: str, run: str) -> tuple[list[Tree], 
         used = hierarchy.controllers
         if any(tree.version == 2 for tree in trees):
             used = tuple(name for name in used if name != "cpuacct")
-        if hierarchy.version == 1 and not set(used) & set(cgroup1.USED):
+        if hierarchy.version == 1 and not set(used) & set(cgroup1.CONTROLLERS):
             continue
         try:
             if hierarchy.version == 2:
-                trees.append(cgroup2.Tree2.open(hierarchy, run))
+                trees.append(cgroup2.GroupTreeV2.open(hierarchy, run))
             else:
-                trees.append(cgroup1.Tree1.open(hierarchy._replace(controllers=used), run))
-        except Refused as refusal:
+                trees.append(cgroup1.GroupTreeV1.open(hierarchy._replace(controllers=used), run))
+        except UnusableHierarchyError as refusal:
             name = ",".join(used) or "cgroup2"
             refusals.append(f"{name}: {refusal}")
     return trees, tuple(refusals)

@@ -18,8 +18,8 @@ class Guard:
     It is in a session of its own: what ends the run by its process group or its terminal does not
     reach it.
 
-    >>> from twinloop.execution.nodes import Guard, run_name
-    >>> keeper = Guard.start(run_name(), [])
+    >>> from twinloop.execution.nodes import Guard, make_run_name
+    >>> keeper = Guard.start(make_run_name(), [])
     >>> keeper.dismiss()
     """
 

@@ -10,13 +10,20 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from twinloop.description.errors import InputError
-from twinloop.execution.leftovers import end, groups_within, is_run, members, remove, start_ticks
-from twinloop.execution.local_machine import Machine
-from twinloop.execution.nodes.cgroup_tree import Limits, Tree
+from twinloop.execution.leftovers import (
+    find_members,
+    is_run_name,
+    kill_processes,
+    list_groups,
+    read_start_ticks,
+    remove_groups,
+)
+from twinloop.execution.local_machine import LocalMachine
+from twinloop.execution.nodes.cgroup_tree import GroupLimits, GroupTree
 from twinloop.execution.nodes.cgroup_versions import ISOLATIONS, open_trees
-from twinloop.execution.nodes.cpu_layout import NEARLY, cpus_of_nodes
-from twinloop.execution.nodes.missing_resources import NodeSpec, check_fits, shortfalls
-from twinloop.execution.nodes.node_task import Part
+from twinloop.execution.nodes.cpu_layout import CORE_TOLERANCE, assign_cpus
+from twinloop.execution.nodes.missing_resources import NodeSpec, check_fits, find_unenforced_limits
+from twinloop.execution.nodes.node_task import NodeTask
 
 # A group may not weigh more than 100 processes.
 _HEAVIEST: Final = 100.0
@@ -25,7 +32,7 @@ _HEAVIEST: Final = 100.0
 class _Node(NamedTuple):
     spec: NodeSpec
     cpus: tuple[int, ...]
-    groups: list[tuple[Tree, Path]]
+    groups: list[tuple[GroupTree, Path]]
     entries: list[int]
     """Open entries of the groups that its parts share."""
 
@@ -33,17 +40,17 @@ class _Node(NamedTuple):
 class LocalNodes:
     """Nodes laid onto the machine at hand, for one run; a context manager.
 
-    `lay` makes them. At the end everything is removed: groups, and the processes in them.
+    `create` makes them. At the end everything is removed: groups, and the processes in them.
 
-    >>> with LocalNodes.lay([NodeSpec("a", 0.5, None)]) as nodes:
-    ...     part = nodes.part(0, "first", cores=0.5, memory=None)
-    ...     nodes.alive(0)
+    >>> with LocalNodes.create([NodeSpec("a", 0.5, None)]) as nodes:
+    ...     part = nodes.add_task(0, "first", cores=0.5, memory=None)
+    ...     nodes.is_alive(0)
     True
-    >>> nodes.alive(0)
+    >>> nodes.is_alive(0)
     False
     """
 
-    def __init__(self, run: str, isolation: str, trees: list[Tree]) -> None:
+    def __init__(self, run: str, isolation: str, trees: list[GroupTree]) -> None:
         #: The name of the run.
         self.run = run
         #: What keeps tasks to their nodes: `cgroup2`, `cgroup1`, `affinity` or `none`.
@@ -52,17 +59,17 @@ class LocalNodes:
         self.warnings: tuple[str, ...] = ()
         self._trees = trees
         self._nodes: list[_Node] = []
-        self._parts: set[Part] = set()
+        self._tasks: set[NodeTask] = set()
         self._count = 0
 
     @classmethod
-    def lay(
+    def create(
         cls,
         specs: Sequence[NodeSpec],
         *,
         run: str | None = None,
         isolation: str = "auto",
-        machine: Machine | None = None,
+        machine: LocalMachine | None = None,
     ) -> LocalNodes:
         """Lay nodes onto the machine.
 
@@ -71,7 +78,7 @@ class LocalNodes:
 
         Args:
             specs: The nodes.
-            run: Name of the run as `run_name` makes it, one for this process where it is None.
+            run: Name of the run as `make_run_name` makes it, one for this process where it is None.
             isolation: `auto`, or one of `cgroup2`, `cgroup1`, `affinity`, `none`: that or an
                 error.
             machine: The machine, if it has been looked at already.
@@ -86,10 +93,10 @@ class LocalNodes:
                 field="isolation",
                 remedy=f"one of {', '.join(ISOLATIONS)}",
             )
-        run = run_name() if run is None else run
-        if not is_run(run):
+        run = make_run_name() if run is None else run
+        if not is_run_name(run):
             raise ValueError(f"'{run}' is no name of a run, see run_name()")
-        machine = machine or Machine.here()
+        machine = machine or LocalMachine.detect()
         if isolation == "none":
             nodes = cls(run, "none", [])
             nodes._nodes = [_Node(spec, (), [], []) for spec in specs]
@@ -98,7 +105,7 @@ class LocalNodes:
         trees, reasons = open_trees(machine, isolation, run)
         nodes = cls(run, "affinity", trees)
         try:
-            cpus = cpus_of_nodes([spec.cores for spec in specs], machine.cpus)
+            cpus = assign_cpus([spec.cores for spec in specs], machine.cpus)
             while refusal := nodes._lay_all(specs, cpus):
                 reasons += nodes._without(*refusal)
             nodes._judge(isolation, reasons)
@@ -118,7 +125,7 @@ class LocalNodes:
         return {name: f"cgroup{tree.version}" for tree in self._trees for name in tree.controllers}
 
     @property
-    def places(self) -> dict[str, Path]:
+    def group_paths(self) -> dict[str, Path]:
         """What is controlled, and in which group those of this run lie."""
         return {name: tree.top.parent for tree in self._trees for name in tree.controllers}
 
@@ -131,7 +138,7 @@ class LocalNodes:
             "warnings": list(self.warnings),
         }
 
-    def part(self, node: int, name: str, cores: float, memory: float | None) -> Part:
+    def add_task(self, node: int, name: str, cores: float, memory: float | None) -> NodeTask:
         """Room for one task on a node.
 
         It counts for as much as it has cores beside the other parts of the node, and gets no more
@@ -142,27 +149,27 @@ class LocalNodes:
         """
         place = self._nodes[node]
         weight = cores * min(1.0, _HEAVIEST / place.spec.cores)
-        quota = cores if cores < place.spec.cores - NEARLY else None
-        limits = Limits(quota=quota, weight=weight, memory=memory)
+        quota = cores if cores < place.spec.cores - CORE_TOLERANCE else None
+        limits = GroupLimits(quota=quota, weight=weight, memory=memory)
         self._count += 1
         safe = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:100]
-        groups: list[tuple[Tree, Path]] = []
+        groups: list[tuple[GroupTree, Path]] = []
         try:
             for tree, above in place.groups:
-                if tree.holds_parts():
+                if tree.has_task_groups():
                     groups.append((tree, above / f"{self._count}-{safe}"))
-                    for controller, why in tree.group(groups[-1][1], limits).items():
+                    for controller, why in tree.make_group(groups[-1][1], limits).items():
                         self._warn(f"{controller}: {why}")
-            part = Part(groups, join=tuple(place.entries), cpus=self._affinity(place))
+            part = NodeTask(groups, join=tuple(place.entries), cpus=self._affinity(place))
         except OSError:
             for _, path in groups:
                 if path.is_dir():
                     path.rmdir()
             raise
-        self._parts = {one for one in self._parts if one.is_open} | {part}
+        self._tasks = {one for one in self._tasks if one.is_open} | {part}
         return part
 
-    def alive(self, node: int) -> bool:
+    def is_alive(self, node: int) -> bool:
         """Whether a node is still as it was laid."""
         if not self._nodes:
             return False
@@ -171,10 +178,10 @@ class LocalNodes:
     def close(self) -> None:
         """Remove everything, with whoever is still in it. Closing twice is no mistake."""
         inside = [str(path) for node in self._nodes for _, path in node.groups]
-        end(lambda: members(group for top in inside for group in groups_within(top)))
-        for part in self._parts:
+        kill_processes(lambda: find_members(group for top in inside for group in list_groups(top)))
+        for part in self._tasks:
             part.close()
-        self._parts = set()
+        self._tasks = set()
         self._forget_nodes()
         self._trees = [tree for tree in self._trees if not tree.close()]
 
@@ -186,35 +193,35 @@ class LocalNodes:
 
     def _lay_all(
         self, specs: Sequence[NodeSpec], cpus: list[tuple[int, ...]]
-    ) -> tuple[Tree, dict[str, str]] | None:
+    ) -> tuple[GroupTree, dict[str, str]] | None:
         """Make the groups of all nodes, up to the first tree that refuses something."""
-        total = Limits(weight=math.fsum(spec.cores for spec in specs))
+        total = GroupLimits(weight=math.fsum(spec.cores for spec in specs))
         for tree in self._trees:
-            if refused := tree.limit(tree.top, total):
+            if refused := tree.set_limits(tree.top, total):
                 return tree, refused
         for index, (spec, own) in enumerate(zip(specs, cpus, strict=True)):
             # CPUs of its own are a limit by themselves.
-            fenced = "cpuset" in self.controllers and len(own) <= spec.cores + NEARLY
-            limits = Limits(own, None if fenced else spec.cores, spec.cores, spec.memory)
+            fenced = "cpuset" in self.controllers and len(own) <= spec.cores + CORE_TOLERANCE
+            limits = GroupLimits(own, None if fenced else spec.cores, spec.cores, spec.memory)
             node = _Node(spec, own, [], [])
             self._nodes.append(node)
             for tree in self._trees:
                 path = tree.top / f"node-{index}"
-                if refused := tree.group(path, limits):
+                if refused := tree.make_group(path, limits):
                     return tree, refused
                 node.groups.append((tree, path))
-                if not tree.holds_parts():
+                if not tree.has_task_groups():
                     entry = os.open(path / tree.entry, os.O_WRONLY | os.O_CLOEXEC)
                     node.entries.append(entry)
         return None
 
-    def _without(self, tree: Tree, refused: dict[str, str]) -> tuple[str, ...]:
+    def _without(self, tree: GroupTree, refused: dict[str, str]) -> tuple[str, ...]:
         """Take back the groups of all nodes, and do without what was refused."""
         self._forget_nodes()
         for one in self._trees:
             for path in one.top.glob("node-*"):
-                remove(str(path))
-        tree.give_up(refused)
+                remove_groups(str(path))
+        tree.drop_controllers(refused)
         if not tree.controllers:
             tree.close()
             self._trees.remove(tree)
@@ -231,7 +238,9 @@ class LocalNodes:
                 field="isolation",
                 remedy="auto takes what there is; `twinloop nodes` says what that is",
             )
-        self.warnings = shortfalls([node.spec for node in self._nodes], set(self.controllers))
+        self.warnings = find_unenforced_limits(
+            [node.spec for node in self._nodes], set(self.controllers)
+        )
         if self.warnings:
             self.warnings += reasons
 
@@ -249,10 +258,10 @@ class LocalNodes:
             self.warnings += (text,)
 
 
-def run_name() -> str:
+def make_run_name() -> str:
     """A name for a run of this process, that says which process that is and when it started.
 
-    >>> is_run(run_name())
+    >>> is_run_name(make_run_name())
     True
     """
-    return f"{os.getpid()}-{start_ticks(os.getpid())}-{os.urandom(2).hex()}"
+    return f"{os.getpid()}-{read_start_ticks(os.getpid())}-{os.urandom(2).hex()}"

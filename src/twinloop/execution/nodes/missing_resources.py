@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from twinloop.description.errors import InputError
-from twinloop.execution.local_machine import Machine
-from twinloop.execution.nodes.cpu_layout import NEARLY
+from twinloop.execution.local_machine import LocalMachine
+from twinloop.execution.nodes.cpu_layout import CORE_TOLERANCE
 
 
 class NodeSpec(NamedTuple):
@@ -25,13 +25,13 @@ class NodeSpec(NamedTuple):
     """Bytes; None: as much as there is."""
 
 
-def check_fits(specs: Sequence[NodeSpec], machine: Machine) -> None:
+def check_fits(specs: Sequence[NodeSpec], machine: LocalMachine) -> None:
     """Make sure that the machine has what the nodes ask for.
 
     Raises:
         InputError: It has not.
 
-    >>> small = Machine((0, 1), 2.0, 2**30, None, None, ())
+    >>> small = LocalMachine((0, 1), 2.0, 2**30, None, None, ())
     >>> check_fits([NodeSpec("a", 3.0, None)], small)
     Traceback (most recent call last):
     twinloop.InputError: platform: 1 node asks for 3 cores, and this machine has 2
@@ -46,8 +46,8 @@ def check_fits(specs: Sequence[NodeSpec], machine: Machine) -> None:
             )
     who = "1 node asks" if len(specs) == 1 else f"{len(specs)} nodes ask"
     cores = math.fsum(spec.cores for spec in specs)
-    if cores > machine.cores + NEARLY:
-        *most, last = machine.suggestions()
+    if cores > machine.cores + CORE_TOLERANCE:
+        *most, last = machine.suggest_platforms()
         raise InputError(
             f"{who} for {cores:g} cores, and this machine has {machine.cores:g}",
             field="platform",
@@ -64,19 +64,19 @@ def check_fits(specs: Sequence[NodeSpec], machine: Machine) -> None:
         )
 
 
-def shortfalls(specs: Sequence[NodeSpec], enforced: set[str]) -> tuple[str, ...]:
+def find_unenforced_limits(specs: Sequence[NodeSpec], enforced: set[str]) -> tuple[str, ...]:
     """What is weaker than these nodes ask for, when only some controllers are in force.
 
-    >>> shortfalls([NodeSpec("a", 1.0, None)], {"cpu", "cpuset", "memory", "cpuacct"})
+    >>> find_unenforced_limits([NodeSpec("a", 1.0, None)], {"cpu", "cpuset", "memory", "cpuacct"})
     ()
-    >>> shortfalls([NodeSpec("a", 1.0, 2.0**30)], {"cpu", "cpuset", "cpuacct"})
+    >>> find_unenforced_limits([NodeSpec("a", 1.0, 2.0**30)], {"cpu", "cpuset", "cpuacct"})
     ('memory is not limited: a task may take more than its node has',)
     """
     found = []
     if "cpuset" not in enforced:
         found.append("CPUs are kept apart by affinity alone: a task may give itself others")
     if "cpu" not in enforced:
-        if any(abs(spec.cores - round(spec.cores)) > NEARLY for spec in specs):
+        if any(abs(spec.cores - round(spec.cores)) > CORE_TOLERANCE for spec in specs):
             found.append("fractions of cores are not enforced: a node may use its CPUs wholly")
         found.append(
             "cores of tasks are not enforced: those on one node share it process by process"

@@ -7,15 +7,20 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from twinloop.execution.leftovers import end, members, remove, strike
-from twinloop.execution.nodes.cgroup_tree import Meter, Tree
+from twinloop.execution.leftovers import (
+    find_members,
+    kill_processes,
+    remove_groups,
+    signal_processes,
+)
+from twinloop.execution.nodes.cgroup_tree import GroupMeter, GroupTree
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 # As much as a page of kernel text; the files that are read have less.
 _MOST = 16_384
 
 
-class Part:
+class NodeTask:
     """One task on one node: where its processes have to go, and what they use.
 
     `LocalNodes.part` makes it. The process that is started for it writes `0` into every file of
@@ -26,13 +31,17 @@ class Part:
         join: Open entries of groups that it shares with others.
         cpus: The CPUs it has to restrict itself to, where no group does.
 
-    >>> part = Part([], join=(), cpus=(0,))
-    >>> part.accounts, part.pids()
+    >>> part = NodeTask([], join=(), cpus=(0,))
+    >>> part.is_accounted, part.pids()
     (False, [])
     """
 
     def __init__(
-        self, groups: Sequence[tuple[Tree, Path]], *, join: tuple[int, ...], cpus: tuple[int, ...]
+        self,
+        groups: Sequence[tuple[GroupTree, Path]],
+        *,
+        join: tuple[int, ...],
+        cpus: tuple[int, ...],
     ) -> None:
         self._groups = list(groups)
         self._paths = [str(path) for _, path in groups]
@@ -47,17 +56,17 @@ class Part:
             self._entries = [
                 self._open(path / tree.entry, os.O_WRONLY) for tree, path in self._groups
             ]
-            self._usage = self._meter(lambda tree, path: tree.usage(path))
-            self._resident = self._meter(lambda tree, path: tree.resident(path))
+            self._usage = self._meter(lambda tree, path: tree.find_usage_meter(path))
+            self._resident = self._meter(lambda tree, path: tree.find_memory_meter(path))
         except OSError:
             self._close_files()
             raise
         #: Open files that its processes write `0` into, to enter.
         self.join = (*self._entries, *join)
         #: Whether a group counts what it uses, so that `read` can say it.
-        self.accounts = self._usage is not None
+        self.is_accounted = self._usage is not None
 
-    def entered(self) -> None:
+    def close_entries(self) -> None:
         """Its first process is in it: nobody needs the way in any more."""
         for entry in self._entries:
             os.close(entry)
@@ -87,7 +96,7 @@ class Part:
         """
         for tree, path in self._groups:
             with contextlib.suppress(OSError, ValueError):
-                peak = tree.peak(path)
+                peak = tree.read_peak(path)
                 if peak is not None:
                     self._peak = peak
         return self._peak
@@ -97,7 +106,7 @@ class Part:
         """How many of its processes were killed for want of memory."""
         for tree, path in self._groups:
             with contextlib.suppress(OSError, ValueError):
-                self._oom_kills = max(self._oom_kills, tree.oom_kills(path))
+                self._oom_kills = max(self._oom_kills, tree.count_oom_kills(path))
         return self._oom_kills
 
     def pids(self) -> list[int]:
@@ -106,17 +115,17 @@ class Part:
 
     def kill(self, signal: int) -> int:
         """Send a signal to all processes in it; how many there were."""
-        return len(strike(self._members, signal))
+        return len(signal_processes(self._members, signal))
 
     def close(self) -> None:
         """Remove its groups. Whoever is still in them is killed. Closing twice is no mistake."""
         if self._members():
-            end(self._members)
+            kill_processes(self._members)
         self.peak()
         _ = self.oom_kills
         self._close_files()
         for path in self._paths:
-            remove(path, patience=1.0)
+            remove_groups(path, patience=1.0)
         self._groups, self._paths = [], []
         self._is_closed = True
 
@@ -126,7 +135,7 @@ class Part:
         return not self._is_closed
 
     def _members(self) -> set[int]:
-        return members(self._paths)
+        return find_members(self._paths)
 
     def _memory(self) -> float | None:
         if self._resident is not None:
@@ -144,7 +153,7 @@ class Part:
         return fd
 
     def _meter(
-        self, where: Callable[[Tree, Path], Meter | None]
+        self, where: Callable[[GroupTree, Path], GroupMeter | None]
     ) -> tuple[int, Callable[[bytes], float | None]] | None:
         """The first meter there is, open."""
         for tree, path in self._groups:
@@ -156,7 +165,7 @@ class Part:
     def _close_files(self) -> None:
         self.join = ()
         self._usage = self._resident = None
-        self.accounts = False
+        self.is_accounted = False
         while self._fds:
             os.close(self._fds.pop())
 

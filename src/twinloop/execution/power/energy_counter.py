@@ -6,10 +6,10 @@ from typing import Final
 
 #: No package, memory or machine that a single counter is for draws more than this (W). It bounds
 #: how long a counter may go unread before nobody can say how often it has wrapped.
-MOST_WATTS: Final = 1000.0
+MAX_WATTS: Final = 1000.0
 
 
-class Counter:
+class EnergyCounter:
     """The energy since a counter was first read.
 
     A counter of limited range starts again at zero; one reading that is lower than the last means
@@ -20,8 +20,8 @@ class Counter:
         wraps_at: The range of the counter in its own unit; None: it has none.
         per_joule: How many of its units are a joule.
 
-    >>> counter = Counter(wraps_at=1000, per_joule=10)
-    >>> [counter.follow(t, value) for t, value in ((0.0, 950), (0.1, 990), (0.2, 20))]
+    >>> counter = EnergyCounter(wraps_at=1000, per_joule=10)
+    >>> [counter.add_reading(t, value) for t, value in ((0.0, 950), (0.1, 990), (0.2, 20))]
     [True, True, True]
     >>> counter.joules, counter.wraps
     (7.0, 1)
@@ -48,13 +48,13 @@ class Counter:
         return self._total / self._per_joule
 
     @property
-    def longest(self) -> float:
+    def max_gap(self) -> float:
         """How long it may go unread (s)."""
         if self._wraps_at is None:
             return float("inf")
-        return self._wraps_at / self._per_joule / MOST_WATTS
+        return self._wraps_at / self._per_joule / MAX_WATTS
 
-    def follow(self, t: float, value: float) -> bool:
+    def add_reading(self, t: float, value: float) -> bool:
         """Take a reading; false where the energy since the one before is unknown."""
         before, since = self._value, t - self._t
         self._value, self._t = value, t
@@ -62,7 +62,7 @@ class Counter:
             return True
         used = value - before
         self.updates += used != 0
-        if since > self.longest:
+        if since > self.max_gap:
             self.unsure += 1
             return False
         if used < 0:
@@ -74,13 +74,13 @@ class Counter:
         self._total += used
         return True
 
-    def lose(self) -> None:
+    def mark_gap(self) -> None:
         """There was no reading: what is used until the next one is unknown.
 
-        >>> counter = Counter(None, per_joule=1)
-        >>> _ = counter.follow(0.0, 5)
-        >>> counter.lose()
-        >>> counter.follow(1.0, 500), counter.joules
+        >>> counter = EnergyCounter(None, per_joule=1)
+        >>> _ = counter.add_reading(0.0, 5)
+        >>> counter.mark_gap()
+        >>> counter.add_reading(1.0, 500), counter.joules
         (True, 0.0)
         """
         self._value = None

@@ -13,18 +13,18 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 #: A sensor that is silent for longer than so many times its usual pace says nothing of that time.
-SILENCE: Final = 3.0
+MAX_GAP_FACTOR: Final = 3.0
 #: Ends of windows that are closer together than this (s) are one.
 _TINY: Final = 1e-6
 
 
 @dataclass(frozen=True)
-class Stretch:
+class EnergyInterval:
     """A time throughout which the energy is known: its sum from the begin of it to each moment.
 
     Between two moments the power is constant.
 
-    >>> Stretch(np.array([0.0, 2.0, 3.0]), np.array([0.0, 10.0, 40.0])).windows()[2].tolist()
+    >>> EnergyInterval(np.array([0.0, 2.0, 3.0]), np.array([0.0, 10.0, 40.0])).windows()[2].tolist()
     [5.0, 5.0, 30.0]
     """
 
@@ -36,7 +36,7 @@ class Stretch:
         """How long it is (s)."""
         return float(self.t[-1] - self.t[0])
 
-    def within(self, start: float, end: float) -> Stretch | None:
+    def clip(self, start: float, end: float) -> EnergyInterval | None:
         """The part of it between two moments; None: there is none."""
         begin, stop = max(self.t[0], start), min(self.t[-1], end)
         if not stop > begin:
@@ -44,7 +44,7 @@ class Stretch:
         inside = self.t[(self.t > begin) & (self.t < stop)]
         moments = np.concatenate([[begin], inside, [stop]])
         joules = np.interp(moments, self.t, self.joules)
-        return Stretch(moments, joules - joules[0])
+        return EnergyInterval(moments, joules - joules[0])
 
     def windows(self) -> tuple[Floats, Floats, Floats]:
         """End, length and mean power of windows that are cut at every full second."""
@@ -58,18 +58,19 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Energy:
+class EnergySeries:
     """The stretches in which the energy of something is known, one after the other.
 
-    >>> counted = Energy.counted(np.array([0.0, 1.0, 2.0, 3.0]), np.array([5.0, 5.0, 9.0, 15.0]))
+    >>> t, joules = np.array([0.0, 1.0, 2.0, 3.0]), np.array([5.0, 5.0, 9.0, 15.0])
+    >>> counted = EnergySeries.from_counter(t, joules)
     >>> [(stretch.t.tolist(), stretch.joules.tolist()) for stretch in counted.stretches]
     [([2.0, 3.0], [0.0, 6.0])]
     """
 
-    stretches: tuple[Stretch, ...] = ()
+    stretches: tuple[EnergyInterval, ...] = ()
 
     @classmethod
-    def counted(cls, t: Floats, joules: Floats) -> Energy:
+    def from_counter(cls, t: Floats, joules: Floats) -> EnergySeries:
         """What a counter says that was read at these times; NaN breaks it.
 
         Only a reading that differs from the one before shows when the counter was updated. The
@@ -83,11 +84,11 @@ class Energy:
             updated = np.concatenate([[changed.all()], changed])
             if np.count_nonzero(updated) > 1:
                 times, values = times[updated], values[updated]
-                stretches.append(Stretch(times, values - values[0]))
+                stretches.append(EnergyInterval(times, values - values[0]))
         return cls(tuple(stretches))
 
     @classmethod
-    def sensed(cls, t: Floats, watts: Floats) -> Energy:
+    def from_sensor(cls, t: Floats, watts: Floats) -> EnergySeries:
         """What a sensor says that was read at these times; NaN breaks it.
 
         A reading stands for the time since the one before, unless that is much longer ago than
@@ -96,11 +97,11 @@ class Energy:
         pause = np.diff(t)
         usual = float(np.median(pause)) if pause.size else 0.0
         stretches = []
-        for begin, end in _unbroken(watts, pause > SILENCE * usual):
+        for begin, end in _unbroken(watts, pause > MAX_GAP_FACTOR * usual):
             times, values = _last_of_each(t[begin:end], watts[begin:end])
             if times.size > 1:
                 joules = np.concatenate([[0.0], np.cumsum(values[1:] * np.diff(times))])
-                stretches.append(Stretch(times, joules))
+                stretches.append(EnergyInterval(times, joules))
         return cls(tuple(stretches))
 
     @property
@@ -108,33 +109,34 @@ class Energy:
         """For how long it is known (s)."""
         return sum(stretch.length for stretch in self.stretches)
 
-    def within(self, start: float, end: float) -> Energy:
+    def clip(self, start: float, end: float) -> EnergySeries:
         """The part of it between two moments.
 
-        >>> Energy.sensed(np.array([0.0, 4.0]), np.array([1.0, 5.0])).within(1.0, 9.0).length
+        >>> sensed = EnergySeries.from_sensor(np.array([0.0, 4.0]), np.array([1.0, 5.0]))
+        >>> sensed.clip(1.0, 9.0).length
         3.0
         """
-        parts = (stretch.within(start, end) for stretch in self.stretches)
-        return Energy(tuple(part for part in parts if part is not None))
+        parts = (stretch.clip(start, end) for stretch in self.stretches)
+        return EnergySeries(tuple(part for part in parts if part is not None))
 
     @classmethod
-    def together(cls, parts: Sequence[Energy]) -> Energy:
+    def sum_of(cls, parts: Sequence[EnergySeries]) -> EnergySeries:
         """The sum of several, where all of them are known.
 
-        >>> one = Energy.sensed(np.array([0.0, 4.0]), np.array([1.0, 5.0]))
-        >>> two = Energy.sensed(np.array([3.0, 7.0]), np.array([1.0, 2.0]))
-        >>> [stretch.joules.tolist() for stretch in Energy.together([one, two]).stretches]
+        >>> one = EnergySeries.from_sensor(np.array([0.0, 4.0]), np.array([1.0, 5.0]))
+        >>> two = EnergySeries.from_sensor(np.array([3.0, 7.0]), np.array([1.0, 2.0]))
+        >>> [stretch.joules.tolist() for stretch in EnergySeries.sum_of([one, two]).stretches]
         [[0.0, 7.0]]
         """
         return reduce(_sum, parts) if parts else cls()
 
 
-def known_length(parts: Sequence[Energy]) -> float:
+def sum_known_time(parts: Sequence[EnergySeries]) -> float:
     """For how long any of them is known (s).
 
-    >>> one = Energy.sensed(np.array([0.0, 4.0]), np.array([1.0, 5.0]))
-    >>> two = Energy.sensed(np.array([3.0, 7.0]), np.array([1.0, 2.0]))
-    >>> known_length([one, two])
+    >>> one = EnergySeries.from_sensor(np.array([0.0, 4.0]), np.array([1.0, 5.0]))
+    >>> two = EnergySeries.from_sensor(np.array([3.0, 7.0]), np.array([1.0, 2.0]))
+    >>> sum_known_time([one, two])
     7.0
     """
     total, until = 0.0, -np.inf
@@ -145,7 +147,7 @@ def known_length(parts: Sequence[Energy]) -> float:
     return float(total)
 
 
-def _sum(one: Energy, other: Energy) -> Energy:
+def _sum(one: EnergySeries, other: EnergySeries) -> EnergySeries:
     stretches = []
     left, right = list(one.stretches), list(other.stretches)
     i = j = 0
@@ -157,12 +159,12 @@ def _sum(one: Energy, other: Energy) -> Energy:
             inside = moments[(moments > begin) & (moments < end)]
             t = np.concatenate([[begin], inside, [end]])
             joules = np.interp(t, a.t, a.joules) + np.interp(t, b.t, b.joules)
-            stretches.append(Stretch(t, joules - joules[0]))
+            stretches.append(EnergyInterval(t, joules - joules[0]))
         if a.t[-1] <= b.t[-1]:
             i += 1
         else:
             j += 1
-    return Energy(tuple(stretches))
+    return EnergySeries(tuple(stretches))
 
 
 def _unbroken(values: Floats, break_before_next: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:

@@ -11,14 +11,14 @@ import polars as pl
 from twinloop.description.cleaning import EXAMPLES
 from twinloop.description.errors import InputError
 from twinloop.description.files import require_input
-from twinloop.execution.power.power_table import rebuilt
+from twinloop.execution.power.power_table import reconstruct_with_notes
 from twinloop.execution.power.readings import Readings
 from twinloop.execution.power.sensors import read_sensors
-from twinloop.execution.power.text_table import UNITS, header, read_table
-from twinloop.trace.edit.time import TIMES
+from twinloop.execution.power.text_table import UNITS, read_header, read_table
+from twinloop.trace.edit.time_shift import TIME_COLUMNS
 from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.manifest import Edit
-from twinloop.trace.trace import Trace, required
+from twinloop.trace.trace import Trace, require_trace
 
 
 def read_power(
@@ -59,7 +59,7 @@ def read_power(
     path = Path(path)
     require_input(path)
     if columns is None:
-        names = header(path)
+        names = read_header(path)
         if "time" in names and ("watts" in names or "joules" in names):
             columns = {name: name for name in names if name in UNITS}
     if columns is None:
@@ -88,15 +88,15 @@ def with_power(trace: Trace, readings: Readings, *, end: float | None = None) ->
     Args:
         trace: A trace without power. If the readings have times of the world, it must say when
             its t = 0 was.
-        readings: What `read_power` read, or `Readings.recorded` of a run.
+        readings: What `read_power` read, or `Readings.from_passes` of a run.
         end: When the run was over; by default the last moment that its tables know.
 
     >>> trace = Trace(placements=pl.DataFrame({"task": ["a"], "start": [0.0], "end": [3.0]}))
     >>> passes = [(float(t), [[None, "package-0", 50.0 * t, None]]) for t in range(5)]
-    >>> with_power(trace, Readings.recorded(passes)).power["watts"].to_list()
+    >>> with_power(trace, Readings.from_passes(passes)).power["watts"].to_list()
     [50.0, 50.0, 50.0]
     """
-    trace = required(trace)
+    trace = require_trace(trace)
     if trace.power.height:
         raise InputError(
             "has power already",
@@ -123,8 +123,8 @@ def with_power(trace: Trace, readings: Readings, *, end: float | None = None) ->
     strange = [name for name in strange if nodes.len() and name not in nodes]
     what = "nodes with power that the trace does not know"
     tally.note("noticed", what, count=len(strange), examples=strange)
-    power, notes = rebuilt(readings, 0.0, over)
-    return trace.replace(power=power).noting(
+    power, notes = reconstruct_with_notes(readings, 0.0, over)
+    return trace.replace(power=power).with_manifest(
         cleaned=(*readings.cleaned, *tally.cleanings(), *notes),
         edit=Edit(
             operation="with_power",
@@ -155,7 +155,7 @@ def _end(trace: Trace) -> float:
     tables = trace.tables
     known = [
         tables[table][name].max()
-        for table, names in TIMES.items()
+        for table, names in TIME_COLUMNS.items()
         if table not in ("tasks", "power")
         for name in names
     ]

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from twinloop.description.cleaning import Cleaning
-from twinloop.execution.power.energy_series import Energy, known_length
+from twinloop.execution.power.energy_series import EnergySeries, sum_known_time
 from twinloop.execution.power.readings import Readings
 from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.tables import TABLES
@@ -33,31 +33,31 @@ def reconstruct(readings: Readings) -> pl.DataFrame:
 
     >>> joules = [0.0, 0.0, 0.0, 30.0, 30.0, 30.0, 90.0]
     >>> passes = [(float(t), [["n1", "package-0", e, None]]) for t, e in enumerate(joules)]
-    >>> table = reconstruct(Readings.recorded(passes))
+    >>> table = reconstruct(Readings.from_passes(passes))
     >>> table.filter(pl.col("node") == "n1").select("t", "dt", "watts").rows()
     [(4.0, 1.0, 20.0), (5.0, 1.0, 20.0), (6.0, 1.0, 20.0)]
     """
-    return rebuilt(readings)[0]
+    return reconstruct_with_notes(readings)[0]
 
 
-def rebuilt(
+def reconstruct_with_notes(
     readings: Readings, start: float = -math.inf, end: float = math.inf
 ) -> tuple[pl.DataFrame, tuple[Cleaning, ...]]:
     """The power table between two moments, and what there is to say about it.
 
-    >>> rebuilt(Readings.recorded([(0.0, [[None, "package-0", 1.0, None]])]))[1]
+    >>> reconstruct_with_notes(Readings.from_passes([(0.0, [[None, "package-0", 1.0, None]])]))[1]
     (Cleaning(kind='noticed', what='sources of power with less than two readings that differ',
     count=1, examples=('package-0',)),)
     """
     tally = Tally()
-    nodes: dict[str | None, list[Energy]] = {}
+    nodes: dict[str | None, list[EnergySeries]] = {}
     for (node, source), series in readings.table.group_by("node", "source", maintain_order=True):
         energy = _energy(series)
         if not energy.stretches:
             name = " ".join(str(part) for part in (node, source) if part is not None)
             what = "sources of power with less than two readings that differ"
             tally.note("noticed", what, examples=[name])
-        nodes.setdefault(_name(node), []).append(energy.within(start, end))
+        nodes.setdefault(_name(node), []).append(energy.clip(start, end))
     sums = {}
     for node, parts in nodes.items():
         whose = "the machine" if node is None else f"node '{node}'"
@@ -75,24 +75,28 @@ def rebuilt(
     return table, tally.cleanings()
 
 
-def _energy(series: pl.DataFrame) -> Energy:
+def _energy(series: pl.DataFrame) -> EnergySeries:
     series = series.sort("t", maintain_order=True)
     t, joules, watts = (
         series[name].fill_null(np.nan).to_numpy().astype(np.float64)
         for name in ("t", "joules", "watts")
     )
-    return Energy.sensed(t, watts) if np.isnan(joules).all() else Energy.counted(t, joules)
+    return (
+        EnergySeries.from_sensor(t, watts)
+        if np.isnan(joules).all()
+        else EnergySeries.from_counter(t, joules)
+    )
 
 
-def _known(parts: Sequence[Energy], what: str, tally: Tally) -> Energy:
+def _known(parts: Sequence[EnergySeries], what: str, tally: Tally) -> EnergySeries:
     """The sum of the parts, where all are known; counts the seconds in which only some are."""
-    whole = Energy.together(parts)
-    missing = math.ceil(known_length(parts) - whole.length - 1e-6)
+    whole = EnergySeries.sum_of(parts)
+    missing = math.ceil(sum_known_time(parts) - whole.length - 1e-6)
     tally.note("noticed", what, count=missing)
     return whole
 
 
-def _windows(node: str | None, energy: Energy) -> pl.DataFrame:
+def _windows(node: str | None, energy: EnergySeries) -> pl.DataFrame:
     parts = [stretch.windows() for stretch in energy.stretches]
     t, dt, watts = (
         np.concatenate([part[index] for part in parts]) if parts else np.empty(0)

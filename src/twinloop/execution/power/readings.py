@@ -31,7 +31,7 @@ class Readings:
     together. `joules` never goes down within a source; `watts` is the power at that moment. A row
     with neither breaks the source: what lies between its neighbours is unknown.
 
-    >>> Readings.recorded([(0.0, [[None, "package-0", 0.0, None]]),
+    >>> Readings.from_passes([(0.0, [[None, "package-0", 0.0, None]]),
     ...                    (1.0, [[None, "package-0", 55.5, None]])]).table["joules"].to_list()
     [0.0, 55.5]
     """
@@ -43,7 +43,7 @@ class Readings:
     cleaned: tuple[Cleaning, ...] = ()
 
     @classmethod
-    def recorded(cls, passes: Iterable[tuple[float, Sequence[Sequence[Any]]]]) -> Readings:
+    def from_passes(cls, passes: Iterable[tuple[float, Sequence[Sequence[Any]]]]) -> Readings:
         """The readings of a run, from the times and rows of a `PowerRecorder`."""
         rows = [
             (node, source, t, joules, watts)
@@ -58,14 +58,14 @@ class Readings:
         return self.table.select("node", "source").unique(maintain_order=True).rows()
 
 
-def in_order(rows: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
+def sort_readings(rows: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
     """The rows of a file, with their `line`, as a table of readings: each source in time.
 
     Of readings of one source at one time the last is kept.
 
     >>> rows = pl.DataFrame({"node": ["n", "n"], "source": ["s", "s"], "t": [2.0, 1.0],
     ...                      "joules": [9.0, 4.0], "watts": [None, None], "line": [2, 3]})
-    >>> in_order(rows, Path("power.csv"), Tally())["t"].to_list()
+    >>> sort_readings(rows, Path("power.csv"), Tally())["t"].to_list()
     [1.0, 2.0]
     """
     key = ["node", "source"]

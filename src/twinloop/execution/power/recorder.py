@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from twinloop.execution.power.energy_counter import Counter
+from twinloop.execution.power.energy_counter import EnergyCounter
 from twinloop.execution.power.meters import Meter
 
 #: A row of the journal: node, source, joules since the first reading, watts.
-Row = list[Any]
+PowerRow = list[Any]
 
 NO_COUNTER: Final = "no power counter on this machine"
 
@@ -42,7 +42,7 @@ class PowerRecorder:
         #: Run time of the next reading; infinite where there is nothing to read.
         self.due = 0.0 if meters else math.inf
 
-    def sample(self, now: float) -> list[Row]:
+    def sample(self, now: float) -> list[PowerRow]:
         """Read all counters; the rows for the journal.
 
         A row without joules says that what the counter counts until its next row is unknown.
@@ -70,13 +70,13 @@ class _Followed:
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
-        self._counter = Counter(meter.wraps_at)
+        self._counter = EnergyCounter(meter.wraps_at)
         self._reads = 0
         self._gaps = 0
         self._lost = False
         self._first_loss: str | None = None
 
-    def rows(self, now: float) -> list[Row]:
+    def rows(self, now: float) -> list[PowerRow]:
         try:
             value = self._meter.read()
         except (OSError, ValueError) as error:
@@ -85,22 +85,22 @@ class _Followed:
             return []
         self._reads += 1
         self._lost = False
-        known = self._counter.follow(now, value)
+        known = self._counter.add_reading(now, value)
         row = [self._meter.node, self._meter.source, self._counter.joules, None]
         return [row] if known else [self._unknown(), row]
 
-    def _no_reading(self, now: float, error: OSError | ValueError) -> list[Row]:
+    def _no_reading(self, now: float, error: OSError | ValueError) -> list[PowerRow]:
         if self._lost:
             return []
         self._lost = True
         self._gaps += 1
-        self._counter.lose()
+        self._counter.mark_gap()
         if self._first_loss is None:
             problem = error.strerror if isinstance(error, OSError) else None
             self._first_loss = f"cannot be read at t = {now:.3f} s: {problem or error}"
         return [self._unknown()]
 
-    def _unknown(self) -> Row:
+    def _unknown(self) -> PowerRow:
         return [self._meter.node, self._meter.source, None, None]
 
     def facts(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class _Followed:
             )
         if counter.unsure:
             said.append(
-                f"{name}: was not read for more than {counter.longest:.0f} s {counter.unsure} "
+                f"{name}: was not read for more than {counter.max_gap:.0f} s {counter.unsure} "
                 "times, so that nobody knows how often it wrapped"
             )
         return said

@@ -17,14 +17,14 @@ from typing import Final, NamedTuple
 import polars as pl
 
 from twinloop.description.errors import FormatError, InputError
-from twinloop.description.files import source_file
-from twinloop.execution.power.readings import SCHEMA, Readings, in_order
+from twinloop.description.files import describe_source_file
+from twinloop.execution.power.readings import SCHEMA, Readings, sort_readings
 from twinloop.trace.formats.cleaning_counts import Tally
-from twinloop.trace.formats.text_rows import UNIX_TIME, Sieve, lines
+from twinloop.trace.formats.text_rows import FIRST_UNIX_TIME, RowFilter, read_lines
 
 DCMI: Final = "dcmi"
 #: What lm-sensors shows for a meter that gives nothing is 2^32 - 1 microwatts as "4.29 MW".
-IMPOSSIBLE: Final = 1e6
+IMPOSSIBLE_WATTS: Final = 1e6
 
 _UNIX = re.compile(r"^\s*([0-9]{9,10}(?:\.[0-9]{1,9})?|[0-9]{13})(?=[\s,;:|]|$)[\s,;:|]*(.*)$")
 _ISO = re.compile(
@@ -57,7 +57,7 @@ def read_sensors(
 ) -> Readings:
     """What `read_power` does with the output of tools."""
     tally = Tally()
-    sieve = Sieve(path, tally, strict=strict)
+    sieve = RowFilter(path, tally, strict=strict)
     found = list(_readings(path, sieve, utc_offset))
     there = list(dict.fromkeys(reading.source for reading in found))
     if not there:
@@ -80,9 +80,9 @@ def read_sensors(
     ]
     table = pl.DataFrame(rows, schema={**SCHEMA, "line": pl.UInt32}, orient="row")
     return Readings(
-        in_order(table, path, tally),
+        sort_readings(table, path, tally),
         epoch_ms=epoch_ms,
-        files=(source_file(path),),
+        files=(describe_source_file(path),),
         cleaned=tally.cleanings(),
     )
 
@@ -105,13 +105,13 @@ def _chosen(path: Path, there: Sequence[str], asked: Sequence[str] | None) -> Se
     return there if asked is None else asked
 
 
-def _readings(path: Path, sieve: Sieve, utc_offset: float | None) -> Iterator[_Found]:
+def _readings(path: Path, sieve: RowFilter, utc_offset: float | None) -> Iterator[_Found]:
     """Every reading with its time; a block of DCMI that is deactivated has none."""
     now: float | None = None
     chip = ""
     waiting: _Found | None = None
-    for line, text in lines(path):
-        if not text.strip() or not sieve.readable(line, text):
+    for line, text in read_lines(path):
+        if not text.strip() or not sieve.is_readable(line, text):
             continue
         stamp = _stamp(text, utc_offset, sieve.tally)
         if stamp is not None:
@@ -136,7 +136,7 @@ def _readings(path: Path, sieve: Sieve, utc_offset: float | None) -> Iterator[_F
                 line=line,
                 remedy="write one before each reading: (date +%s; ipmitool dcmi power reading)",
             )
-        if watts is not None and watts >= IMPOSSIBLE:
+        if watts is not None and watts >= IMPOSSIBLE_WATTS:
             what = "readings of a megawatt and more: no reading"
             sieve.tally.note("ignored", what, examples=[f"{path.name}:{line}"])
             watts = None
@@ -181,4 +181,4 @@ def _stamp(text: str, utc_offset: float | None, tally: Tally) -> tuple[float, st
             tally.note("assumed", "times without a zone, read as UTC")
         moment = moment.replace(tzinfo=UTC) - timedelta(hours=utc_offset or 0.0)
     unix = moment.timestamp()
-    return (unix, found[2]) if unix >= UNIX_TIME else None
+    return (unix, found[2]) if unix >= FIRST_UNIX_TIME else None

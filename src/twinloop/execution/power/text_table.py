@@ -10,21 +10,21 @@ from typing import Final
 import polars as pl
 
 from twinloop.description.errors import FormatError, InputError
-from twinloop.description.files import source_file
-from twinloop.execution.power.energy_counter import Counter
-from twinloop.execution.power.readings import SCHEMA, Readings, in_order
+from twinloop.description.files import describe_source_file
+from twinloop.execution.power.energy_counter import EnergyCounter
+from twinloop.execution.power.readings import SCHEMA, Readings, sort_readings
 from twinloop.trace.formats.cleaning_counts import Tally
-from twinloop.trace.formats.clock import unix_us
+from twinloop.trace.formats.clock import parse_unix_us
 from twinloop.trace.formats.text_rows import (
-    LATEST,
-    UNIX_TIME,
-    Check,
-    Sieve,
-    batches,
-    lines,
-    number,
-    number_check,
-    text_or_null,
+    FIRST_UNIX_TIME,
+    MAX_LOG_TIME,
+    CellCheck,
+    RowFilter,
+    batch_rows,
+    make_number_check,
+    parse_number,
+    parse_text,
+    read_lines,
 )
 
 SEPARATORS: Final = (",", "\t", ";", "|")
@@ -53,12 +53,12 @@ def read_table(
 ) -> Readings:
     """What `read_power` does with a table."""
     tally = Tally()
-    sieve = Sieve(path, tally, strict=strict)
+    sieve = RowFilter(path, tally, strict=strict)
     names, rows = _rows(path, sieve)
     places = _places(path, names, columns)
     frames: list[pl.DataFrame] = []
     chosen = dict(units)
-    for batch in batches(rows, len(names)):
+    for batch in batch_rows(rows, len(names)):
         if not frames:
             chosen = _units(batch, places, units, tally)
         frames.append(_typed(batch, places, chosen, sieve, utc_offset))
@@ -71,43 +71,43 @@ def read_table(
         if name not in columns.values():
             tally.note("ignored", f"values of the column '{name}'", count=found.height)
     found, epoch_ms = _on_one_clock(found, tally)
-    table = in_order(found, path, tally)
+    table = sort_readings(found, path, tally)
     if "joules" in places:
         table = _followed(table, wraps_at, 1 / UNITS["joules"][chosen["joules"]], path, tally)
     return Readings(
         table,
         epoch_ms=epoch_ms,
-        files=(source_file(path),),
+        files=(describe_source_file(path),),
         cleaned=tally.cleanings(),
     )
 
 
-def header(path: Path) -> list[str]:
+def read_header(path: Path) -> list[str]:
     """The names in the first line of a table.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
     ...     file = Path(there, "power.csv")
     ...     _ = file.write_text("time;watts\\n0;5\\n")
-    ...     header(file)
+    ...     read_header(file)
     ['time', 'watts']
     """
     first = _first_line(path)
     return [cell.strip() for cell in _cells(first, max(SEPARATORS, key=first.count)) or []]
 
 
-def _rows(path: Path, sieve: Sieve) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    names, first = header(path), _first_line(path)
+def _rows(path: Path, sieve: RowFilter) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    names, first = read_header(path), _first_line(path)
     separator = max(SEPARATORS, key=first.count)
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise FormatError(f"names the column '{twice[0]}' twice", file=path, line=1)
 
     def rows() -> Iterator[tuple[int, list[str]]]:
-        numbered = ((line, text) for line, text in lines(path) if text.strip())
+        numbered = ((line, text) for line, text in read_lines(path) if text.strip())
         next(numbered)
         for line, text in numbered:
-            if not sieve.readable(line, text):
+            if not sieve.is_readable(line, text):
                 continue
             cells = _cells(text, separator)
             if cells is None or len(cells) != len(names):
@@ -121,7 +121,7 @@ def _rows(path: Path, sieve: Sieve) -> tuple[list[str], Iterator[tuple[int, list
 
 
 def _first_line(path: Path) -> str:
-    first = next((text for _, text in lines(path) if text.strip()), None)
+    first = next((text for _, text in read_lines(path) if text.strip()), None)
     if first is None:
         raise InputError("is empty", file=path)
     return first
@@ -174,7 +174,7 @@ def _units(
 
 
 def _time_unit(batch: pl.DataFrame, column: str) -> str:
-    numbers = batch.select(number(column).abs()).to_series().drop_nulls()
+    numbers = batch.select(parse_number(column).abs()).to_series().drop_nulls()
     size = numbers.median()
     if not isinstance(size, float) or 2 * numbers.len() < batch.height:
         return DATETIME
@@ -185,38 +185,38 @@ def _typed(
     batch: pl.DataFrame,
     places: Mapping[str, str],
     units: Mapping[str, str],
-    sieve: Sieve,
+    sieve: RowFilter,
     utc_offset: float | None,
 ) -> pl.DataFrame:
     """The columns of a table of readings; the joules as the counter has them, in its own unit."""
     time, checks = places["time"], []
     size = UNITS["time"][units["time"]]
     if units["time"] == DATETIME:
-        texts = batch.select(text_or_null(time)).to_series()
-        times = unix_us(texts, utc_offset=utc_offset or 0.0)
+        texts = batch.select(parse_text(time)).to_series()
+        times = parse_unix_us(texts, utc_offset=utc_offset or 0.0)
         if utc_offset is None:
             unzoned = texts.drop_nulls().str.contains(r"(?:Z|[+-][0-9]{2}:?[0-9]{2})$").not_()
             what = "times without a zone, read as UTC"
             sieve.tally.note("assumed", what, count=int(unzoned.sum()))
     else:
-        checks.append(number_check(time, "time", LATEST / size))
-        times = batch.select(number(time)).to_series()
-    checks.append(Check("time", "is no time", pl.col("t").is_null(), time))
+        checks.append(make_number_check(time, "time", MAX_LOG_TIME / size))
+        times = batch.select(parse_number(time)).to_series()
+    checks.append(CellCheck("time", "is no time", pl.col("t").is_null(), time))
     values = [(times * size).alias("t").cast(pl.Float64)]
     for key in ("watts", "joules"):
         if key in places:
-            value = number(places[key])
-            checks.append(number_check(places[key], key))
-            checks.append(Check(key, "is less than nothing", value < 0, places[key]))
+            value = parse_number(places[key])
+            checks.append(make_number_check(places[key], key))
+            checks.append(CellCheck(key, "is less than nothing", value < 0, places[key]))
             values.append(batch.select(value * _own(key, units)).to_series().alias(key))
         else:
             values.append(pl.Series(key, [None], dtype=pl.Float64).new_from_index(0, batch.height))
     for key, otherwise in (("node", None), ("source", "table")):
-        name = text_or_null(places[key]) if key in places else pl.lit(None, dtype=pl.String)
+        name = parse_text(places[key]) if key in places else pl.lit(None, dtype=pl.String)
         value = name.fill_null(pl.lit(otherwise, dtype=pl.String))
         values.append(batch.with_columns(value.alias(key))[key])
     named = batch.with_columns(values)
-    return sieve.sift(named, checks).select("line", *SCHEMA)
+    return sieve.filter_rows(named, checks).select("line", *SCHEMA)
 
 
 def _own(key: str, units: Mapping[str, str]) -> float:
@@ -225,7 +225,7 @@ def _own(key: str, units: Mapping[str, str]) -> float:
 
 def _on_one_clock(found: pl.DataFrame, tally: Tally) -> tuple[pl.DataFrame, int | None]:
     first = float(found.select(pl.min("t")).item())
-    if first < UNIX_TIME:
+    if first < FIRST_UNIX_TIME:
         tally.note("assumed", "times are seconds since t = 0 of the run", count=found.height)
         return found, None
     epoch_ms = int(first * 1000 // 1)
@@ -239,19 +239,19 @@ def _followed(
     rows: list[tuple[object, object, float, float | None, None]] = []
     wraps = 0
     for (node, source), series in found.group_by("node", "source", maintain_order=True):
-        counter = Counter(wraps_at, per_joule)
+        counter = EnergyCounter(wraps_at, per_joule)
         for t, value in series.select("t", "joules").iter_rows():
             if value is None:
-                counter.lose()
+                counter.mark_gap()
                 rows.append((node, source, t, None, None))
                 continue
             resets = counter.resets
-            if not counter.follow(t, value):
+            if not counter.add_reading(t, value):
                 rows.append((node, source, t, None, None))
                 what = (
                     "counters that went down: a new beginning, as it is not said where they wrap"
                     if counter.resets > resets
-                    else f"counters not read for more than {counter.longest:.0f} s: nobody knows "
+                    else f"counters not read for more than {counter.max_gap:.0f} s: nobody knows "
                     "how often they wrapped"
                 )
                 tally.note("noticed", what, examples=[f"{path.name}: {source} at t = {t:.3f} s"])

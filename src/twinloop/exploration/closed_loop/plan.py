@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
-from twinloop.description.description import Description, OrText, reading_folder
+from twinloop.description.description import Description, TextAlternative, get_read_folder
 from twinloop.description.errors import InputError
-from twinloop.description.file_names import check_name
-from twinloop.description.problems import Findings
+from twinloop.description.file_names import check_entry_name
+from twinloop.description.problems import ProblemCollector
 from twinloop.exploration.confirmation.plan import MOST_REPETITIONS
 from twinloop.exploration.factors.design import MOST, Design
 from twinloop.exploration.factors.factors import apply_changes
@@ -23,7 +23,7 @@ def _read(value: Any, info: ValidationInfo) -> Any:
     """A text is the path of a scenario."""
     if not isinstance(value, str):
         return value
-    folder = reading_folder(info)
+    folder = get_read_folder(info)
     return Scenario.load(folder / value)
 
 
@@ -48,8 +48,8 @@ class LoopPlan(Description):
     """
 
     name: str = Field("", description="name of the loop, for the reader")
-    scenario: Annotated[Scenario, BeforeValidator(_read), OrText("path of a scenario")] = Field(
-        description="what is run for real first, and what the twin is held against"
+    scenario: Annotated[Scenario, BeforeValidator(_read), TextAlternative("path of a scenario")] = (
+        Field(description="what is run for real first, and what the twin is held against")
     )
     probes: dict[str, dict[str, Any]] = Field(
         {}, description="short runs beside it, by name: what each changes in the scenario"
@@ -74,16 +74,16 @@ class LoopPlan(Description):
 
     @model_validator(mode="after")
     def _fits(self, info: ValidationInfo) -> LoopPlan:
-        folder = reading_folder(info)
+        folder = get_read_folder(info)
         plan = self if folder == Path() else self._located(folder)
-        findings = Findings()
+        findings = ProblemCollector()
         try:
             Objective.of(self.by)
         except InputError as error:
             findings.add(("by",), error.problem, error.remedy)
         for name, changes in plan.probes.items():
             try:
-                check_name(name)  # the folder of its run is called so
+                check_entry_name(name)  # the folder of its run is called so
             except InputError as error:
                 findings.add(("probes", name), error.problem, error.remedy)
             _try(findings, ("probes", name), self.scenario, changes)
@@ -112,7 +112,7 @@ class LoopPlan(Description):
 
 
 def _try(
-    findings: Findings, where: tuple[str, ...], scenario: Scenario, changes: dict[str, Any]
+    findings: ProblemCollector, where: tuple[str, ...], scenario: Scenario, changes: dict[str, Any]
 ) -> None:
     try:
         apply_changes(scenario, changes)

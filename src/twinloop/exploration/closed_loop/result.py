@@ -12,7 +12,7 @@ from typing import Any, Final
 from twinloop.calibration.fit import MANIFEST as FIT_MANIFEST
 from twinloop.calibration.fit import Fit
 from twinloop.description.errors import InputError
-from twinloop.description.file_names import below
+from twinloop.description.file_names import join_below
 from twinloop.description.plugins import load_component
 from twinloop.description.safe_text import escape_name, join_lines
 from twinloop.engine import simulate
@@ -79,7 +79,7 @@ class Loop:
         rows = made.runs.filter(made.runs["baseline"] & made.runs["trace"].is_not_null())
         if rows.is_empty():
             return None
-        real = Trace.load(below(made.folder, rows["trace"][0], deep=True))
+        real = Trace.load(join_below(made.folder, rows["trace"][0], deep=True))
         twin = simulate(made.baseline.scenario, usage_step=self.plan.period)
         return assess(real, twin)
 
@@ -131,7 +131,10 @@ class Loop:
             plan,
             real,
             assess_before_calibration(plan, real),
-            {name: Trace.load(below(folder / PROBES, name, file=file)) for name in plan.probes},
+            {
+                name: Trace.load(join_below(folder / PROBES, name, file=file))
+                for name in plan.probes
+            },
             Fit.load(folder / FIT),
             Study.load(folder / STUDY),
             Confirmation.load(made) if (made / CONFIRMED).is_file() else None,

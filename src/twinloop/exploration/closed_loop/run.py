@@ -16,12 +16,12 @@ from twinloop.calibration import calibrate
 from twinloop.calibration.fit import MANIFEST as FIT_MANIFEST
 from twinloop.calibration.fit import Fit, make_folder
 from twinloop.description.errors import InputError
-from twinloop.description.file_names import below
-from twinloop.description.files import writing
-from twinloop.description.locks import LOCK, locked
+from twinloop.description.file_names import join_below
+from twinloop.description.files import write_atomically
+from twinloop.description.locks import LOCK_FILE, hold_lock
 from twinloop.description.replacement import check_replaceable, set_aside
 from twinloop.description.safe_text import escape_name
-from twinloop.engine import Compiled, simulate
+from twinloop.engine import CompiledScenario, simulate
 from twinloop.execution import burn_program, execute
 from twinloop.execution.announcement import (
     COMMANDS,
@@ -30,7 +30,7 @@ from twinloop.execution.announcement import (
     survey_scenario,
     write_commands,
 )
-from twinloop.execution.task_commands import Commands, Survey
+from twinloop.execution.task_commands import CommandSurvey, TaskCommands
 from twinloop.exploration.closed_loop.plan import LoopPlan
 from twinloop.exploration.closed_loop.result import (
     CONFIRMATION,
@@ -62,7 +62,7 @@ from twinloop.metrics import figures
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace, check
 from twinloop.trace.folder import MANIFEST as TRACE_MANIFEST
-from twinloop.trace.trace import counted
+from twinloop.trace.trace import format_count
 from twinloop.workload.generators.burn import PROGRAM
 
 #: Fields of a scenario that its commands depend on.
@@ -106,7 +106,7 @@ def loop(
     return going.on()
 
 
-def preview_commands(plan: LoopPlan | str | Path) -> dict[str, Survey]:
+def preview_commands(plan: LoopPlan | str | Path) -> dict[str, CommandSurvey]:
     """Every command that a loop may run for real, by what runs it; nothing is run.
 
     Which what-ifs are confirmed is known when they have been simulated: these are the commands of
@@ -147,8 +147,8 @@ class _LoopRun:
         given = [*inputs, *self._check_inputs()]
         if not self.folder.exists():
             return
-        with locked(self.folder):
-            check_replaceable(self.folder, list_loop_files, inputs=given, ours=(LOCK,))
+        with hold_lock(self.folder):
+            check_replaceable(self.folder, list_loop_files, inputs=given, ours=(LOCK_FILE,))
             try:
                 with set_aside(self.folder):
                     self._begin()
@@ -161,7 +161,7 @@ class _LoopRun:
         self._check_recorded()
         self._check_folder()
         make_folder(self.folder)
-        with locked(self.folder), self._announced_runs(), self._rated():
+        with hold_lock(self.folder), self._announced_runs(), self._rated():
             real = self._run(plan.scenario, REAL, "run")
             probes = {
                 name: self._run(scenario, f"{PROBES}/{name}", "probe")
@@ -199,9 +199,9 @@ class _LoopRun:
         plan = self.plan
         found: list[Path] = [] if self.traces is None else [self.traces]
         for scenario in (plan.scenario, plan.asked, *plan.probe_scenarios.values()):
-            compiled = Compiled(scenario)
+            compiled = CompiledScenario(scenario)
             if self.traces is None:
-                Commands(compiled, Path(), run="").survey()
+                TaskCommands(compiled, Path(), run="").survey()
             found += scenario._files()
         if self.traces is not None:
             for place in self._places():
@@ -215,7 +215,7 @@ class _LoopRun:
     def _check_folder(self) -> None:
         """A folder of something else, or of another loop, is not touched."""
         kept = read_loop_manifest(self.folder)
-        own = (LOCK, RATES, COMMANDS)
+        own = (LOCK_FILE, RATES, COMMANDS)
         if kept is None and self.folder.exists():
             if not self.folder.is_dir() or any(e.name not in own for e in self.folder.iterdir()):
                 raise InputError(
@@ -244,7 +244,7 @@ class _LoopRun:
 
     def _begin(self) -> None:
         """Say in the folder what it is of."""
-        with writing(self.folder / MANIFEST) as stream:
+        with write_atomically(self.folder / MANIFEST) as stream:
             told = {"twinloop": __version__, **self._told()}
             stream.write(json.dumps(told, indent=1).encode())
 
@@ -256,21 +256,23 @@ class _LoopRun:
     def _rated(self) -> Iterator[None]:
         """One rate of work for all runs: what a second of work is must not change between them."""
         path = self.folder / RATES
-        before = os.environ.get(burn_program.RATES)
+        before = os.environ.get(burn_program.RATES_VARIABLE)
         if self.traces is None and before is None:
             if not path.exists():
-                found = burn_program.rates(self._kinds(), lambda text: self.say("run", text))
-                with writing(path) as stream:
+                found = burn_program.measure_rates(
+                    self._kinds(), lambda text: self.say("run", text)
+                )
+                with write_atomically(path) as stream:
                     stream.write(json.dumps(found).encode())
             rates = json.loads(path.read_bytes())
-            os.environ[burn_program.RATES] = ",".join(
+            os.environ[burn_program.RATES_VARIABLE] = ",".join(
                 f"{kind}={rate!r}" for kind, rate in rates.items()
             )
         try:
             yield
         finally:
             if before is None:
-                os.environ.pop(burn_program.RATES, None)
+                os.environ.pop(burn_program.RATES_VARIABLE, None)
 
     def _kinds(self) -> list[str]:
         """The kinds of work in any of the runs."""
@@ -299,7 +301,7 @@ class _LoopRun:
             return trace
         foretold = figures(simulate(scenario))
         about = "" if foretold.makespan is None else f", about {foretold.makespan:.0f} s"
-        self.say(step, f"{scenario.name or place}: {counted(foretold.tasks, 'task')}{about}")
+        self.say(step, f"{scenario.name or place}: {format_count(foretold.tasks, 'task')}{about}")
         return execute(
             scenario,
             path,
@@ -319,7 +321,7 @@ class _LoopRun:
                     file=self.folder,
                     remedy=f"`twinloop check {self.folder}/...` says more",
                 )
-        self.say("check", f"{counted(len(runs), 'run')} recorded, all pass the quality gate")
+        self.say("check", f"{format_count(len(runs), 'run')} recorded, all pass the quality gate")
 
     def _judged(self, real: Trace) -> tuple[Trace, Verdict]:
         """The twin as it is, before anything is fitted."""
@@ -332,7 +334,7 @@ class _LoopRun:
         place = self.folder / FIT
         if (place / FIT_MANIFEST).exists():
             return Fit.load(place)
-        self.say("calibrate", f"fitting the model to {counted(1 + len(probes), 'run')}")
+        self.say("calibrate", f"fitting the model to {format_count(1 + len(probes), 'run')}")
         fit = calibrate(
             [real, *probes.values()],
             names=[REAL, *probes],
@@ -352,7 +354,7 @@ class _LoopRun:
             self.plan.asked, self.plan.factors, fit, by=self.plan.by, folder=self.folder / STUDY
         )
         best = study.top(1, self.plan.by)[0]
-        count = counted(len(study.planned_configurations), "what-if")
+        count = format_count(len(study.planned_configurations), "what-if")
         self.say("explore", f"{count} simulated; best by {self.plan.by}: {best.name}")
         return study
 
@@ -394,4 +396,4 @@ class _LoopRun:
 def _part(folder: Path, place: str) -> Path:
     """The folder of the first run, or of a probe, which a plan names."""
     above, _, probe = place.partition("/")
-    return below(folder / PROBES, probe, field="probes") if above == PROBES else folder / place
+    return join_below(folder / PROBES, probe, field="probes") if above == PROBES else folder / place

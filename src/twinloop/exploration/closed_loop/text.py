@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from twinloop.exploration.ranking.objectives import Objective
 from twinloop.exploration.ranking.uncertainty import compute_probability_better
 from twinloop.metrics import figures
-from twinloop.trace.trace import counted
+from twinloop.trace.trace import format_count
 
 if TYPE_CHECKING:
     from twinloop.exploration.closed_loop.result import Loop
@@ -38,9 +38,9 @@ def _measured(loop: Loop) -> str:
     found = figures(loop.real)
     where = "earlier" if loop.offline else "on this machine"
     long = "" if found.makespan is None else f" in {found.makespan:.1f} s"
-    probes = f", and {counted(len(loop.probes), 'short probe')}" if loop.probes else ""
-    nodes = counted(loop.real.nodes.height, "node")
-    return f"Measured {where}: {counted(found.tasks, 'task')} on {nodes}{long}{probes}."
+    probes = f", and {format_count(len(loop.probes), 'short probe')}" if loop.probes else ""
+    nodes = format_count(loop.real.nodes.height, "node")
+    return f"Measured {where}: {format_count(found.tasks, 'task')} on {nodes}{long}{probes}."
 
 
 def _agreed(loop: Loop) -> str:
@@ -69,7 +69,7 @@ def _fitted(loop: Loop) -> str:
         return f"Fitted: {_some(told)}; how sure that is was not examined."
     cannot = []
     for said, names in (
-        ("the data cannot tell {} one by one", known.flagged),
+        ("the data cannot tell {} one by one", known.unidentifiable),
         ("whether the data tell {} is unknown (the analysis is unfinished)", known.unknown),
     ):
         if names:
@@ -122,7 +122,7 @@ def _recommended(loop: Loop) -> str:
     by = Objective.of(loop.plan.by)
     ranking = loop.study.top(1)
     best, base = ranking[0], ranking.baseline
-    count = counted(len(loop.study.planned_configurations), "what-if")
+    count = format_count(len(loop.study.planned_configurations), "what-if")
     old, new = base.predicted.get(by.kpi), best.predicted[by.kpi]
     if old is None:
         return f"Recommended out of {count}: {best.name}; the baseline failed."

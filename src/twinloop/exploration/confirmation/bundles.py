@@ -12,8 +12,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from twinloop.description.errors import InputError, TwinloopError
-from twinloop.description.files import appearing, files_in, sha256, writing
-from twinloop.description.replacement import Owned
+from twinloop.description.files import (
+    hash_file,
+    list_input_files,
+    write_atomically,
+    write_folder_atomically,
+)
+from twinloop.description.replacement import OwnedFiles
 from twinloop.exploration.confirmation.plan import (
     PLAN,
     RUNS,
@@ -26,11 +31,11 @@ from twinloop.exploration.confirmation.plan import (
 )
 from twinloop.exploration.confirmation.runs import ExecutedRun, ExecutedRuns, measure_run
 from twinloop.exploration.ranking.candidate import Candidate
-from twinloop.policy.registry import CODE
+from twinloop.policy.registry import CODE_PATTERN
 from twinloop.scenario import Scenario
 from twinloop.trace import read
 from twinloop.trace.folder import MANIFEST
-from twinloop.trace.formats import files_beside, path_options
+from twinloop.trace.formats import list_path_options, list_related_files
 
 SCENARIOS: Final = "scenarios"
 INPUTS: Final = "inputs"
@@ -76,16 +81,16 @@ def bundle(
             "is there already", file=folder, remedy="name a folder that is not there yet"
         )
     portable = [_check(each) for each in plan.all]
-    with appearing(folder, lambda path: Owned()) as new:
+    with write_folder_atomically(folder, lambda path: OwnedFiles()) as new:
         (new / RUNS).mkdir()
         inputs: dict[str, str] = {}
         for scenario, slug in zip(portable, plan.slugs, strict=True):
             moved = _with_inputs(scenario, new, inputs)
-            with writing(new / SCENARIOS / f"{slug}.yaml") as stream:
+            with write_atomically(new / SCENARIOS / f"{slug}.yaml") as stream:
                 stream.write(moved.to_yaml().encode())
         plan.save(new, inputs=inputs)
         for name, text in (("run.sh", _script(plan)), ("README.md", _readme(plan))):
-            with writing(new / name) as stream:
+            with write_atomically(new / name) as stream:
                 stream.write(text.encode())
         (new / "run.sh").chmod(0o755)
     return folder
@@ -113,9 +118,9 @@ def _with_inputs(scenario: Scenario, new: Path, inputs: dict[str, str]) -> Scena
     changes: dict[str, Any] = {}
     work = scenario.workload
     if work.path is not None:
-        neighbours = files_beside(Path(work.path), {})
+        neighbours = list_related_files(Path(work.path), {})
         changes["workload.path"] = _copied(work.path, new, inputs, neighbours)
-        for name in path_options() & work.options.keys():
+        for name in list_path_options() & work.options.keys():
             copy = _copied(str(work.options[name]), new, inputs)
             changes[f"workload.options.{name}"] = copy
     for number, cluster in enumerate(scenario.effective_platform().clusters):
@@ -138,11 +143,11 @@ def _copied(given: str, new: Path, inputs: dict[str, str], neighbours: Sequence[
     source = Path(given)
     if not source.exists():
         raise InputError("is not there, so it cannot be copied", file=source)
-    files = files_in(source) if source.is_dir() else [source, *neighbours]
+    files = list_input_files(source) if source.is_dir() else [source, *neighbours]
     if not files:
         raise InputError("is empty", file=source)
     above = source if source.is_dir() else source.parent
-    hashes = {file.relative_to(above).as_posix(): sha256(file) for file in files}
+    hashes = {file.relative_to(above).as_posix(): hash_file(file) for file in files}
     mark = hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()[:8]
     alone = not source.is_dir() and not neighbours
     target = new / INPUTS / f"{mark}-{(source if alone else above).name}"
@@ -186,7 +191,7 @@ def _script(plan: ConfirmationPlan) -> str:
     ]
     slugs = plan.slugs
     for run in plan.runs:
-        code = CODE.fullmatch(plan.all[run.configuration].scenario.policy.name)
+        code = CODE_PATTERN.fullmatch(plan.all[run.configuration].scenario.policy.name)
         option = "--allow-code" if code else "''"
         lines.append(f"run {shlex.quote(slugs[run.configuration])} {run.name} {option}")
     return "\n".join([*lines, 'exit "$incomplete"', ""])
@@ -198,7 +203,7 @@ def _readme(plan: ConfirmationPlan) -> str:
         f"| {slug}.yaml | {each.name}{' (the baseline)' if each is plan.baseline else ''} |"
         for each, slug in zip(plan.all, plan.slugs, strict=True)
     )
-    code = sorted({n for e in plan.all if CODE.fullmatch(n := e.scenario.policy.name)})
+    code = sorted({n for e in plan.all if CODE_PATTERN.fullmatch(n := e.scenario.policy.name)})
     needs = (
         f"\nThe policies {', '.join(code)} are Python code, which is not in this bundle: their "
         "modules must be importable.\n"

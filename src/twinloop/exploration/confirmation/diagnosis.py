@@ -21,9 +21,9 @@ from twinloop.exploration.confirmation.text import format_rows
 from twinloop.exploration.model_options import DEFAULTS, ModelOption, Refit
 from twinloop.exploration.ranking.comparison import compute_tau
 from twinloop.exploration.text_tables import align_columns, make_markdown_table
-from twinloop.fidelity.alignment import digest
+from twinloop.fidelity.alignment import digest_trace
 from twinloop.trace import Trace
-from twinloop.trace.trace import counted
+from twinloop.trace.trace import format_count
 
 if TYPE_CHECKING:
     from twinloop.calibration.fit import Fit
@@ -134,8 +134,10 @@ def diagnose(
         raise InputError(f"the simulator does not say {metric} by itself", field="by")
     if not confirmation.reversed:
         return None
-    known = {digest(trace): trace for trace in traces}
-    confirmed = {digest(trace): trace for trace in confirmation.traces} if with_confirmed else {}
+    known = {digest_trace(trace): trace for trace in traces}
+    confirmed = (
+        {digest_trace(trace): trace for trace in confirmation.traces} if with_confirmed else {}
+    )
     more = {key: trace for key, trace in confirmed.items() if key not in known}
     runs = [*known.values(), *more.values()]
     if not runs:
@@ -226,7 +228,7 @@ def _cause(table: pl.DataFrame) -> dict[str, Any] | None:
 
 
 def _sentence(cause: Mapping[str, Any] | None, table: pl.DataFrame, metric: str) -> str:
-    pairs = counted(table["pairs"][0], "pair that really differs", "pairs that really differ")
+    pairs = format_count(table["pairs"][0], "pair that really differs", "pairs that really differ")
     if cause is None:
         best = table.sort("right", descending=True).to_dicts()[0]
         return (
@@ -256,9 +258,9 @@ def _sentence(cause: Mapping[str, Any] | None, table: pl.DataFrame, metric: str)
 def _fitted_to(before: int, confirmed: int) -> str:
     parts = []
     if before:
-        parts.append(f"{counted(before, 'run')} that the fit was made on")
+        parts.append(f"{format_count(before, 'run')} that the fit was made on")
     if confirmed:
-        parts.append(f"{counted(confirmed, 'run')} of the confirmation itself")
+        parts.append(f"{format_count(confirmed, 'run')} of the confirmation itself")
     said = f"Each was fitted to {' and '.join(parts)}."
     if confirmed:
         said += " So it says what explains these runs, not that it would have foretold them."

@@ -16,15 +16,15 @@ import polars as pl
 
 from twinloop import __version__
 from twinloop.description.errors import InputError
-from twinloop.description.files import writing
-from twinloop.description.json_values import plain
-from twinloop.engine import Compiled
+from twinloop.description.files import write_atomically
+from twinloop.description.json_values import to_json_values
+from twinloop.engine import CompiledScenario
 from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.exploration.study.input_hashes import check_inputs_unchanged
 from twinloop.scenario import Scenario
 from twinloop.trace import Trace
 from twinloop.trace.folder import MANIFEST
-from twinloop.trace.trace import counted
+from twinloop.trace.trace import format_count
 
 #: The file of a plan, and the folder of the runs that it lists.
 PLAN: Final = "plan.json"
@@ -152,8 +152,8 @@ class ConfirmationPlan:
 
     def save(self, folder: Path, **more: Any) -> Path:
         """Write it into a folder."""
-        with writing(folder / PLAN) as stream:
-            told = json.dumps(plain(self.to_dict() | more), indent=2, allow_nan=False)
+        with write_atomically(folder / PLAN) as stream:
+            told = json.dumps(to_json_values(self.to_dict() | more), indent=2, allow_nan=False)
             stream.write(f"{told}\n".encode())
         return folder / PLAN
 
@@ -246,12 +246,12 @@ def explain_mismatch(trace: Trace, scenario: Scenario, *, allow_code: bool = Fal
             scenario.to_manifest()
         )
         return None if same else "is a run of another scenario"
-    compiled = Compiled(scenario, allow_code=allow_code)
+    compiled = CompiledScenario(scenario, allow_code=allow_code)
     expected = np.sort(compiled.arrays.cores[np.asarray(compiled.rejected) == 0])
     ran = trace.tasks.filter(trace.tasks["status"].ne_missing("rejected"))
     if ran.height != len(expected):
-        tasks = counted(len(expected), "task")
-        return f"has {counted(ran.height, 'task')}, and its scenario {tasks}"
+        tasks = format_count(len(expected), "task")
+        return f"has {format_count(ran.height, 'task')}, and its scenario {tasks}"
     # A task that was started again is as large as it was the first time.
     first = pl.col("cores").filter(pl.col("start") == pl.col("start").min())
     placed = trace.placements.group_by("task").agg(first.sum())

@@ -13,9 +13,9 @@ import polars as pl
 
 from twinloop import __version__
 from twinloop.description.errors import InputError
-from twinloop.description.file_names import below
-from twinloop.description.files import writing
-from twinloop.description.json_values import plain
+from twinloop.description.file_names import join_below
+from twinloop.description.files import write_atomically
+from twinloop.description.json_values import to_json_values
 from twinloop.description.plugins import load_component
 from twinloop.description.safe_text import escape_name
 from twinloop.exploration.confirmation.tables import (
@@ -37,7 +37,7 @@ from twinloop.exploration.confirmation.text import (
 from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.exploration.ranking.comparison import Judged, PairedDifference, judge_difference
 from twinloop.exploration.ranking.objectives import Objective
-from twinloop.scenario.stored_workload import keep_workload, read_scenario
+from twinloop.scenario.stored_workload import read_scenario, store_workload
 from twinloop.trace import Trace, read
 from twinloop.trace.parquet import read_parquet
 
@@ -203,7 +203,7 @@ class Confirmation:
             if order in self.held:
                 found.append(self.held[order])
             elif path is not None and self.folder is not None:
-                found.append(read(below(self.folder, path, deep=True, field="trace")))
+                found.append(read(join_below(self.folder, path, deep=True, field="trace")))
         return tuple(found)
 
     # --- keeping ---------------------------------------------------------------------------------
@@ -239,13 +239,15 @@ class Confirmation:
         """Keep it in a folder: `confirmation.json`, the table of runs, and `report.md`."""
         folder = Path(folder)
         for each in (*self.candidates, self.baseline):
-            keep_workload(each.scenario, folder)
-        with writing(folder / TABLE) as stream:
+            store_workload(each.scenario, folder)
+        with write_atomically(folder / TABLE) as stream:
             self.runs.write_parquet(stream)
-        with writing(folder / "report.md") as stream:
+        with write_atomically(folder / "report.md") as stream:
             stream.write(self.markdown().encode())
-        with writing(folder / MANIFEST) as stream:
-            told = json.dumps(plain(self.to_dict()), indent=2, allow_nan=False, default=str)
+        with write_atomically(folder / MANIFEST) as stream:
+            told = json.dumps(
+                to_json_values(self.to_dict()), indent=2, allow_nan=False, default=str
+            )
             stream.write(told.encode())
         return folder
 

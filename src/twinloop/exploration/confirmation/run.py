@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from twinloop.calibration.parameters.defaults import disturbed
+from twinloop.calibration.parameters.defaults import describe_disturbance
 from twinloop.description.errors import InputError, TwinloopError
-from twinloop.description.file_names import below
+from twinloop.description.file_names import join_below
 from twinloop.description.safe_text import escape_controls
 from twinloop.execution.announcement import COMMANDS
-from twinloop.execution.task_commands import Survey
+from twinloop.execution.task_commands import CommandSurvey
 from twinloop.exploration.confirmation.bundles import load_returned_runs, match_returned_plan
 from twinloop.exploration.confirmation.plan import (
     PLAN,
@@ -37,7 +37,7 @@ from twinloop.exploration.ranking.completion import describe_fewer_completions
 from twinloop.exploration.ranking.objectives import KPIS, Objective
 from twinloop.exploration.ranking.uncertainty import compute_probability_better
 from twinloop.trace import Trace
-from twinloop.trace.trace import counted
+from twinloop.trace.trace import format_count
 
 if TYPE_CHECKING:
     from twinloop.calibration.fit import Fit
@@ -154,7 +154,7 @@ def confirm(
 
 def preview_commands(
     ranking: Sequence[Candidate], *, baseline: Candidate | None = None, allow_code: bool = False
-) -> dict[str, Survey]:
+) -> dict[str, CommandSurvey]:
     """Every command that `confirm` would run, by the name of the configuration; nothing is run.
 
     Args:
@@ -216,7 +216,7 @@ def _copied(plan: ConfirmationPlan, found: ExecutedRuns, folder: Path) -> Execut
     for each in found.runs:
         path = None
         if each.trace is not None:
-            place = below(folder / RUNS, each.run.name, field="runs")
+            place = join_below(folder / RUNS, each.run.name, field="runs")
             if not place.exists():
                 each.trace.save(place)
             elif Trace.load(place) != each.trace:
@@ -247,10 +247,13 @@ def _disturbed(found: ExecutedRuns) -> list[str]:
     told = [
         said
         for each in found.runs
-        if each.trace is not None and (said := disturbed(each.trace, each.run.name)) is not None
+        if each.trace is not None
+        and (said := describe_disturbance(each.trace, each.run.name)) is not None
     ]
     return (
-        [f"{len(told)} of {counted(len(found.runs), 'run')} disturbed: {told[0]}"] if told else []
+        [f"{len(told)} of {format_count(len(found.runs), 'run')} disturbed: {told[0]}"]
+        if told
+        else []
     )
 
 

@@ -14,12 +14,12 @@ from typing import Any, Final, NamedTuple
 import polars as pl
 
 from twinloop.description.errors import InputError, TwinloopError, UnwritableError
-from twinloop.description.locks import locked
+from twinloop.description.locks import hold_lock
 from twinloop.description.safe_text import escape_name
 from twinloop.execution.announcement import summarise_programs, survey_scenario, write_commands
 from twinloop.execution.run import execute
-from twinloop.execution.run_progress import Moment
-from twinloop.execution.task_commands import Survey
+from twinloop.execution.run_progress import RunProgress
+from twinloop.execution.task_commands import CommandSurvey
 from twinloop.exploration.confirmation.plan import (
     RUNS,
     ConfirmationPlan,
@@ -30,7 +30,7 @@ from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.metrics import figures
 from twinloop.trace import Trace
 from twinloop.trace.folder import MANIFEST
-from twinloop.trace.trace import counted
+from twinloop.trace.trace import format_count
 
 #: A run in which a task ends in one of these ways did less than the others.
 _UNDONE: Final = ("failed", "lost", "cancelled")
@@ -57,7 +57,7 @@ class ConfirmationProgress(NamedTuple):
     seconds: float
     left: float | None
     #: What the run looks like.
-    moment: Moment | None = None
+    moment: RunProgress | None = None
 
 
 Told = Callable[[ConfirmationProgress], None]
@@ -135,7 +135,7 @@ def execute_plan(
                 problem = f"cannot be made: {error.strerror or error}"
                 raise InputError(problem, file=folder) from None
             # Two in one folder would overwrite each other's runs.
-            stack.enter_context(locked(folder))
+            stack.enter_context(hold_lock(folder))
             plan.save(folder)
         _announce(plan, budget, say, surveys)
         say(f"every command: {escape_name(str(write_commands(where, surveys)))}")
@@ -196,7 +196,7 @@ class _Here:
                 allow_code=self.allow_code,
                 announced=True,
                 announce=self.say,
-                watcher=lambda moment: self._tell(one, run, moment),
+                on_progress=lambda moment: self._tell(one, run, moment),
             )
             self.made.append(measure_run(run, trace, one, self._named(run)))
         except UnwritableError:
@@ -209,7 +209,7 @@ class _Here:
     def _named(self, run: PlannedRun) -> str | None:
         return f"{RUNS}/{run.name}" if self.kept else None
 
-    def _tell(self, one: Candidate, run: PlannedRun, moment: Moment | None) -> None:
+    def _tell(self, one: Candidate, run: PlannedRun, moment: RunProgress | None) -> None:
         if self.progress is None:
             return
         done, planned = len(self.made), len(self.plan.all) * self.plan.repetitions
@@ -252,7 +252,7 @@ def _undone(trace: Trace, one: Candidate) -> str | None:
             expected += f"; {predicted:.0f} {ending} were predicted" if predicted else ""
     if undone.is_empty():
         return None
-    many = f"{undone.height} of {counted(trace.tasks.height, 'task')}"
+    many = f"{undone.height} of {format_count(trace.tasks.height, 'task')}"
     return f"{many} did not complete, such as {undone['id'][0]} ({undone['status'][0]}){expected}"
 
 
@@ -269,11 +269,11 @@ def _announce(
     plan: ConfirmationPlan,
     budget: TimeBudget,
     say: Callable[[str], None],
-    surveys: Mapping[str, Survey],
+    surveys: Mapping[str, CommandSurvey],
 ) -> None:
     """Say what will be run, before anything is."""
     times = [each.predicted.get("makespan_s", math.nan) for each in plan.all]
-    runs = counted(len(plan.all) * plan.repetitions, "run")
+    runs = format_count(len(plan.all) * plan.repetitions, "run")
     said = f"will make {runs}: {len(plan.all)} configurations, {plan.repetitions} times each"
     if math.isfinite(sum(times)):
         said += f", about {_long(sum(times) * plan.repetitions)}"
@@ -285,12 +285,12 @@ def _announce(
         say(f"  {escape_name(each.name)}{base}: {summarise_programs(surveys[each.name])}")
 
 
-def survey_plan(plan: ConfirmationPlan, allow_code: bool) -> dict[str, Survey]:
+def survey_plan(plan: ConfirmationPlan, allow_code: bool) -> dict[str, CommandSurvey]:
     """Every command of each configuration, by name; an error if a task has no command."""
     return {each.name: _survey(each, allow_code) for each in plan.all}
 
 
-def _survey(one: Candidate, allow_code: bool) -> Survey:
+def _survey(one: Candidate, allow_code: bool) -> CommandSurvey:
     try:
         return survey_scenario(one.scenario, allow_code=allow_code)
     except InputError as error:

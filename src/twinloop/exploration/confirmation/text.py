@@ -11,7 +11,7 @@ from twinloop.description.safe_text import join_lines
 from twinloop.exploration.ranking.comparison import Judged, PairedDifference
 from twinloop.exploration.ranking.objectives import Objective
 from twinloop.exploration.text_tables import align_columns, make_markdown_table
-from twinloop.trace.trace import counted
+from twinloop.trace.trace import format_count
 
 if TYPE_CHECKING:
     from twinloop.exploration.confirmation.result import Confirmation
@@ -114,8 +114,8 @@ def confirmation_to_text(found: Confirmation) -> str:
 
 
 def _lines(found: Confirmation) -> Iterator[str]:
-    many = counted(found.runs.height, "run")
-    yield f"{many} in {counted(found.repetitions, 'repetition')}, by {found.by}"
+    many = format_count(found.runs.height, "run")
+    yield f"{many} in {format_count(found.repetitions, 'repetition')}, by {found.by}"
     for each in found.recommendations:
         yield each.sentence
         yield from (f"  unsupported: {said}" for said in each.unsupported)

@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from twinloop.engine import Compiled, simulate
+from twinloop.engine import CompiledScenario, simulate
 
 _SCHEMA: Final = {"kind": pl.String(), "load": pl.Float64(), "tasks": pl.Int64()}
 
@@ -21,7 +21,7 @@ class LoadLevels:
     >>> from twinloop.scenario import Scenario
     >>> tasks = [{"id": f"t{i}", "run_time": 5, "kind": "cache" if i else "cpu"} for i in range(4)]
     >>> scenario = Scenario(platform="1x2", policy="fcfs", workload={"tasks": tasks})
-    >>> seen = LoadLevels.of([Compiled(scenario)])
+    >>> seen = LoadLevels.of([CompiledScenario(scenario)])
     >>> seen.load, seen.tasks
     ({'cpu': 1.0, 'cache': 1.0}, {'cpu': 2, 'cache': 2})
     """
@@ -34,7 +34,7 @@ class LoadLevels:
     hosts: frozenset[tuple[float, float]]
 
     @classmethod
-    def of(cls, runs: Iterable[Compiled]) -> LoadLevels:
+    def of(cls, runs: Iterable[CompiledScenario]) -> LoadLevels:
         """Simulate these, and look."""
         load: dict[str, float] = {}
         tasks: dict[str, int] = {}

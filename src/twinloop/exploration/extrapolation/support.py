@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from twinloop.description.errors import TwinloopError
-from twinloop.engine import Compiled
+from twinloop.engine import CompiledScenario
 from twinloop.exploration.extrapolation.load_levels import LoadLevels
 from twinloop.exploration.extrapolation.unidentified_values import (
     FittedRange,
@@ -17,7 +17,7 @@ from twinloop.exploration.extrapolation.unidentified_values import (
     compute_makespan_change,
 )
 from twinloop.scenario import Scenario
-from twinloop.trace.trace import counted
+from twinloop.trace.trace import format_count
 
 if TYPE_CHECKING:
     from twinloop.calibration import Fit
@@ -90,7 +90,7 @@ class _Case(NamedTuple):
 
     fit: Fit
     past: FittedRange
-    compiled: Compiled
+    compiled: CompiledScenario
     loose: UnidentifiedValues
     had: LoadLevels
 
@@ -111,7 +111,7 @@ def _kinds(case: _Case) -> Iterator[str]:
     for kind, count in sorted(counts.iter_rows()):
         if kind not in seen.load:
             yield (
-                f"{counted(count, 'task')} {'is' if count == 1 else 'are'} of the kind '{kind}', "
+                f"{format_count(count, 'task')} {'is' if count == 1 else 'are'} of the kind '{kind}', "
                 f"and no run that was fitted had any: {_those(sorted(seen.load))}."
             )
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from twinloop.calibration.cases import rows_of
-from twinloop.calibration.parameters.values import of_model, offering
-from twinloop.engine import Compiled
+from twinloop.calibration.cases import make_value_rows
+from twinloop.calibration.parameters.values import declare_values, is_model_value
+from twinloop.engine import CompiledScenario
 from twinloop.exploration.extrapolation.load_levels import LoadLevels
-from twinloop.policy import BuiltIn
+from twinloop.policy import BuiltInPolicy
 from twinloop.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ class FittedRange:
     """
 
     def __init__(self, fit: Fit, *, allow_code: bool = False) -> None:
-        self.seen = LoadLevels.of(Compiled(each, allow_code=allow_code) for each in fit.scenarios)
+        self.seen = LoadLevels.of(
+            CompiledScenario(each, allow_code=allow_code) for each in fit.scenarios
+        )
         self._allow_code = allow_code
         self._open: dict[tuple[str, ...], float] = {}
 
@@ -73,7 +75,7 @@ _kept: dict[int, tuple[weakref.ref[Fit], FittedRange]] = {}
 class UnidentifiedValues:
     """Which values of a scenario come from a fit whose data could not tell them."""
 
-    def __init__(self, fit: Fit, compiled: Compiled) -> None:
+    def __init__(self, fit: Fit, compiled: CompiledScenario) -> None:
         own = dict(zip(compiled.value_names, compiled.values().tolist(), strict=True))
         #: The values that are as the fit has them; what a scenario sets itself is its own.
         self.fitted = {
@@ -85,7 +87,7 @@ class UnidentifiedValues:
         #: The values that it could not; those that compensate each other together.
         self.groups: list[tuple[str, ...]] = []
         # What an unfinished analysis does not know counts as not told.
-        untold = (*known.flagged, *known.unknown) if known else ()
+        untold = (*known.unidentifiable, *known.unknown) if known else ()
         left = [name for name in untold if name in self.fitted]
         for group in known.groups if known else ():
             here = tuple(name for name in group if name in self.fitted)
@@ -95,13 +97,15 @@ class UnidentifiedValues:
         self.groups += [(name,) for name in left]
 
 
-def compile_with_fit(scenario: Scenario, fit: Fit, *, allow_code: bool = False) -> Compiled:
+def compile_with_fit(scenario: Scenario, fit: Fit, *, allow_code: bool = False) -> CompiledScenario:
     """The scenario compiled so that all values of the fit can be varied."""
-    names = [] if fit.draws is None else [name for name in fit.draws.columns if of_model(name)]
-    return Compiled(offering(scenario, names), allow_code=allow_code)
+    names = (
+        [] if fit.draws is None else [name for name in fit.draws.columns if is_model_value(name)]
+    )
+    return CompiledScenario(declare_values(scenario, names), allow_code=allow_code)
 
 
-def compute_makespan_change(compiled: Compiled, fit: Fit, names: Sequence[str]) -> float:
+def compute_makespan_change(compiled: CompiledScenario, fit: Fit, names: Sequence[str]) -> float:
     """What values change in a makespan, relative to it, as nine in ten calibrations have them."""
     draws = fit.draws
     if draws is None:
@@ -114,8 +118,8 @@ def compute_makespan_change(compiled: Compiled, fit: Fit, names: Sequence[str]) 
     }
     if not values:
         return 0.0
-    tried = rows_of(compiled, len(rows), values)
-    if isinstance(compiled.policy, BuiltIn):
+    tried = make_value_rows(compiled, len(rows), values)
+    if isinstance(compiled.policy, BuiltInPolicy):
         found = compiled.run_many(tried, outputs=["makespan_s"])["makespan_s"]
     else:
         found = np.array([compiled.run(row)["makespan_s"] for row in tried])

@@ -10,10 +10,10 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, ValidationInfo, field_serializer, field_validator, model_validator
 
-from twinloop.description.address import nearest
-from twinloop.description.description import Description, FilePath, reading_folder
+from twinloop.description.address import suggest_name
+from twinloop.description.description import Description, FilePath, get_read_folder
 from twinloop.description.errors import InputError
-from twinloop.description.problems import Findings
+from twinloop.description.problems import ProblemCollector
 from twinloop.description.quantities import Whole
 from twinloop.exploration.factors.factors import (
     Factor,
@@ -126,7 +126,7 @@ class Design(Description):
 
     @model_validator(mode="after")
     def _fits(self, info: ValidationInfo) -> Design:
-        findings = Findings()
+        findings = ProblemCollector()
         names = list(self.factors)
         if not names:
             findings.add(("factors",), "nothing is changed", "name a factor: policy: [fifo, easy]")
@@ -151,11 +151,11 @@ class Design(Description):
             for name in point:
                 if name not in self.factors:
                     where = ("points", place, name)
-                    findings.add(where, "is no factor", nearest(name, names))
+                    findings.add(where, "is no factor", suggest_name(name, names))
         if len(set(self.seeds)) < len(self.seeds):
             findings.add(("seeds",), "has a seed twice")
         findings.check()
-        folder = reading_folder(info)
+        folder = get_read_folder(info)
         return self if folder == Path() else self.located(folder)
 
     def located(self, folder: Path, *, whole: bool = False) -> Design:
@@ -178,13 +178,13 @@ class Design(Description):
         same = all(new is self.factors[name] for name, new in factors.items())
         return self if same else self.model_copy(update={"factors": factors})
 
-    def _check_when(self, findings: Findings, name: str, factor: Factor) -> None:
+    def _check_when(self, findings: ProblemCollector, name: str, factor: Factor) -> None:
         before = list(self.factors)[: list(self.factors).index(name)]
         for other, wanted in factor.when.items():
             where = ("factors", name, "when", other)
             if other not in before:
                 remedy = "name it before this one" if other in self.factors else None
-                findings.add(where, "is no factor above", remedy or nearest(other, before))
+                findings.add(where, "is no factor above", remedy or suggest_name(other, before))
                 continue
             known = self.factors[other].labels
             for level in wanted:

@@ -18,12 +18,12 @@ from pydantic import (
     model_validator,
 )
 
-from twinloop.description.address import nearest, read
+from twinloop.description.address import address_from_path, suggest_name
 from twinloop.description.description import Description
 from twinloop.description.errors import InputError
-from twinloop.description.problems import Findings
+from twinloop.description.problems import ProblemCollector
 from twinloop.exploration.factors.level_files import read_platform, resolve_all_files
-from twinloop.policy import BuiltIn, Policy
+from twinloop.policy import BuiltInPolicy, Policy
 from twinloop.scenario import Scenario
 from twinloop.trace.trace import Trace
 from twinloop.workload import Workload
@@ -86,7 +86,7 @@ class Factor(Description):
 
     @model_validator(mode="after")
     def _levels_or_range(self) -> Factor:
-        findings = Findings()
+        findings = ProblemCollector()
         if (self.range is None) == (not self.levels):
             findings.add(("levels",), "needs levels or a range, and not both")
         if self.names and len(self.names) != len(self.levels):
@@ -249,7 +249,7 @@ def _called(value: Any) -> str:
     >>> _called(Limit(3))
     'Limit most=3'
     """
-    if isinstance(value, BuiltIn):
+    if isinstance(value, BuiltInPolicy):
         return str(label_level({"name": value.name, "options": value.to_dict()}))
     if repr(value) != object.__repr__(value):
         said = " ".join(_ADDRESS.sub("", repr(value)).strip("<>").split())
@@ -315,7 +315,7 @@ def list_changes(name: str, factor: Factor, value: Any) -> dict[str, Any]:
         f"nobody said which field of the scenario '{name}' changes",
         field=f"factors.{name}.field",
         remedy="give it a field such as policy.options.overcommit; "
-        + nearest(name, sorted(Scenario.model_fields)),
+        + suggest_name(name, sorted(Scenario.model_fields)),
     )
 
 
@@ -335,7 +335,7 @@ def _located(name: str, factor: Factor, value: Any, folder: Path, whole: bool) -
 
 def _is_field(path: Any) -> bool:
     try:
-        return isinstance(path, str) and read(path)[0] in Scenario.model_fields
+        return isinstance(path, str) and address_from_path(path)[0] in Scenario.model_fields
     except InputError:
         return False
 
@@ -359,7 +359,7 @@ def apply_changes(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
     >>> apply_changes(base, {"policy.options.overcommit": 2, "policy": "pack-ic"}).policy.options
     {'overcommit': 2}
     """
-    depths = {path: len(read(path)) for path in changes}
+    depths = {path: len(address_from_path(path)) for path in changes}
     for depth in sorted(set(depths.values())):
         scenario = scenario.replace(
             **{path: changes[path] for path in changes if depths[path] == depth}

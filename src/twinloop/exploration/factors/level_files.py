@@ -14,15 +14,15 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import AfterValidator
 from pydantic.fields import FieldInfo
 
-from twinloop.description.address import read
-from twinloop.description.description import Description, is_file_path
+from twinloop.description.address import address_from_path
+from twinloop.description.description import Description, is_file_path_validator
 from twinloop.description.document import Address
 from twinloop.description.errors import InputError
 from twinloop.platform import Platform
 from twinloop.platform.carbon import read_constant
 from twinloop.platform.shorthand import is_shorthand
 from twinloop.scenario import Scenario
-from twinloop.scenario.parts import change_paths, locate_options
+from twinloop.scenario.parts import change_paths, resolve_option_paths
 
 
 def resolve_files(path: str, value: Any, folder: Path) -> Any:
@@ -44,7 +44,7 @@ def resolve_files(path: str, value: Any, folder: Path) -> Any:
     'easy'
     """
     try:
-        where = read(path)
+        where = address_from_path(path)
     except InputError:
         return value  # whatever reads the change will complain
     return _at((Scenario,), where, value, folder)
@@ -182,7 +182,7 @@ _PATH, _OPTIONS = _Path(), _Options()
 def _of_field(field: FieldInfo) -> Iterator[Any]:
     if any(map(_locates, field.metadata)):
         yield _PATH
-    if AfterValidator(locate_options) in field.metadata:
+    if AfterValidator(resolve_option_paths) in field.metadata:
         yield _OPTIONS
     yield from _kinds(field.annotation)
 
@@ -209,7 +209,7 @@ def _inner(kind: Any) -> Any:
 
 
 def _locates(metadata: Any) -> bool:
-    return isinstance(metadata, AfterValidator) and is_file_path(metadata)
+    return isinstance(metadata, AfterValidator) and is_file_path_validator(metadata)
 
 
 def _is_description(kind: Any) -> bool:

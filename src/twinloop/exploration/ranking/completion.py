@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from twinloop.exploration.ranking.candidate import Candidate
-from twinloop.trace.trace import counted
+from twinloop.trace.trace import format_count
 
 #: How many candidates a sentence names.
 _NAMED: Final = 3
@@ -72,5 +72,5 @@ def describe_fewer_completions(candidates: Sequence[Candidate], baseline: Candid
 
 def _completed(one: Candidate) -> str:
     tasks, completed = one.predicted["tasks"], one.predicted["completed"]
-    of = counted(int(tasks), "task") if tasks % 1 == 0 else f"{tasks:,.2f} tasks"
+    of = format_count(int(tasks), "task") if tasks % 1 == 0 else f"{tasks:,.2f} tasks"
     return f"{completed:,.0f} of {of}" if completed % 1 == 0 else f"{completed:,.2f} of {of}"

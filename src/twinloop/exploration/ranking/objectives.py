@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from twinloop._core import KPI_NAMES
-from twinloop.description.address import nearest
+from twinloop.description.address import suggest_name
 from twinloop.description.errors import InputError
 from twinloop.metrics import FIGURES
 from twinloop.scenario import Scenario
-from twinloop.scenario.carbon import has_carbon, has_series
+from twinloop.scenario.carbon import has_carbon, has_carbon_series
 
 #: Figures that a run of a study may have: those of the core, and what it costs.
 KPIS: Final = (*(name for name in KPI_NAMES if name != "events"), "carbon_g", "cost")
@@ -43,7 +43,9 @@ class Objective:
             return said
         way, _, kpi = said.rpartition(":")
         if kpi not in KPIS or way not in ("", "min", "max"):
-            raise InputError(f"{said!r} is no KPI", field="objective", remedy=nearest(kpi, KPIS))
+            raise InputError(
+                f"{said!r} is no KPI", field="objective", remedy=suggest_name(kpi, KPIS)
+            )
         return cls(kpi, way == "min" if way else kpi not in MORE_IS_BETTER)
 
     @property
@@ -78,7 +80,7 @@ def explain_missing_kpi(scenario: Scenario, kpi: str) -> str | None:
         if all(host.power is None for _, host in hosts):
             return "no host has a power model"
     undated = scenario.start is None and (scenario.workload.generate or scenario.workload.tasks)
-    if kpi == "carbon_g" and undated and has_series(scenario):
+    if kpi == "carbon_g" and undated and has_carbon_series(scenario):
         return (
             "its carbon intensity changes over time, and the workload has no date "
             "(start: 2024-07-01 in the scenario, or a constant such as carbon: 300 g/kWh)"

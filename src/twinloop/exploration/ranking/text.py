@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from twinloop.description.safe_text import join_lines
 from twinloop.exploration.text_tables import align_columns
-from twinloop.trace.trace import counted
+from twinloop.trace.trace import format_count
 
 if TYPE_CHECKING:
     from twinloop.exploration.ranking.candidate import Candidate
@@ -42,7 +42,7 @@ def _heading(ranking: Ranking) -> str:
     first, baseline = ranking.objectives[0].kpi, ranking.baseline
     value = baseline.predicted.get(first, math.nan)
     than = f"{baseline.name}, {first} {_short(value)}"
-    return f"{counted(len(ranking), 'candidate')} {ranking.how}; the baseline is {than}"
+    return f"{format_count(len(ranking), 'candidate')} {ranking.how}; the baseline is {than}"
 
 
 def _titles(ranking: Ranking) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from twinloop.description.errors import InputError
-from twinloop.description.files import is_file, sha256
+from twinloop.description.files import hash_file, is_file
 from twinloop.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def hash_input(path: str | Path) -> str | None:
 
 @lru_cache(maxsize=64)
 def _hash_of(path: str, _changed: int, _size: int) -> str:
-    return sha256(Path(path))
+    return hash_file(Path(path))
 
 
 def find_changed_inputs(known: Hashes) -> list[str]:

@@ -19,7 +19,7 @@ from twinloop.policy.registry import CodeNotAllowed
 from twinloop.scenario import Scenario
 from twinloop.scenario.carbon import check_carbon
 from twinloop.scenario.identity import Identities
-from twinloop.scenario.stored_workload import keep_workload
+from twinloop.scenario.stored_workload import store_workload
 
 #: Where a workload that was given in memory is kept in the folder of a study.
 WORKLOAD: Final = "workload"
@@ -204,7 +204,7 @@ def _decisive(
     told.pop("name", None)
     if scenario.workload.path is not None:
         told["workload"]["path"] = Path(scenario.workload.path).name  # what is in it decides
-    objects = known.of(scenario)
+    objects = known.identify(scenario)
     own = {"objects": objects} if objects else {}
     return {
         "scenario": told,
@@ -221,9 +221,9 @@ def _digest(told: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-def store_workload(scenario: Scenario, folder: Path) -> Scenario:
+def store_study_workload(scenario: Scenario, folder: Path) -> Scenario:
     """The scenario with a workload that was given in memory written into the folder."""
-    return keep_workload(scenario, folder, WORKLOAD)
+    return store_workload(scenario, folder, WORKLOAD)
 
 
 def count_duplicates(runs: Sequence[StudyRun]) -> int:

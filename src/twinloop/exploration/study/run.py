@@ -11,12 +11,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from twinloop.calibration.fit import Fit
-from twinloop.campaign import Coordinator, Journal, coordinator
+from twinloop.campaign import CampaignJournal, Coordinator, coordinator
 from twinloop.description.errors import InputError, TwinloopError
 from twinloop.exploration.factors.design import Design, read_design
 from twinloop.exploration.factors.level_files import make_paths_absolute
 from twinloop.exploration.ranking.objectives import Objective
-from twinloop.exploration.study.plan import WORKLOAD, StudyPlan, StudyRun, plan_runs, store_workload
+from twinloop.exploration.study.plan import (
+    WORKLOAD,
+    StudyPlan,
+    StudyRun,
+    plan_runs,
+    store_study_workload,
+)
 from twinloop.exploration.study.runner import DOUBTED, DRAWS, Runner, select_draws
 from twinloop.exploration.study.storage import (
     FITTED,
@@ -110,9 +116,13 @@ def explore(
     rows = select_draws(laid, draws)
     beside = {} if not rows or laid is None else {"draws": [hash_fit(laid), draws, DOUBTED]}
     # The journal is the lock of the folder: nothing is written there without it.
-    with Journal.open(place / JOURNAL, HEADER) if place is not None else nullcontext() as journal:
+    with (
+        CampaignJournal.open(place / JOURNAL, HEADER)
+        if place is not None
+        else nullcontext() as journal
+    ):
         try:
-            base = make_paths_absolute(base if place is None else store_workload(base, place))
+            base = make_paths_absolute(base if place is None else store_study_workload(base, place))
             plan = plan_runs(base, design, beside, by=by, allow_code=allow_code)
         except TwinloopError:
             if fresh and place is not None:

@@ -11,17 +11,17 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from twinloop.calibration.cases import rows_of
-from twinloop.calibration.parameters.values import of_model, offering
-from twinloop.engine import Compiled
-from twinloop.engine.run_trace import priced_part
-from twinloop.engine.workload_cache import Loaded
+from twinloop.calibration.cases import make_value_rows
+from twinloop.calibration.parameters.values import declare_values, is_model_value
+from twinloop.engine import CompiledScenario
+from twinloop.engine.run_trace import cost_trace_from_run
+from twinloop.engine.workload_cache import LoadedWorkload
 from twinloop.exploration.factors.factors import apply_changes
 from twinloop.exploration.ranking.objectives import KPIS
 from twinloop.metrics import cost
-from twinloop.metrics.electricity import emitted
-from twinloop.policy import BuiltIn
-from twinloop.policy.registry import construct
+from twinloop.metrics.electricity import compute_emission
+from twinloop.policy import BuiltInPolicy
+from twinloop.policy.registry import construct_policy
 from twinloop.scenario import Scenario
 from twinloop.scenario.carbon import has_carbon
 
@@ -68,15 +68,15 @@ class Runner:
         # A level of the study has the last word on a value that was fitted as well.
         levels = {name.removeprefix("model.") for name in changes}
         moved = {name: column for name, column in self.draws.items() if name not in levels}
-        ready = Compiled(
-            offering(scenario, list(moved)),
+        ready = CompiledScenario(
+            declare_values(scenario, list(moved)),
             allow_code=self.allow_code,
-            given=_loaded(self.mark, scenario),
+            workload=_loaded(self.mark, scenario),
         )
         priced = scenario.prices is not None or has_carbon(scenario)
         told: dict[str, Any] = _priced(ready) if priced else {"kpis": ready.run()}
         told["kpis"] = {name: told["kpis"][name] for name in KPIS if name in told["kpis"]}
-        if moved and isinstance(ready.policy, BuiltIn):
+        if moved and isinstance(ready.policy, BuiltInPolicy):
             told["draws"] = _doubt(ready, moved)
         return told
 
@@ -86,33 +86,35 @@ class Runner:
         found = None if named.object is not None else self.code.get(named.name)
         if found is None:
             return scenario
-        return scenario.replace(policy=construct(named.name, found, named.options))
+        return scenario.replace(policy=construct_policy(named.name, found, named.options))
 
 
-def _priced(ready: Compiled) -> dict[str, Any]:
+def _priced(ready: CompiledScenario) -> dict[str, Any]:
     """The KPIs of a run with its money and carbon, from one simulation; why one is not known."""
-    run = ready.finished()
+    run = ready.run_to_end()
     scenario = ready.scenario
     kpis: dict[str, float | None] = dict(run.kpis())
     intensities = {each.carbon for each in scenario.effective_platform().clusters}
-    trace = priced_part(ready, run, per_node=len(intensities) > 1)
-    emission = emitted(trace)
+    trace = cost_trace_from_run(ready, run, per_node=len(intensities) > 1)
+    emission = compute_emission(trace)
     kpis["carbon_g"] = emission.grams
     if scenario.prices is not None:
         kpis["cost"] = cost(trace, scenario.prices).total
     told: dict[str, Any] = {"kpis": {k: v for k, v in kpis.items() if v is not None}}
     notes = [" ".join(note.split()) for note in emission.notes]
-    if not emission.known and notes:
+    if not emission.is_known and notes:
         told["unknown"] = {"carbon_g": notes[0]}
     elif notes:
         told["notes"] = notes
     return told
 
 
-def _doubt(ready: Compiled, moved: Mapping[str, NDArray[np.float64]]) -> dict[str, list[float]]:
+def _doubt(
+    ready: CompiledScenario, moved: Mapping[str, NDArray[np.float64]]
+) -> dict[str, list[float]]:
     """The KPIs under each calibration."""
     known = {name: column for name, column in moved.items() if name in ready.value_names}
-    rows = rows_of(ready, len(next(iter(moved.values()))), known)
+    rows = make_value_rows(ready, len(next(iter(moved.values()))), known)
     # On one thread: it is the runs of a study that go on at the same time.
     many = ready.run_many(rows, outputs=DOUBTED, threads=1)
     return {name: many[name].tolist() for name in DOUBTED if np.isfinite(many[name]).all()}
@@ -126,19 +128,19 @@ def select_draws(fit: Fit | None, most: int) -> dict[str, NDArray[np.float64]]:
     return {
         name: fit.draws[name].to_numpy()[chosen]
         for name in fit.draws.columns
-        if of_model(name) and fit.draws[name].dtype.is_numeric()
+        if is_model_value(name) and fit.draws[name].dtype.is_numeric()
     }
 
 
 #: What was read last, for the runs of a study that have the same: seldom more than the seeds.
-_READ: deque[tuple[str, Loaded]] = deque(maxlen=8)
+_READ: deque[tuple[str, LoadedWorkload]] = deque(maxlen=8)
 
 
-def _loaded(mark: str, scenario: Scenario) -> Loaded:
+def _loaded(mark: str, scenario: Scenario) -> LoadedWorkload:
     """The workload of a scenario, read or made once for all runs of a study that have it."""
     for of, each in tuple(_READ):
-        if of == mark and each.serves(scenario):
+        if of == mark and each.is_valid_for(scenario):
             return each
-    made = Loaded(scenario)
+    made = LoadedWorkload(scenario)
     _READ.append((mark, made))
     return made

@@ -14,12 +14,12 @@ from pydantic import Field, model_validator
 from twinloop import __version__
 from twinloop.calibration.fit import MANIFEST as FIT_MANIFEST
 from twinloop.calibration.fit import Fit
-from twinloop.campaign import Journal
-from twinloop.campaign.journal import CUT_OFF
+from twinloop.campaign import CampaignJournal
+from twinloop.campaign.journal import TRUNCATE_REMEDY
 from twinloop.description.errors import InputError
-from twinloop.description.file_names import below
-from twinloop.description.files import writing
-from twinloop.description.saved_json import Kept, check_shape, read_kept
+from twinloop.description.file_names import join_below
+from twinloop.description.files import write_atomically
+from twinloop.description.saved_json import StoredJson, check_shape, read_stored_json
 from twinloop.exploration.factors.design import Design
 from twinloop.exploration.study.plan import StudyPlan, StudyRun, add_seed
 from twinloop.exploration.study.study import JOURNAL, MANIFEST, Study
@@ -47,7 +47,7 @@ def save_plan(
         "inputs": dict(plan.inputs),
         "fit": None if fit is None else _keep_fit(folder, fit),
     }
-    with writing(folder / MANIFEST) as stream:
+    with write_atomically(folder / MANIFEST) as stream:
         stream.write(json.dumps(told, indent=1, allow_nan=False, default=str).encode())
 
 
@@ -71,7 +71,7 @@ def hash_fit(fit: Fit) -> str:
     return hashlib.sha256(told).hexdigest()
 
 
-class _JournalRow(Kept):
+class _JournalRow(StoredJson):
     """What a line of the journal holds: a run that is over."""
 
     key: str
@@ -108,14 +108,16 @@ def read_results(
     compared = frozenset(keys)
     draws = 0
     for number, row in enumerate(rows, start=2):
-        checked = check_shape(row, _JournalRow, file, CUT_OFF, line=number)
+        checked = check_shape(row, _JournalRow, file, TRUNCATE_REMEDY, line=number)
         found[checked.key] = row
         here = len(next(iter(checked.draws.values()), ()))
         if here and checked.key in compared:
             draws = draws or here
             if here != draws:
                 said = f"has {here} values of each KPI, where runs before have {draws}"
-                raise InputError(said, file=file, line=number, field="draws", remedy=CUT_OFF)
+                raise InputError(
+                    said, file=file, line=number, field="draws", remedy=TRUNCATE_REMEDY
+                )
     return found
 
 
@@ -132,7 +134,7 @@ def is_study(folder: Path) -> bool:
     return isinstance(kept, dict) and {"twinloop", "design", "keys"} <= kept.keys()
 
 
-class _StudyFile(Kept):
+class _StudyFile(StoredJson):
     """What `study.json` holds."""
 
     scenario: dict[str, Any]
@@ -150,7 +152,7 @@ def load_study(folder: Path, *, allow_code: bool = False) -> Study:
     path = folder / MANIFEST
     if not path.is_file():
         raise InputError("no study is kept there", file=folder, remedy=f"it would have {MANIFEST}")
-    kept = read_kept(path, _StudyFile, _AGAIN)
+    kept = read_stored_json(path, _StudyFile, _AGAIN)
     try:
         design = Design.from_dict(kept.design)
         scenario = Scenario.from_manifest(kept.scenario)
@@ -174,7 +176,7 @@ def load_study(folder: Path, *, allow_code: bool = False) -> Study:
         for seed, key in zip(design.seeds or (None,), baseline, strict=True)
     )
     journal = folder / JOURNAL
-    rows = Journal.seen(journal) if journal.is_file() else ()
+    rows = CampaignJournal.read_rows(journal) if journal.is_file() else ()
     return Study(
         scenario,
         design,
@@ -182,7 +184,7 @@ def load_study(folder: Path, *, allow_code: bool = False) -> Study:
         runs,
         read_results(rows, journal, {*keys, *baseline}),
         as_it_is,
-        None if fit is None else Fit.load(below(folder, fit, file=path, field="fit")),
+        None if fit is None else Fit.load(join_below(folder, fit, file=path, field="fit")),
         folder,
         by,
         allow_code,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from twinloop.description.files import writing
+from twinloop.description.files import write_atomically
 
 if TYPE_CHECKING:
     from twinloop.exploration.study.study import Study
@@ -119,7 +119,7 @@ def export(study: Study, folder: Path) -> tuple[Path, ...]:
         table: pl.DataFrame = getattr(study, name)
         for suffix in ("csv", "parquet"):
             path = folder / f"{name}.{suffix}"
-            with writing(path) as stream:
+            with write_atomically(path) as stream:
                 if suffix == "csv":
                     table.write_csv(stream)
                 else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from twinloop.description.safe_text import join_lines
 from twinloop.exploration.ranking.objectives import Objective
 from twinloop.exploration.text_tables import align_columns
-from twinloop.trace.trace import counted
+from twinloop.trace.trace import format_count
 
 if TYPE_CHECKING:
     from twinloop.exploration.study.study import Study
@@ -43,7 +43,7 @@ def study_to_text(study: Study, top: int = SHOWN) -> str:
 
 def _state(study: Study) -> str:
     said = (
-        f"{counted(len(study.planned_configurations), 'configuration')} of "
+        f"{format_count(len(study.planned_configurations), 'configuration')} of "
         f"{', '.join(study.factors)}: {study.done:,} of {study.planned:,} runs done"
     )
     if study.failed:

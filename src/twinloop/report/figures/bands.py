@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from twinloop.metrics.steps import Boxes
+from twinloop.metrics.weighted_intervals import WeightedIntervals
 from twinloop.report.figures.executions import get_capacity
 from twinloop.report.figures.packing import pack_boxes
 from twinloop.trace import Trace
@@ -86,5 +86,5 @@ class Bands:
 
 def _find_peak(part: pl.DataFrame) -> float:
     boxes = (part[name].to_numpy() for name in ("start", "end", "cores"))
-    _, level = Boxes.of(*boxes).steps()
+    _, level = WeightedIntervals.of(*boxes).steps()
     return float(level.max()) if level.size else 1.0

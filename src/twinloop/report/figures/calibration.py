@@ -12,10 +12,10 @@ import numpy as np
 import polars as pl
 
 from twinloop.description.errors import InputError
-from twinloop.metrics.steps import Floats
+from twinloop.metrics.weighted_intervals import Floats
 from twinloop.report.calibration_result import CalibrationResult
 from twinloop.report.figures import colours
-from twinloop.report.figures.acceptable_set import plot_acceptable_set
+from twinloop.report.figures.confidence_region import plot_confidence_region
 from twinloop.report.figures.figure_base import attach_notes, create_figure
 from twinloop.report.figures.scales import Scale, format_value
 from twinloop.report.quantity_text import format_count
@@ -33,14 +33,14 @@ def plot_calibration(fit: CalibrationResult) -> dict[str, Figure]:
     """The pictures of a calibration by name; those without data are left out.
 
     `convergence` has the losses in the order of the evaluations, and the best so far.
-    `acceptable_set` has points around the fit, coloured by their loss. `intervals` has for each
+    `confidence_region` has points around the fit, coloured by their loss. `intervals` has for each
     parameter what the data allow, within the range that was searched.
 
     >>> from types import SimpleNamespace
     >>> history = pl.DataFrame({"evaluation": [0, 1], "loss": [4.0, 2.0], "best": [4.0, 2.0],
     ...     "failed": False, "speed": [1.0, 1.1]})
     >>> fit = SimpleNamespace(values={"speed": 1.1}, defaults={"speed": 1.0}, history=history,
-    ...     cloud=None, identifiability=None, loss_before=4.0)
+    ...     confidence_region=None, identifiability=None, loss_before=4.0)
     >>> list(plot_calibration(fit))
     ['convergence']
     """
@@ -51,7 +51,7 @@ def plot_available(fit: CalibrationResult) -> tuple[dict[str, Figure], list[str]
     """The pictures that there are data for, and for each of the others why it is not drawn."""
     draw: dict[str, Callable[[CalibrationResult], Figure]] = {
         "convergence": plot_convergence,
-        "acceptable_set": plot_acceptable_set,
+        "confidence_region": plot_confidence_region,
         "intervals": plot_intervals,
     }
     figures, missing = {}, []

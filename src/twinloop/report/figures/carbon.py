@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from twinloop.description.errors import InputError
-from twinloop.metrics.electricity import intensity_of
-from twinloop.metrics.energy_and_carbon import JOULES_PER_KWH, Intensity, drawn
+from twinloop.metrics.electricity import find_intensity
+from twinloop.metrics.energy_and_carbon import JOULES_PER_KWH, CarbonIntensity, find_power_intervals
 from twinloop.metrics.energy_and_carbon import carbon as grams
 from twinloop.report.figures import colours
 from twinloop.report.figures.figure_base import attach_notes, create_figure
@@ -17,7 +17,7 @@ from twinloop.report.figures.steps import Steps
 from twinloop.report.figures.time_axis import TimeAxis
 from twinloop.report.quantity_text import format_number
 from twinloop.trace import Trace
-from twinloop.trace.trace import required
+from twinloop.trace.trace import require_trace
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -42,20 +42,20 @@ def plot_carbon(trace: Trace, intensity: float | pl.DataFrame | None = None) -> 
     >>> float(figure.data[0].y[0]), figure.layout.meta["notes"]
     (250.0, ['500 g in all'])
     """
-    known = get_intensity(required(trace)) if intensity is None else intensity
+    known = get_intensity(require_trace(trace)) if intensity is None else intensity
     if known is None:
         raise InputError(
             "there is no carbon to draw: the carbon intensity of the electricity is not known",
             remedy="give an intensity in g/kWh, or a platform with a `carbon` intensity",
         )
-    boxes, _ = drawn(trace)
+    boxes, _ = find_power_intervals(trace)
     total = grams(trace, known)
     if boxes is None or total is None:
         raise InputError(
             "there is no carbon to draw: the trace has no window of power",
             remedy="give the hosts of the platform a power model",
         )
-    series = Intensity.of(known, trace.manifest.epoch_ms)
+    series = CarbonIntensity.of(known, trace.manifest.epoch_ms)
     edges = np.linspace(boxes.start.min(), boxes.end.max(), WINDOWS + 1)
     hours = np.diff(edges) / 3600.0
     rate = Steps.of(boxes).means(edges) * np.diff(edges) / JOULES_PER_KWH
@@ -87,6 +87,6 @@ def get_intensity(trace: Trace) -> float | pl.DataFrame | None:
     True
     """
     try:
-        return intensity_of(trace)
+        return find_intensity(trace)
     except InputError as error:
         raise InputError(f"there is no carbon to draw: {error}") from None

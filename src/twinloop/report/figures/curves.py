@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from twinloop.description.errors import InputError
-from twinloop.metrics.steps import Boxes
 from twinloop.metrics.tasks import per_task
+from twinloop.metrics.weighted_intervals import WeightedIntervals
 from twinloop.report.figures import colours
 from twinloop.report.figures.executions import (
     describe_omissions,
@@ -23,8 +23,8 @@ from twinloop.report.figures.steps import Steps
 from twinloop.report.figures.time_axis import TimeAxis
 from twinloop.report.quantity_text import format_count, format_duration
 from twinloop.trace import Trace
-from twinloop.trace.recorded_commands import runs
-from twinloop.trace.trace import required
+from twinloop.trace.recorded_runs import collect_runs
+from twinloop.trace.trace import require_trace
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -80,7 +80,7 @@ def plot_queue(trace: Trace) -> Figure:
 
 def count_waiting(trace: Trace) -> tuple[Steps, Steps]:
     """How many tasks wait, and for how many cores; a task of unknown size waits for none."""
-    tasks = per_task(trace).with_columns(runs(trace)["processors"].fill_null(0.0))
+    tasks = per_task(trace).with_columns(collect_runs(trace)["processors"].fill_null(0.0))
     tasks = tasks.drop_nulls("wait")
     if not tasks.height:
         raise InputError(
@@ -88,8 +88,8 @@ def count_waiting(trace: Trace) -> tuple[Steps, Steps]:
             remedy="simulate the workload first, or read a log that says when its tasks ran",
         )
     since, start = tasks["queued"].to_numpy(), tasks["start"].to_numpy()
-    one = Steps.of(Boxes.of(since, start, np.ones(since.size)))
-    many = Steps.of(Boxes.of(since, start, tasks["processors"].to_numpy()))
+    one = Steps.of(WeightedIntervals.of(since, start, np.ones(since.size)))
+    many = Steps.of(WeightedIntervals.of(since, start, tasks["processors"].to_numpy()))
     span = np.unique([since.min(), start.max()])
     nobody = Steps(span, np.zeros(span.size))
     return one if one.t.size else nobody, many if many.t.size else nobody
@@ -107,7 +107,7 @@ def plot_utilisation(trace: Trace) -> Figure:
     >>> [(curve.name, curve.y.tolist()) for curve in plot_utilisation(trace).data]
     [('in use', [3.0, 0.0]), ('available', [4.0, 4.0])]
     """
-    ran = select_executions(required(trace))
+    ran = select_executions(require_trace(trace))
     steps = sum_cores_in_use(ran)
     axis = TimeAxis.of(trace)
     figure = create_figure("Cores in use", axis)
@@ -127,7 +127,7 @@ def sum_cores_in_use(ran: pl.DataFrame) -> Steps:
     start, end, cores = (
         require_executions(ran)[name].to_numpy() for name in ("start", "end", "cores")
     )
-    steps = Steps.of(Boxes.of(start, end, cores))
+    steps = Steps.of(WeightedIntervals.of(start, end, cores))
     if not steps.t.size:
         raise InputError("there is nothing to draw: no execution holds a core for any time")
     return steps
@@ -140,7 +140,7 @@ def sum_available_cores(trace: Trace, first: float, last: float) -> Steps | None
         return None
     away = find_absences(trace, last)
     start, end = (away[name].clip(first, last).to_numpy() for name in ("start", "end"))
-    gone = Steps.of(Boxes.of(start, end, away["cores"].to_numpy()))
+    gone = Steps.of(WeightedIntervals.of(start, end, away["cores"].to_numpy()))
     t = np.concatenate([[first], gone.t, [last]])
     level = total - np.concatenate([[0.0], gone.level, gone.level[-1:] if gone.t.size else [0.0]])
     return Steps(t, level)
@@ -155,12 +155,12 @@ def plot_power(trace: Trace) -> Figure:
     >>> plot_power(trace).data[0].y.tolist()
     [90.0, 120.0, 120.0]
     """
-    rows = required(trace).power.drop_nulls(["t", "dt", "watts"])
+    rows = require_trace(trace).power.drop_nulls(["t", "dt", "watts"])
     total = rows.filter(pl.col("node").is_null())
     rows = total if total.height else rows
     end = rows["t"].to_numpy()
     begin = end - rows["dt"].to_numpy()
-    steps = Steps.of(Boxes.of(begin, end, rows["watts"].to_numpy()))
+    steps = Steps.of(WeightedIntervals.of(begin, end, rows["watts"].to_numpy()))
     if not steps.t.size:
         raise InputError(
             "there is no power to draw: the trace has no window of power",
@@ -168,7 +168,7 @@ def plot_power(trace: Trace) -> Figure:
         )
     axis = TimeAxis.of(trace)
     figure = create_figure("Power", axis)
-    windows = Steps.of(Boxes.of(begin, end, np.ones(end.size)))
+    windows = Steps.of(WeightedIntervals.of(begin, end, np.ones(end.size)))
     notes = _add_curve(figure, steps, axis, "power", colours.CURVE, windows)
     figure.update_layout(yaxis={"title": {"text": "power (W)"}, "rangemode": "tozero"})
     return attach_notes(figure, notes)
@@ -188,7 +188,7 @@ def plot_waits(trace: Trace) -> Figure:
     >>> curve.x.tolist(), curve.y.tolist()
     ([0.0, 4.0], [0.5, 1.0])
     """
-    known = per_task(required(trace))["wait"].drop_nulls()
+    known = per_task(require_trace(trace))["wait"].drop_nulls()
     if not len(known):
         raise InputError(
             "there are no waits to draw: no task has both a submission and a start",

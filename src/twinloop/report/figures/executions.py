@@ -10,8 +10,8 @@ from twinloop.description.errors import InputError
 from twinloop.metrics.tasks import per_task
 from twinloop.report.quantity_text import format_count
 from twinloop.trace import Trace
-from twinloop.trace.recorded_commands import runs
-from twinloop.trace.summary import capacity_of
+from twinloop.trace.recorded_runs import collect_runs
+from twinloop.trace.summary import compute_capacity
 
 #: In these states a node takes no task.
 AWAY: Final = ("down", "off", "booting", "maintenance")
@@ -23,7 +23,7 @@ def select_executions(trace: Trace) -> pl.DataFrame:
     Columns: those of `placements` without memory, then `queue`, `kind`, `user`, `status`, `submit`
     and `wait` of the task, and `sized`. Where a placement does not say its cores, it has an equal
     part of those of its task; one of unknown size (not `sized`) counts as one core, as it does in
-    `load_over_time`.
+    `compute_load_over_time`.
 
     >>> trace = Trace(
     ...     tasks=pl.DataFrame({"id": ["a"], "submit": [2.0], "requested_cores": [4.0]}),
@@ -37,7 +37,7 @@ def select_executions(trace: Trace) -> pl.DataFrame:
     tasks = trace.tasks.select("id", "queue", "kind").hstack(
         per_task(trace).select("user", "status", "submit", "wait")
     )
-    known = tasks.with_columns(runs(trace)["processors"]).unique("id", keep="first")
+    known = tasks.with_columns(collect_runs(trace)["processors"]).unique("id", keep="first")
     given = pl.when(pl.col("cores").is_finite() & (pl.col("cores") >= 0)).then("cores")
     share = (pl.col("processors") - pl.col("cores").sum()) / pl.col("cores").null_count()
     attempt = ("task", "attempt")
@@ -58,7 +58,7 @@ def get_capacity(trace: Trace) -> float | None:
     >>> get_capacity(Trace(nodes=pl.DataFrame({"node": ["n1", "n2"], "cores": [4.0, 8.0]})))
     12.0
     """
-    known = capacity_of(trace)
+    known = compute_capacity(trace)
     run = trace.manifest.facts.get("run")
     said = run.get("cores") if isinstance(run, dict) else None
     return known or (float(said) if isinstance(said, (int, float)) and said > 0 else None)

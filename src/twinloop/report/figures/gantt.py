@@ -22,7 +22,7 @@ from twinloop.report.figures.occupancy import make_occupancy_map
 from twinloop.report.figures.time_axis import TimeAxis
 from twinloop.report.quantity_text import format_count, format_duration, format_number
 from twinloop.trace import Trace
-from twinloop.trace.trace import required
+from twinloop.trace.trace import require_trace
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -57,7 +57,7 @@ def plot_gantt(
     # Plotly takes a moment to load, and only pictures need it.
     import plotly.graph_objects as go
 
-    whole = select_executions(required(trace))
+    whole = select_executions(require_trace(trace))
     ran = require_executions(_select_window(whole, window))
     by = colours.choose_grouping(ran, colour)
     first, last = window or (float(ran["start"].min()), float(ran["end"].max()))  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from twinloop.report.figures.executions import (
 from twinloop.report.figures.occupancy import make_occupancy_map
 from twinloop.report.figures.time_axis import TimeAxis
 from twinloop.trace import Trace
-from twinloop.trace.trace import required
+from twinloop.trace.trace import require_trace
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -43,7 +43,7 @@ def plot_heat(trace: Trace) -> Figure:
     # Plotly takes a moment to load, and only pictures need it.
     import plotly.graph_objects as go
 
-    ran = require_executions(select_executions(required(trace)))
+    ran = require_executions(select_executions(require_trace(trace)))
     if ran["machine"].null_count() == ran.height:
         raise InputError(
             "there is no map of machines to draw: where the tasks ran is not recorded",

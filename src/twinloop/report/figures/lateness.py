@@ -14,7 +14,7 @@ from twinloop.report.figures import colours
 from twinloop.report.figures.figure_base import attach_notes, create_figure
 from twinloop.report.quantity_text import format_count
 from twinloop.trace import Trace
-from twinloop.trace.trace import required
+from twinloop.trace.trace import require_trace
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -42,7 +42,7 @@ def plot_lateness(trace: Trace) -> Figure:
     >>> [(bars.name, list(bars.x), list(bars.y)) for bars in plot_lateness(trace).data]
     [('submitted later than recorded, mean', [2.0], ['u'])]
     """
-    rows = _summarise_users(required(trace))
+    rows = _summarise_users(require_trace(trace))
     drawn = {name: rows[name].null_count() < rows.height for name in (_LATE, _PAST)}
     if not any(drawn.values()):
         raise InputError(

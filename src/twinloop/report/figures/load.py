@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from twinloop.trace import Trace
-from twinloop.trace.summary import capacity_of, load_over_time
+from twinloop.trace.summary import compute_capacity, compute_load_over_time
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -30,7 +30,7 @@ def plot_load(trace: Trace, *, bins: int = 400) -> Figure:
     # Plotly takes a moment to load, and only pictures need it.
     import plotly.graph_objects as go
 
-    load = load_over_time(trace, bins)
+    load = compute_load_over_time(trace, bins)
     epoch = trace.manifest.epoch_ms
     if epoch is None:
         x, axis = (load["t"] / 3600).to_list(), "hours since the start"
@@ -43,7 +43,7 @@ def plot_load(trace: Trace, *, bins: int = 400) -> Figure:
             figure.add_scatter(
                 x=x, y=load[name].to_list(), name=title, mode="lines", line_shape="hv"
             )
-    capacity = capacity_of(trace)
+    capacity = compute_capacity(trace)
     if capacity:
         figure.add_hline(y=capacity, line_dash="dot", annotation_text="all cores")
     figure.update_layout(

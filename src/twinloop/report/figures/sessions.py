@@ -14,7 +14,7 @@ from twinloop.report.figures.figure_base import attach_notes, create_figure
 from twinloop.report.figures.time_axis import TimeAxis
 from twinloop.report.quantity_text import format_count, format_duration
 from twinloop.trace import Trace
-from twinloop.trace.trace import required
+from twinloop.trace.trace import require_trace
 from twinloop.workload.session_graph import SessionGraphs
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ def plot_sessions(trace: Trace, user: str | None = None, *, threshold: float = 3
     >>> [label.split("<br>")[0] for label in figure.data[2].text]
     ['session 0: 2 tasks', 'session 1: 1 task']
     """
-    if required(trace).tasks["user"].null_count() == trace.tasks.height:
+    if require_trace(trace).tasks["user"].null_count() == trace.tasks.height:
         raise InputError("there are no sessions to draw: whose the tasks are is not recorded")
-    graphs = SessionGraphs.of(trace, threshold=threshold)
+    graphs = SessionGraphs.from_log(trace, threshold=threshold)
     if not len(graphs):
         raise InputError("there are no sessions to draw: no task of a known user can be run")
     if user is None:

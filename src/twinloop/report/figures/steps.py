@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from twinloop.metrics.steps import Boxes, Floats
+from twinloop.metrics.weighted_intervals import Floats, WeightedIntervals
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,10 +22,10 @@ class Steps:
     level: Floats
 
     @classmethod
-    def of(cls, boxes: Boxes) -> Steps:
+    def of(cls, boxes: WeightedIntervals) -> Steps:
         """The sum of the heights of boxes over time.
 
-        >>> boxes = Boxes.of(np.array([0.0, 2.0]), np.array([4.0, 3.0]), np.array([1.0, 5.0]))
+        >>> boxes = WeightedIntervals.of(np.array([0.0, 2.0]), np.array([4.0, 3.0]), np.array([1.0, 5.0]))
         >>> Steps.of(boxes).level.tolist()
         [1.0, 6.0, 1.0, 0.0]
         """

@@ -21,7 +21,7 @@ from twinloop.report.figures.time_axis import TimeAxis
 from twinloop.report.figures.usage import Lane, make_lanes
 from twinloop.report.quantity_text import format_count, format_duration, format_number, shorten_name
 from twinloop.trace import Trace
-from twinloop.trace.trace import required
+from twinloop.trace.trace import require_trace
 
 #: More tasks than this cannot be told apart in a still picture.
 TASKS: Final = 300
@@ -62,7 +62,7 @@ def render_run_svg(trace: Trace, *, colour: ColourBy | None = None) -> str:
     >>> picture.count('class="task"')
     2
     """
-    ran = require_executions(select_executions(required(trace)))
+    ran = require_executions(select_executions(require_trace(trace)))
     tasks = ran["task"].n_unique()
     if tasks > TASKS:
         raise InputError(

@@ -15,7 +15,7 @@ from twinloop.report.figures.steps import Steps
 from twinloop.report.figures.usage import make_lanes
 from twinloop.report.quantity_text import format_duration, format_number
 from twinloop.trace import Trace
-from twinloop.trace.trace import required
+from twinloop.trace.trace import require_trace
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
@@ -23,7 +23,7 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 def render_load_chart(load: pl.DataFrame, *, height: int = 7) -> str:
     """The load over time as a chart of blocks, one column per bin, with its axes.
 
-    Takes what `load_over_time` gives, and shows the cores in use where placements are known, else
+    Takes what `compute_load_over_time` gives, and shows the cores in use where placements are known, else
     the work that was submitted.
 
     >>> import polars as pl
@@ -68,7 +68,7 @@ def render_run_chart(trace: Trace, width: int = 80, *, height: int = 5) -> str:
              └────
               0 s to 10 s
     """
-    busy = sum_cores_in_use(select_executions(required(trace)))
+    busy = sum_cores_in_use(select_executions(require_trace(trace)))
     queue: Steps | None = None
     with suppress(InputError):  # a record without submissions
         queue, _ = count_waiting(trace)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from twinloop.metrics.steps import Floats
+from twinloop.metrics.weighted_intervals import Floats
 from twinloop.report.quantity_text import format_duration
 from twinloop.trace import Trace
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from twinloop.description.errors import InputError
-from twinloop.metrics.steps import Boxes, Floats
+from twinloop.metrics.weighted_intervals import Floats, WeightedIntervals
 from twinloop.report.figures import colours
 from twinloop.report.figures.bands import UNRECORDED
 from twinloop.report.figures.curves import sum_available_cores
@@ -19,7 +19,7 @@ from twinloop.report.figures.steps import Steps, average_by_row
 from twinloop.report.figures.time_axis import TimeAxis
 from twinloop.report.quantity_text import format_count, format_number
 from twinloop.trace import Trace
-from twinloop.trace.trace import required
+from twinloop.trace.trace import require_trace
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -121,7 +121,7 @@ def make_lanes(trace: Trace, most: int) -> tuple[list[Lane], list[str]]:
     >>> [(lane.name, lane.busy.area) for lane in make_lanes(trace, most=1)[0]]
     [('all nodes', 4.0)]
     """
-    rows, notes = _select_samples(required(trace))
+    rows, notes = _select_samples(require_trace(trace))
     used = rows["machine"].unique().sort().to_list()
     names = list(dict.fromkeys([*trace.nodes["node"].drop_nulls(), *used]))
     together = used == [UNRECORDED] or len(names) > most
@@ -173,7 +173,7 @@ def _compute_busy(
     moments = np.unique(np.concatenate([start, end]))
     if np.diff(moments).min() >= (last - first) / WINDOWS:
         exact = [
-            Steps.of(Boxes.of(start[row == at], end[row == at], height[row == at]))
+            Steps.of(WeightedIntervals.of(start[row == at], end[row == at], height[row == at]))
             for at in range(rows)
         ]
         return [steps if steps.t.size else _make_zero_steps(first, last) for steps in exact], False

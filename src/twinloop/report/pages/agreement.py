@@ -135,7 +135,7 @@ def add_criteria(page: Page, before: Verdict, after: Verdict, unseen: Verdict | 
         why = [each.note for each in there if each.note and each.status == "not assessable"]
         rows.append([
             ", ".join(key), round_threshold(there[0].threshold),
-            *("-" if each is None else each.said for each in known.values()),
+            *("-" if each is None else each.figure_text for each in known.values()),
             *("-" if each is None else each.status for each in known.values()),
             why[-1] if why else "",
         ])  # fmt: skip

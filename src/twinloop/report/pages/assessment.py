@@ -83,9 +83,10 @@ def write_assessment_page(verdict: Verdict, path: str | Path, *, title: str | No
     _add_errors(page, verdict.errors)
     page.add_section(
         "Thresholds",
-        render_paragraph(f"{verdict.declared[0].upper()}{verdict.declared[1:]}."),
+        render_paragraph(f"{verdict.criteria_summary[0].upper()}{verdict.criteria_summary[1:]}."),
         render_details(
-            "All thresholds and conditions", render_preformatted(verdict.criteria.commented())
+            "All thresholds and conditions",
+            render_preformatted(verdict.criteria.to_commented_yaml()),
         ),
     )
     left_out = (
@@ -99,16 +100,16 @@ def write_assessment_page(verdict: Verdict, path: str | Path, *, title: str | No
 
 def _add_criteria(page: Page, verdict: Verdict) -> None:
     # Loading what assesses takes a moment, and every command loads the reports.
-    from twinloop.fidelity.verdict_text import figure
+    from twinloop.fidelity.verdict_text import format_figure
 
     names = ["metric", "criterion", "verdict", "figure", "threshold"]
     names += ["noise floor"] if verdict.repeats else []
     names += ["without alignment"] if verdict.alignment is not None else []
     rows = []
     for found in verdict.findings:
-        row = [found.metric, found.name, found.status, found.said, found.threshold]
-        row += [figure(found.floor, found.unit)] if verdict.repeats else []
-        row += [figure(found.unaligned, found.unit)] if verdict.alignment is not None else []
+        row = [found.metric, found.name, found.status, found.figure_text, found.threshold]
+        row += [format_figure(found.floor, found.unit)] if verdict.repeats else []
+        row += [format_figure(found.unaligned, found.unit)] if verdict.alignment is not None else []
         rows.append([*row, found.note])
     said = [render_note("no repetition of the real run was given: the noise floor is not known")]
     if verdict.repeats:
@@ -158,11 +159,11 @@ def _add_errors(page: Page, errors: Errors) -> None:
 
 
 def _make_error_row(row: dict[str, Any], with_floor: bool) -> list[str]:
-    from twinloop.fidelity.verdict_text import figure
+    from twinloop.fidelity.verdict_text import format_figure
 
-    cells = [figure(row[name], row["unit"]) for name in ("real", "twin", "error")]
+    cells = [format_figure(row[name], row["unit"]) for name in ("real", "twin", "error")]
     shares = ["relative", "floor"] if with_floor else ["relative"]
-    return [row["figure"], *cells, *(figure(row[name], "share") for name in shares)]
+    return [row["figure"], *cells, *(format_figure(row[name], "share") for name in shares)]
 
 
 def _render_frame(frame: pl.DataFrame) -> str:

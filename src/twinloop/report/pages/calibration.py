@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from twinloop.calibration.fit_text import below_floor
+from twinloop.calibration.fit_text import explain_loss_below_floor
 from twinloop.report.calibration_result import CalibrationResult
-from twinloop.report.figures.acceptable_set import explain_acceptable_set
 from twinloop.report.figures.calibration import plot_available
+from twinloop.report.figures.confidence_region import explain_confidence_region
 from twinloop.report.figures.scales import format_value
 from twinloop.report.kpi_text import expand_kpi_names
 from twinloop.report.pages.page import (
@@ -54,7 +54,7 @@ def write_calibration_page(
     >>> fit = SimpleNamespace(values={"speed": 1.07}, defaults={"speed": 1.0}, loss=0.01,
     ...     loss_before=0.5, loss_name="makespan", floor=None, validation_loss=None,
     ...     optimiser="cma", runs=[{"name": "a", "used": "training"}], history=pl.DataFrame(),
-    ...     cloud=None, identifiability=None, recipe=["speed rose by 7 %"], before=[], after=[],
+    ...     confidence_region=None, identifiability=None, recipe=["speed rose by 7 %"], before=[], after=[],
     ...     warnings=[])
     >>> with tempfile.TemporaryDirectory() as there:
     ...     write_calibration_page(fit, there + "/fit.html").name
@@ -71,7 +71,7 @@ def write_calibration_page(
     _add_verdicts(page, fit)
     figures, missing = plot_available(fit)
     for name, figure in figures.items():
-        guide = explain_acceptable_set(fit) if name == "acceptable_set" else ""
+        guide = explain_confidence_region(fit) if name == "confidence_region" else ""
         page.add_figure(name, figure, figure.layout.height or 360, guide=guide)
     if missing:
         page.add_section("Not drawn", *map(render_note, missing))
@@ -164,7 +164,7 @@ def _add_losses(page: Page, fit: CalibrationResult) -> None:
     if "failed" in history.columns and (failed := history["failed"].sum()):
         found.append(("failed evaluations", f"{failed:,}"))
     held_out = [] if fit.validation_loss is not None else [render_note("no run was held out")]
-    if below := below_floor(fit.loss, fit.floor):
+    if below := explain_loss_below_floor(fit.loss, fit.floor):
         held_out.append(render_note(below))
     page.add_section(
         f"Loss: {fit.loss_name}",
@@ -229,4 +229,4 @@ def round_threshold(threshold: str) -> str:
 
 
 def _get_figure(finding: Finding | None) -> str:
-    return "-" if finding is None else finding.said
+    return "-" if finding is None else finding.figure_text

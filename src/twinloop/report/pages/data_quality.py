@@ -19,7 +19,7 @@ from twinloop.report.quantity_text import format_count
 from twinloop.trace import Trace
 from twinloop.trace.manifest import Edit
 from twinloop.trace.quality import check
-from twinloop.trace.quality.audit import Audit, Finding
+from twinloop.trace.quality.audit import Audit, RuleFinding
 
 #: What became of it, in the order of how much it weighs, and the kinds of cleaning that mean it.
 _FATES: Final = {
@@ -81,7 +81,7 @@ def _render_gate(audit: Audit) -> Iterator[str]:
     yield render_details(f"{format_count(len(kept), 'rule')} kept", render_list(said))
 
 
-def _make_rule_row(found: Finding) -> tuple[str, ...]:
+def _make_rule_row(found: RuleFinding) -> tuple[str, ...]:
     first = str(found.examples[0]) if found.examples else ""
     return (
         found.rule, found.severity, f"{found.broken:,} of {found.rows:,}", found.law, first,

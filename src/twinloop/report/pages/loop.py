@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from twinloop.description.errors import InputError
 from twinloop.metrics.trace_figures import OVERCOMMITTED, figures
-from twinloop.report.figures.acceptable_set import explain_acceptable_set, plot_acceptable_set
 from twinloop.report.figures.assessment import PLOTS
 from twinloop.report.figures.calibration import plot_convergence
+from twinloop.report.figures.confidence_region import (
+    explain_confidence_region,
+    plot_confidence_region,
+)
 from twinloop.report.glossary import glossary
 from twinloop.report.key_figures import list_key_figures
 from twinloop.report.kpi_text import expand_kpi_names
@@ -290,7 +293,7 @@ def _add_fit(page: Page, loop: ClosedLoop) -> None:
     calibration.add_values(page, fit)
     draw = (
         ("convergence", plot_convergence, "The search is over where the line has become flat."),
-        ("acceptable_set", plot_acceptable_set, explain_acceptable_set(fit)),
+        ("confidence_region", plot_confidence_region, explain_confidence_region(fit)),
     )  # fmt: skip
     for name, drawn, guide in draw:
         try:

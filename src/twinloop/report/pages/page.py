@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from twinloop.description.errors import InputError
-from twinloop.description.files import first_bytes, is_file, writing
+from twinloop.description.files import is_file, read_first_bytes, write_atomically
 from twinloop.report.kpi_text import expand_kpi_names
 from twinloop.report.quantity_text import shorten_name
 
@@ -143,7 +143,7 @@ class Page:
         """Write the page to this file, whole or not at all; one that is there is replaced."""
         path = Path(path)
         page = self.render()
-        with writing(path) as stream:
+        with write_atomically(path) as stream:
             stream.write(page.encode())
         return path
 
@@ -159,7 +159,7 @@ def check_page(path: Path) -> None:
     Traceback (most recent call last):
     twinloop.InputError: ...week.html: is there, and is no page of Twinloop, so ...
     """
-    if is_file(path) and _MARK.encode() not in first_bytes(path):
+    if is_file(path) and _MARK.encode() not in read_first_bytes(path):
         raise InputError(
             "is there, and is no page of Twinloop, so it is not replaced",
             file=path,

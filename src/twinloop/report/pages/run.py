@@ -26,7 +26,7 @@ from twinloop.report.pages.run_title import describe_run
 from twinloop.report.quantity_text import format_count
 from twinloop.scenario import Prices
 from twinloop.trace import Trace
-from twinloop.trace.trace import required
+from twinloop.trace.trace import require_trace
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -71,7 +71,7 @@ def write_run_page(trace: Trace, path: str | Path, *, title: str | None = None) 
     ...     write_run_page(trace, there + "/run.html").name
     'run.html'
     """
-    page = Page(describe_run(required(trace)) if title is None else title)
+    page = Page(describe_run(require_trace(trace)) if title is None else title)
     page.add(f'<p class="origin">{escape(_describe_origin(trace))}</p>')
     page.add(*render_key_figures(trace))
     add_run_figures(page, trace)

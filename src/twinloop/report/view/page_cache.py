@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any, Final
 
 from twinloop.description import InputError
-from twinloop.description.file_names import below
+from twinloop.description.file_names import join_below
 from twinloop.report.view.comparison import MOST, write_comparison_page
 from twinloop.report.view.kinds import PAGE, find_kind, read_run
 
@@ -71,7 +71,7 @@ class PageCache:
         """Where a name of the list is; one that leads out of the folder does not exist."""
         absent = InputError("is not in this folder", file=name)
         try:
-            path = self.root if name in ("", ".") else below(self.root, name, deep=True)
+            path = self.root if name in ("", ".") else join_below(self.root, name, deep=True)
         except InputError:
             raise absent from None
         hidden = any(part.startswith(".") for part in path.relative_to(self.root).parts)

@@ -10,8 +10,8 @@ import polars as pl
 
 from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import InputError
-from twinloop.trace.edit.time import shifted
-from twinloop.trace.manifest import Edit, Manifest, Source
+from twinloop.trace.edit.time_shift import shift_times
+from twinloop.trace.manifest import Edit, Manifest, TraceOrigin
 from twinloop.trace.tables import TABLES
 from twinloop.trace.trace import Trace
 
@@ -103,10 +103,10 @@ def merge(
         # A line says nothing when nobody knows of which file.
         for table in ("tasks", "usage"):
             tables[table] = tables[table].with_columns(line=pl.lit(None, dtype=pl.UInt32))
-    return Trace(manifest=_manifest(logs, source), **tables).noting(cleaned=notes, edit=edit)
+    return Trace(manifest=_manifest(logs, source), **tables).with_manifest(cleaned=notes, edit=edit)
 
 
-def _one_source(logs: list[Trace]) -> Source | None:
+def _one_source(logs: list[Trace]) -> TraceOrigin | None:
     """The source that all logs are parts of."""
     sources = {log.manifest.source for log in logs}
     source = sources.pop()
@@ -120,10 +120,12 @@ def _aligned(logs: list[Trace], notes: list[Cleaning]) -> list[Trace]:
         if known:
             what = "logs with an epoch laid at t = 0, because others have none"
             notes.append(Cleaning(kind="assumed", what=what, count=len(known)))
-        return [log.noting(epoch_ms=None) for log in logs]
+        return [log.with_manifest(epoch_ms=None) for log in logs]
     first = min(known)
     return [
-        shifted(log, (epoch - first) / 1000).noting(epoch_ms=first) if epoch != first else log
+        shift_times(log, (epoch - first) / 1000).with_manifest(epoch_ms=first)
+        if epoch != first
+        else log
         for log, epoch in zip(logs, known, strict=True)
     ]
 
@@ -133,7 +135,7 @@ def _in_one_unit(logs: list[Trace], notes: list[Cleaning]) -> list[Trace]:
     clocks = {log.manifest.reference_mhz for log in logs if log.usage.height}
     if len(clocks) < 2:
         clock = clocks.pop() if clocks else None
-        return [log.noting(reference_mhz=clock) for log in logs]
+        return [log.with_manifest(reference_mhz=clock) for log in logs]
     if None in clocks:
         raise InputError(
             "some logs count CPU seconds of their own nodes, others of a reference core",
@@ -148,7 +150,7 @@ def _in_one_unit(logs: list[Trace], notes: list[Cleaning]) -> list[Trace]:
             what = f"samples converted to CPU seconds of a core of {most:g} MHz"
             notes.append(Cleaning(kind="repaired", what=what, count=log.usage.height))
             log = log.replace(usage=log.usage.with_columns(pl.col("cpu") * share))
-        converted.append(log.noting(reference_mhz=most))
+        converted.append(log.with_manifest(reference_mhz=most))
     return converted
 
 
@@ -211,7 +213,7 @@ def _renamed(log: Trace, kind: str, new: dict[str, str]) -> Trace:
     return log.replace(manifest=log.manifest, **tables)
 
 
-def _manifest(logs: list[Trace], source: Source | None) -> Manifest:
+def _manifest(logs: list[Trace], source: TraceOrigin | None) -> Manifest:
     """What all logs agree on; what they do not is not known of the whole."""
     first = logs[0].manifest
     agreed = {
@@ -221,5 +223,5 @@ def _manifest(logs: list[Trace], source: Source | None) -> Manifest:
     }
     if source is None:
         files = [file for log in logs if log.manifest.source for file in log.manifest.source.files]
-        source = Source(format="merge", files=tuple(dict.fromkeys(files))) if files else None
+        source = TraceOrigin(format="merge", files=tuple(dict.fromkeys(files))) if files else None
     return Manifest(source=source, **agreed)

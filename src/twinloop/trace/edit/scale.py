@@ -8,9 +8,9 @@ from typing import Literal
 import polars as pl
 
 from twinloop.description.errors import InputError
-from twinloop.trace.edit.time import moved_tasks
+from twinloop.trace.edit.time_shift import move_tasks
 from twinloop.trace.manifest import Edit
-from twinloop.trace.quality.source_positions import note
+from twinloop.trace.quality.source_positions import note_rows
 from twinloop.trace.trace import Trace
 
 
@@ -48,12 +48,14 @@ def scale_load(
     machines = trace.decisions.with_row_index("row").filter(~of_tasks)["row"]
     power = trace.power.with_row_index("row")["row"]
     notes = [
-        note(trace, "removed", "power measured under another load", "power", power),
-        note(trace, "removed", "decisions on machines under another load", "decisions", machines),
+        note_rows(trace, "removed", "power measured under another load", "power", power),
+        note_rows(
+            trace, "removed", "decisions on machines under another load", "decisions", machines
+        ),
     ]
     return scaled.replace(
         power=trace.power.clear(), decisions=scaled.decisions.filter(of_tasks)
-    ).noting(
+    ).with_manifest(
         cleaned=notes, edit=Edit(operation="scale_load", parameters={"factor": factor, "by": by})
     )
 
@@ -62,7 +64,7 @@ def _closer(trace: Trace, factor: float) -> Trace:
     old = pl.col("submit")
     new = old.min() + (old - old.min()) / factor
     moves = trace.tasks.select(task="id", old=old, new=new)
-    return moved_tasks(trace.replace(tasks=trace.tasks.with_columns(submit=new)), moves)
+    return move_tasks(trace.replace(tasks=trace.tasks.with_columns(submit=new)), moves)
 
 
 def _longer(trace: Trace, factor: float) -> Trace:
@@ -77,6 +79,6 @@ def _longer(trace: Trace, factor: float) -> Trace:
         usage=trace.usage.with_columns(pl.col("dt", "cpu") * factor),
     )
     period = trace.manifest.sampling_period
-    return moved_tasks(lengths, moves, factor).noting(
+    return move_tasks(lengths, moves, factor).with_manifest(
         sampling_period=None if period is None else period * factor
     )

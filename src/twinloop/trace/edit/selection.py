@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from twinloop.description.cleaning import Cleaning
-from twinloop.trace.quality.source_positions import note
+from twinloop.trace.quality.source_positions import note_rows
 from twinloop.trace.trace import Trace
 
 
@@ -41,7 +41,7 @@ class Interval:
         return inside.fill_null(False)
 
 
-def keeping(trace: Trace, inside: pl.Series, why: str, within: Interval | None) -> Trace:
+def keep_tasks(trace: Trace, inside: pl.Series, why: str, within: Interval | None) -> Trace:
     """The trace with only the tasks `inside`, and with what belongs to them.
 
     What belongs to no task (power, decisions on machines, samples of unknown processes) is kept
@@ -76,12 +76,12 @@ def keeping(trace: Trace, inside: pl.Series, why: str, within: Interval | None) 
     for table, mask in out.items():
         rows = tables[table].with_row_index("row").filter(mask)["row"]
         of = "tasks" if table == "tasks" else f"rows of {table} of tasks"
-        notes.append(note(trace, "removed", f"{of} {why}", table, rows))
+        notes.append(note_rows(trace, "removed", f"{of} {why}", table, rows))
         tables = {**tables, table: tables[table].filter(~mask)}
     orphaned, lost = _without_parents(tables["tasks"], gone)
     notes.append(Cleaning(kind="removed", what=f"parents {why}", count=lost))
     kept = trace.replace(manifest=trace.manifest, **{**tables, "tasks": orphaned})
-    return kept.noting(cleaned=notes)
+    return kept.with_manifest(cleaned=notes)
 
 
 def _among(values: pl.Series, names: pl.Series) -> pl.Series:

@@ -22,10 +22,10 @@ from twinloop.trace.formats import (
 )
 from twinloop.trace.formats.registry import (
     Format,
-    files_beside,
-    format_named,
-    known_formats,
-    path_options,
+    get_format,
+    list_formats,
+    list_path_options,
+    list_related_files,
     read,
     recognise,
     register,
@@ -35,10 +35,10 @@ from twinloop.trace.trace import Trace
 
 __all__ = [
     "Format",
-    "files_beside",
-    "format_named",
-    "known_formats",
-    "path_options",
+    "get_format",
+    "list_formats",
+    "list_path_options",
+    "list_related_files",
     "read",
     "recognise",
     "register",

@@ -12,10 +12,10 @@ _ISO = (
 )
 
 
-def seconds(ticks: pl.Series, per_unit: float = 1000.0) -> pl.Series:
+def scale_ticks(ticks: pl.Series, per_unit: float = 1000.0) -> pl.Series:
     """Ticks of a clock in the unit of so many of them, seconds for milliseconds, to the nearest.
 
-    >>> seconds(pl.Series([2800, None])).to_list()
+    >>> scale_ticks(pl.Series([2800, None])).to_list()
     [2.8, None]
     """
     # Polars divides by one number as it multiplies by its inverse, which is off by a bit.
@@ -24,21 +24,22 @@ def seconds(ticks: pl.Series, per_unit: float = 1000.0) -> pl.Series:
     return ticks / pl.repeat(per_unit, ticks.len(), eager=True)
 
 
-def in_units(ticks: pl.Expr, per_unit: float = 1000.0) -> pl.Expr:
-    """`seconds` as a part of an expression.
+def scale_ticks_expr(ticks: pl.Expr, per_unit: float = 1000.0) -> pl.Expr:
+    """`scale_ticks` as a part of an expression.
 
-    >>> pl.DataFrame({"ms": [2800]}).select(in_units(pl.col("ms"))).item()
+    >>> pl.DataFrame({"ms": [2800]}).select(scale_ticks_expr(pl.col("ms"))).item()
     2.8
     """
-    return ticks.map_batches(lambda column: seconds(column, per_unit), return_dtype=pl.Float64)
+    return ticks.map_batches(lambda column: scale_ticks(column, per_unit), return_dtype=pl.Float64)
 
 
-def unix_us(text: pl.Series, *, utc_offset: float = 0.0) -> pl.Series:
+def parse_unix_us(text: pl.Series, *, utc_offset: float = 0.0) -> pl.Series:
     """Unix microseconds of ISO date-times; null where there is none.
 
     A time without a zone is read as that of a place `utc_offset` hours ahead of UTC.
 
-    >>> unix_us(pl.Series(["1970-01-01T00:00:01", "1970-01-01 01:00:00.5+01:00", "?"])).to_list()
+    >>> times = pl.Series(["1970-01-01T00:00:01", "1970-01-01 01:00:00.5+01:00", "?"])
+    >>> parse_unix_us(times).to_list()
     [1000000, 500000, None]
     """
     ahead = round(utc_offset * 3_600_000_000)

@@ -11,12 +11,12 @@ from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.trace import Trace
 
 
-def note_unheld(trace: Trace, tally: Tally, **held: Collection[str]) -> None:
+def note_unsupported_columns(trace: Trace, tally: Tally, **held: Collection[str]) -> None:
     """Count the known values in all columns that the format does not hold, table by table.
 
     >>> trace = Trace(tasks=pl.DataFrame({"id": ["a"], "user": ["ann"], "queue": ["q"]}))
     >>> tally = Tally()
-    >>> note_unheld(trace, tally, tasks=["id", "user"])
+    >>> note_unsupported_columns(trace, tally, tasks=["id", "user"])
     >>> print(*tally.cleanings())
     ignored 1: tasks: queue
     """
@@ -33,10 +33,10 @@ def note_unheld(trace: Trace, tally: Tally, **held: Collection[str]) -> None:
             tally.note("ignored", f"{table}: {name}", count=int(known.sum()))
 
 
-def tasks_by_id(trace: Trace) -> pl.DataFrame:
+def number_tasks(trace: Trace) -> pl.DataFrame:
     """The tasks with their `order`; an error if an id does not tell them apart.
 
-    >>> tasks_by_id(Trace(tasks=pl.DataFrame({"id": ["a", "a"]})))
+    >>> number_tasks(Trace(tasks=pl.DataFrame({"id": ["a", "a"]})))
     Traceback (most recent call last):
     twinloop.InputError: tasks.id: 'a' stands there more than once (...)
     """

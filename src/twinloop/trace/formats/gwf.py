@@ -17,21 +17,21 @@ from typing import Final
 import polars as pl
 
 from twinloop.description.errors import InputError
-from twinloop.description.files import source_file
+from twinloop.description.files import describe_source_file
 from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.formats.registry import Format
 from twinloop.trace.formats.text_rows import (
-    LARGEST,
-    LATEST,
-    Sieve,
-    batches,
-    lines,
-    number,
-    number_check,
-    since_first,
-    text_or_null,
+    MAX_LOG_TIME,
+    MAX_NUMBER,
+    RowFilter,
+    batch_rows,
+    make_number_check,
+    parse_number,
+    parse_text,
+    read_lines,
+    shift_to_first_time,
 )
-from twinloop.trace.manifest import Manifest, Source
+from twinloop.trace.manifest import Manifest, TraceOrigin
 from twinloop.trace.trace import Trace
 
 FIELDS: Final = (
@@ -66,18 +66,18 @@ def read(path: Path, *, strict: bool = False) -> Trace:
     ('7', 15.0, 75.0, 2.0)
     """
     tally = Tally()
-    sieve = Sieve(path, tally, strict=strict)
+    sieve = RowFilter(path, tally, strict=strict)
     header: list[str] = []
     columns, rows = _rows(path, sieve, header)
     width = max(columns.values()) + 1
-    frames = [_values(batch, columns, sieve) for batch in batches(rows, width)]
+    frames = [_values(batch, columns, sieve) for batch in batch_rows(rows, width)]
     jobs = pl.concat(frames) if frames else None
     if jobs is None or jobs.height == 0:
         raise InputError("has no job that can be read", file=path)
-    jobs, epoch_ms = since_first(jobs, ["SubmitTime"], tally)
+    jobs, epoch_ms = shift_to_first_time(jobs, ["SubmitTime"], tally)
     _note_what_is_left(jobs, path, tally)
     manifest = Manifest(
-        source=Source(format="gwf", files=(source_file(path),), header=tuple(header)),
+        source=TraceOrigin(format="gwf", files=(describe_source_file(path),), header=tuple(header)),
         epoch_ms=epoch_ms,
         cleaned=tally.cleanings(),
     )
@@ -85,7 +85,7 @@ def read(path: Path, *, strict: bool = False) -> Trace:
 
 
 def _rows(
-    path: Path, sieve: Sieve, header: list[str]
+    path: Path, sieve: RowFilter, header: list[str]
 ) -> tuple[dict[str, int], Iterator[tuple[int, list[str]]]]:
     """Where each field stands in a row, and the rows."""
     content = _content(path, sieve, header)
@@ -104,17 +104,17 @@ def _rows(
     return columns, _cells(rest(), sieve, len(FIELDS), separator=None)
 
 
-def _content(path: Path, sieve: Sieve, header: list[str]) -> Iterator[tuple[int, str]]:
-    for line, text in lines(path):
+def _content(path: Path, sieve: RowFilter, header: list[str]) -> Iterator[tuple[int, str]]:
+    for line, text in read_lines(path):
         if text.startswith("#"):
-            if len(header) < _HEADER_LINES and sieve.readable(line, text):
+            if len(header) < _HEADER_LINES and sieve.is_readable(line, text):
                 header.append(text[1:].strip())
-        elif text and not text.isspace() and sieve.readable(line, text):
+        elif text and not text.isspace() and sieve.is_readable(line, text):
             yield line, text
 
 
 def _cells(
-    content: Iterator[tuple[int, str]], sieve: Sieve, width: int, separator: str | None
+    content: Iterator[tuple[int, str]], sieve: RowFilter, width: int, separator: str | None
 ) -> Iterator[tuple[int, list[str]]]:
     for line, text in content:
         if separator is None and "\t" in text:
@@ -144,22 +144,24 @@ def _named_fields(text: str) -> dict[str, int] | None:
     return None
 
 
-def _values(batch: pl.DataFrame, columns: Mapping[str, int], sieve: Sieve) -> pl.DataFrame:
+def _values(batch: pl.DataFrame, columns: Mapping[str, int], sieve: RowFilter) -> pl.DataFrame:
     """The fields of a batch by their names, typed; -1 is null."""
     checks = [
-        number_check(str(columns[name]), name, LATEST if name in _TIMES else LARGEST)
+        make_number_check(str(columns[name]), name, MAX_LOG_TIME if name in _TIMES else MAX_NUMBER)
         for name in (*_TIMES, *_NUMBERS)
         if name in columns
     ]
-    batch = sieve.sift(batch, checks)
+    batch = sieve.filter_rows(batch, checks)
     parts = [pl.col("line")]
     for name in (*_TIMES, *_NUMBERS):
-        value = number(str(columns[name])) if name in columns else pl.lit(None, dtype=pl.Float64)
+        value = (
+            parse_number(str(columns[name])) if name in columns else pl.lit(None, dtype=pl.Float64)
+        )
         parts.append(pl.when(value != -1).then(value).alias(name))
     known = (*_TIMES, *_NUMBERS, *_TEXTS, *_STRUCTURE)
     for name in (*_TEXTS, *_STRUCTURE, *(name for name in FIELDS if name not in known)):
         if name in columns:
-            text = text_or_null(str(columns[name]))
+            text = parse_text(str(columns[name]))
             parts.append(pl.when(text != "-1").then(text).alias(name))
         else:
             parts.append(pl.lit(None, dtype=pl.String).alias(name))

@@ -11,8 +11,8 @@ import polars as pl
 from twinloop._core import JsonLinesParser, LineProblem, SwfParser
 from twinloop.description.cleaning import CleaningKind
 from twinloop.description.errors import InputError
-from twinloop.description.files import require_input, text_chunks
-from twinloop.description.input_limit import check_bound, input_bound
+from twinloop.description.files import iterate_text_chunks, require_input
+from twinloop.description.input_limit import check_input_limit, compute_input_limit
 from twinloop.trace.formats.cleaning_counts import Tally
 
 # What is said of one line (with what stands there, and how many fields), and of all of them.
@@ -34,7 +34,7 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
 _KEPT: Final[dict[str, CleaningKind]] = {"negative": "repaired", "comment": "ignored"}
 
 
-def parse(
+def parse_text_file(
     path: Path,
     parser: SwfParser | JsonLinesParser,
     fields: Sequence[str],
@@ -44,10 +44,10 @@ def parse(
 ) -> pl.DataFrame:
     """The table of a file. What could not be taken as it stood is counted, or raised if strict."""
     require_input(path)
-    rows, bound = 0, input_bound(path)
-    for chunk in text_chunks(path):
+    rows, bound = 0, compute_input_limit(path)
+    for chunk in iterate_text_chunks(path):
         rows += chunk.count(b"\n")
-        check_bound(path, rows * len(fields) * 8, f"has {rows:,} lines or more", bound)
+        check_input_limit(path, rows * len(fields) * 8, f"has {rows:,} lines or more", bound)
         parser.feed(chunk)
         if strict:
             _raise_first(path, parser.problems, fields)

@@ -11,18 +11,20 @@ import polars as pl
 
 from twinloop.description.errors import FormatError, InputError
 from twinloop.description.files import require_input
-from twinloop.description.input_limit import check_table
-from twinloop.trace.formats.clock import in_units
-from twinloop.trace.parquet import listed_size, read_parquet_schema, scan_parquet
+from twinloop.description.input_limit import check_table_size
+from twinloop.trace.formats.clock import scale_ticks_expr
+from twinloop.trace.parquet import estimate_list_bytes, read_parquet_schema, scan_parquet
 
 MAGIC = b"PAR1"
 
 #: A column that is gone through piece by piece has at most so many, of at least so many rows.
-PIECES = 32
-PIECE = 1 << 16
+MAX_PIECES = 32
+MIN_PIECE_ROWS = 1 << 16
 
 
-def load(path: Path, names: Mapping[str, Sequence[str]], required: Sequence[str]) -> pl.DataFrame:
+def load_columns(
+    path: Path, names: Mapping[str, Sequence[str]], required: Sequence[str]
+) -> pl.DataFrame:
     """The named columns of a file, each under its first name, and `line`, the row from 1.
 
     Args:
@@ -36,20 +38,20 @@ def load(path: Path, names: Mapping[str, Sequence[str]], required: Sequence[str]
     return frame.with_row_index("line", offset=1)
 
 
-def column(
+def convert_column(
     path: Path,
     names: Mapping[str, Sequence[str]],
     required: Sequence[str],
     name: str,
     made: Callable[[pl.DataFrame], pl.Series],
 ) -> pl.Series:
-    """The numbers that are made of one column, which is as `load` finds it.
+    """The numbers that are made of one column, which is as `load_columns` finds it.
 
     This goes piece by piece, so that of a large column nothing is there as a whole but the result.
     """
     with _readable(path):
         found, rows = _scan(path, names, required)
-    step = max(PIECE, -(-rows // PIECES))
+    step = max(MIN_PIECE_ROWS, -(-rows // MAX_PIECES))
     whole, unknown = None, np.zeros(rows, dtype=bool)
     # An empty table has a piece too, which says the types.
     for begin in range(0, max(rows, 1), step):
@@ -100,17 +102,17 @@ def _scan(
     rows = found.select(pl.len()).collect().item()
     wanted = found.select(parts)
     read = {other: schema[other] for other in chosen.values() if other is not None}
-    check_table(path, rows, read.values(), listed=listed_size(path, read))
+    check_table_size(path, rows, read.values(), listed=estimate_list_bytes(path, read))
     return wanted, rows
 
 
-def other_columns(path: Path, names: Mapping[str, Sequence[str]]) -> list[str]:
+def list_other_columns(path: Path, names: Mapping[str, Sequence[str]]) -> list[str]:
     """The columns of a file that `names` does not name."""
     known = {other for others in names.values() for other in others}
     return [name for name in read_parquet_schema(path) if name not in known]
 
 
-def text(frame: pl.DataFrame, name: str, path: Path) -> pl.Expr:
+def cast_text(frame: pl.DataFrame, name: str, path: Path) -> pl.Expr:
     """A column of identifiers as text: whole numbers or text."""
     dtype = frame.schema[name]
     if not (dtype.is_integer() or dtype in (pl.String, pl.Categorical, pl.Null)):
@@ -118,7 +120,7 @@ def text(frame: pl.DataFrame, name: str, path: Path) -> pl.Expr:
     return pl.col(name).cast(pl.String)
 
 
-def texts(frame: pl.DataFrame, name: str, path: Path) -> pl.Expr:
+def cast_text_lists(frame: pl.DataFrame, name: str, path: Path) -> pl.Expr:
     """A column of lists of identifiers as lists of text."""
     dtype = frame.schema[name]
     inner = dtype.inner if isinstance(dtype, pl.List) else None
@@ -129,7 +131,7 @@ def texts(frame: pl.DataFrame, name: str, path: Path) -> pl.Expr:
     return pl.col(name).cast(pl.List(pl.String))
 
 
-def number(frame: pl.DataFrame, name: str, path: Path) -> pl.Expr:
+def cast_number(frame: pl.DataFrame, name: str, path: Path) -> pl.Expr:
     """A column of numbers as float64."""
     dtype = frame.schema[name]
     if not (dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)):
@@ -137,7 +139,7 @@ def number(frame: pl.DataFrame, name: str, path: Path) -> pl.Expr:
     return pl.col(name).cast(pl.Float64)
 
 
-def milliseconds(frame: pl.DataFrame, name: str, path: Path) -> pl.Expr:
+def cast_milliseconds(frame: pl.DataFrame, name: str, path: Path) -> pl.Expr:
     """A column of lengths of time, or of points in time since 1970, in milliseconds (float64)."""
     dtype = frame.schema[name]
     if isinstance(dtype, (pl.Datetime, pl.Duration)):
@@ -145,10 +147,10 @@ def milliseconds(frame: pl.DataFrame, name: str, path: Path) -> pl.Expr:
         if dtype.time_unit == "ms":
             return ticks.cast(pl.Float64)
         # Nanoseconds since 1970 have more digits than a float64.
-        return in_units(ticks // 1000 if dtype.time_unit == "ns" else ticks)
+        return scale_ticks_expr(ticks // 1000 if dtype.time_unit == "ns" else ticks)
     if dtype == pl.Date:
         return pl.col(name).cast(pl.Datetime("ms")).cast(pl.Int64).cast(pl.Float64)
-    return number(frame, name, path)
+    return cast_number(frame, name, path)
 
 
 def _wrong_type(path: Path, name: str, dtype: pl.DataType, wanted: str) -> InputError:

@@ -10,7 +10,13 @@ from typing import Any
 
 from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import FormatError, InputError
-from twinloop.description.files import PARQUET, binary_kind, chunks, first_bytes, require_input
+from twinloop.description.files import (
+    PARQUET_KIND,
+    detect_binary_kind,
+    iterate_chunks,
+    read_first_bytes,
+    require_input,
+)
 from twinloop.trace.trace import Trace
 
 
@@ -41,12 +47,12 @@ def register(form: Format) -> None:
     _FORMATS[form.name] = form
 
 
-def known_formats() -> tuple[Format, ...]:
+def list_formats() -> tuple[Format, ...]:
     """All known formats, in the order in which a file is held against them."""
     return tuple(_FORMATS.values())
 
 
-def format_named(name: str) -> Format:
+def get_format(name: str) -> Format:
     """The format of this name."""
     try:
         return _FORMATS[name]
@@ -55,23 +61,23 @@ def format_named(name: str) -> Format:
         raise FormatError(f"no format is called '{name}'", remedy=f"one of: {known}") from None
 
 
-def path_options() -> frozenset[str]:
+def list_path_options() -> frozenset[str]:
     """The options of all readers that are paths.
 
-    >>> sorted(path_options())
+    >>> sorted(list_path_options())
     ['sstat']
     """
     return frozenset(name for form in _FORMATS.values() for name in form.path_options)
 
 
-def files_beside(path: Path, options: Mapping[str, Any]) -> list[Path]:
+def list_related_files(path: Path, options: Mapping[str, Any]) -> list[Path]:
     """The files that are read with a file beside it: its neighbours, and those that options name.
 
-    >>> [each.as_posix() for each in files_beside(Path("jobs.txt"), {"sstat": "samples.txt"})]
+    >>> [each.as_posix() for each in list_related_files(Path("jobs.txt"), {"sstat": "samples.txt"})]
     ['samples.txt']
     """
     found = [file for form in _FORMATS.values() for file in form.beside(path)]
-    named = [options[name] for name in sorted(path_options() & options.keys())]
+    named = [options[name] for name in sorted(list_path_options() & options.keys())]
     return found + [Path(each) for each in named if isinstance(each, str | Path)]
 
 
@@ -79,11 +85,11 @@ def recognise(path: str | Path) -> Format:
     """The format of a file or folder, found by its content."""
     path = Path(path)
     require_input(path, folder=True)
-    start = b"" if path.is_dir() else first_bytes(path)
+    start = b"" if path.is_dir() else read_first_bytes(path)
     for form in _FORMATS.values():
         if form.recognises(path, start):
             return form
-    binary = binary_kind(start)
+    binary = detect_binary_kind(start)
     if binary is not None:
         raise FormatError(f"is {binary}, not a log", file=path, remedy=_remedy(binary))
     known = ", ".join(sorted(_FORMATS))
@@ -96,7 +102,7 @@ def recognise(path: str | Path) -> Format:
 
 
 def _remedy(binary: str) -> str:
-    if binary == PARQUET:
+    if binary == PARQUET_KIND:
         return (
             "of Parquet, folders are read: a trace folder with manifest.json, or tasks.parquet and "
             "fragments.parquet of OpenDC; write any other table as CSV, and map its columns"
@@ -107,7 +113,7 @@ def _remedy(binary: str) -> str:
 def _unknown(path: Path, start: bytes) -> str:
     if path.is_file() and not start:
         # What cannot be decompressed says so itself.
-        for _ in chunks(path):
+        for _ in iterate_chunks(path):
             break
         return "is empty"
     first = start.partition(b"\n")[0]
@@ -130,7 +136,7 @@ def read(path: str | Path, format: str | None = None, **options: Any) -> Trace:
     path = Path(path)
     if format is None and "columns" in options:
         format = "csv"
-    form = recognise(path) if format is None else format_named(format)
+    form = recognise(path) if format is None else get_format(format)
     require_input(path, folder=True)
     _check_options(form, form.read, path, options)
     return form.read(path, **options)
@@ -151,7 +157,7 @@ def write(
     addition, counted.
     """
     path = Path(path)
-    form = format_by_name(path) if format is None else format_named(format)
+    form = format_from_path(path) if format is None else get_format(format)
     if form.write is None:
         writable = ", ".join(sorted(f.name for f in _FORMATS.values() if f.write))
         raise FormatError(f"{form.title} can only be read", remedy=f"writable: {writable}")
@@ -175,16 +181,16 @@ def _check_options(
             )
 
 
-def format_by_name(path: Path) -> Format:
+def format_from_path(path: Path) -> Format:
     """The format that the name of a file to be written asks for; without a suffix, a trace folder.
 
     >>> from pathlib import Path
-    >>> format_by_name(Path("runs/first")).name, format_by_name(Path("log.swf.gz")).name
+    >>> format_from_path(Path("runs/first")).name, format_from_path(Path("log.swf.gz")).name
     ('trace', 'swf')
     """
     name = path.name
     if not path.suffix:
-        return format_named("trace")
+        return get_format("trace")
     for end in (".gz", ".zst"):
         name = name.removesuffix(end)
     for form in _FORMATS.values():

@@ -14,39 +14,39 @@ from pathlib import Path
 import polars as pl
 
 from twinloop.description.errors import InputError
-from twinloop.description.files import text_chunks
+from twinloop.description.files import iterate_text_chunks
 from twinloop.trace.formats.cleaning_counts import Tally
 
-LONGEST_LINE = 16 << 20
+MAX_LINE_BYTES = 16 << 20
 BATCH_ROWS = 1 << 14
 BATCH_CELLS = 1 << 22
 
 #: A number beyond this is a slip of the pen. Products of three such numbers are still finite.
-LARGEST = 1e18
+MAX_NUMBER = 1e18
 #: A time further than this from t = 0 or from 1970, in seconds (3,000 years), is none: beside it,
 #: the other times of a log would lose their milliseconds.
-LATEST = 1e11
+MAX_LOG_TIME = 1e11
 #: The first Unix time with ten digits (2001). No log counts so many seconds from a zero of its own.
-UNIX_TIME = 1e9
+FIRST_UNIX_TIME = 1e9
 
 _UNREADABLE = re.compile("[\x00\udc80-\udcff]")
 
 
-def lines(path: Path) -> Iterator[tuple[int, str]]:
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     r"""The lines of a text, numbered from 1, without their ends (``\n``, ``\r\n`` or ``\r``).
 
-    Bytes that are not UTF-8 become surrogates, which `unreadable` finds.
+    Bytes that are not UTF-8 become surrogates, which `has_unreadable_bytes` finds.
     """
     number = 0
     carry = b""
-    for chunk in text_chunks(path):
+    for chunk in iterate_text_chunks(path):
         block = carry + chunk
         # A '\r' at the very end may be the first half of a '\r\n'.
         cut = max(block.rfind(b"\n"), block.rfind(b"\r", 0, len(block) - 1)) + 1
         carry = block[cut:]
-        if len(carry) > LONGEST_LINE:
+        if len(carry) > MAX_LINE_BYTES:
             raise InputError(
-                f"is longer than {LONGEST_LINE:,} bytes: this is no text log",
+                f"is longer than {MAX_LINE_BYTES:,} bytes: this is no text log",
                 file=path,
                 line=number + block.count(b"\n", 0, cut) + 1,
             )
@@ -58,19 +58,19 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
         yield number, _decoded(raw, number)
 
 
-def unreadable(text: str) -> bool:
+def has_unreadable_bytes(text: str) -> bool:
     r"""Does the text hold a NUL, or bytes that are not UTF-8?
 
-    >>> unreadable("J\xfcrgen"), unreadable("a\x00b")
+    >>> has_unreadable_bytes("J\xfcrgen"), has_unreadable_bytes("a\x00b")
     (False, True)
     """
     return _UNREADABLE.search(text) is not None
 
 
-def header_cells(start: bytes, separator: str) -> list[str]:
+def split_header(start: bytes, separator: str) -> list[str]:
     """The cells of the first line of a text, without the blanks around them.
 
-    >>> header_cells(b"JobID|User\\n1|a", "|")
+    >>> split_header(b"JobID|User\\n1|a", "|")
     ['JobID', 'User']
     """
     text = start.decode("utf-8-sig", "replace").lstrip()
@@ -78,7 +78,7 @@ def header_cells(start: bytes, separator: str) -> list[str]:
     return [cell.strip() for cell in first.split(separator)]
 
 
-def batches(rows: Iterable[tuple[int, Sequence[str]]], width: int) -> Iterator[pl.DataFrame]:
+def batch_rows(rows: Iterable[tuple[int, Sequence[str]]], width: int) -> Iterator[pl.DataFrame]:
     """Rows of `width` cells as frames of text columns `0`, `1`..., with the column `line`."""
     numbers: list[int] = []
     cells: list[Sequence[str]] = []
@@ -94,7 +94,7 @@ def batches(rows: Iterable[tuple[int, Sequence[str]]], width: int) -> Iterator[p
 
 
 @dataclass(frozen=True)
-class Check:
+class CellCheck:
     """A reason for which a row cannot be read: what is wrong with which field, and where so."""
 
     field: str
@@ -104,7 +104,7 @@ class Check:
     column: str
 
 
-class Sieve:
+class RowFilter:
     """Takes out what cannot be read, and counts it; when strict, the first such thing raises."""
 
     def __init__(self, path: Path, tally: Tally, *, strict: bool) -> None:
@@ -118,9 +118,9 @@ class Sieve:
             raise InputError(problem, file=self.path, line=number)
         self.tally.note("skipped", what, count=count, examples=[f"{self.path.name}:{number}"])
 
-    def readable(self, number: int, text: str) -> bool:
+    def is_readable(self, number: int, text: str) -> bool:
         """Is the line text at all? One that is not is left out."""
-        if not unreadable(text):
+        if not has_unreadable_bytes(text):
             return True
         if "\x00" in text:
             self.reject(number, "has a NUL byte", what="lines with a NUL byte")
@@ -128,7 +128,7 @@ class Sieve:
             self.reject(number, "is not UTF-8", what="lines that are not UTF-8")
         return False
 
-    def sift(self, frame: pl.DataFrame, checks: Sequence[Check]) -> pl.DataFrame:
+    def filter_rows(self, frame: pl.DataFrame, checks: Sequence[CellCheck]) -> pl.DataFrame:
         """The rows of a batch that pass all checks."""
         if not checks:
             return frame
@@ -155,26 +155,26 @@ class Sieve:
         return marked.filter(pl.col("failed").is_null()).drop("failed")
 
 
-def number(column: str) -> pl.Expr:
+def parse_number(column: str) -> pl.Expr:
     """The numbers of a text column; null where there is none."""
     return _stripped(column).cast(pl.Float64, strict=False)
 
 
-def number_check(column: str, field: str, largest: float = LARGEST) -> Check:
+def make_number_check(column: str, field: str, largest: float = MAX_NUMBER) -> CellCheck:
     """Finds cells that are neither empty nor a number of a possible size."""
-    value = number(column)
+    value = parse_number(column)
     good = value.is_finite().fill_null(False) & (value.abs() <= largest)
-    problem = "is no number" if largest == LARGEST else "is no time"
-    return Check(field, problem, _stripped(column).ne("") & ~good, column)
+    problem = "is no number" if largest == MAX_NUMBER else "is no time"
+    return CellCheck(field, problem, _stripped(column).ne("") & ~good, column)
 
 
-def text_or_null(column: str) -> pl.Expr:
+def parse_text(column: str) -> pl.Expr:
     """The text of a column without blanks around it; null where there is none."""
     stripped = _stripped(column)
     return pl.when(stripped.ne("")).then(stripped)
 
 
-def since_first(
+def shift_to_first_time(
     frame: pl.DataFrame, times: Sequence[str], tally: Tally
 ) -> tuple[pl.DataFrame, int | None]:
     """Times in seconds, counted from the first of them where they are Unix times; the epoch in ms.
@@ -182,7 +182,7 @@ def since_first(
     Logs that count from a zero of their own keep it.
     """
     first = frame.select(pl.min_horizontal(pl.col(name).min() for name in times)).item()
-    if first is None or first < UNIX_TIME:
+    if first is None or first < FIRST_UNIX_TIME:
         return frame, None
     epoch_ms = int(first * 1000 // 1)
     tally.note("assumed", "times are Unix seconds: t = 0 is the first of them", count=frame.height)

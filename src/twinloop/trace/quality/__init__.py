@@ -1,21 +1,21 @@
 """The quality gate: can this trace be trusted, and what can be done about it."""
 
-from twinloop.trace.quality.audit import Audit, Example, Finding, QualityError
+from twinloop.trace.quality.audit import Audit, QualityError, RuleExample, RuleFinding
 from twinloop.trace.quality.gate import check
 from twinloop.trace.quality.repairs import repair
 from twinloop.trace.quality.rule import Rule
 from twinloop.trace.quality.rules import RULES
-from twinloop.trace.quality.source_positions import Place, place
+from twinloop.trace.quality.source_positions import SourcePosition, locate_row
 
 __all__ = [
     "RULES",
     "Audit",
-    "Example",
-    "Finding",
-    "Place",
     "QualityError",
     "Rule",
+    "RuleExample",
+    "RuleFinding",
+    "SourcePosition",
     "check",
-    "place",
+    "locate_row",
     "repair",
 ]

@@ -8,17 +8,17 @@ from typing import Any
 from twinloop.description.errors import InputError
 from twinloop.description.safe_text import escape_name
 from twinloop.trace.manifest import Manifest
-from twinloop.trace.quality.audit_page import markdown
+from twinloop.trace.quality.audit_page import format_audit
 from twinloop.trace.quality.rule import Severity
-from twinloop.trace.quality.source_positions import Place
-from twinloop.trace.trace import counted
+from twinloop.trace.quality.source_positions import SourcePosition
+from twinloop.trace.trace import format_count
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class RuleExample:
     """One row that breaks a rule: where it stands, and in what way."""
 
-    place: Place
+    place: SourcePosition
     text: str
 
     def __str__(self) -> str:
@@ -26,7 +26,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RuleFinding:
     """What came of one rule: the rows it looked at, those that broke it, and the first of them.
 
     A rule that does not apply has looked at nothing: the trace has no rows that it speaks of.
@@ -39,7 +39,7 @@ class Finding:
     applies: bool
     rows: int
     broken: int
-    examples: tuple[Example, ...] = ()
+    examples: tuple[RuleExample, ...] = ()
 
 
 class QualityError(InputError):
@@ -83,17 +83,17 @@ class Audit:
       error    unique-names  1 of 2  tasks row 2: id 'a' stands there before>
     """
 
-    findings: tuple[Finding, ...]
+    findings: tuple[RuleFinding, ...]
     tasks: int
     manifest: Manifest
 
     @property
-    def errors(self) -> tuple[Finding, ...]:
+    def errors(self) -> tuple[RuleFinding, ...]:
         """The broken rules that stop a simulation."""
         return self._broken("error")
 
     @property
-    def warnings(self) -> tuple[Finding, ...]:
+    def warnings(self) -> tuple[RuleFinding, ...]:
         """The broken rules that are only counted and shown."""
         return self._broken("warning")
 
@@ -102,7 +102,7 @@ class Audit:
         """May it be simulated: is no rule broken that is an error?"""
         return not self.errors
 
-    def __getitem__(self, rule: str) -> Finding:
+    def __getitem__(self, rule: str) -> RuleFinding:
         """The finding of one rule.
 
         >>> from twinloop.trace import Trace
@@ -144,15 +144,16 @@ class Audit:
 
     def to_markdown(self) -> str:
         """The audit as a page: verdict, source, every rule, examples, what was done before."""
-        return markdown(self)
+        return format_audit(self)
 
-    def _broken(self, severity: Severity) -> tuple[Finding, ...]:
+    def _broken(self, severity: Severity) -> tuple[RuleFinding, ...]:
         return tuple(f for f in self.findings if f.broken and f.severity == severity)
 
     def __repr__(self) -> str:
         found = (*self.errors, *self.warnings)
-        head = f"{counted(self.tasks, 'task')}: {counted(len(self.errors), 'error')}, " + counted(
-            len(self.warnings), "warning"
+        head = (
+            f"{format_count(self.tasks, 'task')}: {format_count(len(self.errors), 'error')}, "
+            + format_count(len(self.warnings), "warning")
         )
         width = max((len(f.rule) for f in found), default=0)
         shares = [f"{f.broken:,} of {f.rows:,}" for f in found]
@@ -166,7 +167,7 @@ class Audit:
         return f"<Audit of {text}>"
 
 
-def _plain(finding: Finding) -> dict[str, Any]:
+def _plain(finding: RuleFinding) -> dict[str, Any]:
     return {
         "name": finding.rule,
         "severity": finding.severity,

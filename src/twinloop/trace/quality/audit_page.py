@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from twinloop.trace.quality.audit import Audit, Finding
+    from twinloop.trace.quality.audit import Audit, RuleFinding
 
 
-def markdown(audit: Audit) -> str:
+def format_audit(audit: Audit) -> str:
     """The page, one section after the other."""
     return "\n".join(_lines(audit)) + "\n"
 
@@ -61,7 +61,7 @@ def _source(audit: Audit) -> Iterator[str]:
         yield f"| {_escaped(file.name)} | {file.size:,} | `{file.sha256}` |"
 
 
-def _cells(finding: Finding) -> tuple[str, ...]:
+def _cells(finding: RuleFinding) -> tuple[str, ...]:
     figures = (
         (f"{finding.rows:,}", f"{finding.broken:,}") if finding.applies else ("", "not applicable")
     )

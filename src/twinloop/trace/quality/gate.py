@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from twinloop.description.cleaning import EXAMPLES
-from twinloop.trace.quality.audit import Audit, Example, Finding
-from twinloop.trace.quality.prepared_tables import Facts
-from twinloop.trace.quality.rule import Broken, Rule
+from twinloop.trace.quality.audit import Audit, RuleExample, RuleFinding
+from twinloop.trace.quality.prepared_tables import PreparedTables
+from twinloop.trace.quality.rule import Rule, Violations
 from twinloop.trace.quality.rules import RULES
-from twinloop.trace.quality.source_positions import Place, place
-from twinloop.trace.trace import Trace, required
+from twinloop.trace.quality.source_positions import SourcePosition, locate_row
+from twinloop.trace.trace import Trace, require_trace
 
 
 def check(trace: Trace) -> Audit:
@@ -27,15 +27,15 @@ def check(trace: Trace) -> Audit:
     >>> audit.ok, [str(example) for example in audit["lifecycle-order"].examples]
     (False, ["placements row 1: task 'a' starts at 4 s, but is submitted at 5 s"])
     """
-    facts = Facts(required(trace))
+    facts = PreparedTables(require_trace(trace))
     findings = tuple(_held_against(rule, facts) for rule in RULES)
     return Audit(findings, trace.tasks.height, trace.manifest)
 
 
-def _held_against(rule: Rule, facts: Facts) -> Finding:
+def _held_against(rule: Rule, facts: PreparedTables) -> RuleFinding:
     results = list(rule.check(facts))
     examples = [example for broken in results for example in _examples(facts.trace, broken)]
-    return Finding(
+    return RuleFinding(
         rule.name,
         rule.severity,
         rule.law,
@@ -49,17 +49,17 @@ def _held_against(rule: Rule, facts: Facts) -> Finding:
     )
 
 
-def _examples(trace: Trace, broken: Broken) -> Iterator[Example]:
+def _examples(trace: Trace, broken: Violations) -> Iterator[RuleExample]:
     table = getattr(trace, broken.table)
     for found in broken.rows.bottom_k(EXAMPLES, by="row").sort("row").iter_rows(named=True):
         row = found["row"]
         own = table.row(row, named=True) if row < table.height else {}
         values = {name: shown(value) for name, value in (own | found).items()}
         says = found.get("says", broken.says)
-        yield Example(place(trace, broken.table, row), says.format_map(values))
+        yield RuleExample(locate_row(trace, broken.table, row), says.format_map(values))
     for note in broken.noted:
         for where in note.examples:
-            yield Example(Place.named(where), note.what)
+            yield RuleExample(SourcePosition.named(where), note.what)
 
 
 def shown(value: Any) -> str:

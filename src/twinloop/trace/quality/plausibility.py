@@ -7,35 +7,35 @@ from typing import Final
 
 import polars as pl
 
-from twinloop.trace.quality.prepared_tables import Facts
-from twinloop.trace.quality.rule import Broken, named, rows_where
-from twinloop.trace.recorded_commands import runs
+from twinloop.trace.quality.prepared_tables import PreparedTables
+from twinloop.trace.quality.rule import Violations, name_conditions, select_rows
+from twinloop.trace.recorded_runs import collect_runs
 
 #: CPU time is counted in ticks of 10 ms and read a little before or after the clock.
-SLACK: Final = 1.05
+CPU_TOLERANCE: Final = 1.05
 CPU_TICK: Final = 0.01
 
 
-def check_cpu_possible(facts: Facts) -> Iterator[Broken]:
+def check_cpu_possible(facts: PreparedTables) -> Iterator[Violations]:
     """A sample has no more CPU time than its node could give."""
     most = pl.col("limit") * pl.col("dt")
-    yield from _cpu(facts, pl.col("cpu") > most * SLACK + CPU_TICK)
+    yield from _cpu(facts, pl.col("cpu") > most * CPU_TOLERANCE + CPU_TICK)
 
 
-def check_cpu_exact(facts: Facts) -> Iterator[Broken]:
+def check_cpu_exact(facts: PreparedTables) -> Iterator[Violations]:
     """A sample has not even a few per cent more CPU time than its node."""
     most = pl.col("limit") * pl.col("dt")
     above = pl.col("cpu") > most * (1 + 1e-9) + 1e-9
-    yield from _cpu(facts, above & (pl.col("cpu") <= most * SLACK + CPU_TICK))
+    yield from _cpu(facts, above & (pl.col("cpu") <= most * CPU_TOLERANCE + CPU_TICK))
 
 
-def check_memory_possible(facts: Facts) -> Iterator[Broken]:
+def check_memory_possible(facts: PreparedTables) -> Iterator[Violations]:
     """A sample has no more memory than its node."""
     says = "task '{task}' has {rss} bytes at {t} s; its node has {limit}"
     yield from _beyond(facts, "rss", "memory", pl.col("rss") > pl.col("limit"), says)
 
 
-def check_overcommit(facts: Facts) -> Iterator[Broken]:
+def check_overcommit(facts: PreparedTables) -> Iterator[Violations]:
     """A node never runs more cores at once than it has."""
     nodes = facts.table("nodes").select(machine="node", limit="cores").drop_nulls()
     running = (
@@ -54,12 +54,12 @@ def check_overcommit(facts: Facts) -> Iterator[Broken]:
     changes = pl.concat([begins, ends]).sort("machine", "t", "change")
     busy = changes.with_columns(busy=pl.col("change").cum_sum().over("machine"))
     above = (pl.col("change") > 0) & (pl.col("busy") > pl.col("limit") * (1 + 1e-9))
-    rows = rows_where(busy, above).select("row", "busy", "limit")
+    rows = select_rows(busy, above).select("row", "busy", "limit")
     says = "at {start} s node '{machine}' runs {busy} cores, but has {limit}"
-    yield Broken("placements", running.height, rows, says)
+    yield Violations("placements", running.height, rows, says)
 
 
-def check_fits_no_node(facts: Facts) -> Iterator[Broken]:
+def check_fits_no_node(facts: PreparedTables) -> Iterator[Violations]:
     """A task asks for no more than some node has."""
     nodes = facts.table("nodes")
     executed = facts.placements.drop_nulls("start")
@@ -77,17 +77,17 @@ def check_fits_no_node(facts: Facts) -> Iterator[Broken]:
     looked = tasks.filter(pl.any_horizontal(share.is_not_null() for share in asked.values()))
     if looked.height:
         above = {name: share > most[name] for name, share in asked.items()}
-        rows = rows_where(looked, pl.any_horizontal(above.values()))
+        rows = select_rows(looked, pl.any_horizontal(above.values()))
         says = "task '{id}' asks for more {what} than any node has"
-        rows = rows.select("row", what=named(above))
-        yield Broken("tasks", looked.height, rows, says)
+        rows = rows.select("row", what=name_conditions(above))
+        yield Violations("tasks", looked.height, rows, says)
 
 
-def check_runnable(facts: Facts) -> Iterator[Broken]:
+def check_runnable(facts: PreparedTables) -> Iterator[Violations]:
     """A task of a log has processors, and a run time."""
     if facts.recorded or not facts.table("tasks").height:
         return
-    tasks = runs(facts.trace).with_row_index("row")
+    tasks = collect_runs(facts.trace).with_row_index("row")
     # Usage stands for a run time; a log in which nobody says processors gives each task one core.
     lacking: dict[str, pl.Expr] = {}
     if tasks["processors"].count():
@@ -95,36 +95,38 @@ def check_runnable(facts: Facts) -> Iterator[Broken]:
     if tasks["run_time"].count() or not facts.table("usage").height:
         lacking["run time"] = pl.col("run_time").is_null()
     if lacking:
-        rows = rows_where(tasks, pl.any_horizontal(lacking.values()))
+        rows = select_rows(tasks, pl.any_horizontal(lacking.values()))
         says = "task '{id}' cannot be run: it has no {lacking}"
-        yield Broken("tasks", tasks.height, rows.select("row", lacking=named(lacking)), says)
+        yield Violations(
+            "tasks", tasks.height, rows.select("row", lacking=name_conditions(lacking)), says
+        )
 
 
-def check_within_requested_time(facts: Facts) -> Iterator[Broken]:
+def check_within_requested_time(facts: PreparedTables) -> Iterator[Violations]:
     """A task runs no longer than its user asked for."""
     both = facts.table("tasks").drop_nulls(["run_time", "requested_time"])
     if both.height:
-        rows = rows_where(both, pl.col("run_time") > pl.col("requested_time")).select("row")
+        rows = select_rows(both, pl.col("run_time") > pl.col("requested_time")).select("row")
         says = "task '{id}' ran for {run_time} s, but asked for {requested_time} s"
-        yield Broken("tasks", both.height, rows, says)
+        yield Violations("tasks", both.height, rows, says)
 
 
-def check_zero_length(facts: Facts) -> Iterator[Broken]:
+def check_zero_length(facts: PreparedTables) -> Iterator[Violations]:
     """A task runs for some time."""
     known = facts.table("tasks").drop_nulls("run_time")
     if known.height:
-        rows = rows_where(known, pl.col("run_time") == 0).select("row")
-        yield Broken("tasks", known.height, rows, "task '{id}' has a run time of 0 s")
+        rows = select_rows(known, pl.col("run_time") == 0).select("row")
+        yield Violations("tasks", known.height, rows, "task '{id}' has a run time of 0 s")
 
 
-def _cpu(facts: Facts, condition: pl.Expr) -> Iterator[Broken]:
+def _cpu(facts: PreparedTables, condition: pl.Expr) -> Iterator[Violations]:
     says = "task '{task}' used {cpu} CPU s in {dt} s; its node has {limit} cores"
     yield from _beyond(facts, "cpu", "cores", condition & (pl.col("dt") > 0), says)
 
 
 def _beyond(
-    facts: Facts, used: str, amount: str, condition: pl.Expr, says: str
-) -> Iterator[Broken]:
+    facts: PreparedTables, used: str, amount: str, condition: pl.Expr, says: str
+) -> Iterator[Violations]:
     """The samples that use more of something than their node has, `limit`.
 
     Where the node is not said, it is what all nodes have together.
@@ -136,5 +138,5 @@ def _beyond(
     known = facts.samples[used].count()
     if known and nodes.height and not nodes["limit"].null_count():
         limit = nodes["limit"].gather(facts.samples["node_row"]).fill_null(nodes["limit"].sum())
-        rows = rows_where(facts.samples.with_columns(limit=limit), condition)
-        yield Broken("usage", known, rows.select("row", "limit"), says)
+        rows = select_rows(facts.samples.with_columns(limit=limit), condition)
+        yield Violations("usage", known, rows.select("row", "limit"), says)

@@ -11,13 +11,13 @@ import polars.selectors as cs
 from twinloop.trace.trace import Trace
 
 
-class Facts:
+class PreparedTables:
     """What several rules need to know of one Trace, worked out when first asked for.
 
     >>> import polars as pl
     >>> from twinloop.trace import Trace
     >>> usage = pl.DataFrame({"task": ["a", "a"], "t": [1.0, 2.0], "dt": [1.0, 1.0]})
-    >>> Facts(Trace(usage=usage)).period
+    >>> PreparedTables(Trace(usage=usage)).period
     1.0
     """
 
@@ -116,7 +116,7 @@ class Facts:
         usage = self.table("usage").drop_nulls("t")
         nodes = self.table("nodes").select(machine="node", node_row="row").unique("machine")
         task, machine = _Numbers.of(usage["task"]), _Numbers.of(usage["machine"])
-        return in_series(
+        return sort_by_series(
             usage.select(
                 "row",
                 task.looked_up(self.ids),
@@ -133,7 +133,7 @@ class Facts:
     def power(self) -> pl.DataFrame:
         """The windows of power whose time is known, node by node, in the order of the file."""
         power = self.table("power").drop_nulls("t")
-        return in_series(power.select("row", _Numbers.of(power["node"]).series, "t", "dt"))
+        return sort_by_series(power.select("row", _Numbers.of(power["node"]).series, "t", "dt"))
 
     @cached_property
     def sampled(self) -> pl.DataFrame:
@@ -149,7 +149,7 @@ class Facts:
         )
 
 
-def in_series(frame: pl.DataFrame) -> pl.DataFrame:
+def sort_by_series(frame: pl.DataFrame) -> pl.DataFrame:
     """The rows sorted by series, each with the time of the one before it."""
     if not frame["series"].is_sorted():
         frame = frame.sort("series", maintain_order=True)
@@ -157,11 +157,11 @@ def in_series(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(previous=pl.when(same).then(pl.col("t").shift(1)))
 
 
-def in_time(frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows of `in_series`, sorted by time within each series."""
+def sort_by_time(frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows of `sort_by_series`, sorted by time within each series."""
     if not (frame["t"] < frame["previous"]).any():
         return frame
-    return in_series(frame.sort("series", "t", maintain_order=True))
+    return sort_by_series(frame.sort("series", "t", maintain_order=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,54 +7,56 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from twinloop.trace.dependency_cycles import stuck
-from twinloop.trace.quality.prepared_tables import Facts
-from twinloop.trace.quality.rule import TICK, Broken, rows_where
+from twinloop.trace.dependency_cycles import find_blocked_tasks
+from twinloop.trace.quality.prepared_tables import PreparedTables
+from twinloop.trace.quality.rule import TIME_TOLERANCE, Violations, select_rows
 
 
-def check_placements_of_tasks(facts: Facts) -> Iterator[Broken]:
+def check_placements_of_tasks(facts: PreparedTables) -> Iterator[Violations]:
     """Every execution is of a task that is there."""
     known = facts.placements.filter(pl.col("task").is_not_null())
     if known.height:
-        rows = rows_where(known, pl.col("task_row").is_null()).select("row")
-        yield Broken("placements", known.height, rows, "no task is called '{task}'")
+        rows = select_rows(known, pl.col("task_row").is_null()).select("row")
+        yield Violations("placements", known.height, rows, "no task is called '{task}'")
 
 
-def check_samples_of_tasks(facts: Facts) -> Iterator[Broken]:
+def check_samples_of_tasks(facts: PreparedTables) -> Iterator[Violations]:
     """Every sample is of a task that is there."""
     named = facts.table("usage").filter(pl.col("task").is_not_null() | pl.col("pid").is_not_null())
     if named.height:
         rows = named.join(facts.ids, on="task", how="anti").select("row")
         says = "the sample of process {pid}, task {task}, belongs to no task"
-        yield Broken("usage", named.height, rows, says)
+        yield Violations("usage", named.height, rows, says)
 
 
-def check_known_parents(facts: Facts) -> Iterator[Broken]:
+def check_known_parents(facts: PreparedTables) -> Iterator[Violations]:
     """Every parent is a task that is there."""
     edges = facts.edges
     if edges.height:
         lost = edges.filter(pl.col("parent_row").is_null()).group_by("row").agg("parent")
         rows = lost.select("row", names=pl.col("parent").list.join(", "))
         looked_at = edges["row"].n_unique()
-        yield Broken("tasks", looked_at, rows, "task '{id}' waits for {names}, which is no task")
+        yield Violations(
+            "tasks", looked_at, rows, "task '{id}' waits for {names}, which is no task"
+        )
 
 
-def check_acyclic(facts: Facts) -> Iterator[Broken]:
+def check_acyclic(facts: PreparedTables) -> Iterator[Violations]:
     """No task waits for itself, directly or through others."""
     edges = facts.edges.drop_nulls("parent_row")
     if not edges.height:
         return
     looked_at = edges["row"].n_unique()
     parents, children = (edges[name].to_numpy().astype(np.int64) for name in ("parent_row", "row"))
-    held, cycle = stuck(parents, children, facts.trace.tasks.height)
+    held, cycle = find_blocked_tasks(parents, children, facts.trace.tasks.height)
     names = facts.trace.tasks["id"].gather(cycle).fill_null("(no id)").to_list()
     rows = pl.DataFrame({"row": held}, schema={"row": pl.UInt32}).with_columns(
         cycle=pl.lit(" -> ".join(names))
     )
-    yield Broken("tasks", looked_at, rows, "task '{id}' can never be ready: {cycle}")
+    yield Violations("tasks", looked_at, rows, "task '{id}' can never be ready: {cycle}")
 
 
-def check_parents_first(facts: Facts) -> Iterator[Broken]:
+def check_parents_first(facts: PreparedTables) -> Iterator[Violations]:
     """A task starts after its parents have ended."""
     spans = facts.spans
     known = (
@@ -63,7 +65,7 @@ def check_parents_first(facts: Facts) -> Iterator[Broken]:
         .join(spans.select(parent_row="task_row", parent_end="end"), on="parent_row")
     )
     if known.height:
-        late = rows_where(known, pl.col("parent_end") - pl.col("start") > TICK)
+        late = select_rows(known, pl.col("parent_end") - pl.col("start") > TIME_TOLERANCE)
         rows = (
             late.sort("parent_end")
             .group_by("row")
@@ -71,20 +73,22 @@ def check_parents_first(facts: Facts) -> Iterator[Broken]:
             .select("row", "parent", "start", "parent_end")
         )
         says = "task '{id}' starts at {start} s, but its parent '{parent}' ends at {parent_end} s"
-        yield Broken("tasks", known["row"].n_unique(), rows, says)
+        yield Violations("tasks", known["row"].n_unique(), rows, says)
 
 
-def check_known_files(facts: Facts) -> Iterator[Broken]:
+def check_known_files(facts: PreparedTables) -> Iterator[Violations]:
     """Every file that a task reads or writes, and that task, are there."""
     uses = facts.table("task_files").drop_nulls(["task", "file"])
     if uses.height:
         files = facts.trace.files.select("file", there=pl.lit(True)).unique()
         looked = uses.join(facts.ids, on="task", how="left").join(files, on="file", how="left")
         rows = looked.filter(pl.col("task_row").is_null() | pl.col("there").is_null()).select("row")
-        yield Broken("task_files", uses.height, rows, "task '{task}' or file '{file}' is not there")
+        yield Violations(
+            "task_files", uses.height, rows, "task '{task}' or file '{file}' is not there"
+        )
 
 
-def check_known_nodes(facts: Facts) -> Iterator[Broken]:
+def check_known_nodes(facts: PreparedTables) -> Iterator[Violations]:
     """Every node that is named is in the table of nodes."""
     nodes = facts.trace.nodes.select("node").drop_nulls()
     if not nodes.height:
@@ -98,10 +102,10 @@ def check_known_nodes(facts: Facts) -> Iterator[Broken]:
         naming = facts.table(table).select("row", column).drop_nulls()
         if naming.height:
             rows = naming.join(nodes, left_on=column, right_on="node", how="anti").select("row")
-            yield Broken(table, naming.height, rows, f"no node is called '{{{column}}}'")
+            yield Violations(table, naming.height, rows, f"no node is called '{{{column}}}'")
 
 
-def check_pids_apart(facts: Facts) -> Iterator[Broken]:
+def check_pids_apart(facts: PreparedTables) -> Iterator[Violations]:
     """Two tasks never have one process id on one node at one time."""
     pids = facts.table("tasks").select(task_row="row", pid="pid").drop_nulls()
     held = (
@@ -117,6 +121,6 @@ def check_pids_apart(facts: Facts) -> Iterator[Broken]:
         until = pl.col("end").cum_max().shift(1).over("machine", "pid")
         looked = held.with_columns(**before, until=until)
         clash = (pl.col("until") > pl.col("start")) & (pl.col("other_row") != pl.col("task_row"))
-        rows = rows_where(looked, clash).select("row", "pid", "other")
+        rows = select_rows(looked, clash).select("row", "pid", "other")
         says = "task '{task}' starts as process {pid}, which task '{other}' still is"
-        yield Broken("placements", held.height, rows, says)
+        yield Violations("placements", held.height, rows, says)

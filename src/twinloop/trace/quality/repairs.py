@@ -9,9 +9,9 @@ import polars as pl
 from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import InputError
 from twinloop.trace.manifest import Edit
-from twinloop.trace.quality.prepared_tables import Facts, in_time
-from twinloop.trace.quality.rule import TICK, rows_where
-from twinloop.trace.quality.source_positions import note
+from twinloop.trace.quality.prepared_tables import PreparedTables, sort_by_time
+from twinloop.trace.quality.rule import TIME_TOLERANCE, select_rows
+from twinloop.trace.quality.source_positions import note_rows
 from twinloop.trace.trace import Trace
 
 
@@ -30,15 +30,15 @@ def repair(trace: Trace, *, skew: float | None = None) -> Trace:
     >>> fixed = repair(Trace(tasks=tasks, usage=usage))
     >>> fixed.usage["t"].to_list()
     [1.0, 2.0]
-    >>> for note in fixed.manifest.cleaned:
-    ...     print(note)
+    >>> for note_rows in fixed.manifest.cleaned:
+    ...     print(note_rows)
     removed 1: samples of no task (usage row 3)
     repaired 1: samples out of order, sorted (usage row 2)
     """
     if skew is not None and not (math.isfinite(skew) and skew >= 0):
         raise InputError(f"{skew} is no length of time", field="skew", remedy="seconds, 0 or more")
     notes: list[Cleaning] = []
-    facts = Facts(trace)
+    facts = PreparedTables(trace)
     for fix in (_equal_tasks, _orphans, _doubles, _order, _overlaps):
         facts = _facts_of(fix(facts, notes), facts)
     # The samples are in order now, so a second repair would find the same period.
@@ -47,15 +47,15 @@ def repair(trace: Trace, *, skew: float | None = None) -> Trace:
         facts = _facts_of(_ends(facts, skew, notes), facts)
         facts = _facts_of(_submissions(facts, skew, notes), facts)
     edit = Edit(operation="repair", parameters={"skew": skew})
-    return facts.trace.noting(cleaned=notes, edit=edit)
+    return facts.trace.with_manifest(cleaned=notes, edit=edit)
 
 
-def _facts_of(trace: Trace, facts: Facts) -> Facts:
+def _facts_of(trace: Trace, facts: PreparedTables) -> PreparedTables:
     """The facts of a trace; what is known already, if nothing was changed."""
-    return facts if trace is facts.trace else Facts(trace)
+    return facts if trace is facts.trace else PreparedTables(trace)
 
 
-def _equal_tasks(facts: Facts, notes: list[Cleaning]) -> Trace:
+def _equal_tasks(facts: PreparedTables, notes: list[Cleaning]) -> Trace:
     trace = facts.trace
     tasks = trace.tasks.with_row_index("row")
     twice = tasks.filter(pl.col("id").is_duplicated() & pl.col("id").is_not_null())
@@ -76,41 +76,43 @@ def _equal_tasks(facts: Facts, notes: list[Cleaning]) -> Trace:
     equal = equal.join(same.filter(~pl.col("same")), left_on="id", right_on="task", how="anti")
     copied = pl.col("id").is_in(equal["id"].implode())
     again = tasks.filter(copied & ~pl.col("id").is_first_distinct())["row"]
-    notes.append(note(trace, "removed", "tasks that are there before, the same", "tasks", again))
+    notes.append(
+        note_rows(trace, "removed", "tasks that are there before, the same", "tasks", again)
+    )
     placements = trace.placements.with_row_index("row")
     of_copy = pl.col("task").is_in(equal["id"].implode())
     double = placements.filter(of_copy & ~pl.struct(trace.placements.columns).is_first_distinct())[
         "row"
     ]
     what = "executions of tasks that are there before, the same"
-    notes.append(note(trace, "removed", what, "placements", double))
+    notes.append(note_rows(trace, "removed", what, "placements", double))
     return trace.replace(
         tasks=_without(trace.tasks, again), placements=_without(trace.placements, double)
     )
 
 
-def _orphans(facts: Facts, notes: list[Cleaning]) -> Trace:
+def _orphans(facts: PreparedTables, notes: list[Cleaning]) -> Trace:
     trace = facts.trace
     named = facts.table("usage").filter(pl.col("task").is_not_null() | pl.col("pid").is_not_null())
     rows = named.join(facts.ids, on="task", how="anti")["row"]
     if not rows.len():
         return trace
-    notes.append(note(trace, "removed", "samples of no task", "usage", rows))
+    notes.append(note_rows(trace, "removed", "samples of no task", "usage", rows))
     return trace.replace(usage=_without(trace.usage, rows))
 
 
-def _doubles(facts: Facts, notes: list[Cleaning]) -> Trace:
+def _doubles(facts: PreparedTables, notes: list[Cleaning]) -> Trace:
     trace = facts.trace
     for table, frame in _series_of(facts):
         if (frame["t"] <= frame["previous"]).any():
             rows = frame.filter(~pl.struct("series", "t").is_last_distinct())["row"]
             what = f"rows of {table} with the time of a later one"
-            notes.append(note(trace, "removed", what, table, rows))
+            notes.append(note_rows(trace, "removed", what, table, rows))
             trace = _with(trace, table, _without(trace.tables[table], rows))
     return trace
 
 
-def _order(facts: Facts, notes: list[Cleaning]) -> Trace:
+def _order(facts: PreparedTables, notes: list[Cleaning]) -> Trace:
     trace = facts.trace
     for table, frame in _series_of(facts):
         early = frame.filter(pl.col("t") < pl.col("previous"))["row"]
@@ -118,9 +120,9 @@ def _order(facts: Facts, notes: list[Cleaning]) -> Trace:
             what = (
                 "samples out of order, sorted" if table == "usage" else "power out of order, sorted"
             )
-            notes.append(note(trace, "repaired", what, table, early))
+            notes.append(note_rows(trace, "repaired", what, table, early))
             # A series keeps the rows it has in the table; only its samples change places.
-            rows = pl.DataFrame({"to": frame["row"], "row": in_time(frame)["row"]})
+            rows = pl.DataFrame({"to": frame["row"], "row": sort_by_time(frame)["row"]})
             every = pl.int_range(trace.tables[table].height, dtype=pl.UInt32, eager=True)
             source = pl.DataFrame({"to": every}).join(
                 rows, on="to", how="left", maintain_order="left"
@@ -130,44 +132,44 @@ def _order(facts: Facts, notes: list[Cleaning]) -> Trace:
     return trace
 
 
-def _overlaps(facts: Facts, notes: list[Cleaning]) -> Trace:
+def _overlaps(facts: PreparedTables, notes: list[Cleaning]) -> Trace:
     trace = facts.trace
     for table, frame in _series_of(facts):
         begin = pl.col("t") - pl.col("dt")
-        rows = rows_where(frame, pl.col("previous") - begin > TICK)
+        rows = select_rows(frame, pl.col("previous") - begin > TIME_TOLERANCE)
         rows = rows.select("row", value=pl.col("t") - pl.col("previous"))
         if rows.height:
             what = f"windows of {table} that overlap the one before, shortened"
-            notes.append(note(trace, "repaired", what, table, rows["row"]))
+            notes.append(note_rows(trace, "repaired", what, table, rows["row"]))
             trace = _with(trace, table, _changed(trace.tables[table], "dt", rows))
     return trace
 
 
-def _ends(facts: Facts, skew: float, notes: list[Cleaning]) -> Trace:
+def _ends(facts: PreparedTables, skew: float, notes: list[Cleaning]) -> Trace:
     trace, placements = facts.trace, facts.placements
     short = (pl.col("end") < pl.col("start")) & (pl.col("start") - pl.col("end") <= skew)
-    rows = rows_where(placements, short).select("row", value="start")
+    rows = select_rows(placements, short).select("row", value="start")
     if not rows.height:
         return trace
     what = "executions that ended a little before their start, now at it"
-    notes.append(note(trace, "repaired", what, "placements", rows["row"]))
+    notes.append(note_rows(trace, "repaired", what, "placements", rows["row"]))
     return trace.replace(placements=_changed(trace.placements, "end", rows))
 
 
-def _submissions(facts: Facts, skew: float, notes: list[Cleaning]) -> Trace:
+def _submissions(facts: PreparedTables, skew: float, notes: list[Cleaning]) -> Trace:
     trace, placements = facts.trace, facts.placements
     first = placements.drop_nulls(["task_row", "submit", "start"]).group_by("task_row")
     starts = first.agg(pl.col("start").min(), pl.col("submit").first())
     early = (pl.col("start") < pl.col("submit")) & (pl.col("submit") - pl.col("start") <= skew)
-    rows = rows_where(starts, early).select(row="task_row", value="start")
+    rows = select_rows(starts, early).select(row="task_row", value="start")
     if not rows.height:
         return trace
     what = "submissions a little after the start, now at it"
-    notes.append(note(trace, "repaired", what, "tasks", rows["row"]))
+    notes.append(note_rows(trace, "repaired", what, "tasks", rows["row"]))
     return trace.replace(tasks=_changed(trace.tasks, "submit", rows))
 
 
-def _series_of(facts: Facts) -> list[tuple[str, pl.DataFrame]]:
+def _series_of(facts: PreparedTables) -> list[tuple[str, pl.DataFrame]]:
     found = (("usage", facts.samples), ("power", facts.power))
     return [(table, frame) for table, frame in found if frame.height]
 

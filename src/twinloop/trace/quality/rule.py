@@ -9,16 +9,16 @@ from typing import Final, Literal
 import polars as pl
 
 from twinloop.description.cleaning import Cleaning
-from twinloop.trace.quality.prepared_tables import Facts
+from twinloop.trace.quality.prepared_tables import PreparedTables
 
 Severity = Literal["error", "warning"]
 
 #: Times closer than this are equal: recorders write whole milliseconds.
-TICK: Final = 0.001
+TIME_TOLERANCE: Final = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class Violations:
     """What a rule found in one table: how many rows it looked at, and those that break it.
 
     `rows` has a column `row`, the index in the table, and whatever else the sentence `says`
@@ -33,7 +33,7 @@ class Broken:
     noted: tuple[Cleaning, ...] = ()
 
 
-Check = Callable[[Facts], Iterable[Broken]]
+RuleCheck = Callable[[PreparedTables], Iterable[Violations]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Rule:
 
     name: str
     severity: Severity
-    check: Check
+    check: RuleCheck
     #: What `repair` does about it; empty: nothing.
     fix: str = ""
 
@@ -60,12 +60,12 @@ class Rule:
         return self.check.__doc__ or self.name
 
 
-def rows_where(frame: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:
+def select_rows(frame: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:
     """The rows that break a law; where the condition is not known, nothing is broken."""
     return frame.filter(condition.fill_null(False))
 
 
-def named(conditions: dict[str, pl.Expr]) -> pl.Expr:
+def name_conditions(conditions: dict[str, pl.Expr]) -> pl.Expr:
     """The names of the conditions that hold, as a text."""
     return pl.concat_str(
         [pl.when(condition).then(pl.lit(name)) for name, condition in conditions.items()],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from twinloop.trace.quality import coverage, order, plausibility, references, values
+from twinloop.trace.quality import coverage, plausibility, references, time_order, values
 from twinloop.trace.quality.rule import Rule
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -24,20 +24,20 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "lifecycle-order",
         "error",
-        order.check_lifecycle_order,
+        time_order.check_lifecycle_order,
         fix="Up to one sampling period: submission and end are moved to the start.",
     ),
     Rule(
         "samples-in-order",
         "error",
-        order.check_samples_in_order,
+        time_order.check_samples_in_order,
         fix="Of samples of one time the last is kept; the others are sorted.",
     ),
-    Rule("windows-positive", "error", order.check_windows_positive),
+    Rule("windows-positive", "error", time_order.check_windows_positive),
     Rule(
         "windows-disjoint",
         "error",
-        order.check_windows_disjoint,
+        time_order.check_windows_disjoint,
         fix="The window is shortened to begin there; its CPU time is kept.",
     ),
     Rule("placements-of-tasks", "error", references.check_placements_of_tasks),
@@ -60,11 +60,11 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("times-known", "warning", values.check_times_known),
     Rule("too-short-to-sample", "warning", coverage.check_too_short_to_sample),
     Rule("samples-cover", "warning", coverage.check_samples_cover),
-    Rule("gaps-in-samples", "warning", order.check_gaps_in_samples),
+    Rule("gaps-in-samples", "warning", time_order.check_gaps_in_samples),
     Rule("usage-of-every-task", "warning", coverage.check_usage_of_every_task),
     Rule("run-time-matches-usage", "warning", coverage.check_run_time_matches_usage),
-    Rule("run-time-matches-execution", "warning", order.check_run_time_matches_execution),
-    Rule("after-zero", "warning", order.check_after_zero),
+    Rule("run-time-matches-execution", "warning", time_order.check_run_time_matches_execution),
+    Rule("after-zero", "warning", time_order.check_after_zero),
     Rule("parents-first", "warning", references.check_parents_first),
     Rule("cpu-exact", "warning", plausibility.check_cpu_exact),
     Rule("overcommit", "warning", plausibility.check_overcommit),

@@ -17,10 +17,10 @@ _FILES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourcePosition:
     """A line of a file where that is known, else a row of a table.
 
-    >>> print(Place(file="log.swf", line=17), "and", Place(table="tasks", row=2))
+    >>> print(SourcePosition(file="log.swf", line=17), "and", SourcePosition(table="tasks", row=2))
     log.swf:17 and tasks row 3
     """
 
@@ -35,20 +35,20 @@ class Place:
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
     @classmethod
-    def named(cls, text: str) -> Place:
+    def named(cls, text: str) -> SourcePosition:
         """The place that a note in a manifest names, such as 'log.swf:17'."""
         file, _, line = text.rpartition(":")
         return cls(file=file, line=int(line)) if file and line.isdecimal() else cls(file=text)
 
 
-def place(trace: Trace, table: str, row: int) -> Place:
+def locate_row(trace: Trace, table: str, row: int) -> SourcePosition:
     """Where a row (from 0) of a table stands in the source.
 
     What has no line of its own stands where its task does.
 
     >>> import polars as pl
-    >>> place(Trace(tasks=pl.DataFrame({"id": ["a", "b"]})), "tasks", 1)
-    Place(table='tasks', row=1, file=None, line=None)
+    >>> locate_row(Trace(tasks=pl.DataFrame({"id": ["a", "b"]})), "tasks", 1)
+    SourcePosition(table='tasks', row=1, file=None, line=None)
     """
     frame: pl.DataFrame = getattr(trace, table)
     home = table
@@ -59,17 +59,17 @@ def place(trace: Trace, table: str, row: int) -> Place:
     else:
         line = frame["line"][row] if "line" in frame.columns and row < frame.height else None
     file = _file(trace, home) if line is not None else None
-    return Place(table, row) if file is None else Place(table, row, file, line)
+    return SourcePosition(table, row) if file is None else SourcePosition(table, row, file, line)
 
 
-def note(trace: Trace, kind: CleaningKind, what: str, table: str, rows: pl.Series) -> Cleaning:
+def note_rows(trace: Trace, kind: CleaningKind, what: str, table: str, rows: pl.Series) -> Cleaning:
     """What was done to some rows of a table, with the first places where they stood."""
     first = rows.sort().head(EXAMPLES).to_list()
     return Cleaning(
         kind=kind,
         what=what,
         count=rows.len(),
-        examples=tuple(str(place(trace, table, row)) for row in first),
+        examples=tuple(str(locate_row(trace, table, row)) for row in first),
     )
 
 

@@ -8,8 +8,8 @@ from operator import or_
 
 import polars as pl
 
-from twinloop.trace.quality.prepared_tables import Facts
-from twinloop.trace.quality.rule import Broken, named, rows_where
+from twinloop.trace.quality.prepared_tables import PreparedTables
+from twinloop.trace.quality.rule import Violations, name_conditions, select_rows
 from twinloop.trace.tables import STATUSES, TABLES
 
 REASONS = (*STATUSES, "preempted", "migrated")
@@ -51,14 +51,14 @@ _MAY_BE_NEGATIVE = {
 }
 
 
-def check_has_tasks(facts: Facts) -> Iterator[Broken]:
+def check_has_tasks(facts: PreparedTables) -> Iterator[Violations]:
     """A trace has at least one task."""
     count = facts.trace.tasks.height
     rows = pl.DataFrame({"row": [] if count else [0]}, schema={"row": pl.UInt32})
-    yield Broken("tasks", count, rows, "there is no task")
+    yield Violations("tasks", count, rows, "there is no task")
 
 
-def check_readable(facts: Facts) -> Iterator[Broken]:
+def check_readable(facts: PreparedTables) -> Iterator[Violations]:
     """Every row of the source could be read."""
     source = facts.manifest.source
     if source is not None:
@@ -66,10 +66,10 @@ def check_readable(facts: Facts) -> Iterator[Broken]:
         read = sum(facts.table(table).height for table in ("tasks", "usage"))
         count = read + sum(note.count for note in skipped)
         none = pl.DataFrame(schema={"row": pl.UInt32})
-        yield Broken("tasks", count, none, "", noted=skipped)
+        yield Violations("tasks", count, none, "", noted=skipped)
 
 
-def check_complete(facts: Facts) -> Iterator[Broken]:
+def check_complete(facts: PreparedTables) -> Iterator[Violations]:
     """What every row must say is there."""
     for table, columns in _REQUIRED.items():
         frame = facts.raw(table)
@@ -83,7 +83,7 @@ def check_complete(facts: Facts) -> Iterator[Broken]:
         yield from _bad_fields(table, frame, missing, "has no {fields}")
 
 
-def check_times_known(facts: Facts) -> Iterator[Broken]:
+def check_times_known(facts: PreparedTables) -> Iterator[Violations]:
     """A log says when each execution started and ended."""
     if not facts.recorded:
         missing = {name: pl.col(name).is_null() for name in ("start", "end")}
@@ -91,7 +91,7 @@ def check_times_known(facts: Facts) -> Iterator[Broken]:
         yield from _bad_fields("placements", facts.table("placements"), missing, says)
 
 
-def check_placed(facts: Facts) -> Iterator[Broken]:
+def check_placed(facts: PreparedTables) -> Iterator[Violations]:
     """A task that completed or has an exit code has been executed."""
     if not facts.table("placements").height:
         return
@@ -100,13 +100,13 @@ def check_placed(facts: Facts) -> Iterator[Broken]:
     ended = (pl.col("status") == "completed") | pl.col("exit_code").is_not_null()
     if facts.recorded:
         ended = ended | pl.col("status").is_null()
-    rows = rows_where(tasks, ended).join(
+    rows = select_rows(tasks, ended).join(
         facts.placements.select("task"), left_on="id", right_on="task", how="anti"
     )
-    yield Broken("tasks", tasks.height, rows.select("row"), "task '{id}' has no execution")
+    yield Violations("tasks", tasks.height, rows.select("row"), "task '{id}' has no execution")
 
 
-def check_finite(facts: Facts) -> Iterator[Broken]:
+def check_finite(facts: PreparedTables) -> Iterator[Violations]:
     """A number is a number: not NaN, not infinite."""
     for table, columns in TABLES.items():
         frame = facts.raw(table)
@@ -122,7 +122,7 @@ def check_finite(facts: Facts) -> Iterator[Broken]:
             yield from _bad_fields(table, frame, bad, "{fields}: not a finite number")
 
 
-def check_not_negative(facts: Facts) -> Iterator[Broken]:
+def check_not_negative(facts: PreparedTables) -> Iterator[Violations]:
     """Lengths, amounts and sizes are not negative."""
     for table, columns in TABLES.items():
         frame = facts.table(table)
@@ -138,7 +138,7 @@ def check_not_negative(facts: Facts) -> Iterator[Broken]:
             yield from _bad_fields(table, frame, bad, "{fields}: negative")
 
 
-def check_requested_cores_positive(facts: Facts) -> Iterator[Broken]:
+def check_requested_cores_positive(facts: PreparedTables) -> Iterator[Violations]:
     """A task asks for more than no cores and no nodes."""
     none = {name: pl.col(name) == 0 for name in ("requested_cores", "requested_nodes")}
     tasks = facts.table("tasks")
@@ -146,7 +146,7 @@ def check_requested_cores_positive(facts: Facts) -> Iterator[Broken]:
     yield from _bad_fields("tasks", known, none, "task '{id}' has {fields} of 0")
 
 
-def check_known_words(facts: Facts) -> Iterator[Broken]:
+def check_known_words(facts: PreparedTables) -> Iterator[Violations]:
     """A status, a reason or an access is one of the words that are defined."""
     for table, column, words in (
         ("tasks", "status", STATUSES),
@@ -155,24 +155,24 @@ def check_known_words(facts: Facts) -> Iterator[Broken]:
     ):
         known = facts.table(table).filter(pl.col(column).is_not_null())
         if known.height:
-            rows = rows_where(known, ~pl.col(column).is_in(words))
+            rows = select_rows(known, ~pl.col(column).is_in(words))
             says = f"{column} is '{{{column}}}', not one of: {', '.join(words)}"
-            yield Broken(table, known.height, rows.select("row"), says)
+            yield Violations(table, known.height, rows.select("row"), says)
 
 
-def check_unique_names(facts: Facts) -> Iterator[Broken]:
+def check_unique_names(facts: PreparedTables) -> Iterator[Violations]:
     """No two tasks, nodes or files have the same name."""
     for table, column in (("tasks", "id"), ("nodes", "node"), ("files", "file")):
         frame = facts.table(table).filter(pl.col(column).is_not_null())
         if frame.height:
-            again = rows_where(frame, ~pl.col(column).is_first_distinct())
+            again = select_rows(frame, ~pl.col(column).is_first_distinct())
             says = f"{column} '{{{column}}}' stands there before"
-            yield Broken(table, frame.height, again.select("row"), says)
+            yield Violations(table, frame.height, again.select("row"), says)
 
 
 def _bad_fields(
     table: str, frame: pl.DataFrame, bad: dict[str, pl.Expr], says: str
-) -> Iterator[Broken]:
+) -> Iterator[Violations]:
     if frame.height:
-        rows = rows_where(frame, reduce(or_, (part.fill_null(False) for part in bad.values())))
-        yield Broken(table, frame.height, rows.select("row", fields=named(bad)), says)
+        rows = select_rows(frame, reduce(or_, (part.fill_null(False) for part in bad.values())))
+        yield Violations(table, frame.height, rows.select("row", fields=name_conditions(bad)), says)

@@ -1,9 +1,9 @@
 """Workloads that nobody recorded: seeded generators, so that everything can be tried without a log.
 
->>> from twinloop.workload.generators import generator, generators
->>> list(generators())
+>>> from twinloop.workload.generators import make_generator, list_generators
+>>> list(list_generators())
 ['poisson', 'bursts', 'parallel-tasks', 'lublin', 'sessions', 'arrays', 'ffmpeg', 'burn']
->>> generator("lublin", tasks=500).generate(seed=1)
+>>> make_generator("lublin", tasks=500).generate(seed=1)
 <Trace of 500 tasks>
 """
 
@@ -14,17 +14,17 @@ from types import MappingProxyType
 from typing import Any
 
 from twinloop.description import InputError
-from twinloop.description.address import nearest
+from twinloop.description.address import suggest_name
 from twinloop.trace import Trace
 from twinloop.workload.generators.arrays import Arrays
 from twinloop.workload.generators.burn import Burn
 from twinloop.workload.generators.bursts import BurstKind, Bursts
-from twinloop.workload.generators.description import Generator, Parameter
+from twinloop.workload.generators.description import Generator, GeneratorParameter
 from twinloop.workload.generators.ffmpeg import FFmpeg
 from twinloop.workload.generators.lublin import Lublin
 from twinloop.workload.generators.parallel import ParallelTasks
 from twinloop.workload.generators.poisson import PoissonTasks
-from twinloop.workload.generators.sessions import Sessions
+from twinloop.workload.generators.sessions import SessionTasks
 
 __all__ = [
     "Arrays",
@@ -33,46 +33,55 @@ __all__ = [
     "Bursts",
     "FFmpeg",
     "Generator",
+    "GeneratorParameter",
     "Lublin",
     "ParallelTasks",
-    "Parameter",
     "PoissonTasks",
-    "Sessions",
+    "SessionTasks",
     "generate",
-    "generator",
-    "generators",
+    "list_generators",
+    "make_generator",
 ]
 
 _GENERATORS: Mapping[str, type[Generator]] = MappingProxyType(
     {
         kind.name: kind
-        for kind in (PoissonTasks, Bursts, ParallelTasks, Lublin, Sessions, Arrays, FFmpeg, Burn)
+        for kind in (
+            PoissonTasks,
+            Bursts,
+            ParallelTasks,
+            Lublin,
+            SessionTasks,
+            Arrays,
+            FFmpeg,
+            Burn,
+        )
     }
 )
 
 
-def generators() -> Mapping[str, type[Generator]]:
+def list_generators() -> Mapping[str, type[Generator]]:
     """All generators by name.
 
-    >>> generators()["lublin"].title
+    >>> list_generators()["lublin"].title
     "Lublin and Feitelson's rigid jobs of supercomputers, with a daily cycle"
     """
     return _GENERATORS
 
 
-def generator(name: str, **parameters: Any) -> Generator:
+def make_generator(name: str, **parameters: Any) -> Generator:
     """The generator of this name, with these parameters in place of its defaults.
 
-    >>> generator("poisson", tasks=10).generate(seed=3)
+    >>> make_generator("poisson", tasks=10).generate(seed=3)
     <Trace of 10 tasks>
-    >>> generator("lubin")
+    >>> make_generator("lubin")
     Traceback (most recent call last):
     twinloop.InputError: generator: there is no 'lubin' (did you mean 'lublin'?)
     """
     kind = _GENERATORS.get(name)
     if kind is None:
         raise InputError(
-            f"there is no {name!r}", field="generator", remedy=nearest(name, list(_GENERATORS))
+            f"there is no {name!r}", field="generator", remedy=suggest_name(name, list(_GENERATORS))
         )
     return kind(**parameters)
 
@@ -83,4 +92,4 @@ def generate(name: str, *, seed: int = 0, **parameters: Any) -> Trace:
     >>> generate("lublin", seed=1, tasks=500)
     <Trace of 500 tasks>
     """
-    return generator(name, **parameters).generate(seed)
+    return make_generator(name, **parameters).generate(seed)

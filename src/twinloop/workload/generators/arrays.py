@@ -11,11 +11,11 @@ from pydantic import model_validator
 
 from twinloop.workload.generators import arrivals, mix
 from twinloop.workload.generators.description import parameter
-from twinloop.workload.generators.draws import Integers
 from twinloop.workload.generators.elementary import Floats, exp, log
+from twinloop.workload.generators.random_stream import Integers
 
 
-class Arrays(arrivals.Poisson):
+class Arrays(arrivals.PoissonGenerator):
     """Arrays of identical tasks; the arrays arrive independently of each other.
 
     The tasks of an array have the same user, cores, length and requested time, and the ids 1_1,
@@ -89,9 +89,9 @@ class Arrays(arrivals.Poisson):
         """When the arrays arrive, and how many tasks each has."""
         most, mean = self._most, self.expected_size
         if most is None and self.horizon is not None:
-            arrivals.refuse_too_many(self._rate_for(self.rate, mean) * self.horizon * mean)
+            arrivals.check_task_count(self._rate_for(self.rate, mean) * self.horizon * mean)
         # Every array has a task, so there are at most as many arrays as tasks.
-        submit = arrivals.times(
+        submit = arrivals.draw_arrivals(
             self._draws(seed, "arrivals"), self._rate_for(self.rate, mean), most, self.horizon
         )
         size = self._draws(seed, "sizes").pick(self._weights(), submit.size) + 1

@@ -10,15 +10,15 @@ from pydantic import model_validator
 from twinloop.description import InputError
 from twinloop.workload.generators import mix
 from twinloop.workload.generators.description import MOST_TASKS, parameter
-from twinloop.workload.generators.draws import Draws
 from twinloop.workload.generators.elementary import Floats
-from twinloop.workload.generators.requests import Requests
+from twinloop.workload.generators.random_stream import RandomStream
+from twinloop.workload.generators.requests import RequestGenerator
 
 DEFAULT_TASKS: Final = 1000
 DEFAULT_LOAD: Final = 0.7
 
 
-class Bounded(Requests):
+class BoundedGenerator(RequestGenerator):
     """A generator that ends after a number of tasks or at a time, whichever comes first."""
 
     tasks: int | None = parameter(
@@ -34,7 +34,7 @@ class Bounded(Requests):
         return DEFAULT_TASKS if self.tasks is None and self.horizon is None else self.tasks
 
 
-class Poisson(Bounded):
+class PoissonGenerator(BoundedGenerator):
     """What Poisson arrivals of tasks, or of groups of tasks, have in common."""
 
     load: float | None = parameter(
@@ -73,16 +73,18 @@ class Poisson(Bounded):
         return load * self.machine / (self.mean_length * mix.mean(self.cores) * tasks_per_arrival)
 
 
-def times(draws: Draws, rate: float, most: int | None, horizon: float | None) -> Floats:
+def draw_arrivals(
+    draws: RandomStream, rate: float, most: int | None, horizon: float | None
+) -> Floats:
     """The arrivals of a Poisson process from t = 0: so many, or all before the horizon.
 
-    >>> times(Draws(1, "arrivals"), 0.1, 3, None).size
+    >>> draw_arrivals(RandomStream(1, "arrivals"), 0.1, 3, None).size
     3
     """
     if most is None:
         assert horizon is not None
         expected = rate * horizon
-        refuse_too_many(expected)
+        check_task_count(expected)
         block = int(expected + 6.0 * float(np.sqrt(expected))) + 16
     else:
         block = most
@@ -93,7 +95,7 @@ def times(draws: Draws, rate: float, most: int | None, horizon: float | None) ->
     return found if horizon is None else found[found < horizon]
 
 
-def refuse_too_many(expected: float) -> None:
+def check_task_count(expected: float) -> None:
     """An error if so many tasks are to be expected that they would not fit in memory."""
     if expected > MOST_TASKS:
         raise InputError(

@@ -12,9 +12,9 @@ from pydantic import BeforeValidator, model_validator
 from twinloop.trace import Trace
 from twinloop.workload.generators import mix
 from twinloop.workload.generators.description import parameter
-from twinloop.workload.generators.draws import Integers
 from twinloop.workload.generators.elementary import Floats
-from twinloop.workload.generators.requests import Requests
+from twinloop.workload.generators.random_stream import Integers
+from twinloop.workload.generators.requests import RequestGenerator
 from twinloop.workload.generators.shares import apportion
 
 #: The program that does the work.
@@ -54,7 +54,7 @@ def _kinds(value: Any) -> tuple[tuple[str, float], ...]:
     return found
 
 
-class Burn(Requests):
+class Burn(RequestGenerator):
     """Tasks of `twinloop-burn`, whose work is known, with the commands that do it.
 
     The number of tasks of each kind is exactly in the ratio of the shares, their order random;

@@ -10,7 +10,7 @@ import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from twinloop.workload.generators.description import MOST_TASKS, parameter
-from twinloop.workload.generators.requests import Requests
+from twinloop.workload.generators.requests import RequestGenerator
 from twinloop.workload.generators.shares import apportion
 
 
@@ -48,7 +48,7 @@ def _lengths(value: Any) -> Any:
 _Length = Annotated[float, Field(gt=0.0, le=1e9)]
 
 
-class Bursts(Requests):
+class Bursts(RequestGenerator):
     """Bursts of tasks of several kinds, one burst each period.
 
     The defaults are the hundred transcoding tasks of a thesis on the fidelity of a simulator: ten

@@ -12,10 +12,10 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from twinloop.description import InputError
-from twinloop.description.address import nearest
+from twinloop.description.address import suggest_name
 from twinloop.trace import Manifest, Trace
-from twinloop.workload.generators.draws import Draws
 from twinloop.workload.generators.elementary import Floats
+from twinloop.workload.generators.random_stream import RandomStream
 
 #: More tasks than this are refused: they would not fit in memory.
 MOST_TASKS: Final = 100_000_000
@@ -29,7 +29,7 @@ def parameter(default: Any, meaning: str, *, unit: str = "", **bounds: Any) -> A
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class GeneratorParameter:
     """One parameter of a generator, as `--help` and the documentation show it."""
 
     name: str
@@ -42,16 +42,16 @@ class Generator(BaseModel, ABC):
     """A description of a workload that does not exist, and the way to make it.
 
     The same parameters and seed give the same tables, to the bit, on every machine and with every
-    version of NumPy: `Draws` says how.
+    version of NumPy: `RandomStream` says how.
 
-    >>> from twinloop.workload.generators import generator
-    >>> generator("poisson", tasks=3).generate(seed=1)
+    >>> from twinloop.workload.generators import make_generator
+    >>> make_generator("poisson", tasks=3).generate(seed=1)
     <Trace of 3 tasks>
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    #: What it is called in `generators()` and on the command line.
+    #: What it is called in `list_generators()` and on the command line.
     name: ClassVar[str]
     #: What it makes, in one line.
     title: ClassVar[str]
@@ -67,28 +67,30 @@ class Generator(BaseModel, ABC):
             raise self._refusal(error) from None
 
     @classmethod
-    def parameters(cls) -> tuple[Parameter, ...]:
+    def parameters(cls) -> tuple[GeneratorParameter, ...]:
         """Its parameters: its own ones first, then those that it shares with others.
 
-        >>> from twinloop.workload.generators import generators
-        >>> print(generators()["bursts"].parameters()[0])
-        Parameter(name='bursts', default=10, unit='', meaning='number of bursts')
+        >>> from twinloop.workload.generators import list_generators
+        >>> print(list_generators()["bursts"].parameters()[0])
+        GeneratorParameter(name='bursts', default=10, unit='', meaning='number of bursts')
         """
-        found: dict[str, Parameter] = {}
+        found: dict[str, GeneratorParameter] = {}
         for kind in cls.__mro__:
             for name in getattr(kind, "__annotations__", {}):
                 field = cls.model_fields.get(name)
                 # One that it shares, with a default of its own, is listed among its own.
                 if name not in found and field and isinstance(field.json_schema_extra, dict):
                     unit = str(field.json_schema_extra["unit"])
-                    found[name] = Parameter(name, field.default, unit, field.description or "")
+                    found[name] = GeneratorParameter(
+                        name, field.default, unit, field.description or ""
+                    )
         return tuple(found.values())
 
     def generate(self, seed: int) -> Trace:
         """The workload that this seed gives.
 
-        >>> from twinloop.workload.generators import generator
-        >>> trace = generator("bursts", bursts=1, size=2).generate(seed=5)
+        >>> from twinloop.workload.generators import make_generator
+        >>> trace = make_generator("bursts", bursts=1, size=2).generate(seed=5)
         >>> trace.manifest.seed, trace.manifest.facts["generator"]["name"]
         (5, 'bursts')
         """
@@ -112,8 +114,8 @@ class Generator(BaseModel, ABC):
     def _tasks(self, seed: int) -> Mapping[str, Any]:
         """The columns of the tasks, in the order of their submission; without ids, 1, 2, 3..."""
 
-    def _draws(self, seed: int, stream: str) -> Draws:
-        return Draws(seed, f"{self.name}/{stream}")
+    def _draws(self, seed: int, stream: str) -> RandomStream:
+        return RandomStream(seed, f"{self.name}/{stream}")
 
     def _nearest(self, times: Floats) -> Floats:
         """Times to the nearest figure of this resolution."""
@@ -140,7 +142,7 @@ class Generator(BaseModel, ABC):
         place = [str(part) for part in first["loc"]]
         field = ".".join([cls.name, *place])
         if first["type"] == "extra_forbidden":
-            remedy = nearest(place[0], [found.name for found in cls.parameters()])
+            remedy = suggest_name(place[0], [found.name for found in cls.parameters()])
             return InputError(f"'{cls.name}' has no such parameter", field=field, remedy=remedy)
         problem = first["msg"].removeprefix("Value error, ")
         if place and not isinstance(first["input"], dict):

@@ -13,9 +13,9 @@ from pydantic import BeforeValidator, Field, model_validator
 from twinloop.description import Cleaning
 from twinloop.trace import Trace
 from twinloop.workload.generators.description import parameter
-from twinloop.workload.generators.draws import Integers
 from twinloop.workload.generators.elementary import Floats
-from twinloop.workload.generators.requests import Requests
+from twinloop.workload.generators.random_stream import Integers
+from twinloop.workload.generators.requests import RequestGenerator
 from twinloop.workload.generators.shares import apportion
 
 #: What the videos show, and how long they are in seconds.
@@ -67,21 +67,21 @@ def video_name(pattern: str, seconds: float) -> str:
     return f"{pattern}-{np.format_float_positional(round(seconds, 3), trim='-')}s.mp4"
 
 
-def even(lines: float) -> int:
+def round_to_even(lines: float) -> int:
     """The nearest even number of lines, of which there are at least two: codecs want that.
 
-    >>> even(1080 / 8), even(480 / 4), even(0.1)
+    >>> round_to_even(1080 / 8), round_to_even(480 / 4), round_to_even(0.1)
     (136, 120, 2)
     """
     return max(2, 2 * round(lines / 2))
 
 
-def lengths_of(value: Any) -> Any:
+def split_lengths(value: Any) -> Any:
     """Lengths as a command line has them, parted by commas."""
     return value.split(",") if isinstance(value, str) else value
 
 
-class FFmpeg(Requests):
+class FFmpeg(RequestGenerator):
     """Video transcodings in bursts, with the commands that do them.
 
     The defaults are the batch of a thesis on the fidelity of a simulator: a hundred tasks of four
@@ -107,7 +107,7 @@ class FFmpeg(Requests):
     interval: float = parameter(1.0, "time between two tasks of a burst", unit="s", ge=0.0, le=1e9)
     lengths: Annotated[
         tuple[Annotated[float, Field(gt=0.0, le=1e6)], ...],
-        BeforeValidator(lengths_of),
+        BeforeValidator(split_lengths),
         Field(min_length=1),
     ] = parameter(LENGTHS, "lengths of the videos", unit="s")
     scale: float = parameter(
@@ -222,7 +222,7 @@ class FFmpeg(Requests):
 
     def _command(self, kind: Transcoding, video: str) -> list[str]:
         threads = str(min(kind.cores, self.most_cores))
-        lines = even(kind.height * self.height / SOURCE_HEIGHT)
+        lines = round_to_even(kind.height * self.height / SOURCE_HEIGHT)
         # x265 has threads of its own, and says much about itself.
         own = ["-x265-params", f"pools={threads}:log-level=error"]
         return [

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from twinloop.workload.generators.arrivals import Bounded, refuse_too_many
+from twinloop.workload.generators.arrivals import BoundedGenerator, check_task_count
 from twinloop.workload.generators.description import parameter
-from twinloop.workload.generators.draws import Draws, Integers, until_accepted
 from twinloop.workload.generators.elementary import Floats, exp, log
 from twinloop.workload.generators.lublin_classes import (
     ALL,
@@ -23,6 +22,7 @@ from twinloop.workload.generators.lublin_classes import (
     SLOTS,
     JobClass,
 )
+from twinloop.workload.generators.random_stream import Integers, RandomStream, sample_by_rejection
 
 # Of two jobs that arrive together, the interactive one goes first, as published.
 _CLASSES: Final = {
@@ -33,7 +33,7 @@ _CLASSES: Final = {
 }
 
 
-class Lublin(Bounded):
+class Lublin(BoundedGenerator):
     """Rigid jobs as Lublin and Feitelson (2003) found them, with a daily cycle.
 
     >>> trace = Lublin(tasks=1000, machine=128).generate(seed=1)
@@ -100,7 +100,7 @@ class Lublin(Bounded):
         block, horizon = self._most, self.horizon
         if block is None:
             assert horizon is not None
-            refuse_too_many(horizon / mean_gap)
+            check_task_count(horizon / mean_gap)
             block = int(horizon / mean_gap) + 1000
         shape = np.full(block, of.gap[0] * of.gap_stretch)
 
@@ -111,7 +111,7 @@ class Lublin(Bounded):
         weights = of.day_weights()
         passed, parts = 0.0, []
         while True:
-            gaps = stretch * exp(until_accepted(block, attempt)) / SLOT_SECONDS
+            gaps = stretch * exp(sample_by_rejection(block, attempt)) / SLOT_SECONDS
             points = passed + np.cumsum(gaps)
             passed = float(points[-1])
             parts.append(_by_day(points, weights, self.start_hour))
@@ -120,7 +120,7 @@ class Lublin(Bounded):
         times = np.concatenate(parts)
         return self._floored(times if horizon is None else times[times < horizon])
 
-    def _sizes(self, draws: Draws, of: JobClass, count: int) -> Floats:
+    def _sizes(self, draws: RandomStream, of: JobClass, count: int) -> Floats:
         """Cores of jobs: one, or two to the power of a two-stage uniform figure."""
         low, change, high = of.sizes_below(self.machine)
         sort, stage, within = draws.uniform(count), draws.uniform(count), draws.uniform(count)
@@ -134,7 +134,7 @@ class Lublin(Bounded):
         return np.where(sort <= of.serial, 1.0, np.minimum(size, float(self.machine)))
 
 
-def _log_run_times(draws: Draws, of: JobClass, size: Floats) -> Floats:
+def _log_run_times(draws: RandomStream, of: JobClass, size: Floats) -> Floats:
     """Logarithms of run times: one of two gamma distributions, the first for small jobs."""
     p = of.short_probability(size)
 
@@ -144,7 +144,7 @@ def _log_run_times(draws: Draws, of: JobClass, size: Floats) -> Floats:
         drawn = np.where(short, of.short[1], of.long[1]) * draws.gamma(shape)
         return drawn, drawn <= LONGEST_RUN
 
-    return until_accepted(size.size, attempt)
+    return sample_by_rejection(size.size, attempt)
 
 
 def _by_day(points: Floats, weights: Floats, start_hour: float) -> Floats:

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final
 import numpy as np
 from pydantic import BeforeValidator
 
-from twinloop.workload.generators.draws import Draws
 from twinloop.workload.generators.elementary import Floats
+from twinloop.workload.generators.random_stream import RandomStream
 
 _MOST_CORES: Final = 1_000_000_000
 
@@ -43,10 +43,10 @@ def _whole(figure: Any) -> int:
 Mix = Annotated[tuple[tuple[int, float], ...], BeforeValidator(_mix)]
 
 
-def draw(mix: tuple[tuple[int, float], ...], draws: Draws, count: int) -> Floats:
+def draw(mix: tuple[tuple[int, float], ...], draws: RandomStream, count: int) -> Floats:
     """Numbers of cores, drawn from a mix.
 
-    >>> draw(((4, 1.0),), Draws(1, "cores"), 2).tolist()
+    >>> draw(((4, 1.0),), RandomStream(1, "cores"), 2).tolist()
     [4.0, 4.0]
     """
     cores = np.array([cores for cores, _ in mix], dtype=np.float64)

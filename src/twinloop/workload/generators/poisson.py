@@ -12,7 +12,7 @@ from twinloop.workload.generators import arrivals, mix
 from twinloop.workload.generators.description import parameter
 
 
-class PoissonTasks(arrivals.Poisson):
+class PoissonTasks(arrivals.PoissonGenerator):
     """Tasks that arrive independently of each other, with lognormal lengths.
 
     >>> trace = PoissonTasks(tasks=1000, load=0.5, machine=32).generate(seed=1)
@@ -35,7 +35,7 @@ class PoissonTasks(arrivals.Poisson):
     def _tasks(self, seed: int) -> Mapping[str, Any]:
         rate = self._rate_for(self.rate, 1.0)
         submit = self._floored(
-            arrivals.times(self._draws(seed, "arrivals"), rate, self._most, self.horizon)
+            arrivals.draw_arrivals(self._draws(seed, "arrivals"), rate, self._most, self.horizon)
         )
         count = submit.size
         drawn = self._draws(seed, "lengths").lognormal(count, self.mean_length, self.cv)

@@ -20,10 +20,10 @@ USUAL_TIMES: Final = (
 )
 
 
-def usual(times: Floats) -> Floats:
+def round_up_to_usual(times: Floats) -> Floats:
     """Each time, raised to the next one that people ask for.
 
-    >>> usual(np.array([59.0, 60.0, 61.0, 300000.0])).tolist()  # the last: four days
+    >>> round_up_to_usual(np.array([59.0, 60.0, 61.0, 300000.0])).tolist()  # the last: four days
     [60.0, 60.0, 120.0, 345600.0]
     """
     ladder = np.array(USUAL_TIMES)
@@ -32,7 +32,7 @@ def usual(times: Floats) -> Floats:
     return np.where(place < ladder.size, ladder[np.minimum(place, ladder.size - 1)], days)
 
 
-class Requests(Generator):
+class RequestGenerator(Generator):
     """A generator whose tasks ask for a run time and, if wanted, for memory."""
 
     overestimate: float = parameter(
@@ -55,7 +55,7 @@ class Requests(Generator):
         memory = None if self.memory_per_core is None else self.memory_per_core * cores
         return {
             "requested_cores": cores,
-            "requested_time": usual(requested) if self.usual_times else requested,
+            "requested_time": round_up_to_usual(requested) if self.usual_times else requested,
             "requested_memory": memory,
             "run_time": run_time,
         }

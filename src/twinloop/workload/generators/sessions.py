@@ -12,16 +12,16 @@ from pydantic import model_validator
 
 from twinloop.workload.generators import mix
 from twinloop.workload.generators.description import MOST_TASKS, parameter
-from twinloop.workload.generators.draws import Integers
 from twinloop.workload.generators.elementary import Floats, exp, log
-from twinloop.workload.generators.requests import Requests
+from twinloop.workload.generators.random_stream import Integers
+from twinloop.workload.generators.requests import RequestGenerator
 from twinloop.workload.generators.shares import apportion
 
 _HOUR: Final = 3600.0
 _DAY: Final = 86400.0
 
 
-class Sessions(Requests):
+class SessionTasks(RequestGenerator):
     """Users with sessions: some tasks with a pause after each, then a long absence.
 
     Two submissions of a session are less than the threshold apart, two sessions of a user more
@@ -29,7 +29,7 @@ class Sessions(Requests):
     day more often than by night; a user whose sessions do not fit in the days goes on after them.
     Each user has cores and a mean length of their own.
 
-    >>> trace = Sessions(tasks=100, users=3).generate(seed=1)
+    >>> trace = SessionTasks(tasks=100, users=3).generate(seed=1)
     >>> trace.tasks["user"].value_counts(sort=True).rows()
     [('user1', 55), ('user2', 27), ('user3', 18)]
     """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinloop.workload.generators.draws import Integers
 from twinloop.workload.generators.elementary import Floats
+from twinloop.workload.generators.random_stream import Integers
 
 
 def apportion(whole: int, shares: Floats) -> Integers:

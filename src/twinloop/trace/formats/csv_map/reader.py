@@ -16,26 +16,32 @@ from typing import Final
 import polars as pl
 
 from twinloop.description.errors import FormatError, InputError
-from twinloop.description.files import source_file
+from twinloop.description.files import describe_source_file
 from twinloop.trace.formats.cleaning_counts import Tally
-from twinloop.trace.formats.clock import in_units
+from twinloop.trace.formats.clock import scale_ticks_expr
 from twinloop.trace.formats.csv_map.values import (
     DATETIME,
-    PLACING,
+    PLACEMENT_COLUMNS,
     TARGETS,
     Target,
-    known_statuses,
-    names_of,
+    clear_unknown_statuses,
+    list_time_columns,
 )
 from twinloop.trace.formats.registry import Format
-from twinloop.trace.formats.text_rows import Sieve, batches, header_cells, lines, since_first
-from twinloop.trace.manifest import Manifest, Source
+from twinloop.trace.formats.text_rows import (
+    RowFilter,
+    batch_rows,
+    read_lines,
+    shift_to_first_time,
+    split_header,
+)
+from twinloop.trace.manifest import Manifest, TraceOrigin
 from twinloop.trace.trace import Trace
 
 SEPARATORS: Final = (",", "\t", ";", "|")
 
 #: Short names of what is mapped most often.
-SHORT: Final = {
+SHORT_NAMES: Final = {
     "cores": "requested_cores",
     "nodes": "requested_nodes",
     "memory": "requested_memory",
@@ -73,18 +79,18 @@ def read(
     (('7', 0.0, 4.0), 1704067210000)
     """
     tally = Tally()
-    sieve = Sieve(path, tally, strict=strict)
+    sieve = RowFilter(path, tally, strict=strict)
     names, rows = _table(path, sieve, separator)
     wanted = _targets(path, names, columns, units or {})
     frames: list[pl.DataFrame] = []
-    for batch in batches(rows, len(names)):
+    for batch in batch_rows(rows, len(names)):
         if not frames:
             wanted = [target.settled(batch, tally) for target in wanted]
             _one_clock(path, wanted)
         checks = [check for target in wanted if (check := target.check()) is not None]
         values = batch.with_columns(target.parsed(batch) for target in wanted)
         names_here = [target.name for target in wanted]
-        frames.append(sieve.sift(values, checks).select("line", *names_here))
+        frames.append(sieve.filter_rows(values, checks).select("line", *names_here))
     jobs = pl.concat(frames) if frames else None
     if jobs is None or jobs.height == 0:
         raise InputError("has no row that can be read", file=path)
@@ -92,10 +98,10 @@ def read(
     for name in names:
         if name not in fields:
             tally.note("ignored", f"values of the column '{name}'", count=jobs.height)
-    jobs, epoch_ms = _from_zero(known_statuses(jobs, path.name, tally), wanted, tally)
+    jobs, epoch_ms = _from_zero(clear_unknown_statuses(jobs, path.name, tally), wanted, tally)
     tasks, placements = _tables(jobs)
     manifest = Manifest(
-        source=Source(format="csv", files=(source_file(path),), header=tuple(names)),
+        source=TraceOrigin(format="csv", files=(describe_source_file(path),), header=tuple(names)),
         epoch_ms=epoch_ms,
         cleaned=tally.cleanings(),
     )
@@ -103,10 +109,10 @@ def read(
 
 
 def _table(
-    path: Path, sieve: Sieve, separator: str | None
+    path: Path, sieve: RowFilter, separator: str | None
 ) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     """The names in the first line, and the rows after it."""
-    first = next((text for _, text in lines(path) if text.strip()), None)
+    first = next((text for _, text in read_lines(path) if text.strip()), None)
     if first is None:
         raise InputError("is empty", file=path)
     if separator is None:
@@ -134,9 +140,11 @@ def _table(
     return names, rows()
 
 
-def _records(path: Path, sieve: Sieve, separator: str) -> Iterator[tuple[int, list[str]]]:
+def _records(path: Path, sieve: RowFilter, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Records with the line on which they start; a quoted cell may go over several lines."""
-    reader = csv.reader((text + "\n" for _, text in lines(path)), delimiter=separator, strict=True)
+    reader = csv.reader(
+        (text + "\n" for _, text in read_lines(path)), delimiter=separator, strict=True
+    )
     while True:
         start = reader.line_num + 1
         try:
@@ -152,7 +160,7 @@ def _records(path: Path, sieve: Sieve, separator: str) -> Iterator[tuple[int, li
             what = "lines whose quotes cannot be read"
             sieve.reject(start, f"cannot be read: {error}", what=what, count=count)
             continue
-        if cells and sieve.readable(start, separator.join(cells)):
+        if cells and sieve.is_readable(start, separator.join(cells)):
             yield start, cells
 
 
@@ -161,7 +169,7 @@ def _targets(
 ) -> list[Target]:
     """What is read from which column, with the units that were given."""
     if columns is None:
-        columns = {name: name for name in names if SHORT.get(name, name) in TARGETS}
+        columns = {name: name for name in names if SHORT_NAMES.get(name, name) in TARGETS}
         if not {"id", "submit"} & set(columns):
             raise FormatError(
                 "no column of it has a name that is known, and no map of columns was given",
@@ -170,12 +178,12 @@ def _targets(
             )
     chosen: dict[str, Target] = {}
     for key, field in columns.items():
-        name = SHORT.get(key, key)
+        name = SHORT_NAMES.get(key, key)
         if name not in TARGETS:
             raise InputError(
                 f"'{key}' is nothing that a column can be read as",
                 field="columns",
-                remedy=f"one of: {', '.join((*TARGETS, *SHORT))}",
+                remedy=f"one of: {', '.join((*TARGETS, *SHORT_NAMES))}",
             )
         if field not in names:
             raise InputError(
@@ -190,7 +198,7 @@ def _targets(
     if not chosen:
         raise InputError("maps nothing", field="columns")
     for key, unit in units.items():
-        name = SHORT.get(key, key)
+        name = SHORT_NAMES.get(key, key)
         if name not in chosen:
             raise InputError(f"gives a unit of '{key}', which is not mapped", field="units")
         target = Target(name, chosen[name].field, chosen[name].column, unit)
@@ -202,7 +210,7 @@ def _targets(
 
 
 def _one_clock(path: Path, wanted: Sequence[Target]) -> None:
-    dates, numbers = names_of(wanted, DATETIME), names_of(wanted, "s")
+    dates, numbers = list_time_columns(wanted, DATETIME), list_time_columns(wanted, "s")
     if dates and numbers:
         raise InputError(
             f"{dates[0]} is a date and time, but {numbers[0]} is a number: two clocks",
@@ -215,24 +223,26 @@ def _from_zero(
     jobs: pl.DataFrame, wanted: Sequence[Target], tally: Tally
 ) -> tuple[pl.DataFrame, int | None]:
     """The points in time in seconds since t = 0, and the Unix time of that in ms."""
-    dates = names_of(wanted, DATETIME)
+    dates = list_time_columns(wanted, DATETIME)
     if not dates:
-        numbers = names_of(wanted, "s")
-        return since_first(jobs, numbers, tally) if numbers else (jobs, None)
+        numbers = list_time_columns(wanted, "s")
+        return shift_to_first_time(jobs, numbers, tally) if numbers else (jobs, None)
     first = jobs.select(pl.min_horizontal(pl.col(name).min() for name in dates)).item()
     epoch_ms = 0 if first is None else first // 1000
-    jobs = jobs.with_columns(in_units(pl.col(name) - epoch_ms * 1000, 1e6) for name in dates)
+    jobs = jobs.with_columns(
+        scale_ticks_expr(pl.col(name) - epoch_ms * 1000, 1e6) for name in dates
+    )
     return jobs, None if first is None else epoch_ms
 
 
 def _tables(jobs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    own = [name for name in jobs.columns if name not in PLACING]
-    placed = any(name in jobs.columns for name in PLACING)
+    own = [name for name in jobs.columns if name not in PLACEMENT_COLUMNS]
+    placed = any(name in jobs.columns for name in PLACEMENT_COLUMNS)
     jobs = jobs.with_columns(
         pl.lit(None, dtype=pl.String if name in ("id", "machine", "status") else pl.Float64).alias(
             name
         )
-        for name in ("id", "submit", "run_time", "status", *PLACING)
+        for name in ("id", "submit", "run_time", "status", *PLACEMENT_COLUMNS)
         if name not in jobs.columns
     )
     start = pl.coalesce("start", pl.col("submit") + pl.col("wait"))
@@ -253,7 +263,7 @@ def _tables(jobs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def _recognises(path: Path, start: bytes) -> bool:
-    cells = [set(header_cells(start, separator)) for separator in SEPARATORS]
+    cells = [set(split_header(start, separator)) for separator in SEPARATORS]
     return any({"id", "submit"} <= names for names in cells)
 
 

@@ -9,8 +9,14 @@ from typing import Final
 import polars as pl
 
 from twinloop.trace.formats.cleaning_counts import Tally
-from twinloop.trace.formats.clock import unix_us
-from twinloop.trace.formats.text_rows import LATEST, Check, number, number_check, text_or_null
+from twinloop.trace.formats.clock import parse_unix_us
+from twinloop.trace.formats.text_rows import (
+    MAX_LOG_TIME,
+    CellCheck,
+    make_number_check,
+    parse_number,
+    parse_text,
+)
 from twinloop.trace.tables import STATUSES, TABLES
 
 #: Seconds of one of a unit of time.
@@ -32,17 +38,17 @@ MEMORY_UNITS: Final = {
 }
 
 #: Where a task ran and when: columns of `placements` that a row of a task may have.
-PLACING: Final = ("start", "end", "wait", "machine", "allocated_cores")
+PLACEMENT_COLUMNS: Final = ("start", "end", "wait", "machine", "allocated_cores")
 #: Points in time, all on one clock.
-CLOCK: Final = ("submit_recorded", "submit", "ready", "start", "end", "deadline")
-LENGTHS: Final = ("requested_time", "run_time", "cpu_time", "think_time", "wait")
-MEMORY: Final = ("requested_memory", "memory_used")
+CLOCK_COLUMNS: Final = ("submit_recorded", "submit", "ready", "start", "end", "deadline")
+DURATION_COLUMNS: Final = ("requested_time", "run_time", "cpu_time", "think_time", "wait")
+MEMORY_COLUMNS: Final = ("requested_memory", "memory_used")
 _WHOLE: Final = ("requested_nodes", "exit_code", "pid")
 _NUMBERS: Final = ("requested_cores", "requested_mhz", "allocated_cores")
 
 #: All that a column can be read as.
 TARGETS: Final = tuple(name for name in TABLES["tasks"] if name not in ("line", "resources")) + (
-    PLACING
+    PLACEMENT_COLUMNS
 )
 
 
@@ -58,19 +64,19 @@ class Target:
 
     def units(self) -> tuple[str, ...]:
         """The units in which it can be given."""
-        if self.name in CLOCK:
+        if self.name in CLOCK_COLUMNS:
             return (*TIME_UNITS, DATETIME)
-        if self.name in LENGTHS:
+        if self.name in DURATION_COLUMNS:
             return tuple(TIME_UNITS)
-        return tuple(MEMORY_UNITS) if self.name in MEMORY else ()
+        return tuple(MEMORY_UNITS) if self.name in MEMORY_COLUMNS else ()
 
     def settled(self, rows: pl.DataFrame, tally: Tally) -> Target:
         """The same with a unit; one that was not given is chosen by these rows, and noted."""
         if self.unit is not None or not self.units():
             return self
-        if self.name in MEMORY:
+        if self.name in MEMORY_COLUMNS:
             unit = "B"
-        elif self.name in CLOCK and _mostly_datetimes(rows, self.column):
+        elif self.name in CLOCK_COLUMNS and _mostly_datetimes(rows, self.column):
             unit = DATETIME
         else:
             unit = "s"
@@ -80,46 +86,46 @@ class Target:
     def parsed(self, rows: pl.DataFrame) -> pl.Series:
         """The column under the target's name, in the units of a Trace; date-times in Unix us."""
         if self.unit == DATETIME:
-            text = rows.select(text_or_null(self.column)).to_series()
-            return unix_us(text).alias(self.name)
+            text = rows.select(parse_text(self.column)).to_series()
+            return parse_unix_us(text).alias(self.name)
         return rows.select(self._value().alias(self.name)).to_series()
 
-    def check(self) -> Check | None:
+    def check(self) -> CellCheck | None:
         """Finds cells that cannot be read, once they are parsed; None: every text is fine."""
         if self.unit == DATETIME:
-            bad = text_or_null(self.column).is_not_null() & pl.col(self.name).is_null()
-            return Check(self.field, "is no date and time", bad, self.column)
-        if self.name in (*CLOCK, *LENGTHS):
-            latest = LATEST / TIME_UNITS[self.unit or "s"]
-            return number_check(self.column, self.field, latest)
+            bad = parse_text(self.column).is_not_null() & pl.col(self.name).is_null()
+            return CellCheck(self.field, "is no date and time", bad, self.column)
+        if self.name in (*CLOCK_COLUMNS, *DURATION_COLUMNS):
+            latest = MAX_LOG_TIME / TIME_UNITS[self.unit or "s"]
+            return make_number_check(self.column, self.field, latest)
         if self.name in _WHOLE:
-            found = number_check(self.column, self.field)
-            value = number(self.column)
+            found = make_number_check(self.column, self.field)
+            value = parse_number(self.column)
             part = (value != value.floor()) | (value.abs() > 2**53)
             bad = found.bad.fill_null(False) | part.fill_null(False)
-            return Check(self.field, "is no whole number", bad, self.column)
-        if self.name in (*MEMORY, *_NUMBERS):
-            return number_check(self.column, self.field)
+            return CellCheck(self.field, "is no whole number", bad, self.column)
+        if self.name in (*MEMORY_COLUMNS, *_NUMBERS):
+            return make_number_check(self.column, self.field)
         return None
 
     def _value(self) -> pl.Expr:
-        if self.name in (*CLOCK, *LENGTHS):
-            return number(self.column) * TIME_UNITS[self.unit or "s"]
-        if self.name in MEMORY:
-            return number(self.column) * MEMORY_UNITS[self.unit or "B"]
+        if self.name in (*CLOCK_COLUMNS, *DURATION_COLUMNS):
+            return parse_number(self.column) * TIME_UNITS[self.unit or "s"]
+        if self.name in MEMORY_COLUMNS:
+            return parse_number(self.column) * MEMORY_UNITS[self.unit or "B"]
         if self.name in _WHOLE:
-            return number(self.column).cast(pl.Int64, strict=False)
+            return parse_number(self.column).cast(pl.Int64, strict=False)
         if self.name in _NUMBERS:
-            return number(self.column)
+            return parse_number(self.column)
         if self.name == "parents":
             names = pl.col(self.column).str.replace_all(r"[\s,;|]+", " ").str.strip_chars()
             return names.str.split(" ").list.filter(pl.element() != "")
         if self.name == "status":
-            return text_or_null(self.column).str.to_lowercase()
-        return text_or_null(self.column)
+            return parse_text(self.column).str.to_lowercase()
+        return parse_text(self.column)
 
 
-def known_statuses(jobs: pl.DataFrame, file: str, tally: Tally) -> pl.DataFrame:
+def clear_unknown_statuses(jobs: pl.DataFrame, file: str, tally: Tally) -> pl.DataFrame:
     """Only statuses that a Trace knows; others become unknown, and are counted."""
     if "status" not in jobs.columns:
         return jobs
@@ -129,14 +135,16 @@ def known_statuses(jobs: pl.DataFrame, file: str, tally: Tally) -> pl.DataFrame:
     return jobs.with_columns(pl.when(pl.col("status").is_in(STATUSES)).then(pl.col("status")))
 
 
-def names_of(targets: Iterable[Target], unit: str) -> list[str]:
+def list_time_columns(targets: Iterable[Target], unit: str) -> list[str]:
     """The points in time that are given as date-times, or (for any other unit) as numbers."""
     return [
-        t.name for t in targets if t.name in CLOCK and (t.unit == DATETIME) == (unit == DATETIME)
+        t.name
+        for t in targets
+        if t.name in CLOCK_COLUMNS and (t.unit == DATETIME) == (unit == DATETIME)
     ]
 
 
 def _mostly_datetimes(rows: pl.DataFrame, column: str) -> bool:
-    text = rows.select(text_or_null(column)).to_series()
-    numbers = rows.select(number(column)).to_series()
-    return unix_us(text).count() > numbers.count()
+    text = rows.select(parse_text(column)).to_series()
+    numbers = rows.select(parse_number(column)).to_series()
+    return parse_unix_us(text).count() > numbers.count()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twinloop.trace.formats.cts.reader import INVOCATIONS_FILE, found, read
+from twinloop.trace.formats.cts.reader import INVOCATIONS_FILE, find_files, read
 from twinloop.trace.formats.cts.writer import write
 from twinloop.trace.formats.registry import Format
 
@@ -20,7 +20,7 @@ __all__ = ["FORMAT", "read", "write"]
 
 
 def _recognises(path: Path, start: bytes) -> bool:
-    return path.is_dir() and bool(found(path, INVOCATIONS_FILE))
+    return path.is_dir() and bool(find_files(path, INVOCATIONS_FILE))
 
 
 FORMAT: Format = Format(

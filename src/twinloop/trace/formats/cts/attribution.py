@@ -7,7 +7,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 
-def attribute(samples: pl.DataFrame, invocations: pl.DataFrame) -> pl.Series:
+def attribute_samples(samples: pl.DataFrame, invocations: pl.DataFrame) -> pl.Series:
     """For each sample the row of its invocation; null: there is none.
 
     It is the invocation with the same pid, on the same node, whose time from start to end the
@@ -22,7 +22,7 @@ def attribute(samples: pl.DataFrame, invocations: pl.DataFrame) -> pl.Series:
     ...                             "ts_start": [0, 5000], "ts_end": [1000, 9000]})
     >>> samples = pl.DataFrame({"pid": [7, 7, 7, 8], "node_id": [None] * 4,
     ...                         "ts_ms": [500, 6000, 3000, 500], "dt_ms": [500, 500, 500, 500]})
-    >>> attribute(samples, invocations).to_list()
+    >>> attribute_samples(samples, invocations).to_list()
     [0, 1, None, None]
     """
     nodes = _nodes(samples["node_id"], invocations["node_id"])

@@ -10,9 +10,9 @@ from typing import Any, Final
 import polars as pl
 
 from twinloop.description.errors import InputError
-from twinloop.description.files import text
+from twinloop.description.files import read_text
 from twinloop.trace.formats.cleaning_counts import Tally
-from twinloop.trace.formats.cts.units import LARGEST, MB
+from twinloop.trace.formats.cts.units import MAX_INTEGER, MB
 
 NODES_FILE: Final = "nodes.json"
 
@@ -24,7 +24,7 @@ def read_nodes(file: Path, *, strict: bool, tally: Tally) -> pl.DataFrame:
     """The nodes; an entry that cannot be used is left out and counted, or raised if strict."""
     try:
         document = json.loads(
-            text(file, limit=1 << 26), object_pairs_hook=_object, parse_constant=_refuse
+            read_text(file, limit=1 << 26), object_pairs_hook=_object, parse_constant=_refuse
         )
     except (ValueError, RecursionError) as error:
         if isinstance(error, InputError):
@@ -63,7 +63,7 @@ def _row(entry: Any, where: str, tally: Tally) -> tuple[Any, ...]:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InputError(f"{value!r} is no number", field=place)
-        if not 0 <= value <= LARGEST:
+        if not 0 <= value <= MAX_INTEGER:
             raise InputError(f"{value!r} is out of range", field=place)
         figures[column] = float(value) * (MB if column == "memory" else 1)
     return (name, figures["cores"], figures["mhz"], figures["memory"])

@@ -10,15 +10,15 @@ import polars as pl
 
 from twinloop._core import JsonLinesParser
 from twinloop.description.errors import FormatError, InputError
-from twinloop.description.files import source_file
+from twinloop.description.files import describe_source_file
 from twinloop.trace.formats import native
 from twinloop.trace.formats.cleaning_counts import Tally
-from twinloop.trace.formats.clock import seconds
-from twinloop.trace.formats.cts.attribution import attribute
+from twinloop.trace.formats.clock import scale_ticks
+from twinloop.trace.formats.cts.attribution import attribute_samples
 from twinloop.trace.formats.cts.nodes import NODES_FILE, read_nodes
-from twinloop.trace.formats.cts.units import KB, LARGEST
-from twinloop.trace.manifest import Manifest, Source
-from twinloop.trace.tables import empty
+from twinloop.trace.formats.cts.units import KB, MAX_INTEGER
+from twinloop.trace.manifest import Manifest, TraceOrigin
+from twinloop.trace.tables import make_empty_table
 from twinloop.trace.trace import Trace
 
 INVOCATIONS_FILE: Final = "invocations.jsonl"
@@ -68,7 +68,7 @@ def read(path: Path, *, strict: bool = False) -> Trace:
     1000
     """
     tally = Tally()
-    files = {name: found(path, name) for name in FILES}
+    files = {name: find_files(path, name) for name in FILES}
     for name, there in files.items():
         if len(there) > 1:
             names = " and ".join(file.name for file in there)
@@ -85,11 +85,13 @@ def read(path: Path, *, strict: bool = False) -> Trace:
         tasks=_tasks(invocations, epoch),
         placements=_placements(invocations, epoch),
         usage=_usage(samples, invocations, epoch),
-        nodes=nodes[0] if nodes else empty("nodes"),
+        nodes=nodes[0] if nodes else make_empty_table("nodes"),
         manifest=Manifest(
-            source=Source(
+            source=TraceOrigin(
                 format="cts",
-                files=tuple(source_file(file) for there in files.values() for file in there),
+                files=tuple(
+                    describe_source_file(file) for there in files.values() for file in there
+                ),
             ),
             epoch_ms=epoch,
             cleaned=tally.cleanings(),
@@ -97,7 +99,7 @@ def read(path: Path, *, strict: bool = False) -> Trace:
     )
 
 
-def found(folder: Path, name: str) -> list[Path]:
+def find_files(folder: Path, name: str) -> list[Path]:
     """The files of that name, plain and compressed."""
     candidates = (folder / f"{name}{end}" for end in ("", *COMPRESSIONS.values()))
     return [file for file in candidates if file.is_file()]
@@ -106,10 +108,10 @@ def found(folder: Path, name: str) -> list[Path]:
 def _lines(
     files: Sequence[Path], columns: Sequence[tuple[str, str]], strict: bool, tally: Tally
 ) -> pl.DataFrame:
-    parser = JsonLinesParser(columns, LARGEST)
+    parser = JsonLinesParser(columns, MAX_INTEGER)
     if not files:
         return pl.DataFrame(parser.finish())
-    table = native.parse(
+    table = native.parse_text_file(
         files[0], parser, [name for name, _ in columns], strict=strict, tally=tally
     )
     for name, count in parser.others.items():
@@ -129,7 +131,7 @@ def _epoch(invocations: pl.DataFrame, samples: pl.DataFrame) -> int | None:
 
 
 def _since(epoch: int | None, times: pl.Series) -> pl.Series:
-    return seconds(times - (epoch or 0))
+    return scale_ticks(times - (epoch or 0))
 
 
 def _status(column: str) -> pl.Expr:
@@ -163,12 +165,12 @@ def _placements(invocations: pl.DataFrame, epoch: int | None) -> pl.DataFrame:
 
 def _usage(samples: pl.DataFrame, invocations: pl.DataFrame, epoch: int | None) -> pl.DataFrame:
     return samples.select(
-        task=invocations["trace_id"].gather(attribute(samples, invocations)),
+        task=invocations["trace_id"].gather(attribute_samples(samples, invocations)),
         machine="node_id",
         pid="pid",
         t=_since(epoch, samples["ts_ms"]),
-        dt=seconds(samples["dt_ms"]),
-        cpu=seconds(samples["cpu_ms"]),
+        dt=scale_ticks(samples["dt_ms"]),
+        cpu=scale_ticks(samples["cpu_ms"]),
         rss=pl.col("rss_kb").cast(pl.Float64) * KB,
         line="line",
     )

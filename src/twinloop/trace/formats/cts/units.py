@@ -7,25 +7,25 @@ from typing import Final
 import polars as pl
 
 from twinloop.trace.formats.cleaning_counts import Tally
-from twinloop.trace.formats.clock import seconds
+from twinloop.trace.formats.clock import scale_ticks
 
 KB: Final = 1 << 10
 MB: Final = 1 << 20
 
 #: Milliseconds up to here, as seconds in a double, come back to the same integer.
-LARGEST: Final = 1 << 49
+MAX_INTEGER: Final = 1 << 49
 
 
-def milliseconds(values: pl.Series, what: str, tally: Tally, *, zero: int = 0) -> pl.Series:
+def to_milliseconds(values: pl.Series, what: str, tally: Tally, *, zero: int = 0) -> pl.Series:
     """Seconds as whole milliseconds after `zero`; what that changes is counted."""
-    whole = _bounded((values * 1000.0).round(), LARGEST - abs(zero), what, tally)
-    _note_changed(seconds(whole), values, f"{what} rounded to milliseconds", tally)
+    whole = _bounded((values * 1000.0).round(), MAX_INTEGER - abs(zero), what, tally)
+    _note_changed(scale_ticks(whole), values, f"{what} rounded to milliseconds", tally)
     return whole.cast(pl.Int64) + zero
 
 
-def whole_units(values: pl.Series, unit: int, what: str, tally: Tally) -> pl.Series:
+def to_whole_units(values: pl.Series, unit: int, what: str, tally: Tally) -> pl.Series:
     """Values as whole multiples of a unit that is a power of two; what that changes is counted."""
-    whole = _bounded((values / unit).round(), LARGEST, what, tally)
+    whole = _bounded((values / unit).round(), MAX_INTEGER, what, tally)
     _note_changed(whole * unit, values, f"{what} rounded to whole units", tally)
     return whole.cast(pl.Int64)
 

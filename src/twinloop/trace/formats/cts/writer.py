@@ -11,13 +11,13 @@ import polars as pl
 
 from twinloop.description.cleaning import Cleaning
 from twinloop.description.errors import InputError
-from twinloop.description.files import appearing, writing
-from twinloop.description.replacement import list_files, listed_files
+from twinloop.description.files import write_atomically, write_folder_atomically
+from twinloop.description.replacement import read_file_list, write_file_list
 from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.formats.cts.nodes import NODES_FILE
 from twinloop.trace.formats.cts.reader import COMPRESSIONS, INVOCATIONS_FILE, SAMPLES_FILE
-from twinloop.trace.formats.cts.units import KB, MB, milliseconds, whole_units
-from twinloop.trace.formats.format_limits import note_unheld, tasks_by_id
+from twinloop.trace.formats.cts.units import KB, MB, to_milliseconds, to_whole_units
+from twinloop.trace.formats.format_limits import note_unsupported_columns, number_tasks
 from twinloop.trace.trace import Trace
 
 _ROWS: Final = 1 << 16
@@ -30,7 +30,7 @@ _HELD: Final = {
 _EXIT_STATUS: Final = {"completed": 0, "failed": 1}
 
 #: Milliseconds that a whole number may be off, after all the sums it went through.
-WHOLE: Final = 1e-6
+ROUNDING_TOLERANCE_MS: Final = 1e-6
 
 
 def write(trace: Trace, path: Path, *, compression: str | None = None) -> Iterable[Cleaning]:
@@ -55,26 +55,26 @@ def write(trace: Trace, path: Path, *, compression: str | None = None) -> Iterab
     if compression is not None and compression not in COMPRESSIONS:
         raise InputError(f"'{compression}' is no compression", remedy="None, 'gz' or 'zst'")
     tally = Tally()
-    note_unheld(trace, tally, **_HELD)
+    note_unsupported_columns(trace, tally, **_HELD)
     epoch = trace.manifest.epoch_ms
     if epoch is None:
         tally.note("assumed", "t = 0 is 1970-01-01: the trace does not say when it was")
     source = trace.manifest.source
     foreign = source is None or source.format != "cts"
-    tasks = _with_pids(tasks_by_id(trace), trace.usage, tally, every=foreign)
+    tasks = _with_pids(number_tasks(trace), trace.usage, tally, every=foreign)
     invocations = _invocations(tasks, trace.placements, epoch or 0, tally)
     usage = _with_sizes(trace.usage, tasks, tally) if foreign else trace.usage
     samples = _samples(usage, tasks, epoch or 0, tally)
     nodes = _nodes(trace.nodes, tally)
     end = "" if compression is None else COMPRESSIONS[compression]
-    with appearing(path, listed_files) as folder:
+    with write_folder_atomically(path, read_file_list) as folder:
         for name, frame in ((INVOCATIONS_FILE, invocations), (SAMPLES_FILE, samples)):
-            with writing(folder / f"{name}{end}") as stream:
+            with write_atomically(folder / f"{name}{end}") as stream:
                 for begin in range(0, frame.height, _ROWS):
                     stream.write(frame.slice(begin, _ROWS).write_ndjson().encode())
-        with writing(folder / NODES_FILE) as stream:
+        with write_atomically(folder / NODES_FILE) as stream:
             stream.write(json.dumps(nodes, indent=2, ensure_ascii=False).encode() + b"\n")
-        list_files(folder, "cts")
+        write_file_list(folder, "cts")
     return tally.cleanings()
 
 
@@ -125,9 +125,9 @@ def _invocations(
     return rows.select(
         pl.col("id").alias("trace_id"),
         "pid",
-        milliseconds(rows["submit"], "submissions", tally, zero=epoch).alias("ts_enqueue"),
-        milliseconds(rows["start"], "starts", tally, zero=epoch).alias("ts_start"),
-        milliseconds(rows["end"], "ends", tally, zero=epoch).alias("ts_end"),
+        to_milliseconds(rows["submit"], "submissions", tally, zero=epoch).alias("ts_enqueue"),
+        to_milliseconds(rows["start"], "starts", tally, zero=epoch).alias("ts_start"),
+        to_milliseconds(rows["end"], "ends", tally, zero=epoch).alias("ts_end"),
         pl.col("machine").alias("node_id"),
         code.alias("exit_status"),
     )
@@ -168,17 +168,17 @@ def _samples(usage: pl.DataFrame, tasks: pl.DataFrame, epoch: int, tally: Tally)
         pids = tasks.select(task="id", of_task="pid")
         usage = usage.join(pids, on="task", how="left", maintain_order="left")
         usage = usage.with_columns(pid=pl.coalesce("pid", "of_task"))
-    end = milliseconds(usage["t"], "ends of samples", tally, zero=epoch)
-    length = milliseconds(usage["dt"], "lengths of samples", tally)
+    end = to_milliseconds(usage["t"], "ends of samples", tally, zero=epoch)
+    length = to_milliseconds(usage["dt"], "lengths of samples", tally)
     # Where a length has to be rounded, its two ends are: so windows that meet still do.
-    begin = milliseconds(usage["t"] - usage["dt"], "begins of samples", Tally(), zero=epoch)
-    rounded = (usage["dt"] * 1e3 - length).abs() > WHOLE
+    begin = to_milliseconds(usage["t"] - usage["dt"], "begins of samples", Tally(), zero=epoch)
+    rounded = (usage["dt"] * 1e3 - length).abs() > ROUNDING_TOLERANCE_MS
     return usage.select(
         end.alias("ts_ms"),
         "pid",
         pl.coalesce(pl.when(rounded).then(end - begin), length).alias("dt_ms"),
-        milliseconds(usage["cpu"], "CPU times of samples", tally).alias("cpu_ms"),
-        whole_units(usage["rss"], KB, "resident sizes", tally).alias("rss_kb"),
+        to_milliseconds(usage["cpu"], "CPU times of samples", tally).alias("cpu_ms"),
+        to_whole_units(usage["rss"], KB, "resident sizes", tally).alias("rss_kb"),
         pl.col("machine").alias("node_id"),
     )
 
@@ -186,7 +186,7 @@ def _samples(usage: pl.DataFrame, tasks: pl.DataFrame, epoch: int, tally: Tally)
 def _nodes(nodes: pl.DataFrame, tally: Tally) -> list[dict[str, Any]]:
     return nodes.select(
         pl.col("node").alias("node_id"),
-        whole_units(nodes["cores"], 1, "cores of nodes", tally).alias("cpu_cores"),
-        whole_units(nodes["memory"], MB, "memory of nodes", tally).alias("mem_mb"),
-        whole_units(nodes["mhz"], 1, "clocks of nodes", tally).alias("cpu_freq_mhz"),
+        to_whole_units(nodes["cores"], 1, "cores of nodes", tally).alias("cpu_cores"),
+        to_whole_units(nodes["memory"], MB, "memory of nodes", tally).alias("mem_mb"),
+        to_whole_units(nodes["mhz"], 1, "clocks of nodes", tally).alias("cpu_freq_mhz"),
     ).to_dicts()

@@ -19,17 +19,21 @@ import polars as pl
 from numpy.typing import NDArray
 
 from twinloop.description.errors import InputError
-from twinloop.description.files import source_file
+from twinloop.description.files import describe_source_file
 from twinloop.description.plugins import load_component
 from twinloop.trace.formats import parquet
 from twinloop.trace.formats.cleaning_counts import Tally
-from twinloop.trace.formats.clock import in_units, seconds
-from twinloop.trace.formats.opendc.facts import note_facts
-from twinloop.trace.formats.opendc.topology import NAME, Topology, topology_beside
+from twinloop.trace.formats.clock import scale_ticks, scale_ticks_expr
+from twinloop.trace.formats.opendc.consistency import note_inconsistencies
+from twinloop.trace.formats.opendc.topology import (
+    TOPOLOGY_FILE,
+    TopologySummary,
+    read_topology_summary,
+)
 from twinloop.trace.formats.registry import Format
-from twinloop.trace.formats.text_rows import LARGEST, LATEST
-from twinloop.trace.manifest import Manifest, Source
-from twinloop.trace.tables import RESOURCES, empty
+from twinloop.trace.formats.text_rows import MAX_LOG_TIME, MAX_NUMBER
+from twinloop.trace.manifest import Manifest, TraceOrigin
+from twinloop.trace.tables import RESOURCES, make_empty_table
 from twinloop.trace.trace import Trace
 
 #: The two files of a folder, as they are called now and were called before.
@@ -78,26 +82,33 @@ def read(path: Path, *, reference_mhz: float | None = None, strict: bool = False
     >>> trace.usage.select("task", "t", "dt", "cpu").rows()
     [('1', 20.0, 20.0, 20.0), ('1', 60.0, 40.0, 20.0)]
     """
-    if reference_mhz is not None and not 0 < reference_mhz < LARGEST:
+    if reference_mhz is not None and not 0 < reference_mhz < MAX_NUMBER:
         raise InputError(f"{reference_mhz} is no clock", field="reference_mhz")
     task_file, fragment_file = _files(path)
     tally = Tally()
     sift = _Sift(tally, strict)
     tasks = _tasks(task_file, sift)
     epoch_ms = int(tasks["submission_time"].min() // 1)  # type: ignore[operator, arg-type]
-    topology = topology_beside(task_file.parent, tally)
-    nodes = empty("nodes") if topology is None else _nodes(task_file.parent / NAME, tally)
+    topology = read_topology_summary(task_file.parent, tally)
+    nodes = (
+        make_empty_table("nodes")
+        if topology is None
+        else _nodes(task_file.parent / TOPOLOGY_FILE, tally)
+    )
     facts = {} if topology is None else {"opendc": {"topology": topology.document}}
     mhz = _reference(reference_mhz, topology, tasks, task_file, tally)
     fragments = _fragments(fragment_file, tasks, sift)
-    note_facts(tasks, fragments, topology, task_file.name, tally)
+    note_inconsistencies(tasks, fragments, topology, task_file.name, tally)
     usage = _usage(fragments, tasks, epoch_ms, mhz)
     del fragments
     for file, columns in ((task_file, TASK_COLUMNS), (fragment_file, FRAGMENT_COLUMNS)):
-        for name in parquet.other_columns(file, columns):
+        for name in parquet.list_other_columns(file, columns):
             tally.note("ignored", f"the column {name} of {file.name}")
     manifest = Manifest(
-        source=Source(format="opendc", files=(source_file(task_file), source_file(fragment_file))),
+        source=TraceOrigin(
+            format="opendc",
+            files=(describe_source_file(task_file), describe_source_file(fragment_file)),
+        ),
         epoch_ms=epoch_ms,
         reference_mhz=mhz,
         cleaned=tally.cleanings(),
@@ -150,26 +161,28 @@ def _files(path: Path) -> tuple[Path, Path]:
 
 def _tasks(file: Path, sift: _Sift) -> pl.DataFrame:
     """The tasks, with times in ms since 1970, under OpenDC's current names."""
-    raw = parquet.load(file, TASK_COLUMNS, required=("id", "submission_time", "cpu_count"))
+    raw = parquet.load_columns(file, TASK_COLUMNS, required=("id", "submission_time", "cpu_count"))
     if "duration" not in raw.columns and "stop_time" not in raw.columns:
-        parquet.load(file, TASK_COLUMNS, required=("duration",))
-    parts = [pl.col("line"), parquet.text(raw, "id", file)]
+        parquet.load_columns(file, TASK_COLUMNS, required=("duration",))
+    parts = [pl.col("line"), parquet.cast_text(raw, "id", file)]
     for name in ("submission_time", "stop_time", "duration", "deadline"):
         if name in raw.columns:
-            parts.append(parquet.milliseconds(raw, name, file))
+            parts.append(parquet.cast_milliseconds(raw, name, file))
     for name in ("cpu_count", "cpu_capacity", "mem_capacity", "gpu_count"):
         if name in raw.columns:
-            parts.append(parquet.number(raw, name, file))
+            parts.append(parquet.cast_number(raw, name, file))
     for name in ("parents", "children"):
         if name in raw.columns:
-            parts.append(parquet.texts(raw, name, file))
+            parts.append(parquet.cast_text_lists(raw, name, file))
     if "name" in raw.columns:
-        parts.append(parquet.text(raw, "name", file))
+        parts.append(parquet.cast_text(raw, "name", file))
     tasks = raw.select(parts)
     numbers = [name for name, dtype in tasks.schema.items() if dtype == pl.Float64]
     times = ("submission_time", "stop_time", "duration", "deadline")
     tasks = sift.finite(
-        tasks, file, {name: LATEST * 1000 if name in times else LARGEST for name in numbers}
+        tasks,
+        file,
+        {name: MAX_LOG_TIME * 1000 if name in times else MAX_NUMBER for name in numbers},
     )
     tasks = sift.without(tasks, pl.col("id").is_null(), "tasks without an id", file)
     if "stop_time" in tasks.columns:
@@ -190,18 +203,24 @@ def _fragments(file: Path, tasks: pl.DataFrame, sift: _Sift) -> pl.DataFrame:
         .select("id", "task")
     )
     makers: dict[str, Callable[[pl.DataFrame], pl.Series]] = {
-        "id": lambda raw: _rows(raw.select(parquet.text(raw, "id", file)).to_series(), first),
-        "duration": lambda raw: raw.select(parquet.milliseconds(raw, "duration", file)).to_series(),
-        "cpu_usage": lambda raw: raw.select(parquet.number(raw, "cpu_usage", file)).to_series(),
+        "id": lambda raw: _rows(raw.select(parquet.cast_text(raw, "id", file)).to_series(), first),
+        "duration": lambda raw: raw.select(
+            parquet.cast_milliseconds(raw, "duration", file)
+        ).to_series(),
+        "cpu_usage": lambda raw: raw.select(
+            parquet.cast_number(raw, "cpu_usage", file)
+        ).to_series(),
     }
     # This table is large, and mostly ids, so none of it is loaded as a whole.
     columns = [
-        parquet.column(file, FRAGMENT_COLUMNS, tuple(makers), name, made)
+        parquet.convert_column(file, FRAGMENT_COLUMNS, tuple(makers), name, made)
         for name, made in makers.items()
     ]
     fragments = pl.DataFrame(columns).rename({"id": "task"}).with_row_index("line", offset=1)
     del columns
-    fragments = sift.finite(fragments, file, {"duration": LATEST * 1000, "cpu_usage": LARGEST})
+    fragments = sift.finite(
+        fragments, file, {"duration": MAX_LOG_TIME * 1000, "cpu_usage": MAX_NUMBER}
+    )
     bad = pl.col("duration").is_null() | (pl.col("duration") < 0)
     fragments = sift.without(fragments, bad, "fragments without a possible duration", file)
     unknown = pl.col("task").is_null()
@@ -233,7 +252,11 @@ def _until(durations: pl.Series, tasks: pl.Series) -> NDArray[np.float64]:
 
 
 def _reference(
-    given: float | None, topology: Topology | None, tasks: pl.DataFrame, file: Path, tally: Tally
+    given: float | None,
+    topology: TopologySummary | None,
+    tasks: pl.DataFrame,
+    file: Path,
+    tally: Tally,
 ) -> float:
     if given is not None:
         return given
@@ -265,8 +288,8 @@ def _nodes(topology: Path, tally: Tally) -> pl.DataFrame:
         nodes: pl.DataFrame = description.load(topology).nodes()
     except InputError as error:
         what = f"the nodes of the topology beside the tables: {error.problem}"
-        tally.note("ignored", what, examples=[NAME])
-        return empty("nodes")
+        tally.note("ignored", what, examples=[TOPOLOGY_FILE])
+        return make_empty_table("nodes")
     return nodes
 
 
@@ -278,7 +301,7 @@ def _usage(fragments: pl.DataFrame, tasks: pl.DataFrame, epoch_ms: int, mhz: flo
     ends = _until(durations, rows)
     ends += (submitted["submission_time"] - epoch_ms).to_numpy()[rows.to_numpy()]
     ends /= 1000.0
-    t, dt = pl.Series(ends), seconds(durations)
+    t, dt = pl.Series(ends), scale_ticks(durations)
     del durations
     use = fragments.drop_in_place("cpu_usage")
     cpu = use.to_numpy() / mhz
@@ -292,9 +315,9 @@ def _usage(fragments: pl.DataFrame, tasks: pl.DataFrame, epoch_ms: int, mhz: flo
 def _as_tasks(tasks: pl.DataFrame, epoch_ms: int) -> pl.DataFrame:
     columns = {
         "id": pl.col("id"),
-        "submit": in_units(pl.col("submission_time") - epoch_ms),
+        "submit": scale_ticks_expr(pl.col("submission_time") - epoch_ms),
         "requested_cores": pl.col("cpu_count"),
-        "run_time": in_units(pl.col("duration")),
+        "run_time": scale_ticks_expr(pl.col("duration")),
         "line": pl.col("line"),
     }
     there = tasks.columns
@@ -307,7 +330,7 @@ def _as_tasks(tasks: pl.DataFrame, epoch_ms: int) -> pl.DataFrame:
     if "deadline" in there:
         # OpenDC writes -1 for none.
         known = pl.col("deadline") >= 0
-        columns["deadline"] = pl.when(known).then(in_units(pl.col("deadline") - epoch_ms))
+        columns["deadline"] = pl.when(known).then(scale_ticks_expr(pl.col("deadline") - epoch_ms))
     if "gpu_count" in there:
         gpu = pl.struct(pl.lit("gpu").alias("name"), pl.col("gpu_count").alias("amount"))
         gpus = pl.concat_list(gpu).cast(RESOURCES)
@@ -327,7 +350,7 @@ def _recognises(path: Path, start: bytes) -> bool:
 def _beside(path: Path) -> list[Path]:
     """The other table of a pair, and the topology, where they lie beside a file."""
     pair = next((pair for pair in PAIRS if path.name in pair), ())
-    other = [name for name in (*pair, *((NAME,) if pair else ())) if name != path.name]
+    other = [name for name in (*pair, *((TOPOLOGY_FILE,) if pair else ())) if name != path.name]
     return [path.with_name(name) for name in other if path.with_name(name).is_file()]
 
 

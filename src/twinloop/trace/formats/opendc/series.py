@@ -11,8 +11,8 @@ import polars as pl
 
 from twinloop.description.errors import InputError
 from twinloop.trace.formats import parquet
-from twinloop.trace.formats.clock import in_units
-from twinloop.trace.formats.text_rows import LARGEST, LATEST
+from twinloop.trace.formats.clock import scale_ticks_expr
+from twinloop.trace.formats.text_rows import MAX_LOG_TIME, MAX_NUMBER
 
 
 def read_carbon(path: str | Path) -> pl.DataFrame:
@@ -28,13 +28,15 @@ def read_carbon(path: str | Path) -> pl.DataFrame:
     """
     path = Path(path)
     columns = {name: (name,) for name in ("timestamp", "carbon_intensity")}
-    raw = parquet.load(path, columns, required=tuple(columns))
+    raw = parquet.load_columns(path, columns, required=tuple(columns))
     series = raw.select(
         "line",
-        unix_ms=parquet.milliseconds(raw, "timestamp", path),
-        grams_per_kwh=parquet.number(raw, "carbon_intensity", path),
+        unix_ms=parquet.cast_milliseconds(raw, "timestamp", path),
+        grams_per_kwh=parquet.cast_number(raw, "carbon_intensity", path),
     )
-    _refuse(series, ~pl.col("unix_ms").abs().le(LATEST * 1000), path, "timestamp", "is no time")
+    _refuse(
+        series, ~pl.col("unix_ms").abs().le(MAX_LOG_TIME * 1000), path, "timestamp", "is no time"
+    )
     _refuse_negative(series, "grams_per_kwh", path, "carbon_intensity")
     backwards = pl.col("unix_ms") <= pl.col("unix_ms").shift(1)
     _refuse(series, backwards, path, "timestamp", "is not after the one before it")
@@ -56,12 +58,12 @@ def read_failures(path: str | Path) -> pl.DataFrame:
     columns = {
         name: (name,) for name in ("failure_interval", "failure_duration", "failure_intensity")
     }
-    raw = parquet.load(path, columns, required=tuple(columns))
+    raw = parquet.load_columns(path, columns, required=tuple(columns))
     failures = raw.select(
         "line",
-        interval=in_units(parquet.milliseconds(raw, "failure_interval", path)),
-        duration=in_units(parquet.milliseconds(raw, "failure_duration", path)),
-        share=parquet.number(raw, "failure_intensity", path),
+        interval=scale_ticks_expr(parquet.cast_milliseconds(raw, "failure_interval", path)),
+        duration=scale_ticks_expr(parquet.cast_milliseconds(raw, "failure_duration", path)),
+        share=parquet.cast_number(raw, "failure_intensity", path),
     )
     for name in ("interval", "duration"):
         _refuse_negative(failures, name, path, f"failure_{name}")
@@ -71,7 +73,7 @@ def read_failures(path: str | Path) -> pl.DataFrame:
 
 
 def _refuse_negative(frame: pl.DataFrame, name: str, path: Path, field: str) -> None:
-    possible = pl.col(name).is_between(0, LARGEST)
+    possible = pl.col(name).is_between(0, MAX_NUMBER)
     _refuse(frame, ~possible, path, field, "is no number that is zero or more")
 
 

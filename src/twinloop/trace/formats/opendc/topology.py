@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from twinloop.description.errors import InputError
-from twinloop.description.files import text
+from twinloop.description.files import read_text
 from twinloop.trace.formats.cleaning_counts import Tally
 from twinloop.trace.formats.opendc.quantities import FREQUENCY
 
-NAME = "topology.json"
+TOPOLOGY_FILE = "topology.json"
 _LIMIT = 16 << 20
 
 
 @dataclass(frozen=True)
-class Topology:
+class TopologySummary:
     """The clock of the fastest core in MHz, and the cores of the largest host; null: not told."""
 
     mhz: float | None
@@ -28,13 +28,13 @@ class Topology:
     document: Any
 
 
-def topology_beside(folder: Path, tally: Tally) -> Topology | None:
+def read_topology_summary(folder: Path, tally: Tally) -> TopologySummary | None:
     """What `topology.json` in the folder says; None if there is none, or none to be read."""
-    file = folder / NAME
+    file = folder / TOPOLOGY_FILE
     if not file.is_file():
         return None
     try:
-        document = json.loads(text(file, limit=_LIMIT))
+        document = json.loads(read_text(file, limit=_LIMIT))
         cpus = list(_cpus(document))
         problem = "" if cpus else "has no host with a cpu"
     except InputError as error:
@@ -42,13 +42,15 @@ def topology_beside(folder: Path, tally: Tally) -> Topology | None:
     except (ValueError, RecursionError) as error:
         problem = f"is no JSON: {error}"
     if problem:
-        tally.note("ignored", f"the topology beside the tables: {problem}", examples=[NAME])
+        tally.note(
+            "ignored", f"the topology beside the tables: {problem}", examples=[TOPOLOGY_FILE]
+        )
         return None
     clocks = [clock for clock, _ in cpus if clock is not None]
     what = "clocks in the topology beside the tables that cannot be read"
-    tally.note("ignored", what, count=len(cpus) - len(clocks), examples=[NAME])
+    tally.note("ignored", what, count=len(cpus) - len(clocks), examples=[TOPOLOGY_FILE])
     cores = [count for _, count in cpus if count is not None]
-    return Topology(max(clocks, default=None), max(cores, default=None), document)
+    return TopologySummary(max(clocks, default=None), max(cores, default=None), document)
 
 
 def _cpus(document: Any) -> Iterator[tuple[float | None, float | None]]:

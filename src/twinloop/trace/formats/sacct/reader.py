@@ -14,23 +14,23 @@ from typing import Final
 import polars as pl
 
 from twinloop.description.errors import FormatError, InputError
-from twinloop.description.files import source_file
+from twinloop.description.files import describe_source_file
 from twinloop.trace.formats.cleaning_counts import Tally
-from twinloop.trace.formats.clock import in_units, unix_us
+from twinloop.trace.formats.clock import parse_unix_us, scale_ticks_expr
 from twinloop.trace.formats.registry import Format
 from twinloop.trace.formats.sacct import values
 from twinloop.trace.formats.sacct.samples import read_usage
 from twinloop.trace.formats.text_rows import (
-    Check,
-    Sieve,
-    batches,
-    header_cells,
-    lines,
-    number,
-    number_check,
+    CellCheck,
+    RowFilter,
+    batch_rows,
+    make_number_check,
+    parse_number,
+    read_lines,
+    split_header,
 )
-from twinloop.trace.manifest import Manifest, Source
-from twinloop.trace.tables import RESOURCES, empty
+from twinloop.trace.manifest import Manifest, TraceOrigin
+from twinloop.trace.tables import RESOURCES, make_empty_table
 from twinloop.trace.trace import Trace
 
 _TIMES: Final = ("Submit", "Start", "End", "Eligible")
@@ -74,11 +74,11 @@ def read(
     ('7', 120.0, 2048.0, 'completed')
     """
     tally = Tally()
-    sieve = Sieve(path, tally, strict=strict)
+    sieve = RowFilter(path, tally, strict=strict)
     names, rows = _rows(path, sieve)
     columns = _columns(path, names)
     frames = [
-        _typed(batch, columns, sieve, utc_offset or 0.0) for batch in batches(rows, len(names))
+        _typed(batch, columns, sieve, utc_offset or 0.0) for batch in batch_rows(rows, len(names))
     ]
     records = pl.concat(frames) if frames else None
     if records is None or records.height == 0:
@@ -92,7 +92,7 @@ def read(
     for name in unused:
         tally.note("ignored", f"values of the field {name}", count=records.height)
     tasks = _tasks(jobs, path, tally)
-    usage, files = empty("usage"), [path]
+    usage, files = make_empty_table("usage"), [path]
     if sstat is not None:
         if epoch_ms is None:
             raise InputError("has no times, so that samples have no place", file=path)
@@ -106,17 +106,17 @@ def read(
             strict=strict,
             tally=tally,
         )
-    sources = tuple(source_file(file) for file in files)
+    sources = tuple(describe_source_file(file) for file in files)
     manifest = Manifest(
-        source=Source(format="sacct", files=sources, header=tuple(names)),
+        source=TraceOrigin(format="sacct", files=sources, header=tuple(names)),
         epoch_ms=epoch_ms,
         cleaned=tally.cleanings(),
     )
     return Trace(manifest=manifest, tasks=tasks, placements=_placements(jobs), usage=usage)
 
 
-def _rows(path: Path, sieve: Sieve) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    numbered = ((line, text) for line, text in lines(path) if text and not text.isspace())
+def _rows(path: Path, sieve: RowFilter) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    numbered = ((line, text) for line, text in read_lines(path) if text and not text.isspace())
     first = next(numbered, None)
     if first is None:
         raise InputError("is empty", file=path)
@@ -124,7 +124,7 @@ def _rows(path: Path, sieve: Sieve) -> tuple[list[str], Iterator[tuple[int, list
 
     def rows() -> Iterator[tuple[int, list[str]]]:
         for line, text in numbered:
-            if not sieve.readable(line, text):
+            if not sieve.is_readable(line, text):
                 continue
             cells = text.split("|")
             if len(cells) == len(names):
@@ -158,46 +158,46 @@ def _columns(path: Path, names: list[str]) -> dict[str, str]:
 
 
 def _typed(
-    batch: pl.DataFrame, columns: Mapping[str, str], sieve: Sieve, utc_offset: float
+    batch: pl.DataFrame, columns: Mapping[str, str], sieve: RowFilter, utc_offset: float
 ) -> pl.DataFrame:
     """The fields of a batch by their names; those that the file does not have are null."""
     parsed: list[pl.Expr | pl.Series] = []
-    checks = [Check("JobID", "is empty", pl.col("JobID").is_null(), columns["JobID"])]
+    checks = [CellCheck("JobID", "is empty", pl.col("JobID").is_null(), columns["JobID"])]
     for name in _FIELDS:
         if name not in columns:
             parsed.append(pl.lit(None, dtype=_dtype(name)).alias(name))
             continue
         column = columns[name]
-        value = values.cell(column)
+        value = values.parse_cell(column)
         there = value.is_not_null()
         if name in _TIMES:
-            times = unix_us(batch.select(value).to_series(), utc_offset=utc_offset)
+            times = parse_unix_us(batch.select(value).to_series(), utc_offset=utc_offset)
             parsed.append(times.alias(name))
-            checks.append(Check(name, "is no date and time", there & _unread(name), column))
+            checks.append(CellCheck(name, "is no date and time", there & _unread(name), column))
             continue
         if name in _LENGTHS:
             limited = there & ~value.is_in(values.NO_LIMIT)
-            value = values.length(column)
-            checks.append(Check(name, "is no length of time", limited & _unread(name), column))
+            value = values.duration_to_seconds(column)
+            checks.append(CellCheck(name, "is no length of time", limited & _unread(name), column))
         elif name in _NUMBERS:
-            value = number(column)
-            checks.append(number_check(column, name))
+            value = parse_number(column)
+            checks.append(make_number_check(column, name))
         elif name in _MEMORY:
-            bad = there & values.memory(name).is_null()
-            checks.append(Check(name, "is no amount of memory", bad, column))
+            bad = there & values.memory_to_bytes(name).is_null()
+            checks.append(CellCheck(name, "is no amount of memory", bad, column))
         elif name == "ExitCode":
-            value = values.exit_code(column)
-            checks.append(Check(name, "is no exit code", there & _unread(name), column))
+            value = values.parse_exit_code(column)
+            checks.append(CellCheck(name, "is no exit code", there & _unread(name), column))
         elif name == "State":
-            value = values.state(column)
+            value = values.parse_state(column)
         parsed.append(value.alias(name))
     if "Timelimit" in columns:
         unlimited = batch.filter(pl.col(columns["Timelimit"]).is_in(values.NO_LIMIT))
         what = "time limits UNLIMITED or Partition_Limit, read as unknown"
         sieve.tally.note("ignored", what, count=unlimited.height)
-    zoned = [values.zoned(columns[name]) for name in _TIMES if name in columns]
+    zoned = [values.has_time_zone(columns[name]) for name in _TIMES if name in columns]
     parsed.append((~pl.all_horizontal(*zoned, pl.lit(True))).fill_null(False).alias("local"))
-    return sieve.sift(batch.with_columns(parsed), checks).select("line", "local", *_FIELDS)
+    return sieve.filter_rows(batch.with_columns(parsed), checks).select("line", "local", *_FIELDS)
 
 
 def _unread(name: str) -> pl.Expr:
@@ -213,7 +213,7 @@ def _dtype(name: str) -> type[pl.DataType]:
 def _jobs(records: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
     """A row per record of a job, with what its steps say of it."""
     base = pl.col("JobID").str.extract(r"^([^.]+)")
-    records = records.with_columns(job=base, rss=values.memory("MaxRSS"))
+    records = records.with_columns(job=base, rss=values.memory_to_bytes("MaxRSS"))
     is_step = pl.col("JobID").str.contains(".", literal=True)
     steps = records.filter(is_step)
     jobs = records.filter(~is_step)
@@ -242,7 +242,9 @@ def _from_zero(jobs: pl.DataFrame) -> tuple[pl.DataFrame, int | None]:
     first = jobs.select(pl.coalesce(pl.col("Submit").min(), anything)).item()
     epoch_ms = None if first is None else first // 1000
     zero = 0 if epoch_ms is None else epoch_ms * 1000
-    return jobs.with_columns(in_units(pl.col(name) - zero, 1e6) for name in _TIMES), epoch_ms
+    return jobs.with_columns(
+        scale_ticks_expr(pl.col(name) - zero, 1e6) for name in _TIMES
+    ), epoch_ms
 
 
 def _tasks(jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
@@ -251,19 +253,19 @@ def _tasks(jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
     last = jobs.unique("job", keep="last", maintain_order=True)
     first = jobs.group_by("job", maintain_order=True).agg(first_submit=pl.col("Submit").min())
     last = last.join(first, on="job", how="left", maintain_order="left")
-    ended = pl.col("State").is_in(list(values.ENDED))
+    ended = pl.col("State").is_in(list(values.STATUS_OF_STATE))
     started = pl.col("Start").is_not_null() | (pl.col("Start").count() == 0)
     span = pl.coalesce("Elapsed", pl.col("End") - pl.col("Start"))
     # Without any start, a job that was cancelled while it waited is known by a length of zero.
     only_elapsed = (pl.col("Start").count() == 0) & (pl.col("Elapsed") > 0)
     nodes, cores = pl.coalesce("ReqNodes", "NNodes"), pl.coalesce("ReqCPUS", "AllocCPUS", "NCPUS")
-    per = values.memory_per("ReqMem")
+    per = values.parse_memory_basis("ReqMem")
     times = pl.when(per == "n").then(nodes).when(per == "c").then(cores).otherwise(1.0)
-    asked = values.memory("ReqMem", default="M")
+    asked = values.memory_to_bytes("ReqMem", default="M")
     # What was given, or asked for in TRES, is for the whole job.
     tres = pl.coalesce("ReqTRES", "AllocTRES").str.extract(r"(?:^|,)mem=([^,]+)")
     last = last.with_columns(tres_memory=tres)
-    whole = values.memory("tres_memory", default="M")
+    whole = values.memory_to_bytes("tres_memory", default="M")
     return last.select(
         id=pl.col("job"),
         name=pl.col("JobName"),
@@ -283,7 +285,9 @@ def _tasks(jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
         run_time=pl.when(ended & (pl.col("Start").is_not_null() | only_elapsed)).then(span),
         cpu_time=pl.when(ended).then(pl.col("TotalCPU")),
         memory_used=pl.col("rss"),
-        status=pl.col("State").replace_strict(values.ENDED, default=None, return_dtype=pl.String),
+        status=pl.col("State").replace_strict(
+            values.STATUS_OF_STATE, default=None, return_dtype=pl.String
+        ),
         # A job that was cancelled before it started is said to have ended with 0.
         exit_code=pl.when(ended & started).then(pl.col("ExitCode")),
         line=pl.col("line"),
@@ -294,17 +298,19 @@ def _resources(jobs: pl.DataFrame) -> pl.Series:
     asked = jobs.select(pl.coalesce("ReqTRES", "AllocTRES").alias("tres"))
     # Few lists differ: each is taken apart once.
     different = asked["tres"].drop_nulls().unique()
-    taken_apart = pl.Series([values.resources(text) for text in different], dtype=RESOURCES)
+    taken_apart = pl.Series([values.parse_resources(text) for text in different], dtype=RESOURCES)
     known = pl.DataFrame({"tres": different, "resources": taken_apart})
     return asked.join(known, on="tres", how="left", maintain_order="left")["resources"]
 
 
 def _placements(jobs: pl.DataFrame) -> pl.DataFrame:
     """A row per record of a job that was started."""
-    ended = pl.col("State").is_in([*values.ENDED, "REQUEUED"])
+    ended = pl.col("State").is_in([*values.STATUS_OF_STATE, "REQUEUED"])
     several = pl.col("NodeList").str.contains(r"[\[,]")
     reason = pl.when(pl.col("State").is_in(["PREEMPTED", "REQUEUED"])).then(pl.lit("preempted"))
-    status = pl.col("State").replace_strict(values.ENDED, default=None, return_dtype=pl.String)
+    status = pl.col("State").replace_strict(
+        values.STATUS_OF_STATE, default=None, return_dtype=pl.String
+    )
     return jobs.filter(pl.col("Start").is_not_null()).select(
         task=pl.col("job"),
         attempt=pl.col("attempt"),
@@ -334,12 +340,12 @@ def _executions(jobs: pl.DataFrame) -> pl.DataFrame:
 
 def _note_jobs(jobs: pl.DataFrame, path: Path, tally: Tally) -> None:
     state, job = pl.col("State"), pl.col("job")
-    known = [*values.ENDED, *values.UNFINISHED]
+    known = [*values.STATUS_OF_STATE, *values.UNFINISHED_STATES]
     for kind, what, condition in (
         (
             "assumed",
             "jobs that have not ended: their end is unknown",
-            state.is_in(values.UNFINISHED),
+            state.is_in(values.UNFINISHED_STATES),
         ),
         ("ignored", "states that are not known", ~state.is_in(known)),
         ("assumed", "further records of a job, read as its next attempts", pl.col("attempt") > 0),
@@ -368,7 +374,7 @@ def _note_jobs(jobs: pl.DataFrame, path: Path, tally: Tally) -> None:
 
 
 def _recognises(path: Path, start: bytes) -> bool:
-    cells = [_SPELLING.get(cell.lower()) for cell in header_cells(start, "|")]
+    cells = [_SPELLING.get(cell.lower()) for cell in split_header(start, "|")]
     return ("JobID" in cells or "JobIDRaw" in cells) and sum(map(bool, cells)) > 1
 
 

@@ -17,17 +17,17 @@ import polars as pl
 from twinloop.description.errors import FormatError, InputError
 from twinloop.description.files import require_input
 from twinloop.trace.formats.cleaning_counts import Tally
-from twinloop.trace.formats.clock import unix_us
+from twinloop.trace.formats.clock import parse_unix_us
 from twinloop.trace.formats.sacct import values
 from twinloop.trace.formats.text_rows import (
-    LATEST,
-    Check,
-    Sieve,
-    batches,
-    lines,
-    number,
-    number_check,
-    text_or_null,
+    MAX_LOG_TIME,
+    CellCheck,
+    RowFilter,
+    batch_rows,
+    make_number_check,
+    parse_number,
+    parse_text,
+    read_lines,
 )
 from twinloop.trace.tables import TABLES
 
@@ -62,10 +62,10 @@ def read_usage(
         tally: Where to count.
     """
     require_input(path)
-    sieve = Sieve(path, tally, strict=strict)
+    sieve = RowFilter(path, tally, strict=strict)
     names, rows = _rows(path, sieve)
     places = {name: str(names.index(name)) for name in FIELDS if name in names}
-    frames = [_typed(batch, places, sieve, utc_offset) for batch in batches(rows, len(names))]
+    frames = [_typed(batch, places, sieve, utc_offset) for batch in batch_rows(rows, len(names))]
     if not frames:
         raise InputError("has no sample", file=path)
     samples = pl.concat(frames)
@@ -83,8 +83,8 @@ def read_usage(
     return usage.select(name for name in TABLES["usage"] if name in usage.columns)
 
 
-def _rows(path: Path, sieve: Sieve) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    numbered = ((line, text) for line, text in lines(path) if text.strip())
+def _rows(path: Path, sieve: RowFilter) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    numbered = ((line, text) for line, text in read_lines(path) if text.strip())
     first = next(numbered, None)
     if first is None:
         raise InputError("is empty", file=path)
@@ -108,7 +108,7 @@ def _rows(path: Path, sieve: Sieve) -> tuple[list[str], Iterator[tuple[int, list
             yield first[0], cells
         for line, text in numbered:
             found = text.split("|")
-            if not sieve.readable(line, text):
+            if not sieve.is_readable(line, text):
                 continue
             if len(found) == len(names):
                 yield line, found
@@ -120,39 +120,43 @@ def _rows(path: Path, sieve: Sieve) -> tuple[list[str], Iterator[tuple[int, list
 
 
 def _typed(
-    batch: pl.DataFrame, places: Mapping[str, str], sieve: Sieve, utc_offset: float | None
+    batch: pl.DataFrame, places: Mapping[str, str], sieve: RowFilter, utc_offset: float | None
 ) -> pl.DataFrame:
     time, job, cpu, tasks = (places[name] for name in ("Time", "JobID", "AveCPU", "NTasks"))
-    texts = batch.select(text_or_null(time)).to_series()
-    dates = unix_us(texts, utc_offset=utc_offset or 0.0).alias("dates")
-    clock = pl.coalesce(number(time), pl.col("dates") / 1e6)
-    memory = values.memory(places["AveRSS"]) if "AveRSS" in places else pl.lit(None, pl.Float64)
-    told = values.zoned(time) | number(time).is_not_null()
+    texts = batch.select(parse_text(time)).to_series()
+    dates = parse_unix_us(texts, utc_offset=utc_offset or 0.0).alias("dates")
+    clock = pl.coalesce(parse_number(time), pl.col("dates") / 1e6)
+    memory = (
+        values.memory_to_bytes(places["AveRSS"]) if "AveRSS" in places else pl.lit(None, pl.Float64)
+    )
+    told = values.has_time_zone(time) | parse_number(time).is_not_null()
     batch = batch.with_columns(dates).with_columns(
         unix=clock,
         zoned=told,
-        raw=values.cell(job).str.extract(r"^([^.]+)"),
-        step=values.cell(job).str.extract(r"\.(.+)$").fill_null(""),
-        cpu=values.length(cpu) * number(tasks),
-        rss=memory * number(tasks),
+        raw=values.parse_cell(job).str.extract(r"^([^.]+)"),
+        step=values.parse_cell(job).str.extract(r"\.(.+)$").fill_null(""),
+        cpu=values.duration_to_seconds(cpu) * parse_number(tasks),
+        rss=memory * parse_number(tasks),
     )
-    bad_time = pl.col("unix").is_null() | ~(pl.col("unix").abs() <= LATEST)
+    bad_time = pl.col("unix").is_null() | ~(pl.col("unix").abs() <= MAX_LOG_TIME)
     checks = [
-        Check("time", "is no time", bad_time, time),
-        Check("JobID", "is empty", pl.col("raw").is_null(), job),
-        Check(
+        CellCheck("time", "is no time", bad_time, time),
+        CellCheck("JobID", "is empty", pl.col("raw").is_null(), job),
+        CellCheck(
             "AveCPU",
             "is no length of time",
-            values.cell(cpu).is_not_null() & values.length(cpu).is_null(),
+            values.parse_cell(cpu).is_not_null() & values.duration_to_seconds(cpu).is_null(),
             cpu,
         ),
-        number_check(tasks, "NTasks"),
+        make_number_check(tasks, "NTasks"),
     ]
     if "AveRSS" in places:
         rss = places["AveRSS"]
-        bad = values.cell(rss).is_not_null() & values.memory(rss).is_null()
-        checks.append(Check("AveRSS", "is no amount of memory", bad, rss))
-    return sieve.sift(batch, checks).select("line", "unix", "zoned", "raw", "step", "cpu", "rss")
+        bad = values.parse_cell(rss).is_not_null() & values.memory_to_bytes(rss).is_null()
+        checks.append(CellCheck("AveRSS", "is no amount of memory", bad, rss))
+    return sieve.filter_rows(batch, checks).select(
+        "line", "unix", "zoned", "raw", "step", "cpu", "rss"
+    )
 
 
 def _one_clock(path: Path, samples: pl.DataFrame, zoned: bool, utc_offset: float | None) -> None:

@@ -7,15 +7,24 @@ from typing import Any, Final
 
 import polars as pl
 
-from twinloop.trace.formats.text_rows import text_or_null
+from twinloop.trace.formats.text_rows import parse_text
 
 #: What stands for a value that there is not (yet).
-NOTHING: Final = ("Unknown", "None", "NONE", "N/A", "(null)", "None assigned", "INVALID", "NOT_SET")
+EMPTY_VALUES: Final = (
+    "Unknown",
+    "None",
+    "NONE",
+    "N/A",
+    "(null)",
+    "None assigned",
+    "INVALID",
+    "NOT_SET",
+)
 #: Time limits that are no length of time.
 NO_LIMIT: Final = ("UNLIMITED", "Partition_Limit")
 
 #: How each state of a job that has ended is called in a Trace.
-ENDED: Final = {
+STATUS_OF_STATE: Final = {
     "COMPLETED": "completed",
     "FAILED": "failed",
     "BOOT_FAIL": "failed",
@@ -28,7 +37,7 @@ ENDED: Final = {
     "NODE_FAIL": "lost",
 }
 #: States of a job that has not ended, or whose end is told by another record.
-UNFINISHED: Final = (
+UNFINISHED_STATES: Final = (
     *("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "COMPLETING", "CONFIGURING"),
     *("REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "STAGE_OUT", "STOPPED", "SIGNALING"),
 )
@@ -39,54 +48,54 @@ _POWERS: Final = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 _TRES = re.compile(r"^(?:gres|license)/([^:=]+)(:[^=]*)?=([0-9]{1,15})$")
 
 
-def cell(column: str) -> pl.Expr:
+def parse_cell(column: str) -> pl.Expr:
     """The text of a column; null where it says that there is nothing."""
-    text = text_or_null(column)
-    return pl.when(~text.is_in(NOTHING)).then(text)
+    text = parse_text(column)
+    return pl.when(~text.is_in(EMPTY_VALUES)).then(text)
 
 
-def zoned(column: str) -> pl.Expr:
+def has_time_zone(column: str) -> pl.Expr:
     """Does a time say its zone? Null where there is no time.
 
     >>> frame = pl.DataFrame({"t": ["2024-01-01T00:00:00", "2024-01-01T00:00:00+0100", "Unknown"]})
-    >>> frame.select(t=zoned("t"))["t"].to_list()
+    >>> frame.select(t=has_time_zone("t"))["t"].to_list()
     [False, True, None]
     """
-    return cell(column).str.contains(r"(?:Z|[+-][0-9]{2}:?[0-9]{2})$")
+    return parse_cell(column).str.contains(r"(?:Z|[+-][0-9]{2}:?[0-9]{2})$")
 
 
-def length(column: str) -> pl.Expr:
+def duration_to_seconds(column: str) -> pl.Expr:
     """Seconds of `[DD-][HH:]MM:SS[.mmm]`; null for what is none.
 
     >>> frame = pl.DataFrame({"t": ["1-02:00:03", "05:06.5", "UNLIMITED"]})
-    >>> frame.select(t=length("t"))["t"].to_list()
+    >>> frame.select(t=duration_to_seconds("t"))["t"].to_list()
     [93603.0, 306.5, None]
     """
-    part = cell(column).str.extract_groups(_LENGTH).struct.field
+    part = parse_cell(column).str.extract_groups(_LENGTH).struct.field
     days, hours, minutes, seconds = (part(str(group)).cast(pl.Float64) for group in (1, 2, 3, 4))
     return ((days.fill_null(0) * 24 + hours.fill_null(0)) * 60 + minutes) * 60 + seconds
 
 
-def memory(column: str, default: str = "") -> pl.Expr:
+def memory_to_bytes(column: str, default: str = "") -> pl.Expr:
     """Bytes of `4G`, `2.5Mc`, `1180K`; a number without a unit is in units of `default`."""
-    text = cell(column)
+    text = parse_cell(column)
     unit = text.str.extract(_MEMORY, 2)
     unit = pl.when(unit == "").then(pl.lit(default)).otherwise(unit)
     power = unit.replace_strict(_POWERS, default=None, return_dtype=pl.Int64)
     return text.str.extract(_MEMORY, 1).cast(pl.Float64) * pl.lit(1024.0).pow(power)
 
 
-def memory_per(column: str) -> pl.Expr:
+def parse_memory_basis(column: str) -> pl.Expr:
     """`n` for memory of each node, `c` of each core, empty for all together."""
-    return cell(column).str.extract(_MEMORY, 3)
+    return parse_cell(column).str.extract(_MEMORY, 3)
 
 
-def resources(text: str | None) -> list[dict[str, Any]]:
+def parse_resources(text: str | None) -> list[dict[str, Any]]:
     """The further resources in a list such as `cpu=4,gres/gpu=2,gres/gpu:a100=2,mem=16G`.
 
     The entry without a type is the sum of those with one.
 
-    >>> resources("billing=4,cpu=4,gres/gpu:a100=2,gres/gpu=2")
+    >>> parse_resources("billing=4,cpu=4,gres/gpu:a100=2,gres/gpu=2")
     [{'name': 'gpu', 'amount': 2.0}]
     """
     plain: dict[str, float] = {}
@@ -99,13 +108,13 @@ def resources(text: str | None) -> list[dict[str, Any]]:
     return [{"name": name, "amount": amount} for name, amount in {**typed, **plain}.items()]
 
 
-def state(column: str) -> pl.Expr:
+def parse_state(column: str) -> pl.Expr:
     """The first word of a state: `CANCELLED by 1000` is CANCELLED."""
-    return cell(column).str.extract(r"^([A-Z_]+)")
+    return parse_cell(column).str.extract(r"^([A-Z_]+)")
 
 
-def exit_code(column: str) -> pl.Expr:
+def parse_exit_code(column: str) -> pl.Expr:
     """The status of `status:signal`; minus the signal if there was one."""
-    status = cell(column).str.extract(r"^([0-9]{1,9}):[0-9]{1,9}$", 1).cast(pl.Int64)
-    signal = cell(column).str.extract(r"^[0-9]{1,9}:([0-9]{1,9})$", 1).cast(pl.Int64)
+    status = parse_cell(column).str.extract(r"^([0-9]{1,9}):[0-9]{1,9}$", 1).cast(pl.Int64)
+    signal = parse_cell(column).str.extract(r"^[0-9]{1,9}:([0-9]{1,9})$", 1).cast(pl.Int64)
     return pl.when(signal > 0).then(-signal).otherwise(status)

@@ -38,13 +38,13 @@ _NUMBERS: Final = {
 _LISTS: Final = {"Queue": "queues", "Partition": "partitions"}
 
 #: A name is written out in the header as long as a column has no more of them than this.
-MOST_NAMES: Final = 1000
+MAX_LISTED_NAMES: Final = 1000
 
 
-def facts(header: Iterable[str]) -> dict[str, Any]:
+def parse_header(header: Iterable[str]) -> dict[str, Any]:
     """What the header says in a form that programs can use.
 
-    >>> facts([" MaxProcs: 100", " Queue:  0  interactive  ", " Note: of no use to a program"])
+    >>> parse_header([" MaxProcs: 100", " Queue:  0  interactive  ", " Note: free text"])
     {'max_procs': 100, 'queues': {'0': 'interactive'}}
     """
     found: dict[str, Any] = {}
@@ -59,7 +59,7 @@ def facts(header: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-def header_of(
+def make_header(
     trace: Trace, epoch_s: int | None, records: int, names: Mapping[str, Sequence[str]]
 ) -> list[str]:
     """The lines to write before the records, without their semicolon.
@@ -80,7 +80,7 @@ def header_of(
         lines = [" Version: 2.2", f" Conversion: twinloop {__version__}{_whence(manifest)}"]
         lines += [f" {label}: {value}" for label, value in truth.items() if value is not None]
     for column, values in names.items():
-        if len(values) > MOST_NAMES:
+        if len(values) > MAX_LISTED_NAMES:
             lines.append(f" Note: {column}s are numbered in order of appearance")
             continue
         label = {"queue": "Queue: {0}  {1}", "partition": "Partition: {0}  {1}"}.get(

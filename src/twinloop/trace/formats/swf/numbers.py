@@ -14,7 +14,7 @@ Bools = NDArray[np.bool_]
 _DECIMALS = 15
 
 
-def shortest(estimate: pl.Series, holds: Callable[[Floats], Bools]) -> pl.Series:
+def find_shortest_decimal(estimate: pl.Series, holds: Callable[[Floats], Bools]) -> pl.Series:
     """The value with the fewest decimals next to the estimate that `holds`; null stays null.
 
     What a reader multiplied or added up has to be undone so that doing it again gives the same
@@ -22,7 +22,7 @@ def shortest(estimate: pl.Series, holds: Callable[[Floats], Bools]) -> pl.Series
     Where no value holds, it is the estimate.
 
     >>> total = 552.21 * 40
-    >>> shortest(pl.Series([total / 40]), lambda each: each * 40 == total).item()
+    >>> find_shortest_decimal(pl.Series([total / 40]), lambda each: each * 40 == total).item()
     552.21
     """
     known = estimate.is_not_null().to_numpy()
@@ -47,10 +47,10 @@ def _candidates(estimate: Floats) -> Iterator[Floats]:
     yield np.nextafter(estimate, np.inf)
 
 
-def printed(name: str) -> pl.Expr:
+def format_column(name: str) -> pl.Expr:
     """A column as text: whole numbers without a point, others as short as they can be, -1 if null.
 
-    >>> pl.DataFrame({"x": [3.0, 0.25, None]}).select(printed("x"))["x"].to_list()
+    >>> pl.DataFrame({"x": [3.0, 0.25, None]}).select(format_column("x"))["x"].to_list()
     ['3', '0.25', '-1']
     """
     value = pl.col(name)

@@ -10,11 +10,11 @@ import polars as pl
 
 from twinloop._core import SwfParser
 from twinloop.description.errors import FormatError
-from twinloop.description.files import source_file
+from twinloop.description.files import describe_source_file
 from twinloop.trace.formats import native
 from twinloop.trace.formats.cleaning_counts import Tally
-from twinloop.trace.formats.swf.header import facts
-from twinloop.trace.manifest import Manifest, Source
+from twinloop.trace.formats.swf.header import parse_header
+from twinloop.trace.manifest import Manifest, TraceOrigin
 from twinloop.trace.trace import Trace
 
 #: The fields as messages name them, in their order.
@@ -33,13 +33,13 @@ PART_REASON: Final = {CONTINUES: "preempted", COMPLETES: "completed", FAILS: "fa
 _OF_LAST_PART: Final = {COMPLETES: 1, FAILS: 0}
 
 # The processors that a value per processor was counted on.
-USED: Final = (
+USED_PROCESSORS: Final = (
     pl.when(pl.col("allocated") > 0)
     .then(pl.col("allocated"))
     .when(pl.col("requested") > 0)
     .then(pl.col("requested"))
 )
-ASKED: Final = (
+REQUESTED_PROCESSORS: Final = (
     pl.when(pl.col("requested") > 0)
     .then(pl.col("requested"))
     .when(pl.col("allocated") > 0)
@@ -66,13 +66,13 @@ def read(path: Path, *, strict: bool = False) -> Trace:
     """
     tally = Tally()
     parser = SwfParser()
-    records = native.parse(path, parser, FIELDS, strict=strict, tally=tally)
+    records = native.parse_text_file(path, parser, FIELDS, strict=strict, tally=tally)
     header = _decoded(parser.header, tally)
     if not records.height and not header:
         raise FormatError("has no record and no header of an SWF log", file=path)
     if not records.height:
         tally.note("noticed", "the log has no job, only a header")
-    said = facts(header)
+    said = parse_header(header)
     if said.get("max_records", records.height) != records.height:
         tally.note(
             "noticed",
@@ -87,7 +87,9 @@ def read(path: Path, *, strict: bool = False) -> Trace:
         tasks=tasks,
         placements=_placements(jobs, tasks, parts),
         manifest=Manifest(
-            source=Source(format="swf", files=(source_file(path),), header=tuple(header)),
+            source=TraceOrigin(
+                format="swf", files=(describe_source_file(path),), header=tuple(header)
+            ),
             epoch_ms=None if start is None else 1000 * start,
             cleaned=tally.cleanings(),
             facts={"swf": said} if said else {},
@@ -106,7 +108,7 @@ def _note_ignored(records: pl.DataFrame, file: str, tally: Tally) -> None:
             & ~pl.col("status").is_between(CONTINUES, FAILS).fill_null(False)
         ),
         "CPU time or memory per processor where the processors are unknown": (
-            (of_used & USED.is_null()) | (of_asked & ASKED.is_null())
+            (of_used & USED_PROCESSORS.is_null()) | (of_asked & REQUESTED_PROCESSORS.is_null())
         ),
     }.items():
         lines = records.filter(condition)["line"]
@@ -181,11 +183,11 @@ def _tasks(jobs: pl.DataFrame) -> pl.DataFrame:
         partition=_texts(jobs["partition"]),
         submit="submit",
         requested_cores="requested",
-        requested_memory=pl.col("requested_memory") * KB * ASKED,
+        requested_memory=pl.col("requested_memory") * KB * REQUESTED_PROCESSORS,
         requested_time="requested_time",
         run_time="run_time",
-        cpu_time=pl.col("cpu_time") * USED,
-        memory_used=pl.col("memory") * KB * USED,
+        cpu_time=pl.col("cpu_time") * USED_PROCESSORS,
+        memory_used=pl.col("memory") * KB * USED_PROCESSORS,
         status=_statuses(jobs["status"], STATUS),
         parents=pl.when(pl.col("preceding").is_not_null()).then(
             pl.concat_list(pl.col("preceding").cast(pl.String))

@@ -9,12 +9,19 @@ from typing import Final
 import polars as pl
 
 from twinloop.description.cleaning import Cleaning
-from twinloop.description.files import writing
+from twinloop.description.files import write_atomically
 from twinloop.trace.formats.cleaning_counts import Tally
-from twinloop.trace.formats.format_limits import note_unheld, tasks_by_id
-from twinloop.trace.formats.swf.header import header_of
-from twinloop.trace.formats.swf.numbers import printed, shortest
-from twinloop.trace.formats.swf.reader import ASKED, COMPLETES, CONTINUES, FAILS, KB, USED
+from twinloop.trace.formats.format_limits import note_unsupported_columns, number_tasks
+from twinloop.trace.formats.swf.header import make_header
+from twinloop.trace.formats.swf.numbers import find_shortest_decimal, format_column
+from twinloop.trace.formats.swf.reader import (
+    COMPLETES,
+    CONTINUES,
+    FAILS,
+    KB,
+    REQUESTED_PROCESSORS,
+    USED_PROCESSORS,
+)
 from twinloop.trace.trace import Trace
 
 _CODES: Final = {"completed": 1, "failed": 0, "cancelled": 5, "killed": 0, "lost": 0, "rejected": 5}
@@ -61,16 +68,16 @@ def write(trace: Trace, path: Path) -> Iterable[Cleaning]:
     assumed 1: users numbered in order of appearance
     """
     tally = Tally()
-    note_unheld(trace, tally, **_HELD)
-    tasks, moved = _from_zero(tasks_by_id(trace), tally)
+    note_unsupported_columns(trace, tally, **_HELD)
+    tasks, moved = _from_zero(number_tasks(trace), tally)
     executions = _executions(trace, moved)
     names: dict[str, list[str]] = {}
     jobs = _measured(_numbered(tasks, executions, names, tally), tally)
     records = _with_parts(jobs, executions)
     epoch = _epoch_s(trace, moved, tally)
-    lines = pl.concat_str([printed(name) for name in _RECORD], separator=" ")
-    with writing(path) as stream:
-        for line in header_of(trace, epoch, records.height, names):
+    lines = pl.concat_str([format_column(name) for name in _RECORD], separator=" ")
+    with write_atomically(path) as stream:
+        for line in make_header(trace, epoch, records.height, names):
             stream.write(f";{line}\n".encode())
         for begin in range(0, records.height, _ROWS):
             block: str = records.slice(begin, _ROWS).select(lines.str.join("\n")).item()
@@ -169,7 +176,9 @@ def _measured(jobs: pl.DataFrame, tally: Tally) -> pl.DataFrame:
         "killed and lost tasks written as failed, rejected ones as cancelled",
         count=jobs.filter(pl.col("status").is_in(["killed", "lost", "rejected"])).height,
     )
-    used, asked = jobs.select(USED.alias("used"), ASKED.alias("asked")).get_columns()
+    used, asked = jobs.select(
+        USED_PROCESSORS.alias("used"), REQUESTED_PROCESSORS.alias("asked")
+    ).get_columns()
     figures = {
         "submit": jobs["submit"],
         "wait": _difference(jobs["submit"], jobs["start"]),
@@ -199,7 +208,7 @@ def _holdable(values: pl.Series, what: str, tally: Tally) -> pl.Series:
 
 def _difference(begin: pl.Series, end: pl.Series) -> pl.Series:
     since, until = (each.fill_null(0.0).to_numpy() for each in (begin, end))
-    return shortest(end - begin, lambda each: since + each == until)
+    return find_shortest_decimal(end - begin, lambda each: since + each == until)
 
 
 def _share(total: pl.Series, processors: pl.Series, tally: Tally) -> pl.Series:
@@ -207,7 +216,7 @@ def _share(total: pl.Series, processors: pl.Series, tally: Tally) -> pl.Series:
     lost = total.is_not_null() & processors.is_null()
     tally.note("ignored", f"{total.name} where the processors are unknown", count=int(lost.sum()))
     by, whole = processors.fill_null(1.0).to_numpy(), total.fill_null(0.0).to_numpy()
-    return shortest(total / processors, lambda each: each * by == whole)
+    return find_shortest_decimal(total / processors, lambda each: each * by == whole)
 
 
 def _with_parts(jobs: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:

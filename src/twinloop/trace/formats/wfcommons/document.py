@@ -8,19 +8,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from twinloop.description.errors import FormatError, InputError
-from twinloop.description.files import text
+from twinloop.description.files import read_text
 from twinloop.trace.formats.cleaning_counts import Tally
-from twinloop.trace.formats.text_rows import LARGEST
+from twinloop.trace.formats.text_rows import MAX_NUMBER
 
 # A tree of Python objects is twenty times the size of its text.
 _LIMIT: Final = 64 << 20
 
 
-def parse(path: Path) -> Any:
+def parse_json_file(path: Path) -> Any:
     """The JSON document in a file; a name that stands twice in one object is an error."""
     try:
         return json.loads(
-            text(path, limit=_LIMIT), object_pairs_hook=_unambiguous, parse_constant=_no_constant
+            read_text(path, limit=_LIMIT),
+            object_pairs_hook=_unambiguous,
+            parse_constant=_no_constant,
         )
     except json.JSONDecodeError as error:
         raise InputError(f"is no JSON: {error.msg}", file=path, line=error.lineno) from None
@@ -32,7 +34,7 @@ def parse(path: Path) -> Any:
         raise InputError(f"is no JSON that can be read: {error}", file=path) from None
 
 
-class Fields:
+class FieldReader:
     """Reads fields of a document. What must be there and is not raises.
 
     A number that is none is taken for unknown and counted; when strict, it raises.
@@ -92,7 +94,7 @@ class Fields:
         if value is None:
             return None
         plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if plain and 0 <= value <= LARGEST:
+        if plain and 0 <= value <= MAX_NUMBER:
             return float(value)
         if self.strict:
             raise self.wrong(f"{_shown(value)} is no number that is zero or more", where)

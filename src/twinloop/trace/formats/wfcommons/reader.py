@@ -18,13 +18,13 @@ import numpy as np
 import polars as pl
 
 from twinloop.description.errors import InputError
-from twinloop.description.files import source_file
-from twinloop.trace.dependency_cycles import stuck
+from twinloop.description.files import describe_source_file
+from twinloop.trace.dependency_cycles import find_blocked_tasks
 from twinloop.trace.formats.cleaning_counts import Tally
-from twinloop.trace.formats.clock import unix_us
+from twinloop.trace.formats.clock import parse_unix_us
 from twinloop.trace.formats.registry import Format
-from twinloop.trace.formats.wfcommons.document import Fields, parse
-from twinloop.trace.manifest import Manifest, Source
+from twinloop.trace.formats.wfcommons.document import FieldReader, parse_json_file
+from twinloop.trace.manifest import Manifest, TraceOrigin
 from twinloop.trace.tables import TABLES
 from twinloop.trace.trace import Trace
 
@@ -59,7 +59,7 @@ def read(path: Path, *, strict: bool = False) -> Trace:
     [('a', 'x', 'write'), ('b', 'x', 'read')]
     """
     tally = Tally()
-    workflow = _Workflow(Fields(path, tally, strict=strict), parse(path))
+    workflow = _Workflow(FieldReader(path, tally, strict=strict), parse_json_file(path))
     circle = workflow.circle()
     if circle:
         shown = circle if len(circle) <= 10 else [*circle[:9], "...", circle[-1]]
@@ -68,7 +68,9 @@ def read(path: Path, *, strict: bool = False) -> Trace:
         )
     workflow.note_what_is_open()
     manifest = Manifest(
-        source=Source(format="wfcommons", files=(source_file(path),), header=workflow.header),
+        source=TraceOrigin(
+            format="wfcommons", files=(describe_source_file(path),), header=workflow.header
+        ),
         epoch_ms=workflow.epoch_ms,
         cleaned=tally.cleanings(),
         facts={} if workflow.makespan is None else {"makespan": workflow.makespan},
@@ -91,7 +93,7 @@ class _Execution:
 class _Workflow:
     """What a document says, as rows of the tables of a Trace."""
 
-    def __init__(self, fields: Fields, document: Any) -> None:
+    def __init__(self, fields: FieldReader, document: Any) -> None:
         self.fields = fields
         self.tasks: list[dict[str, Any]] = []
         self.executions: list[_Execution] = []
@@ -278,7 +280,7 @@ class _Workflow:
     def _unix_us(self, dates: list[str | None], places: list[str]) -> list[int | None]:
         text = pl.Series(dates, dtype=pl.String)
         long = text.str.strip_chars().str.replace(_BASIC_TIME, "$1-$2-${3}T$4:$5:$6$7")
-        found = unix_us(long)
+        found = parse_unix_us(long)
         unread = [places[at] for at in (found.is_null() & text.is_not_null()).arg_true()]
         if unread and self.fields.strict:
             first = dates[places.index(unread[0])]
@@ -341,7 +343,7 @@ class _Workflow:
             if parent in rows
         ]
         parents, children = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-        _, cycle = stuck(parents, children, len(self.tasks))
+        _, cycle = find_blocked_tasks(parents, children, len(self.tasks))
         return [self.tasks[row]["id"] for row in cycle]
 
     def note_what_is_open(self) -> None:

@@ -9,7 +9,7 @@ import polars as pl
 from twinloop.trace.trace import Trace
 
 #: The columns that are points in time of this run.
-TIMES: Final = {
+TIME_COLUMNS: Final = {
     "tasks": ("submit_recorded", "submit", "ready", "deadline"),
     "placements": ("start", "end"),
     "usage": ("t",),
@@ -19,22 +19,22 @@ TIMES: Final = {
 }
 
 
-def shifted(trace: Trace, seconds: float) -> Trace:
+def shift_times(trace: Trace, seconds: float) -> Trace:
     """The trace with every time moved by so many seconds.
 
     >>> tasks = pl.DataFrame({"id": ["a"], "submit": [5.0]})
-    >>> shifted(Trace(tasks=tasks), -5.0).tasks["submit"].to_list()
+    >>> shift_times(Trace(tasks=tasks), -5.0).tasks["submit"].to_list()
     [0.0]
     """
     tables = trace.tables
     moved = {
         table: tables[table].with_columns(pl.col(columns) + seconds)
-        for table, columns in TIMES.items()
+        for table, columns in TIME_COLUMNS.items()
     }
     return trace.replace(manifest=trace.manifest, **{**tables, **moved})
 
 
-def moved_tasks(trace: Trace, moves: pl.DataFrame, factor: float = 1.0) -> Trace:
+def move_tasks(trace: Trace, moves: pl.DataFrame, factor: float = 1.0) -> Trace:
     """The trace with the times of each task moved: what was at `old` is at `new`.
 
     What came after is `factor` times as long after it, so that nothing changes its order.
@@ -44,9 +44,9 @@ def moved_tasks(trace: Trace, moves: pl.DataFrame, factor: float = 1.0) -> Trace
     tables = trace.tables
     for table, key, columns in (
         ("tasks", "id", ("ready", "deadline") if factor == 1.0 else ()),
-        ("placements", "task", TIMES["placements"]),
-        ("usage", "task", TIMES["usage"]),
-        ("decisions", "subject", TIMES["decisions"] if factor == 1.0 else ()),
+        ("placements", "task", TIME_COLUMNS["placements"]),
+        ("usage", "task", TIME_COLUMNS["usage"]),
+        ("decisions", "subject", TIME_COLUMNS["decisions"] if factor == 1.0 else ()),
     ):
         if columns and tables[table].height:
             frame = tables[table].join(

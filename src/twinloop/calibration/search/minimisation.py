@@ -14,14 +14,14 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
-from twinloop.calibration.optimisers import choose, make
+from twinloop.calibration.optimisers import choose_optimiser, create_optimiser
 from twinloop.calibration.parameters.space import Space
-from twinloop.calibration.search.objective import Objective
-from twinloop.campaign import Journal
-from twinloop.campaign.journal import CUT_OFF
+from twinloop.calibration.search.objective import SearchObjective
+from twinloop.campaign import CampaignJournal
+from twinloop.campaign.journal import TRUNCATE_REMEDY
 from twinloop.description.errors import InputError
 from twinloop.description.quantities import DURATION
-from twinloop.description.saved_json import Kept, check_shape
+from twinloop.description.saved_json import StoredJson, check_shape
 
 _Floats = NDArray[np.float64]
 
@@ -37,21 +37,21 @@ SLOW: Final = 0.05
 
 
 @dataclass(frozen=True)
-class Budget:
+class SearchBudget:
     """How much a search may spend: evaluations or seconds.
 
-    >>> Budget.of("60s"), Budget.of(2000), Budget.of("2000")
-    (Budget(evaluations=None, seconds=60.0), Budget(evaluations=2000, seconds=None),
-    Budget(evaluations=2000, seconds=None))
+    >>> SearchBudget.of("60s"), SearchBudget.of(2000), SearchBudget.of("2000")
+    (SearchBudget(evaluations=None, seconds=60.0), SearchBudget(evaluations=2000, seconds=None),
+    SearchBudget(evaluations=2000, seconds=None))
     """
 
     evaluations: int | None = None
     seconds: float | None = None
 
     @classmethod
-    def of(cls, given: str | float | Budget) -> Budget:
+    def of(cls, given: str | float | SearchBudget) -> SearchBudget:
         """A whole number is a number of evaluations, a text with a unit is a time."""
-        if isinstance(given, Budget):
+        if isinstance(given, SearchBudget):
             return given
         if isinstance(given, float) and given.is_integer():
             given = int(given)
@@ -82,8 +82,8 @@ def _seconds(text: str) -> float:
 class History:
     """All that was tried, in the order in which it was asked for.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
-    >>> tried = History(Space([Linear("a", 0, 10)]), np.array([[0.5], [0.1]]),
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
+    >>> tried = History(Space([LinearParameter("a", 0, 10)]), np.array([[0.5], [0.1]]),
     ...                 np.array([3.0, 1.0]), "random", 0.1)
     >>> tried.best_values, tried.best_loss
     ({'a': 1.0}, 1.0)
@@ -141,13 +141,13 @@ class History:
 
 
 @dataclass(frozen=True)
-class Progress:
+class SearchProgress:
     """How far a search is."""
 
     evaluations: int
     seconds: float
     best: float
-    budget: Budget
+    budget: SearchBudget
 
     @property
     def share(self) -> float:
@@ -160,16 +160,16 @@ class Progress:
         return min(max(spent), 1.0)
 
 
-def search(
-    objective: Objective,
+def minimise(
+    objective: SearchObjective,
     *,
     optimiser: str = "auto",
-    budget: str | float | Budget = 2000,
+    budget: str | float | SearchBudget = 2000,
     seed: int = 0,
     batch: int | None = None,
     journal: Path | None = None,
     header: dict[str, Any] | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[SearchProgress], None] | None = None,
 ) -> History:
     """Look for the point with the smallest loss.
 
@@ -186,21 +186,21 @@ def search(
         header: What must be the same for a search to go on.
         progress: Told how far it is, batch by batch.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> class Bowl:
-    ...     space = Space([Linear("a", 0, 10), Linear("b", 0, 10)])
+    ...     space = Space([LinearParameter("a", 0, 10), LinearParameter("b", 0, 10)])
     ...     def __call__(self, points):
     ...         return ((points - 0.3) ** 2).sum(axis=1)
-    >>> search(Bowl(), budget=500).best_loss < 1e-4
+    >>> minimise(Bowl(), budget=500).best_loss < 1e-4
     True
     """
-    budget = Budget.of(budget)
+    budget = SearchBudget.of(budget)
     if seed < 0:
         raise InputError("must not be negative", field="seed")
     if journal is None:
         return _Search(objective, budget, seed, progress).run(optimiser, batch, [], None)
     said = {**(header or {}), "seed": seed, "asked": optimiser, "batch": batch}
-    with Journal.open(journal, said) as kept:
+    with CampaignJournal.open(journal, said) as kept:
         found = _Search(objective, budget, seed, progress)
         told = _read_rows(kept)
         try:
@@ -211,14 +211,14 @@ def search(
             raise
 
 
-class _Choice(Kept):
+class _Choice(StoredJson):
     """What the first line of a journal holds: what is searched with."""
 
     optimiser: str
     batch: int = Field(gt=0)
 
 
-class _Batch(Kept):
+class _Batch(StoredJson):
     """What every further line holds: a batch of points that was tried."""
 
     points: str
@@ -226,22 +226,22 @@ class _Batch(Kept):
     seconds: float
 
 
-def _read_rows(journal: Journal) -> list[dict[str, Any]]:
+def _read_rows(journal: CampaignJournal) -> list[dict[str, Any]]:
     """The rows of a journal, if they can be those of a search."""
     rows = journal.rows
     for number, row in enumerate(rows, start=2):
         shape = _Choice if number == 2 else _Batch
-        check_shape(row, shape, journal.path, CUT_OFF, line=number)
+        check_shape(row, shape, journal.path, TRUNCATE_REMEDY, line=number)
     return rows
 
 
 class _Search:
     def __init__(
         self,
-        objective: Objective,
-        budget: Budget,
+        objective: SearchObjective,
+        budget: SearchBudget,
         seed: int,
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[SearchProgress], None] | None,
     ) -> None:
         self.objective, self.budget, self.seed = objective, budget, seed
         self.progress = progress
@@ -252,7 +252,11 @@ class _Search:
         self.before = 0.0
 
     def run(
-        self, name: str, batch: int | None, told: list[dict[str, Any]], journal: Journal | None
+        self,
+        name: str,
+        batch: int | None,
+        told: list[dict[str, Any]],
+        journal: CampaignJournal | None,
     ) -> History:
         began = perf_counter()
         if told:
@@ -262,7 +266,7 @@ class _Search:
             if journal is not None:
                 journal.append(chosen)
         batch = int(chosen["batch"])
-        optimiser = make(
+        optimiser = create_optimiser(
             chosen["optimiser"],
             self.objective.space,
             seed=self.seed,
@@ -300,7 +304,7 @@ class _Search:
                 )
             if self.progress is not None:
                 spent = self.before + perf_counter() - began
-                self.progress(Progress(self.count, spent, float(self.best), self.budget))
+                self.progress(SearchProgress(self.count, spent, float(self.best), self.budget))
         return History(
             self.objective.space,
             np.concatenate(self.points) if self.points else np.empty((0, 0)),
@@ -323,7 +327,7 @@ class _Search:
             cost = perf_counter() - start
         cost = 0.0 if cost is None else cost
         if name == "auto":
-            name = choose(
+            name = choose_optimiser(
                 space, budget=self.budget.evaluations, seconds=self.budget.seconds, cost=cost
             )
         if batch is None:
@@ -353,4 +357,4 @@ def _hash(points: _Floats) -> str:
     return hashlib.sha256(np.ascontiguousarray(points).tobytes()).hexdigest()[:16]
 
 
-__all__ = ["BATCH", "Budget", "History", "Progress", "search"]
+__all__ = ["BATCH", "History", "SearchBudget", "SearchProgress", "minimise"]

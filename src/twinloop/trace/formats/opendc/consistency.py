@@ -5,13 +5,13 @@ from __future__ import annotations
 import polars as pl
 
 from twinloop.trace.formats.cleaning_counts import Tally
-from twinloop.trace.formats.opendc.topology import Topology
+from twinloop.trace.formats.opendc.topology import TopologySummary
 
 
-def note_facts(
+def note_inconsistencies(
     tasks: pl.DataFrame,
     fragments: pl.DataFrame,
-    topology: Topology | None,
+    topology: TopologySummary | None,
     file: str,
     tally: Tally,
 ) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from twinloop.description.errors import InputError
-from twinloop.metrics.steps import Floats
+from twinloop.metrics.weighted_intervals import Floats
 from twinloop.report.calibration_result import CalibrationResult
 from twinloop.report.figures import colours
 from twinloop.report.figures.figure_base import attach_notes, create_figure
@@ -31,7 +31,7 @@ _LONGEST: Final = 22
 _OF_KINDS: Final = "contention.kinds."
 
 
-def plot_acceptable_set(fit: CalibrationResult) -> Figure:
+def plot_confidence_region(fit: CalibrationResult) -> Figure:
     """The points around the fit, coloured by their loss; the fitted values are marked.
 
     Up to six parameters are drawn pair by pair: a ridge that runs aslant says that the two
@@ -39,7 +39,7 @@ def plot_acceptable_set(fit: CalibrationResult) -> Figure:
 
     >>> from types import SimpleNamespace
     >>> points = pl.DataFrame({"a": [1.0, 2.0], "b": [5.0, 4.0], "loss": [0.3, 0.1]})
-    >>> drawn = plot_acceptable_set(SimpleNamespace(cloud=points, values={"a": 2.0, "b": 4.0}))
+    >>> drawn = plot_confidence_region(SimpleNamespace(confidence_region=points, values={"a": 2.0, "b": 4.0}))
     >>> drawn.data[0].x, drawn.data[0].y
     ((1.0, 2.0), (5.0, 4.0))
     """
@@ -61,11 +61,11 @@ def plot_acceptable_set(fit: CalibrationResult) -> Figure:
     return attach_notes(figure, [f"{mark} the fitted values", *notes])
 
 
-def explain_acceptable_set(fit: CalibrationResult) -> str:
+def explain_confidence_region(fit: CalibrationResult) -> str:
     """What to look at in the cloud of this calibration, which may be drawn in two ways.
 
     >>> from types import SimpleNamespace
-    >>> explain_acceptable_set(SimpleNamespace(values=dict.fromkeys("abcdefg", 1.0)))
+    >>> explain_confidence_region(SimpleNamespace(values=dict.fromkeys("abcdefg", 1.0)))
     'Each line is a calibration that was tried, ...'
     """
     if len(fit.values) > PAIRED:
@@ -82,7 +82,7 @@ def explain_acceptable_set(fit: CalibrationResult) -> str:
 
 def _select_points(fit: CalibrationResult) -> tuple[pl.DataFrame, list[str]]:
     """The points to draw, the best last, and what to say of the others."""
-    found = fit.cloud
+    found = fit.confidence_region
     names = [] if found is None else [name for name in found.columns if name in fit.values]
     if found is None or not found.height or not names:
         raise InputError("there is no cloud to draw: no points were looked at around the fit")

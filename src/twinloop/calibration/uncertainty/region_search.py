@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from twinloop.calibration.uncertainty.evaluation_count import Evaluations, SpentError
-from twinloop.calibration.uncertainty.random_walk import walk
+from twinloop.calibration.uncertainty.ensemble_mcmc import sample_by_ensemble
+from twinloop.calibration.uncertainty.evaluation_count import BudgetSpentError, Evaluations
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -19,7 +19,7 @@ _GRID_DIMENSIONS: Final = 3
 _ENOUGH: Final = 100
 
 
-class Search:
+class RegionSearch:
     """Looks around a calibration and keeps all points whose loss is at most the bound."""
 
     def __init__(
@@ -80,7 +80,7 @@ class Search:
         for _ in range(6):
             count = self._evaluations.left // 16
             if count < 1:
-                raise SpentError
+                raise BudgetSpentError
             points = box[0] + self._even(count) * np.ptp(box, axis=0)
             below = self.keep(points, self._evaluations.losses(points))
             acceptance = float(below.mean())
@@ -138,8 +138,8 @@ class Search:
 
         rounds = self._evaluations.left // walkers
         if rounds < 1:
-            raise SpentError
-        places, _ = walk(inside, start, np.zeros(walkers), rounds, self._rng)
+            raise BudgetSpentError
+        places, _ = sample_by_ensemble(inside, start, np.zeros(walkers), rounds, self._rng)
         settled = places[rounds // 3 :].reshape(-1, dimensions)
         # Where a walker stayed, its place counts again; its loss is known already.
         known = {

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from twinloop.trace.manifest import Manifest
-from twinloop.trace.tables import STARTED
+from twinloop.trace.tables import COMMAND_COLUMNS
 from twinloop.trace.trace import Trace
 from twinloop.workload.cleaning_notes import note
 from twinloop.workload.fragments import Floats
@@ -15,11 +15,11 @@ from twinloop.workload.workload import Workload
 _SAME_NAME = (
     *("id", "name", "user", "group", "queue", "partition", "array", "submit", "requested_time"),
     *("requested_mhz", "resources", "kind", "deadline", "parents", "think_time"),
-    *STARTED,
+    *COMMAND_COLUMNS,
 )
 
 
-def as_trace(workload: Workload) -> Trace:
+def workload_to_trace(workload: Workload) -> Trace:
     """See `Workload.to_trace`."""
     tasks = workload.tasks
     durations = workload.durations()
@@ -63,14 +63,14 @@ def _follows(workload: Workload, durations: Floats) -> bool:
     limit = tasks["limit"].fill_null(np.nan).to_numpy()
     run_time = tasks["run_time"].fill_null(pl.Series(durations)).to_numpy()
     same = (limit == cores) & (cores > 0) & np.isclose(run_time, durations, rtol=1e-9, atol=0.0)
-    return not len(workload.varying.tasks) and bool(same.all())
+    return not len(workload.fragment_arrays.tasks) and bool(same.all())
 
 
 def _usage(workload: Workload, durations: Floats) -> pl.DataFrame:
     """All demand as samples, laid end to end from the submission."""
     tasks = workload.tasks
     constant = np.ones(tasks.height, dtype=bool)
-    constant[workload.varying.tasks] = False
+    constant[workload.fragment_arrays.tasks] = False
     constant &= durations > 0
     rate = tasks["limit"].fill_null(0.0).to_numpy()
     single = pl.DataFrame({"task": tasks["id"], "duration": durations, "rate": rate}).filter(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from twinloop.fidelity.alignment import Alignment
-from twinloop.fidelity.compared_run import Side
+from twinloop.fidelity.compared_run import ComparedRun
 from twinloop.fidelity.completions import assess_completions
 from twinloop.fidelity.cpu_usage import assess_usage
 from twinloop.fidelity.criteria import Criteria
@@ -14,14 +14,19 @@ from twinloop.fidelity.verdict import Finding
 from twinloop.fidelity.waits import assess_waits
 
 
-def findings(
-    real: Side, twin: Side, criteria: Criteria, alignment: Alignment, *, unrelated: bool = True
+def collect_findings(
+    real: ComparedRun,
+    twin: ComparedRun,
+    criteria: Criteria,
+    alignment: Alignment,
+    *,
+    unrelated: bool = True,
 ) -> Iterator[Finding]:
     """The findings in the order of a verdict; `unrelated`: with scores of unrelated power series.
 
     >>> from twinloop.trace import Trace
-    >>> sides = Side(Trace(), "the real run"), Side(Trace(), "the twin")
-    >>> {found.status for found in findings(*sides, Criteria(), Alignment())}
+    >>> sides = ComparedRun(Trace(), "the real run"), ComparedRun(Trace(), "the twin")
+    >>> {found.status for found in collect_findings(*sides, Criteria(), Alignment())}
     {'not assessable'}
     """
     yield from assess_waits(real, twin, criteria)

@@ -11,22 +11,22 @@ from numpy.typing import NDArray
 from twinloop._core import KPI_NAMES
 
 #: What is told of each task: in order of size, or task by task.
-SORTED: Final = ("starts", "ends")
-BY_TASK: Final = (
+SORTED_OUTPUTS: Final = ("starts", "ends")
+TASK_OUTPUTS: Final = (
     *("task_submit", "task_ready", "task_start", "task_end"),
     *("task_run_time", "task_cpu", "task_machine"),
 )
 
 
-class Many(Mapping[str, NDArray[Any]]):
+class RunOutputs(Mapping[str, NDArray[Any]]):
     """Outputs of many runs by name: a row per run.
 
     `starts` and `ends` are times of tasks in order of size, NaN last. What begins with `task_` is
     in the order of the tasks, NaN (of machines -1) for those that did not complete.
 
     >>> import numpy as np
-    >>> from twinloop.engine import Many
-    >>> Many({"makespan_s": np.array([120.0, 60.0])})["makespan_s"].tolist()
+    >>> from twinloop.engine import RunOutputs
+    >>> RunOutputs({"makespan_s": np.array([120.0, 60.0])})["makespan_s"].tolist()
     [120.0, 60.0]
     """
 
@@ -34,12 +34,12 @@ class Many(Mapping[str, NDArray[Any]]):
         self._outputs = outputs
 
     @classmethod
-    def of(
+    def from_native(
         cls,
         outputs: Sequence[str],
         figures: NDArray[np.float64],
         columns: Mapping[str, NDArray[np.float64]],
-    ) -> Many:
+    ) -> RunOutputs:
         """From what the core gives: figures run by run, and columns of runs and tasks."""
         made: dict[str, NDArray[Any]] = {}
         for name in outputs:
@@ -47,7 +47,7 @@ class Many(Mapping[str, NDArray[Any]]):
                 made[name] = figures[:, KPI_NAMES.index(name)].copy()
                 continue
             made[name] = columns[name]
-            if name in SORTED:
+            if name in SORTED_OUTPUTS:
                 made[name].sort(axis=1)
             elif name == "task_machine":
                 made[name] = np.nan_to_num(made[name], nan=-1.0).astype(np.int64)

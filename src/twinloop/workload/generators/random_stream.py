@@ -17,13 +17,14 @@ from twinloop.workload.generators.elementary import Floats, exp, log
 Integers = npt.NDArray[np.int64]
 
 
-class Draws:
+class RandomStream:
     """A stream of random figures, fixed by a seed and the name of what is drawn.
 
     Streams with different names are independent: what is drawn from one (the lengths, say) does
     not move what is drawn from another (the arrivals).
 
-    >>> Draws(7, "lengths").uniform(2).tolist() == Draws(7, "lengths").uniform(2).tolist()
+    >>> one, other = (RandomStream(7, "lengths").uniform(2).tolist() for _ in range(2))
+    >>> one == other
     True
     """
 
@@ -89,15 +90,15 @@ class Draws:
             bound = 0.5 * x * x + d[places] * (1.0 - v + log(v))
             return d[places] * v, positive & (log(1.0 - self.uniform(places.size)) < bound)
 
-        return until_accepted(shape.size, attempt)
+        return sample_by_rejection(shape.size, attempt)
 
 
-def until_accepted(
+def sample_by_rejection(
     count: int, attempt: Callable[[Integers], tuple[Floats, npt.NDArray[np.bool_]]]
 ) -> Floats:
     """A figure for each place: `attempt` draws for some and says which it keeps.
 
-    >>> until_accepted(2, lambda places: (places + 0.5, places >= 0)).tolist()
+    >>> sample_by_rejection(2, lambda places: (places + 0.5, places >= 0)).tolist()
     [0.5, 1.5]
     """
     figures = np.empty(count)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinloop.workload.generators.draws import Draws
 from twinloop.workload.generators.elementary import exp, gamma_cdf, log, log_gamma
+from twinloop.workload.generators.random_stream import RandomStream
 from twinloop.workload.generators.shares import apportion
 
 MANY = 200_000
@@ -41,16 +41,16 @@ def test_gamma_cdf_of_a_whole_shape_is_that_of_a_poisson_process(
 
 
 def test_uniform_figures_are_those_of_numpy_for_the_same_stream() -> None:
-    draws = Draws(42, "stream")
+    draws = RandomStream(42, "stream")
     ours = draws.uniform(1000)
     theirs = np.random.Generator(type(draws._bits)(draws._bits.seed_seq)).random(1000)
     assert ours.tolist() == theirs.tolist()
 
 
 def test_streams_with_other_names_or_seeds_differ() -> None:
-    first = Draws(1, "a").uniform(8).tolist()
-    assert first != Draws(1, "b").uniform(8).tolist()
-    assert first != Draws(2, "a").uniform(8).tolist()
+    first = RandomStream(1, "a").uniform(8).tolist()
+    assert first != RandomStream(1, "b").uniform(8).tolist()
+    assert first != RandomStream(2, "a").uniform(8).tolist()
 
 
 def assert_distributed(figures: np.ndarray, cdf: list[float], at: list[float]) -> None:
@@ -62,12 +62,12 @@ def assert_distributed(figures: np.ndarray, cdf: list[float], at: list[float]) -
 
 def test_exponential() -> None:
     at = [0.05, 0.3, 1.0, 2.0, 4.0]
-    assert_distributed(Draws(1, "x").exponential(MANY), [1 - math.exp(-x) for x in at], at)
+    assert_distributed(RandomStream(1, "x").exponential(MANY), [1 - math.exp(-x) for x in at], at)
 
 
 def test_exponential_below_a_bound_is_the_conditional_distribution() -> None:
     at = [0.1, 0.5, 1.0, 1.4]
-    figures = Draws(1, "x").exponential(MANY, below=1.5)
+    figures = RandomStream(1, "x").exponential(MANY, below=1.5)
     assert figures.max() < 1.5
     assert_distributed(figures, [(1 - math.exp(-x)) / (1 - math.exp(-1.5)) for x in at], at)
 
@@ -75,16 +75,16 @@ def test_exponential_below_a_bound_is_the_conditional_distribution() -> None:
 def test_normal() -> None:
     at = [-2.5, -1.0, -0.2, 0.0, 0.7, 1.5, 3.0]
     normal = [0.5 * (1 + math.erf(x / math.sqrt(2))) for x in at]
-    assert_distributed(Draws(1, "x").normal(MANY), normal, at)
+    assert_distributed(RandomStream(1, "x").normal(MANY), normal, at)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 7])
 def test_normal_gives_as_many_as_asked_for(count: int) -> None:
-    assert Draws(1, "x").normal(count).size == count
+    assert RandomStream(1, "x").normal(count).size == count
 
 
 def test_lognormal_has_the_mean_and_the_variation() -> None:
-    figures = Draws(1, "x").lognormal(MANY, 600.0, 1.5)
+    figures = RandomStream(1, "x").lognormal(MANY, 600.0, 1.5)
     sigma = math.sqrt(math.log(1 + 1.5**2))
     median = 600.0 * math.exp(-(sigma**2) / 2)
     assert_distributed(figures, [0.5], [median])
@@ -102,21 +102,21 @@ def test_gamma(shape: float) -> None:
         1 - sum(math.exp(k * math.log(x) - x - math.lgamma(k + 1)) for k in range(int(shape)))
         for x in at
     ]
-    assert_distributed(Draws(1, "x").gamma(np.full(MANY, shape)), cdf, at)
+    assert_distributed(RandomStream(1, "x").gamma(np.full(MANY, shape)), cdf, at)
 
 
 def test_integers_and_pick_have_their_probabilities() -> None:
-    figures = Draws(1, "x").integers(3, 6, MANY)
+    figures = RandomStream(1, "x").integers(3, 6, MANY)
     assert set(figures.tolist()) == {3, 4, 5, 6}
     assert_distributed(figures, [0.25, 0.5, 0.75], [3, 4, 5])
-    picked = Draws(1, "x").pick([1, 0, 7, 2], MANY)
+    picked = RandomStream(1, "x").pick([1, 0, 7, 2], MANY)
     assert set(picked.tolist()) == {0, 2, 3}
     assert_distributed(picked, [0.1, 0.8], [0, 2])
 
 
 @given(st.integers(0, 200), st.integers(0, 2**64))
 def test_order_is_a_permutation(count: int, seed: int) -> None:
-    assert sorted(Draws(seed, "x").order(count).tolist()) == list(range(count))
+    assert sorted(RandomStream(seed, "x").order(count).tolist()) == list(range(count))
 
 
 @given(st.integers(0, 10_000), st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=30))
@@ -129,7 +129,7 @@ def test_shares_add_up_and_are_off_by_less_than_one(whole: int, shares: list[flo
 
 def test_the_bits_are_the_same_on_every_machine() -> None:
     """The promise behind every seed in a paper: these bits never change."""
-    draws = Draws(20250901, "promise")
+    draws = RandomStream(20250901, "promise")
     figures = [
         draws.uniform(1000),
         draws.exponential(1000),

@@ -7,7 +7,7 @@ import polars as pl
 from twinloop.trace.trace import Trace
 
 
-def runs(trace: Trace) -> pl.DataFrame:
+def collect_runs(trace: Trace) -> pl.DataFrame:
     """What each task ran as, in the order of `tasks`; what is not known is null.
 
     - `id`, `submit`.
@@ -33,7 +33,7 @@ def runs(trace: Trace) -> pl.DataFrame:
     ...         "start": [0.0, 20.0], "end": [10.0, 25.0],
     ...     }),
     ... )
-    >>> runs(trace).select("id", "processors", "run_time", "runnable").rows()
+    >>> collect_runs(trace).select("id", "processors", "run_time", "runnable").rows()
     [('a', 4.0, 0.0, True), ('b', 2.0, 5.0, True), ('c', None, 60.0, False)]
     """
     tasks = trace.tasks.select("id", *map(_finite, ("submit", "requested_cores", "run_time")))

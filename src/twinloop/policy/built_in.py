@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from twinloop.description import Description
 
 #: What the core is told where a policy does not say otherwise.
-NEUTRAL: Final = MappingProxyType(
+DEFAULT_SETTINGS: Final = MappingProxyType(
     {
         "kind": "batch",
         "order": "arrival",
@@ -28,21 +28,21 @@ NEUTRAL: Final = MappingProxyType(
 )
 
 
-class BuiltIn(Description):
+class BuiltInPolicy(Description):
     """A policy that the core has built in: its fields are its options."""
 
     #: What scenarios call it.
     name: ClassVar[str]
 
-    def native(self, seed: int = 0) -> dict[str, object]:
+    def native_settings(self, seed: int = 0) -> dict[str, object]:
         """What the core is told: every setting of every built-in policy, and the seed.
 
-        >>> from twinloop.policy import policy
-        >>> told = policy("easy", depth=50).native(seed=7)
+        >>> from twinloop.policy import make_policy
+        >>> told = make_policy("easy", depth=50).native_settings(seed=7)
         >>> told["kind"], told["backfill"], told["depth"], told["seed"]
         ('batch', 'easy', 50, 7)
         """
-        return {**NEUTRAL, **self._settings(), "seed": seed}
+        return {**DEFAULT_SETTINGS, **self._settings(), "seed": seed}
 
     def _settings(self) -> dict[str, object]:
         raise NotImplementedError

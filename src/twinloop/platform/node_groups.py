@@ -8,14 +8,14 @@ import polars as pl
 
 from twinloop.description.errors import InputError
 from twinloop.platform.parts import Host
-from twinloop.trace.tables import conform
+from twinloop.trace.tables import conform_table
 
 _ALIKE = ["cores", "mhz", "memory", "resources"]
 
 
-def platform_values(nodes: pl.DataFrame) -> dict[str, Any]:
+def nodes_to_platform_values(nodes: pl.DataFrame) -> dict[str, Any]:
     """The plain values of the platform with these nodes."""
-    nodes = conform("nodes", nodes)
+    nodes = conform_table("nodes", nodes)
     if not nodes.height:
         raise InputError("there are no nodes to make a platform of")
     for column in ("node", "cores"):

@@ -19,27 +19,32 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from twinloop.calibration.uncertainty.evaluation_count import Evaluations, SpentError, checked_point
-from twinloop.calibration.uncertainty.profile_search import Search
+from twinloop.calibration.uncertainty.evaluation_count import (
+    BudgetSpentError,
+    Evaluations,
+    check_point,
+)
+from twinloop.calibration.uncertainty.region_search import RegionSearch
 from twinloop.description.errors import InputError
 
 if TYPE_CHECKING:
     from twinloop.calibration.parameters.space import Space
-    from twinloop.calibration.search.objective import Objective
+    from twinloop.calibration.search.objective import SearchObjective
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Cloud:
+class ConfidenceRegion:
     """Calibrations whose loss is below a bound, and how far they spread.
 
     `weights` make the points even over the region: those that were met on the way to it have
     none, but count for the smallest and largest value.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
-    >>> found = Cloud(Space([Linear("x", 0, 10)]), np.array([0.5]), 0.0, 0.1, 0.2,
+    >>> space = Space([LinearParameter("x", 0, 10)])
+    >>> found = ConfidenceRegion(space, np.array([0.5]), 0.0, 0.1, 0.2,
     ...     points=np.array([[0.4], [0.5], [0.6]]), losses=np.array([0.1, 0.0, 0.1]),
     ...     weights=np.full(3, 1 / 3), box=np.array([[0.3], [0.7]]), method="grid", evaluations=3)
     >>> found.frame["x"].to_list(), found.spread["min"].to_list()
@@ -115,7 +120,7 @@ class Cloud:
         return pl.DataFrame({"parameter": self.space.names} | columns).fill_nan(None)
 
 
-def tolerated_loss(
+def compute_loss_bound(
     best_loss: float,
     *,
     observations: int,
@@ -138,9 +143,9 @@ def tolerated_loss(
         power: 1: the loss grows in proportion to the residuals; 2: to their squares.
         level: How often the region shall hold the truth.
 
-    >>> round(tolerated_loss(0.02, observations=20, parameters=2, power=2), 4)
+    >>> round(compute_loss_bound(0.02, observations=20, parameters=2, power=2), 4)
     0.0258
-    >>> round(tolerated_loss(0.02, observations=20, parameters=2), 4)
+    >>> round(compute_loss_bound(0.02, observations=20, parameters=2), 4)
     0.0246
     """
     from scipy import special
@@ -152,40 +157,40 @@ def tolerated_loss(
     return best_loss * (1.0 + (rise if power == 2 else math.pi / 4 * rise))
 
 
-def cloud(
-    objective: Objective,
+def find_confidence_region(
+    objective: SearchObjective,
     best: Floats,
     *,
     loss_bound: float | None = None,
     outer_bound: float | None = None,
     budget: int = 4000,
     seed: int = 0,
-) -> Cloud:
+) -> ConfidenceRegion:
     """All calibrations around `best` whose loss is at most `loss_bound`.
 
     Args:
         objective: From points of the unit cube to losses.
         best: The calibration, as a point.
         loss_bound: Calibrations up to this loss are acceptable. By default 10 % above the loss of
-            the best, and at least 0.001; `tolerated_loss` has a better one where the number of
+            the best, and at least 0.001; `compute_loss_bound` has a better one where the number of
             independent observations is known.
         outer_bound: The loss at which the box ends. By default as far above the bound as that is
             above the best.
         budget: Evaluations that may be spent.
         seed: Of the drawing.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
     >>> from twinloop.calibration.parameters.space import Space
     >>> class Valley:
-    ...     space = Space([Linear("a", 0, 1), Linear("b", 0, 1)])
+    ...     space = Space([LinearParameter("a", 0, 1), LinearParameter("b", 0, 1)])
     ...     def __call__(self, points):
     ...         return abs(points.sum(axis=1) - 1)
-    >>> found = cloud(Valley(), np.array([0.5, 0.5]), loss_bound=0.05, budget=2000)
+    >>> found = find_confidence_region(Valley(), np.array([0.5, 0.5]), loss_bound=0.05, budget=2000)
     >>> found.correlation["b"][0] < -0.9, found.spread["share"].min() > 0.8
     (True, True)
     """
     evaluations = Evaluations(objective, budget)
-    best = checked_point(best, len(evaluations.space))
+    best = check_point(best, len(evaluations.space))
     best_loss = float(evaluations.losses(best[np.newaxis])[0])
     if not math.isfinite(best_loss):
         raise InputError("has no loss at the calibration", field="objective")
@@ -198,7 +203,7 @@ def cloud(
         )
     if outer_bound is None:
         outer_bound = loss_bound + (loss_bound - best_loss)
-    search = Search(evaluations, best, loss_bound, np.random.default_rng(seed))
+    search = RegionSearch(evaluations, best, loss_bound, np.random.default_rng(seed))
     search.keep(best[np.newaxis], np.array([best_loss]))
     box, method = np.array([best, best]), "none"
     complete = False
@@ -207,11 +212,11 @@ def cloud(
         box, acceptance = search.grown(box)
         method = search.fill(box, acceptance)
         complete = True
-    except SpentError:
+    except BudgetSpentError:
         # What has been found until here is a part of the cloud.
         pass
     points, losses, weights = search.found()
-    return Cloud(
+    return ConfidenceRegion(
         evaluations.space,
         best,
         best_loss,

@@ -19,28 +19,28 @@ from twinloop._core import (
     Dispatcher,
     LoadProfile,
     NativePolicy,
-    Problem,
-    Source,
+    NativeScenario,
+    NativeSource,
     run_many,
 )
 from twinloop.description import Cleaning
 from twinloop.description.errors import InputError
 from twinloop.engine import workload_columns
 from twinloop.engine.admission import Admission
-from twinloop.engine.many_runs import BY_TASK, SORTED, Many
-from twinloop.engine.platform_columns import Machines
-from twinloop.engine.policy_errors import blaming
-from twinloop.engine.run_values import Values
-from twinloop.engine.workload_cache import Loaded
-from twinloop.policy import AnyPolicy, BuiltIn
+from twinloop.engine.model_values import ModelValues
+from twinloop.engine.platform_columns import MachineTable
+from twinloop.engine.policy_errors import attribute_error
+from twinloop.engine.run_outputs import SORTED_OUTPUTS, TASK_OUTPUTS, RunOutputs
+from twinloop.engine.workload_cache import LoadedWorkload
+from twinloop.policy import AnyPolicy, BuiltInPolicy
 from twinloop.scenario import Scenario
-from twinloop.scenario.failures import failure_intervals
+from twinloop.scenario.failures import compute_failure_intervals
 from twinloop.scenario.model import MODEL_VALUES
 from twinloop.trace import Trace
-from twinloop.trace.trace import counted
+from twinloop.trace.trace import format_count
 from twinloop.workload import Workload
 from twinloop.workload.cleaning_notes import note
-from twinloop.workload.fragments import rows_of
+from twinloop.workload.fragments import find_rows
 
 _Found = TypeVar("_Found")
 _CAPACITY: Final = MODEL_VALUES.index("effective_capacity")
@@ -50,12 +50,12 @@ _KEPT: Final = 4
 _ALL_TIME: Final = 1e300
 
 
-class Compiled:
+class CompiledScenario:
     """A scenario as columns of the core. A run costs no more than the simulation itself.
 
-    >>> from twinloop.engine import Compiled
+    >>> from twinloop.engine import CompiledScenario
     >>> from twinloop.scenario import Scenario
-    >>> ready = Compiled(Scenario(platform="2x16", policy="fcfs", workload={
+    >>> ready = CompiledScenario(Scenario(platform="2x16", policy="fcfs", workload={
     ...     "generate": {"name": "poisson", "parameters": {"tasks": 100}}}))
     >>> ready
     <Compiled fcfs: 100 tasks on 2 machines>
@@ -68,7 +68,7 @@ class Compiled:
         scenario: Scenario,
         *,
         allow_code: bool = False,
-        given: Trace | Workload | Loaded | None = None,
+        workload: Trace | Workload | LoadedWorkload | None = None,
     ) -> None:
         """Compile a scenario; `given` stands for its workload where that has been read already."""
         #: The scenario it was made of.
@@ -76,7 +76,9 @@ class Compiled:
         #: The policy that decides.
         self.policy: AnyPolicy = scenario.policy.resolve(allow_code=allow_code)
         #: What is to run, as it was read.
-        self.loaded = given if isinstance(given, Loaded) else Loaded(scenario, given)
+        self.loaded = (
+            workload if isinstance(workload, LoadedWorkload) else LoadedWorkload(scenario, workload)
+        )
         #: The trace that is replayed; None if the scenario was given a Workload.
         self.trace = self.loaded.trace
         #: What is to run.
@@ -84,19 +86,25 @@ class Compiled:
         self.arrays = self.loaded.arrays
         self.cleaned: tuple[Cleaning, ...] = self.workload.cleaned
         self._loads: tuple[float, bytes, LoadProfile] | None = None
-        self._others: dict[bytes, Compiled] = {}
+        self._others: dict[bytes, CompiledScenario] = {}
         self._drawing = Lock()
         self._compile()
 
     def _compile(self) -> None:
         scenario, arrays = self.scenario, self.arrays
         platform = scenario.effective_platform()
-        native = self.policy.native(scenario.seed) if isinstance(self.policy, BuiltIn) else {}
+        native = (
+            self.policy.native_settings(scenario.seed)
+            if isinstance(self.policy, BuiltInPolicy)
+            else {}
+        )
         speeds = scenario.host_speeds(self.workload.reference_mhz)
-        self.machines = Machines.of(platform, speeds, by_name=self.policy.name == "fifo")
-        queues = workload_columns.queue_names(arrays, platform)
+        self.machines = MachineTable.from_platform(
+            platform, speeds, by_name=self.policy.name == "fifo"
+        )
+        queues = workload_columns.list_queue_names(arrays, platform)
         kinds, contention = _contention(scenario, arrays.kind.names)
-        self._values = Values.of(scenario, platform, kinds)
+        self._values = ModelValues.from_scenario(scenario, platform, kinds)
         filters: Any = native.get("filters", ())
         clocks = any(name == "capacity" for name, _ in filters)
         self.names = SimpleNamespace(
@@ -108,38 +116,40 @@ class Compiled:
             kinds=kinds,
             resources=arrays.resources,
         )
-        told = workload_columns.columns(
+        task_columns = workload_columns.build_task_columns(
             self.workload, arrays, platform, queues, kinds, clocks=clocks
         )
         self.requested = self.loaded.requested
         # A replay plans with what was planned with, unless that would kill somebody.
         kills = scenario.model.kill_at_requested_time
-        told["requested_time"] = self.requested if kills else self.loaded.planned
-        self.problem = Problem(
+        task_columns["requested_time"] = self.requested if kills else self.loaded.planned
+        self.native_scenario = NativeScenario(
             self.machines.columns(arrays.resources, arrays.user.names, queues),
-            told,
+            task_columns,
             self._options(contention, native, kinds),
             self.names,
         )
         self._native = NativePolicy(native) if native else self.policy
-        self._admission = Admission(lambda c: self.problem.impossible(self._native, c) != 0)
+        self._admission = Admission(
+            lambda c: self.native_scenario.find_impossible(self._native, c) != 0
+        )
         #: Which tasks can never run here.
-        self.rejected = self._rejections(told["queue"])
-        self.problem.set_rejected(self.rejected)
-        self._note_names(told["queue"])
+        self.rejected = self._find_rejected(task_columns["queue"])
+        self.native_scenario.set_rejected(self.rejected)
+        self._note_names(task_columns["queue"])
         self._note_clocks()
         self._set_sessions()
         self.cleaned = tuple(each for each in self.cleaned if each.count)
         drawn = scenario.failures is not None and scenario.failures.trace is None
-        self._set_downs(self._horizon(self.values()) if drawn else np.inf)
+        self._set_outages(self._horizon(self.values()) if drawn else np.inf)
 
-    def _rejections(self, queue: Any) -> Any:
+    def _find_rejected(self, queue: Any) -> Any:
         """Tasks that can never run: by the limits of a queue, by size, or because of a parent."""
         arrays, platform = self.arrays, self.machines.platform
-        over = workload_columns.over_limits(arrays, platform, queue, self.requested) != 0
-        large = self._admission.too_large(self.scenario.model.effective_capacity)
+        over = workload_columns.find_over_limits(arrays, platform, queue, self.requested) != 0
+        large = self._admission.find_too_large(self.scenario.model.effective_capacity)
         mask = over | large
-        after = workload_columns.with_descendants(arrays, mask)
+        after = workload_columns.add_descendants(arrays, mask)
         for what, rows in (
             ("tasks rejected: they ask for more than their queue gives", over),
             ("tasks rejected: they fit on no machine that they may use", large & ~over),
@@ -172,7 +182,7 @@ class Compiled:
             )
             self.cleaned += (note("assumed", what, count=sum(host.count for host in known)),)
 
-    def _admitting(self, row: NDArray[np.float64]) -> Compiled:
+    def _compile_admitted(self, row: NDArray[np.float64]) -> CompiledScenario:
         """The scenario compiled with the tasks that a run with these values of the model admits.
 
         The effective capacity of a run says which tasks are too large; these also leave the
@@ -181,8 +191,8 @@ class Compiled:
         capacity, own = float(row[_CAPACITY]), self.scenario.model.effective_capacity
         if capacity == own:
             return self
-        large = self._admission.too_large(capacity)
-        if (large == self._admission.too_large(own)).all():
+        large = self._admission.find_too_large(capacity)
+        if (large == self._admission.find_too_large(own)).all():
             return self
         key = large.tobytes()
         other = self._others.pop(key, None)
@@ -197,13 +207,13 @@ class Compiled:
             self._others.pop(next(iter(self._others)), None)
         return other
 
-    def _set_downs(self, horizon: float) -> None:
-        downs = self._downs(horizon)
-        rows = rows_of(self.machines.nodes["node"], downs["node"])
+    def _set_outages(self, horizon: float) -> None:
+        downs = self._find_outages(horizon)
+        rows = find_rows(self.machines.nodes["node"], downs["node"])
         ends = downs["end"].fill_null(np.inf).to_numpy()
-        self.problem.set_downs(rows, downs["start"].to_numpy(), ends, horizon)
+        self.native_scenario.set_outages(rows, downs["start"].to_numpy(), ends, horizon)
         #: The periods in which machines are not there: node, start, end, state.
-        self.downs = downs
+        self.outages = downs
         #: The time up to which failures are known (s); infinite: all of them.
         self.horizon = horizon
 
@@ -214,7 +224,7 @@ class Compiled:
         """
         with self._drawing:
             if time >= self.horizon:
-                self._set_downs(max(1.0, 2.0 * time))
+                self._set_outages(max(1.0, 2.0 * time))
 
     def _options(
         self, contention: dict[str, Any], native: Mapping[str, Any], kinds: tuple[str, ...]
@@ -228,7 +238,7 @@ class Compiled:
             "fixed_demand": model.demand == "fixed",
             "no_delay": model.sharing == "no-delay",
             "kill": model.kill_at_requested_time,
-            "after_failure": failures.then if failures else "restart",
+            "after_failure": failures.on_failure if failures else "restart",
             "after_preemption": "resume" if resumes else "restart",
             "checkpoint_interval": (failures and failures.checkpoint_interval) or np.inf,
             "checkpoint_cost": failures.checkpoint_cost if failures else 0.0,
@@ -243,12 +253,12 @@ class Compiled:
         jobs = self.workload.tasks.with_columns(pl.coalesce("run_time", lengths).alias("run_time"))
         graphs = users.graphs(Workload(tasks=jobs[kept]))
         self.cleaned += tuple(graphs.cleaned)
-        columns = workload_columns.session_columns(graphs, kept[graphs.partition.jobs])
+        columns = workload_columns.build_session_columns(graphs, kept[graphs.partition.jobs])
         for name in ("delays", "think_times", "starts"):
             columns[name] = columns[name] * self.scenario.time_scale
-        self.problem.set_sessions(columns)
+        self.native_scenario.set_sessions(columns)
 
-    def _downs(self, horizon: float) -> pl.DataFrame:
+    def _find_outages(self, horizon: float) -> pl.DataFrame:
         platform, failures = self.machines.platform, self.scenario.failures
         parts = [
             pl.DataFrame({"node": platform.select(each.hosts)}).with_columns(
@@ -259,7 +269,9 @@ class Compiled:
         if failures is not None:
             # A longer record changes failures that overlap: it is read whole.
             until = min(horizon, _ALL_TIME)
-            found = failure_intervals(failures, self.names.machines, until, self.scenario.seed)
+            found = compute_failure_intervals(
+                failures, self.names.machines, until, self.scenario.seed
+            )
             parts.append(found.select("node", "start", "end", state=pl.lit("down")))
         schema = {"node": pl.String, "start": pl.Float64, "end": pl.Float64, "state": pl.String}
         return pl.concat([pl.DataFrame(schema=schema), *parts])
@@ -290,17 +302,17 @@ class Compiled:
 
         A log that was made up is the record of no run.
 
-        >>> from twinloop.engine import Compiled
+        >>> from twinloop.engine import CompiledScenario
         >>> from twinloop.scenario import Scenario
-        >>> Compiled(Scenario(platform="2x16", policy="fcfs", workload={
+        >>> CompiledScenario(Scenario(platform="2x16", policy="fcfs", workload={
         ...     "generate": {"name": "poisson", "parameters": {"tasks": 100}}})).injected
         ()
         """
         trace, model = self.trace, self.scenario.model
         made_up = trace is not None and trace.manifest.kind == "generated"
         found = () if made_up else self.workload.injected
-        told = trace is not None and "latency" in trace.manifest.facts
-        if told and (model.dispatch_latency or model.release_latency):
+        has_latency = trace is not None and "latency" in trace.manifest.facts
+        if has_latency and (model.dispatch_latency or model.release_latency):
             return (*found, "latencies")
         return found
 
@@ -316,9 +328,9 @@ class Compiled:
         model, `power.idle` (also the power of a constant one), `power.max` and `power.parameter`
         (r or a).
 
-        >>> from twinloop.engine import Compiled
+        >>> from twinloop.engine import CompiledScenario
         >>> from twinloop.scenario import Scenario
-        >>> ready = Compiled(Scenario(platform="1x4", policy="fcfs", workload={
+        >>> ready = CompiledScenario(Scenario(platform="1x4", policy="fcfs", workload={
         ...     "tasks": [{"id": "a", "run_time": 5, "kind": "cache"}]},
         ...     model={"contention": {"linear": {"slope": 0.1}}}))
         >>> ready.value_names[7:]
@@ -333,19 +345,19 @@ class Compiled:
 
         The names are `value_names`; a row of `MODEL_VALUES` alone leaves the others as they are.
         """
-        return self._values.row(changed)
+        return self._values.make_row(changed)
 
-    def scenario_with(self, values: Mapping[str, float] | Sequence[float]) -> Scenario:
+    def scenario_from_values(self, values: Mapping[str, float] | Sequence[float]) -> Scenario:
         """The scenario with these values in its model; those of power are overrides.
 
-        >>> from twinloop.engine import Compiled
+        >>> from twinloop.engine import CompiledScenario
         >>> from twinloop.scenario import Scenario
-        >>> ready = Compiled(Scenario(platform="2x16", policy="fcfs", workload={
+        >>> ready = CompiledScenario(Scenario(platform="2x16", policy="fcfs", workload={
         ...     "generate": {"name": "poisson", "parameters": {"tasks": 100}}}))
-        >>> ready.scenario_with({"speed_factor": 2.0}).model.speed_factor
+        >>> ready.scenario_from_values({"speed_factor": 2.0}).model.speed_factor
         2.0
         """
-        return self._values.applied(self.values(values), self.scenario)
+        return self._values.apply(self.values(values), self.scenario)
 
     def start(
         self,
@@ -360,7 +372,7 @@ class Compiled:
         """A run of the core, at its begin; each of the options is something that it notes."""
         row = self.values(values)
         return ClusterRun(
-            self._admitting(row).problem,
+            self._compile_admitted(row).native_scenario,
             self._native,
             row,
             placements=placements,
@@ -376,13 +388,13 @@ class Compiled:
 
         The names and definitions are those of `twinloop.metrics`.
         """
-        return self._finished(values).kpis()
+        return self._run_to_end(values).kpis()
 
-    def finished(self) -> ClusterRun:
+    def run_to_end(self) -> ClusterRun:
         """One run to its end that noted what its trace is made of; see `as_trace`."""
-        return self._finished(None, placements=True, use=self.machines.metered)
+        return self._run_to_end(None, placements=True, use=self.machines.has_power_models)
 
-    def _finished(
+    def _run_to_end(
         self,
         values: Mapping[str, float] | Sequence[float] | None,
         *,
@@ -390,45 +402,45 @@ class Compiled:
         use: bool = False,
     ) -> ClusterRun:
         run = self.start(values, placements=placements, use=use)
-        while self.advance(run, run.run_on):
+        while self.advance(run, run.run_slice):
             pass
         return run
 
     def advance(self, run: ClusterRun, go: Callable[[], _Found]) -> _Found:
         """Call a method that moves the clock of a run; draw more failures where it needs them."""
         while True:
-            with blaming(self.policy, run):
+            with attribute_error(self.policy, run):
                 found = go()
-            if not run.outran:
+            if not run.needs_failures:
                 return found
             self.extend_failures(run.next_time())
-            run.extend(self.problem)
+            run.extend_failures(self.native_scenario)
 
     def dispatcher(self) -> Dispatcher:
         """The policy without a simulator, for an execution of these tasks for real.
 
-        >>> from twinloop.engine import Compiled
+        >>> from twinloop.engine import CompiledScenario
         >>> from twinloop.scenario import Scenario
-        >>> ready = Compiled(Scenario(platform="2x16", policy="fcfs", workload={
+        >>> ready = CompiledScenario(Scenario(platform="2x16", policy="fcfs", workload={
         ...     "generate": {"name": "poisson", "parameters": {"tasks": 3}}}))
         >>> desk = ready.dispatcher()
         >>> desk.submit(0, now=0.0)
         >>> [(kind, task) for kind, task, _ in desk.decide(now=0.0)]
         [('place', 0)]
         """
-        return Dispatcher(self.problem, self._native, self.scenario.seed)
+        return Dispatcher(self.native_scenario, self._native, self.scenario.seed)
 
-    def source(self) -> Source:
+    def source(self) -> NativeSource:
         """Who submits, without a simulator: for whoever runs these tasks for real.
 
-        >>> from twinloop.engine import Compiled
+        >>> from twinloop.engine import CompiledScenario
         >>> from twinloop.scenario import Scenario
-        >>> users = Compiled(Scenario(platform="2x16", policy="fcfs", workload={
+        >>> users = CompiledScenario(Scenario(platform="2x16", policy="fcfs", workload={
         ...     "generate": {"name": "bursts", "parameters": {"bursts": 1, "size": 3}}})).source()
         >>> users.next_time, users.due(now=1.0), users.next_time
         (0.0, [0, 1], 2.0)
         """
-        return Source(self.problem)
+        return NativeSource(self.native_scenario)
 
     def run_many(
         self,
@@ -436,7 +448,7 @@ class Compiled:
         *,
         outputs: Sequence[str] = ("makespan_s", "wait_mean_s"),
         threads: int | None = None,
-    ) -> Many:
+    ) -> RunOutputs:
         """A run for each row of values, on native threads; the same whatever their number.
 
         Args:
@@ -449,22 +461,22 @@ class Compiled:
                 for tasks that did not complete: NaN, or -1.
             threads: How many; by default as many as there are cores.
 
-        >>> from twinloop.engine import Compiled
+        >>> from twinloop.engine import CompiledScenario
         >>> from twinloop.scenario import Scenario
-        >>> ready = Compiled(Scenario(platform="2x16", policy="fcfs", workload={
+        >>> ready = CompiledScenario(Scenario(platform="2x16", policy="fcfs", workload={
         ...     "generate": {"name": "poisson", "parameters": {"tasks": 100}}}))
         >>> many = ready.run_many([ready.values(), ready.values({"speed_factor": 2.0})],
         ...                       outputs=["makespan_s", "ends"])
         >>> many["makespan_s"].shape, many["ends"].shape
         ((2,), (2, 100))
         """
-        known = (*KPI_NAMES, *SORTED, *BY_TASK)
+        known = (*KPI_NAMES, *SORTED_OUTPUTS, *TASK_OUTPUTS)
         for name in outputs:
             if name not in known:
                 raise InputError(
                     f"{name!r} is no output", field="outputs", remedy=f"one of: {', '.join(known)}"
                 )
-        rows = self._values.rows(matrix)
+        rows = self._values.make_rows(matrix)
         if threads is not None and threads < 1:
             raise InputError(f"must be at least 1, not {threads}", field="threads")
         columns = [name for name in outputs if name not in KPI_NAMES]
@@ -473,13 +485,13 @@ class Compiled:
         found = {name: np.empty(shape) for name in columns}
         wanted = figures if len(columns) < len(outputs) else None
         _, first, group = np.unique(rows[:, _CAPACITY], return_index=True, return_inverse=True)
-        by_admission: dict[Compiled, list[int]] = {}
+        by_admission: dict[CompiledScenario, list[int]] = {}
         for number, place in enumerate(first):
-            by_admission.setdefault(self._admitting(rows[place]), []).append(number)
+            by_admission.setdefault(self._compile_admitted(rows[place]), []).append(number)
         for compiled, numbers in by_admission.items():
             places = np.flatnonzero(np.isin(group, numbers))
             compiled._run_rows(rows, places, wanted, found, threads or os.cpu_count() or 1)
-        return Many.of(outputs, figures, found)
+        return RunOutputs.from_native(outputs, figures, found)
 
     def _run_rows(
         self,
@@ -494,10 +506,10 @@ class Compiled:
             longest = max(self._horizon(self.values(rows[place])) for place in places)
             with self._drawing:
                 if longest > self.horizon:
-                    self._set_downs(longest)
+                    self._set_outages(longest)
         while len(places):
-            told, columns, outran = run_many(
-                self.problem,
+            kpis, columns, unfinished = run_many(
+                self.native_scenario,
                 self._native,
                 rows[places],
                 threads=threads,
@@ -505,12 +517,12 @@ class Compiled:
                 columns=list(found),
             )
             if figures is not None:
-                figures[places] = told.reshape(len(places), -1)
+                figures[places] = kpis.reshape(len(places), -1)
             for name, column in zip(found, columns, strict=True):
                 found[name][places] = column.reshape(len(places), -1)
-            places = places[~np.isnan(outran)]
+            places = places[~np.isnan(unfinished)]
             if len(places):
-                self.extend_failures(float(np.nanmax(outran)))
+                self.extend_failures(float(np.nanmax(unfinished)))
 
     def power_many(
         self,
@@ -535,29 +547,29 @@ class Compiled:
         Returns:
             The mean watts in each window, a row for each power model.
 
-        >>> from twinloop.engine import Compiled
+        >>> from twinloop.engine import CompiledScenario
         >>> from twinloop.scenario import Scenario
         >>> linear = {"model": "linear", "idle": "100 W", "max": "200 W"}
-        >>> ready = Compiled(Scenario(policy="fcfs", workload={"tasks": [{"id": "a", "cores": 1,
-        ...     "run_time": 20}]}, platform={"clusters": [{"hosts": [{"cores": 2,
-        ...     "power": linear}]}]}))
+        >>> ready = CompiledScenario(Scenario(
+        ...     policy="fcfs", workload={"tasks": [{"id": "a", "cores": 1, "run_time": 20}]},
+        ...     platform={"clusters": [{"hosts": [{"cores": 2, "power": linear}]}]}))
         >>> ready.power_many([[100, 200], [50, 150]], 10).tolist()
         [[150.0, 150.0], [100.0, 100.0]]
         """
         if not 0 < step < np.inf:
             raise InputError(f"must be a positive time, not {step}", field="step")
-        matrix = self._values.power_rows(rows)
+        matrix = self._values.make_power_rows(rows)
         own = self.values(values)
         known = self._loads
         if known is None or known[:2] != (step, own.tobytes()):
-            profile = self._finished(own, use=True).loads(step)
+            profile = self._run_to_end(own, use=True).loads(step)
             known = self._loads = (step, own.tobytes(), profile)
-        watts = known[2].watts(self.problem, matrix, threads=threads or os.cpu_count() or 1)
+        watts = known[2].watts(self.native_scenario, matrix, threads=threads or os.cpu_count() or 1)
         return watts.reshape(len(matrix), known[2].windows)
 
     def __repr__(self) -> str:
-        count, machines = counted(len(self.arrays), "task"), self.machines.nodes.height
-        return f"<Compiled {self.policy.name}: {count} on {counted(machines, 'machine')}>"
+        count, machines = format_count(len(self.arrays), "task"), self.machines.nodes.height
+        return f"<Compiled {self.policy.name}: {count} on {format_count(machines, 'machine')}>"
 
 
 def _contention(
@@ -565,9 +577,9 @@ def _contention(
 ) -> tuple[tuple[str, ...], dict[str, Any]]:
     """The kinds of tasks by number, and the rule that they follow; number 0 has no name."""
     rule = scenario.model.contention
-    told_of = (*(rule.kinds or {}), *scenario.model.service_factors)
-    kinds = tuple(dict.fromkeys(("", *names, *told_of)))
-    told: dict[str, Any] = {
+    extra = (*(rule.kinds or {}), *scenario.model.service_factors)
+    kinds = tuple(dict.fromkeys(("", *names, *extra)))
+    columns: dict[str, Any] = {
         "kind": "none",
         "slope": 0.0,
         "loads": [],
@@ -577,18 +589,18 @@ def _contention(
         "within_core": rule.within == "core",
     }
     if rule.linear is not None:
-        told |= {"kind": "linear", "slope": rule.linear.slope}
+        columns |= {"kind": "linear", "slope": rule.linear.slope}
     elif rule.table is not None:
-        told |= {
+        columns |= {
             "kind": "table",
             "loads": [load for load, _ in rule.table],
             "inflations": [inflation for _, inflation in rule.table],
         }
     elif rule.kinds is not None:
-        known = [rule.kinds.get(name) for name in kinds]
-        told |= {
+        given = [rule.kinds.get(name) for name in kinds]
+        columns |= {
             "kind": "kinds",
-            "pressures": [kind.pressure if kind else 0.0 for kind in known],
-            "sensitivities": [kind.sensitivity if kind else 0.0 for kind in known],
+            "pressures": [kind.pressure if kind else 0.0 for kind in given],
+            "sensitivities": [kind.sensitivity if kind else 0.0 for kind in given],
         }
-    return kinds, told
+    return kinds, columns

@@ -10,21 +10,21 @@ from numpy.typing import NDArray
 
 from twinloop._core import ClusterRun
 from twinloop.description.errors import InputError
-from twinloop.engine.compiled import Compiled
+from twinloop.engine.compiled_scenario import CompiledScenario
 from twinloop.engine.run_trace import STATUSES
-from twinloop.policy import BuiltIn
-from twinloop.workload.fragments import rows_of
+from twinloop.policy import BuiltInPolicy
+from twinloop.workload.fragments import find_rows
 
 _OVER = {name: code for code, name in enumerate(STATUSES) if name is not None}
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class SimulationState:
     """Where a run stands, whether simulated or real.
 
     >>> import polars as pl
-    >>> from twinloop.engine import State
-    >>> state = State(time=100.0, tasks=pl.DataFrame({
+    >>> from twinloop.engine import SimulationState
+    >>> state = SimulationState(time=100.0, tasks=pl.DataFrame({
     ...     "id": ["a"], "phase": ["running"], "submit": [0.0], "start": [40.0], "end": [None],
     ...     "done": [0.25], "machines": [["C01-H01-001"]], "cores": [[2.0]]}))
     >>> state.tasks["phase"].to_list()
@@ -45,7 +45,7 @@ class State:
     down: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, compiled: Compiled, run: ClusterRun) -> State:
+    def from_run(cls, compiled: CompiledScenario, run: ClusterRun) -> SimulationState:
         """Where a run of the core stands."""
         ended, view = run.outcomes(), run.view()
         ids, names = compiled.arrays.ids, compiled.names.machines
@@ -97,10 +97,10 @@ class State:
         return cls(time=run.now, tasks=tasks, down=down)
 
 
-def adopt(compiled: Compiled, run: ClusterRun, state: State) -> None:
+def restore_state(compiled: CompiledScenario, run: ClusterRun, state: SimulationState) -> None:
     """Put a run that has not begun into a state."""
     tasks, names = state.tasks, compiled.names.machines
-    rows = rows_of(compiled.arrays.ids, tasks["id"])
+    rows = find_rows(compiled.arrays.ids, tasks["id"])
     if (rows < 0).any():
         name = tasks["id"][int(np.argmax(rows < 0))]
         raise InputError(f"the workload has no task {name!r}", field="state.tasks")
@@ -113,7 +113,7 @@ def adopt(compiled: Compiled, run: ClusterRun, state: State) -> None:
     if not np.isfinite(state.time):
         raise InputError(f"{state.time} is no time", field="state.time")
     _check(compiled, tasks, rows, place)
-    run.begin_at(state.time)
+    run.set_start_time(state.time)
     # Tasks that are over come first, because others may have waited for them, and in the order of
     # their ends: a user returns after the last task of a session. The others keep their order.
     over = tasks["phase"].is_in(list(_OVER)).to_numpy()
@@ -124,7 +124,7 @@ def adopt(compiled: Compiled, run: ClusterRun, state: State) -> None:
         if phase == "running" and start is None:
             start = state.time
         attempts = task.get("attempts")
-        run.adopt(
+        run.restore_task(
             row,
             _OVER.get(phase, 0),
             submit=task["submit"],
@@ -136,11 +136,13 @@ def adopt(compiled: Compiled, run: ClusterRun, state: State) -> None:
         )
         if phase == "running":
             machines = [place[name] for name in task["machines"]]
-            run.adopt_running(row, list(zip(machines, task["cores"], strict=True)), task["done"])
+            run.restore_running_task(
+                row, list(zip(machines, task["cores"], strict=True)), task["done"]
+            )
         elif phase == "waiting":
-            run.adopt_waiting(row, task["done"] or 0.0)
+            run.restore_waiting_task(row, task["done"] or 0.0)
         elif phase == "held":
-            run.adopt_held(row)
+            run.restore_held_task(row)
     for name in state.down:
         if not run.is_down(place[name]):
             run.fail(place[name])
@@ -152,7 +154,7 @@ def _or(*values: float | None) -> float:
 
 
 def _check(
-    compiled: Compiled, tasks: pl.DataFrame, rows: NDArray[np.int64], place: dict[str, int]
+    compiled: CompiledScenario, tasks: pl.DataFrame, rows: NDArray[np.int64], place: dict[str, int]
 ) -> None:
     """A state that no run could be in is an error."""
     free = dict(zip(place, compiled.machines.nodes["cores"].to_list(), strict=True))
@@ -190,11 +192,11 @@ def _check(
                 raise InputError(f"more cores are taken on {name!r} than it has", field=field)
 
 
-def _overcommitment(compiled: Compiled) -> float:
+def _overcommitment(compiled: CompiledScenario) -> float:
     """How many times its cores the policy may give away of a machine."""
-    if not isinstance(compiled.policy, BuiltIn):
+    if not isinstance(compiled.policy, BuiltInPolicy):
         return compiled.policy.overcommit
-    settings = compiled.policy.native()
+    settings = compiled.policy.native_settings()
     if settings["kind"] == "batch":
         return 1.0
     ratios = [value for name, value in settings["filters"] if name == "vcpu"]  # type: ignore[attr-defined]

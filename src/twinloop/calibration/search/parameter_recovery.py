@@ -15,35 +15,36 @@ from typing import Any, Final
 
 import polars as pl
 
-from twinloop.calibration.parameters.parameters import Parameter
+from twinloop.calibration.parameters.kinds import Parameter
 from twinloop.calibration.parameters.space import Space
-from twinloop.calibration.search.objective import Objective
-from twinloop.calibration.search.search import search
+from twinloop.calibration.search.minimisation import minimise
+from twinloop.calibration.search.objective import SearchObjective
 from twinloop.description.errors import InputError, TwinloopError
 
 #: Digits of the values that are hidden: so nobody has asked for exactly them before.
 DIGITS: Final = 2
 
 
-def distance(found: Mapping[str, Any], truth: Mapping[str, Any], space: Space) -> float:
+def measure_distance(found: Mapping[str, Any], truth: Mapping[str, Any], space: Space) -> float:
     """D(C, T): the sum over all values of |found - true| / |true|.
 
     Where the truth is 0, the range of the parameter takes its place; a value that is no number
     counts 0 if it is the true one and 1 if not.
 
-    >>> from twinloop.calibration.parameters.parameters import Categorical, Linear
-    >>> space = Space([Linear("a", 0, 10), Linear("b", 0, 10), Categorical("c", ["x", "y"])])
-    >>> distance({"a": 5.5, "b": 1.0, "c": "x"}, {"a": 5.0, "b": 0.0, "c": "y"}, space)
+    >>> from twinloop.calibration.parameters.kinds import CategoricalParameter, LinearParameter
+    >>> space = Space([LinearParameter("a", 0, 10), LinearParameter("b", 0, 10),
+    ...                CategoricalParameter("c", ["x", "y"])])
+    >>> measure_distance({"a": 5.5, "b": 1.0, "c": "x"}, {"a": 5.0, "b": 0.0, "c": "y"}, space)
     1.2
     """
     return math.fsum(_apart(found[name], truth[name], space[name]) for name in space.names)
 
 
-def rounded(values: Mapping[str, Any], space: Space) -> dict[str, Any]:
+def round_values(values: Mapping[str, Any], space: Space) -> dict[str, Any]:
     """Values to hide: those of a first calibration, rounded to two digits, within the ranges.
 
-    >>> from twinloop.calibration.parameters.parameters import Linear
-    >>> rounded({"a": 1.2345}, Space([Linear("a", 0, 10)]))
+    >>> from twinloop.calibration.parameters.kinds import LinearParameter
+    >>> round_values({"a": 1.2345}, Space([LinearParameter("a", 0, 10)]))
     {'a': 1.2}
     """
     found = {}
@@ -58,7 +59,7 @@ def rounded(values: Mapping[str, Any], space: Space) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, repr=False)
-class Ranking:
+class RecoveryRanking:
     """How near every pair of loss and optimiser came to the hidden values; the best first.
 
     `table` has `loss`, `optimiser`, `distance` (the median over the seeds; null: it failed),
@@ -91,8 +92,8 @@ class Ranking:
         return f"<Ranking of {self.table.height} pairs, best: {' with '.join(self.best)}>"
 
 
-def synthetic(
-    objective: Callable[[str], Objective],
+def rank_by_recovery(
+    objective: Callable[[str], SearchObjective],
     truth: Mapping[str, Any],
     *,
     losses: Sequence[str],
@@ -100,7 +101,7 @@ def synthetic(
     budget: int = 500,
     seeds: Sequence[int] = (0,),
     progress: Callable[[str, str], None] | None = None,
-) -> Ranking:
+) -> RecoveryRanking:
     """Let every pair of loss and optimiser look for values that are known.
 
     Args:
@@ -122,11 +123,11 @@ def synthetic(
     table = pl.DataFrame(rows, infer_schema_length=None).sort(
         "distance", "best_loss", nulls_last=True, maintain_order=True
     )
-    return Ranking(dict(truth), table, budget)
+    return RecoveryRanking(dict(truth), table, budget)
 
 
 def _row(
-    objective: Callable[[str], Objective],
+    objective: Callable[[str], SearchObjective],
     truth: Mapping[str, Any],
     loss: str,
     optimiser: str,
@@ -136,9 +137,9 @@ def _row(
     row: dict[str, Any] = {"loss": loss, "optimiser": optimiser}
     try:
         made = objective(loss)
-        found = [search(made, optimiser=optimiser, budget=budget, seed=seed) for seed in seeds]
+        found = [minimise(made, optimiser=optimiser, budget=budget, seed=seed) for seed in seeds]
         tries = sorted(
-            ((distance(each.best_values, truth, made.space), each) for each in found),
+            ((measure_distance(each.best_values, truth, made.space), each) for each in found),
             key=lambda pair: pair[0],
         )
     except TwinloopError as error:

@@ -24,7 +24,7 @@ _POWERS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
-class Value(NamedTuple):
+class ModelValue(NamedTuple):
     """A number of a model: its name, what it is here, and the least that it may be."""
 
     name: str
@@ -37,10 +37,10 @@ class Value(NamedTuple):
     number: int = 0
 
 
-class Values:
+class ModelValues:
     """The numbers of the model of a scenario, by name and in order."""
 
-    def __init__(self, offered: Sequence[Value]) -> None:
+    def __init__(self, offered: Sequence[ModelValue]) -> None:
         self._offered = tuple(offered)
         #: Their names, `MODEL_VALUES` first.
         self.names = tuple(value.name for value in self._offered)
@@ -51,14 +51,16 @@ class Values:
         self._above = np.array([value.above for value in self._offered])
 
     @classmethod
-    def of(cls, scenario: Scenario, platform: Platform, kinds: tuple[str, ...]) -> Values:
+    def from_scenario(
+        cls, scenario: Scenario, platform: Platform, kinds: tuple[str, ...]
+    ) -> ModelValues:
         """Those of a scenario; `kinds`: of tasks, by the numbers that the core has for them."""
         model = scenario.model
         common = (
-            Value(name, getattr(model, name), above=name in _POSITIVE) for name in MODEL_VALUES
+            ModelValue(name, getattr(model, name), above=name in _POSITIVE) for name in MODEL_VALUES
         )
         factors = (
-            Value(
+            ModelValue(
                 f"service_factors.{kind}",
                 model.service_factors.get(kind, 1.0),
                 above=True,
@@ -79,7 +81,7 @@ class Values:
         """The places of those that the core knows as this."""
         return [place for place, value in enumerate(self._offered) if value.what == what]
 
-    def row(self, given: Mapping[str, float] | Sequence[float] | None) -> NDArray[np.float64]:
+    def make_row(self, given: Mapping[str, float] | Sequence[float] | None) -> NDArray[np.float64]:
         """One row: the scenario's own with these in their place, or a row as it stands."""
         if given is None:
             return self.own.copy()
@@ -89,19 +91,19 @@ class Values:
         self.check(row, "values")
         return np.concatenate([row[0], self.own[row.shape[1] :]])
 
-    def rows(
+    def make_rows(
         self, given: ArrayLike | Mapping[str, ArrayLike] | Sequence[Mapping[str, float]]
     ) -> NDArray[np.float64]:
         """Many rows: a matrix, columns by name, or a mapping for each row."""
         if isinstance(given, Mapping):
             return self._filled(given, "matrix")
         if isinstance(given, Sequence) and given and isinstance(given[0], Mapping):
-            return np.array([self.row(each) for each in given])  # type: ignore[arg-type]
+            return np.array([self.make_row(each) for each in given])  # type: ignore[arg-type]
         rows = _numbers(given, "matrix")
         self.check(rows, "matrix")
         return rows
 
-    def power_rows(self, given: ArrayLike) -> NDArray[np.float64]:
+    def make_power_rows(self, given: ArrayLike) -> NDArray[np.float64]:
         """Rows of the numbers of the power model alone, as whole rows."""
         places = [place for place, name in enumerate(self.names) if name.startswith("power.")]
         if not places:
@@ -160,7 +162,7 @@ class Values:
             )
 
     def _filled(self, given: Mapping[str, ArrayLike], field: str) -> NDArray[np.float64]:
-        columns = {self.place(name): _numbers(column, name) for name, column in given.items()}
+        columns = {self.index(name): _numbers(column, name) for name, column in given.items()}
         lengths = {column.size for column in columns.values()}
         if len(lengths) > 1:
             raise InputError("the columns are not of one length", field=field)
@@ -170,7 +172,7 @@ class Values:
         self.check(rows, field)
         return rows
 
-    def place(self, name: str) -> int:
+    def index(self, name: str) -> int:
         """The place of a number among those of the model."""
         if name not in self._places:
             raise InputError(
@@ -180,57 +182,61 @@ class Values:
             )
         return self._places[name]
 
-    def applied(self, row: NDArray[np.float64], scenario: Scenario) -> Scenario:
+    def apply(self, row: NDArray[np.float64], scenario: Scenario) -> Scenario:
         """The scenario with these values in its model."""
-        told = dict(zip(self.names, row.tolist(), strict=True))
+        values = dict(zip(self.names, row.tolist(), strict=True))
         model = scenario.model
-        changes: dict[str, Any] = {name: told[name] for name in MODEL_VALUES}
-        factors = _of(told, "service_factors.")
+        changes: dict[str, Any] = {name: values[name] for name in MODEL_VALUES}
+        factors = _of(values, "service_factors.")
         changes["service_factors"] = {
             kind: factor
             for kind, factor in factors.items()
             if factor != 1.0 or kind in model.service_factors
         }
-        changes["contention"] = _changed(model.contention, told)
-        changes["overrides"] = {**model.overrides, **_overrides(scenario, _of(told, "power."))}
+        changes["contention"] = _changed(model.contention, values)
+        changes["overrides"] = {**model.overrides, **_overrides(scenario, _of(values, "power."))}
         return scenario.replace(model=model.replace(**changes))
 
 
-def _of(told: Mapping[str, float], prefix: str) -> dict[str, float]:
+def _of(values: Mapping[str, float], prefix: str) -> dict[str, float]:
     return {
-        name.removeprefix(prefix): value for name, value in told.items() if name.startswith(prefix)
+        name.removeprefix(prefix): value
+        for name, value in values.items()
+        if name.startswith(prefix)
     }
 
 
-def _contention(rule: Contention, kinds: tuple[str, ...]) -> Iterator[Value]:
+def _contention(rule: Contention, kinds: tuple[str, ...]) -> Iterator[ModelValue]:
     if rule.linear is not None:
-        yield Value("contention.linear.slope", rule.linear.slope, what="slope")
+        yield ModelValue("contention.linear.slope", rule.linear.slope, what="slope")
     for i, (_, inflation) in enumerate(rule.table or ()):
-        yield Value(f"contention.table[{i}]", inflation, least=1.0, what="inflation", number=i)
+        yield ModelValue(f"contention.table[{i}]", inflation, least=1.0, what="inflation", number=i)
     for name, kind in (rule.kinds or {}).items():
         for what in ("pressure", "sensitivity"):
             full = f"contention.kinds.{name}.{what}"
-            yield Value(full, getattr(kind, what), what=what, number=kinds.index(name))
+            yield ModelValue(full, getattr(kind, what), what=what, number=kinds.index(name))
 
 
-def _changed(rule: Contention, told: Mapping[str, float]) -> Contention:
+def _changed(rule: Contention, values: Mapping[str, float]) -> Contention:
     """The rule with these values, of which it has some."""
     if rule.linear is not None:
-        return Contention(linear={"slope": told["contention.linear.slope"]})
+        return Contention(linear={"slope": values["contention.linear.slope"]})
     if rule.table is not None:
-        points = [(load, told[f"contention.table[{i}]"]) for i, (load, _) in enumerate(rule.table)]
+        points = [
+            (load, values[f"contention.table[{i}]"]) for i, (load, _) in enumerate(rule.table)
+        ]
         return Contention(table=points)
     if rule.kinds is not None:
         both = ("pressure", "sensitivity")
         kinds = {
-            name: {what: told[f"contention.kinds.{name}.{what}"] for what in both}
+            name: {what: values[f"contention.kinds.{name}.{what}"] for what in both}
             for name in rule.kinds
         }
         return Contention(kinds=kinds, within=rule.within)
     return rule
 
 
-def _power(platform: Platform) -> Iterator[Value]:
+def _power(platform: Platform) -> Iterator[ModelValue]:
     """The numbers of the power model, if all hosts have the same one."""
     models = [host.power for _, host in platform.hosts()]
     first = models[0] if models else None
@@ -238,18 +244,18 @@ def _power(platform: Platform) -> Iterator[Value]:
         return
     for what, field in _POWERS.get(first.model, {}).items():
         above = field == "r"
-        yield Value(f"power.{what}", getattr(first, field), above=above, what=what)
+        yield ModelValue(f"power.{what}", getattr(first, field), above=above, what=what)
 
 
-def _overrides(scenario: Scenario, told: Mapping[str, float]) -> dict[str, float]:
+def _overrides(scenario: Scenario, values: Mapping[str, float]) -> dict[str, float]:
     """What the numbers of the power model are as overrides of the platform."""
-    clusters = scenario.effective_platform().clusters if told else ()
+    clusters = scenario.effective_platform().clusters if values else ()
     return {
         f"clusters[{i}].hosts[{j}].power.{_POWERS[host.power.model][what]}": value
         for i, cluster in enumerate(clusters)
         for j, host in enumerate(cluster.hosts)
         if host.power is not None
-        for what, value in told.items()
+        for what, value in values.items()
     }
 
 

@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 _STRETCH: Final = 2.0
 
 
-def walk(
+def sample_by_ensemble(
     log_density: Callable[[Floats], Floats],
     start: Floats,
     logs: Floats,
@@ -40,7 +40,7 @@ def walk(
     >>> def normal(points):
     ...     return -0.5 * (((points - 0.5) / 0.05) ** 2).sum(axis=1)
     >>> start = 0.5 + 0.01 * rng.standard_normal((40, 2))
-    >>> places, _ = walk(normal, start, normal(start), 400, rng)
+    >>> places, _ = sample_by_ensemble(normal, start, normal(start), 400, rng)
     >>> bool(abs(places[100:].reshape(-1, 2).std(axis=0) - 0.05).max() < 0.005)
     True
     """

@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from twinloop.calibration.parameters.parameters import (
-    Categorical,
-    Exponential,
-    Linear,
-    Ordered,
-    Ordinal,
+from twinloop.calibration.parameters.kinds import (
+    CategoricalParameter,
+    ExponentialParameter,
+    LinearParameter,
+    OrderedParameter,
+    OrdinalParameter,
     Parameter,
 )
 from twinloop.description import DescriptionError
-from twinloop.description.address import nearest, written
-from twinloop.description.document import Document
+from twinloop.description.address import address_to_path, suggest_name
+from twinloop.description.document import ParsedDocument
 from twinloop.description.errors import InputError
-from twinloop.description.quantities import DURATION, FREQUENCY, MEMORY, POWER, Unit, shown
+from twinloop.description.quantities import DURATION, FREQUENCY, MEMORY, POWER, Unit, quote_value
 
-_LISTS: Final[Mapping[str, type[Categorical]]] = {
-    "categorical": Categorical,
-    "ordered": Ordered,
-    "ordinal": Ordinal,
+_LISTS: Final[Mapping[str, type[CategoricalParameter]]] = {
+    "categorical": CategoricalParameter,
+    "ordered": OrderedParameter,
+    "ordinal": OrdinalParameter,
 }
 _RANGES: Final[Mapping[str, Any]] = {
-    "linear": Linear,
-    "exponential": Exponential,
-    "exponents": Exponential.of_exponents,
+    "linear": LinearParameter,
+    "exponential": ExponentialParameter,
+    "exponents": ExponentialParameter.from_exponents,
 }
 _KINDS: Final = (*_LISTS, *_RANGES)
 _OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -37,31 +37,39 @@ _OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(_RANGES, ("integer", "format", "metadata")),
 }
 _UNITS: Final = (DURATION, MEMORY, FREQUENCY, POWER)
+#: The names of the kinds in files and journals, which do not follow the names of the classes.
+_STORED_NAMES: Final[Mapping[type[Parameter], str]] = {
+    CategoricalParameter: "Categorical",
+    OrderedParameter: "Ordered",
+    OrdinalParameter: "Ordinal",
+    LinearParameter: "Linear",
+    ExponentialParameter: "Exponential",
+}
 
 
-def read(source: Document) -> list[Parameter]:
+def read_parameters(source: ParsedDocument) -> list[Parameter]:
     """The parameters that a document describes.
 
-    >>> read(Document({"parameters": {"speed": {"linear": [0.5, 2]}}}))
-    [Linear(name='speed', metadata={}, low=0.5, high=2.0, integer=False, format=None)]
+    >>> read_parameters(ParsedDocument({"parameters": {"speed": {"linear": [0.5, 2]}}}))
+    [LinearParameter(name='speed', metadata={}, low=0.5, high=2.0, integer=False, format=None)]
     """
-    reader = _Reader(source)
+    reader = _ParameterReader(source)
     parameters = reader.parameters()
     if reader.problems:
         raise DescriptionError(sorted(reader.problems, key=lambda problem: problem.line or 0))
     return parameters
 
 
-def described(parameter: Parameter) -> dict[str, Any]:
+def parameter_to_dict(parameter: Parameter) -> dict[str, Any]:
     """A parameter in plain values; a format that is a function has none.
 
-    >>> described(Linear("cores", 1, 4, integer=True))
+    >>> parameter_to_dict(LinearParameter("cores", 1, 4, integer=True))
     {'linear': [1, 4], 'integer': True}
     """
-    kind = type(parameter).__name__.lower()
-    if isinstance(parameter, Categorical):
+    kind = _STORED_NAMES.get(type(parameter), type(parameter).__name__).lower()
+    if isinstance(parameter, CategoricalParameter):
         plain: dict[str, Any] = {kind: list(parameter.values)}
-    elif isinstance(parameter, Linear | Exponential):
+    elif isinstance(parameter, LinearParameter | ExponentialParameter):
         plain = {kind: [parameter.low, parameter.high]}
         if parameter.integer:
             plain["integer"] = True
@@ -75,24 +83,37 @@ def described(parameter: Parameter) -> dict[str, Any]:
     return plain
 
 
-class _Reader:
+def journal_text(parameter: Parameter) -> str:
+    """The parameter as the header of a journal stores it: its kind and its fields.
+
+    >>> journal_text(LinearParameter("cores", 1, 4, integer=True))
+    "Linear(name='cores', metadata={}, low=1, high=4, integer=True, format=None)"
+    """
+    name = _STORED_NAMES.get(type(parameter))
+    text = repr(parameter)
+    return text if name is None else name + text.removeprefix(type(parameter).__qualname__)
+
+
+class _ParameterReader:
     """Reads parameters from a document and notes every problem with its place."""
 
-    def __init__(self, source: Document) -> None:
+    def __init__(self, source: ParsedDocument) -> None:
         self.source = source
         self.problems: list[InputError] = []
 
     def parameters(self) -> list[Parameter]:
         data = self.source.data
         if not isinstance(data, dict):
-            self._note((), f"must be a mapping with 'parameters', not {shown(data)}")
+            self._note((), f"must be a mapping with 'parameters', not {quote_value(data)}")
             return []
         for key in data:
             if key != "parameters":
                 self._note((key,), "is no field of the parameters", "all stand under 'parameters'")
         named = data.get("parameters")
         if not isinstance(named, dict) or not named:
-            said = "is missing" if named is None else f"must name parameters, not {shown(named)}"
+            said = (
+                "is missing" if named is None else f"must name parameters, not {quote_value(named)}"
+            )
             self._note(("parameters",), said, "such as speed_factor: {linear: [0.5, 2]}")
             return []
         made = [self._parameter(name, value) for name, value in named.items()]
@@ -110,13 +131,13 @@ class _Reader:
         for key in value:
             if key != kind and key not in _OPTIONS[kind]:
                 known = _OPTIONS[kind]
-                self._note((*place, key), f"is no option of {kind}", nearest(str(key), known))
+                self._note((*place, key), f"is no option of {kind}", suggest_name(str(key), known))
         self._check_options(place, value)
         given = value[kind]
         if kind in _RANGES:
             ends = self._ends((*place, kind), given, unit=kind != "exponents")
         elif not isinstance(given, list) or not given:
-            self._note((*place, kind), f"must be a list of values, not {shown(given)}")
+            self._note((*place, kind), f"must be a list of values, not {quote_value(given)}")
         if len(self.problems) > before:
             return None
         options = {key: value[key] for key in _OPTIONS[kind] if key in value}
@@ -132,7 +153,9 @@ class _Reader:
 
     def _check_options(self, place: tuple[str, ...], value: dict[str, Any]) -> None:
         if not isinstance(value.get("integer", False), bool):
-            self._note((*place, "integer"), f"must be true or false, not {shown(value['integer'])}")
+            self._note(
+                (*place, "integer"), f"must be true or false, not {quote_value(value['integer'])}"
+            )
         if not isinstance(value.get("metadata", {}), dict):
             self._note((*place, "metadata"), "must be a mapping of names to values")
         form = value.get("format", "{}")
@@ -143,13 +166,13 @@ class _Reader:
         if not usable:
             self._note(
                 (*place, "format"),
-                f"is no format of a number: {shown(form)}",
+                f"is no format of a number: {quote_value(form)}",
                 'write one like "{:.3g}Mbps"',
             )
 
     def _ends(self, place: tuple[str, ...], given: Any, *, unit: bool) -> tuple[float, ...]:
         if not isinstance(given, list) or len(given) != 2:
-            self._note(place, f"must be a list of two ends, not {shown(given)}")
+            self._note(place, f"must be a list of two ends, not {quote_value(given)}")
             return ()
         units = [each for each in _UNITS if any(_has(each, end) for end in given)] if unit else []
         if len(units) > 1:
@@ -163,7 +186,7 @@ class _Reader:
                     ends.append(units[0].read(end))
                 elif isinstance(end, bool) or not isinstance(end, int | float):
                     raise InputError(
-                        f"must be a number, not {shown(end)}",
+                        f"must be a number, not {quote_value(end)}",
                         remedy="with a unit of time, memory, frequency or power if need be"
                         if unit
                         else None,
@@ -180,7 +203,7 @@ class _Reader:
                 problem,
                 file=self.source.file,
                 line=self.source.line(place),
-                field=written(place) or None,
+                field=address_to_path(place) or None,
                 remedy=remedy,
             )
         )

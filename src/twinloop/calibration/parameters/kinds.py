@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from twinloop.description.errors import InputError
-from twinloop.description.quantities import plain, shown
+from twinloop.description.quantities import number_to_text, quote_value
 
 Floats = npt.NDArray[np.float64]
 #: A format string such as "{:.3g}Mbps", or a function from the value to a text.
@@ -36,7 +36,7 @@ class Parameter(ABC):
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
-            raise InputError(f"a parameter needs a name, not {shown(self.name)}")
+            raise InputError(f"a parameter needs a name, not {quote_value(self.name)}")
 
     @property
     @abstractmethod
@@ -63,16 +63,16 @@ class Parameter(ABC):
 
     def decode(self, position: float) -> Any:
         """The value at this position in 0..1."""
-        values = self.decode_many(within(np.array([position], dtype=np.float64)))
+        values = self.decode_many(require_unit_interval(np.array([position], dtype=np.float64)))
         return values[0].item() if isinstance(values, np.ndarray) else values[0]
 
-    def formatted(self, value: Any) -> Any:
+    def format_value(self, value: Any) -> Any:
         """The value as the simulator wants to be given it."""
         return value
 
-    def cell_many(self, positions: Floats) -> npt.NDArray[np.int64]:
+    def find_cells(self, positions: Floats) -> npt.NDArray[np.int64]:
         """Which of the cells of a discrete parameter each position lies in, from 0."""
-        return cells(positions, self._counted())
+        return find_equal_cells(positions, self._counted())
 
     def middles(self) -> Floats:
         """The middles of all cells of a discrete parameter."""
@@ -89,10 +89,10 @@ class Parameter(ABC):
 
 
 @dataclass(frozen=True)
-class Categorical(Parameter):
+class CategoricalParameter(Parameter):
     """One of several values that are in no order, handed on unchanged.
 
-    >>> mode = Categorical("network", ["shared", "star", "tree"])
+    >>> mode = CategoricalParameter("network", ["shared", "star", "tree"])
     >>> mode.decode(0.5), mode.encode("tree"), mode.ordered
     ('star', 0.8333333333333334, False)
     """
@@ -102,13 +102,13 @@ class Categorical(Parameter):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.values, str | bytes) or not isinstance(self.values, Sequence):
-            raise self._refuse(f"must have a list of values, not {shown(self.values)}")
+            raise self._refuse(f"must have a list of values, not {quote_value(self.values)}")
         values = tuple(self.values)
         if not values:
             raise self._refuse("must have at least one value")
         for position, value in enumerate(values):
             if value in values[:position]:
-                raise self._refuse(f"has {shown(value)} twice")
+                raise self._refuse(f"has {quote_value(value)} twice")
         object.__setattr__(self, "values", values)
 
     @property
@@ -123,22 +123,22 @@ class Categorical(Parameter):
 
     def decode_many(self, positions: Floats) -> Any:
         """The value of the cell that each position lies in."""
-        return [self.values[cell] for cell in cells(positions, self.levels).tolist()]
+        return [self.values[cell] for cell in find_equal_cells(positions, self.levels).tolist()]
 
     def encode(self, value: Any) -> float:
         """The centre of the cell of this value."""
         try:
             return (self.values.index(value) + 0.5) / self.levels
         except ValueError:
-            known = ", ".join(shown(each) for each in self.values[:10])
-            raise self._refuse(f"has no value {shown(value)}", f"values: {known}") from None
+            known = ", ".join(quote_value(each) for each in self.values[:10])
+            raise self._refuse(f"has no value {quote_value(value)}", f"values: {known}") from None
 
 
 @dataclass(frozen=True)
-class Ordered(Categorical):
+class OrderedParameter(CategoricalParameter):
     """One of several values in an order; each has an equal share of 0..1.
 
-    >>> level = Ordered("parallelism", ["low", "medium", "high"])
+    >>> level = OrderedParameter("parallelism", ["low", "medium", "high"])
     >>> level.decode(0.3), level.decode(0.7), level.ordered
     ('low', 'high', True)
     """
@@ -150,11 +150,11 @@ class Ordered(Categorical):
 
 
 @dataclass(frozen=True)
-class Ordinal(Ordered):
+class OrdinalParameter(OrderedParameter):
     """One of several numbers, in the order given.
 
-    >>> rate = Ordinal("rate", [10, 100, 1000], format="{}Mbps")
-    >>> rate.decode(0.9), rate.formatted(rate.decode(0.9))
+    >>> rate = OrdinalParameter("rate", [10, 100, 1000], format="{}Mbps")
+    >>> rate.decode(0.9), rate.format_value(rate.decode(0.9))
     (1000, '1000Mbps')
     """
 
@@ -168,15 +168,15 @@ class Ordinal(Ordered):
 
     def decode_many(self, positions: Floats) -> npt.NDArray[Any]:
         """The number of the cell that each position lies in."""
-        return np.asarray(self.values)[cells(positions, self.levels)]
+        return np.asarray(self.values)[find_equal_cells(positions, self.levels)]
 
-    def formatted(self, value: Any) -> Any:
+    def format_value(self, value: Any) -> Any:
         """The number in its format."""
         return _formatted(self.format, value)
 
 
 @dataclass(frozen=True)
-class _Range(Parameter):
+class _RangeParameter(Parameter):
     low: float
     high: float
     integer: bool = False
@@ -187,12 +187,14 @@ class _Range(Parameter):
         low, high = _number(self, self.low), _number(self, self.high)
         if not low < high:
             raise self._refuse(
-                f"must have its lower end below its upper one, not {plain(low)} and {plain(high)}"
+                f"must have its lower end below its upper one, not {number_to_text(low)} and {number_to_text(high)}"
             )
         if self.integer:
             for end in (low, high):
                 if not end.is_integer() or abs(end) > LARGEST_INTEGER:
-                    raise self._refuse(f"must have whole numbers as ends, not {plain(end)}")
+                    raise self._refuse(
+                        f"must have whole numbers as ends, not {number_to_text(end)}"
+                    )
         kind = int if self.integer else float
         object.__setattr__(self, "low", kind(low))
         object.__setattr__(self, "high", kind(high))
@@ -202,7 +204,7 @@ class _Range(Parameter):
         """How many whole numbers there are; None where there is a value between any two."""
         return int(self.high - self.low) + 1 if self.integer else None
 
-    def formatted(self, value: Any) -> Any:
+    def format_value(self, value: Any) -> Any:
         """The number in its format."""
         return _formatted(self.format, value)
 
@@ -210,23 +212,23 @@ class _Range(Parameter):
         number = _number(self, value)
         if not self.low <= number <= self.high:
             raise self._refuse(
-                f"must lie between {plain(float(self.low))} and {plain(float(self.high))}, "
-                f"not {plain(number)}"
+                f"must lie between {number_to_text(float(self.low))} and {number_to_text(float(self.high))}, "
+                f"not {number_to_text(number)}"
             )
         if self.integer and not number.is_integer():
-            raise self._refuse(f"must be a whole number, not {plain(number)}")
+            raise self._refuse(f"must be a whole number, not {number_to_text(number)}")
         return number
 
 
 @dataclass(frozen=True)
-class Linear(_Range):
+class LinearParameter(_RangeParameter):
     """A number between two others, every part of the range as likely as any other.
 
     Whole numbers have equal cells, those at the ends too.
 
-    >>> Linear("speed_factor", 0.5, 2).decode(0.5)
+    >>> LinearParameter("speed_factor", 0.5, 2).decode(0.5)
     1.25
-    >>> cores = Linear("cores", 1, 4, integer=True)
+    >>> cores = LinearParameter("cores", 1, 4, integer=True)
     >>> [cores.decode(u) for u in (0, 0.24, 0.26, 0.74, 0.76, 1)]
     [1, 1, 2, 3, 4, 4]
     """
@@ -234,7 +236,7 @@ class Linear(_Range):
     def decode_many(self, positions: Floats) -> npt.NDArray[Any]:
         """The numbers at these positions."""
         if self.levels is not None:
-            return int(self.low) + cells(positions, self.levels)
+            return int(self.low) + find_equal_cells(positions, self.levels)
         between = (1.0 - positions) * self.low + positions * self.high
         return np.clip(between, self.low, self.high)
 
@@ -248,16 +250,16 @@ class Linear(_Range):
 
 
 @dataclass(frozen=True)
-class Exponential(_Range):
+class ExponentialParameter(_RangeParameter):
     """A positive number between two others whose logarithm is spread evenly.
 
     Whole numbers have the cells to which they are nearest, so that the ends have whole ones too:
     k has a share of log((k + 1/2) / (k - 1/2)).
 
-    >>> bandwidth = Exponential("bandwidth", 1e6, 1e10, format="{:.0f}Bps")
-    >>> bandwidth.formatted(bandwidth.decode(0.5))
+    >>> bandwidth = ExponentialParameter("bandwidth", 1e6, 1e10, format="{:.0f}Bps")
+    >>> bandwidth.format_value(bandwidth.decode(0.5))
     '100000000Bps'
-    >>> Exponential.of_exponents("buffer", 0, 10).decode(0.5)
+    >>> ExponentialParameter.from_exponents("buffer", 0, 10).decode(0.5)
     32.0
     """
 
@@ -265,12 +267,12 @@ class Exponential(_Range):
         super().__post_init__()
         if not self.low > 0:
             raise self._refuse(
-                f"must have positive ends, not {plain(float(self.low))}",
+                f"must have positive ends, not {number_to_text(float(self.low))}",
                 "a linear parameter may be zero or negative",
             )
 
     @classmethod
-    def of_exponents(
+    def from_exponents(
         cls,
         name: str,
         start: float,
@@ -279,17 +281,18 @@ class Exponential(_Range):
         format: Format | None = None,
         *,
         metadata: Mapping[str, Any] | None = None,
-    ) -> Exponential:
+    ) -> ExponentialParameter:
         """A number between two powers of 2, given by their exponents.
 
-        >>> Exponential.of_exponents("cores", 0, 6, integer=True).high
+        >>> ExponentialParameter.from_exponents("cores", 0, 6, integer=True).high
         64
         """
         try:
             low, high = 2.0**start, 2.0**end
         except (OverflowError, TypeError):
             raise InputError(
-                f"has no powers of 2 with the exponents {shown(start)} and {shown(end)}", field=name
+                f"has no powers of 2 with the exponents {quote_value(start)} and {quote_value(end)}",
+                field=name,
             ) from None
         return cls(name, low, high, integer, format, metadata=metadata or {})
 
@@ -315,7 +318,7 @@ class Exponential(_Range):
             inside = math.log2(number)
         return min(max((inside - low) / (high - low), 0.0), 1.0)
 
-    def cell_many(self, positions: Floats) -> npt.NDArray[np.int64]:
+    def find_cells(self, positions: Floats) -> npt.NDArray[np.int64]:
         """Which of the cells, narrower and narrower, each position lies in."""
         self._counted()
         return self.decode_many(positions) - int(self.low)
@@ -325,19 +328,19 @@ class Exponential(_Range):
         return np.array([self.encode(int(self.low) + cell) for cell in range(self._counted())])
 
 
-def cells(positions: Floats, levels: int) -> npt.NDArray[np.int64]:
+def find_equal_cells(positions: Floats, levels: int) -> npt.NDArray[np.int64]:
     """Which of so many equal cells of 0..1 each position lies in, from 0.
 
-    >>> cells(np.array([0.0, 0.49, 0.5, 1.0]), 2).tolist()
+    >>> find_equal_cells(np.array([0.0, 0.49, 0.5, 1.0]), 2).tolist()
     [0, 0, 1, 1]
     """
     return np.minimum((positions * levels).astype(np.int64), levels - 1)
 
 
-def within(positions: Floats) -> Floats:
+def require_unit_interval(positions: Floats) -> Floats:
     """The positions themselves, which must lie in 0..1.
 
-    >>> within(np.array([0.5, 1.5]))
+    >>> require_unit_interval(np.array([0.5, 1.5]))
     Traceback (most recent call last):
     twinloop.InputError: a position must lie between 0 and 1, not 1.5
     """
@@ -352,9 +355,9 @@ def _number(parameter: Parameter, value: Any) -> float:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise parameter._refuse(f"must be a number, not {shown(value)}")
+        raise parameter._refuse(f"must be a number, not {quote_value(value)}")
     if not abs(value) < math.inf:
-        raise parameter._refuse(f"must be a finite number, not {shown(value)}")
+        raise parameter._refuse(f"must be a finite number, not {quote_value(value)}")
     return float(value)
 
 
@@ -367,6 +370,6 @@ def _formatted(form: Format | None, value: Any) -> Any:
         return form.format(value)
     except (ValueError, IndexError, KeyError, AttributeError) as error:
         raise InputError(
-            f"cannot write {shown(value)} with the format {shown(form)}: {error}",
+            f"cannot write {quote_value(value)} with the format {quote_value(form)}: {error}",
             remedy='a format is like "{:.3g}Mbps"',
         ) from None

@@ -9,8 +9,8 @@ from typing import Final, Literal
 import polars as pl
 
 from twinloop.description.errors import InputError
-from twinloop.trace.edit.selection import Interval, keeping
-from twinloop.trace.edit.time import shifted
+from twinloop.trace.edit.selection import Interval, keep_tasks
+from twinloop.trace.edit.time_shift import shift_times
 from twinloop.trace.manifest import Edit
 from twinloop.trace.trace import Trace
 
@@ -49,10 +49,10 @@ def window(
     if by not in _MOMENTS:
         raise InputError(f"'{by}' is no moment", field="by", remedy=f"one of {', '.join(_MOMENTS)}")
     inside = within.holds(_moments(trace, by))
-    kept = keeping(trace, inside, "not in the window", within)
+    kept = keep_tasks(trace, inside, "not in the window", within)
     parameters = {"start": within.start, "end": within.end, "by": by, "rebase": rebase}
     edit = Edit(operation="window", parameters=parameters)
-    return _rebased(kept, within.start if rebase else None).noting(edit=edit)
+    return _rebased(kept, within.start if rebase else None).with_manifest(edit=edit)
 
 
 def trim(
@@ -88,10 +88,10 @@ def trim(
             f"this leaves nothing of the {last - first:g} s of submissions",
             field="warm_up and cool_down",
         )
-    kept = keeping(trace, inside, "in warm-up or cool-down", within)
+    kept = keep_tasks(trace, inside, "in warm-up or cool-down", within)
     parameters = {"warm_up": warm_up, "cool_down": cool_down, "rebase": rebase}
     edit = Edit(operation="trim", parameters=parameters)
-    return _rebased(kept, within.start if rebase else None).noting(edit=edit)
+    return _rebased(kept, within.start if rebase else None).with_manifest(edit=edit)
 
 
 def select(
@@ -127,8 +127,10 @@ def select(
         chosen &= _where(trace.tasks, where)
     if not parameters:
         raise InputError("nothing says which tasks", remedy="give users, queues or where")
-    kept = keeping(trace, chosen != invert, "not selected", None)
-    return kept.noting(edit=Edit(operation="select", parameters=parameters | {"invert": invert}))
+    kept = keep_tasks(trace, chosen != invert, "not selected", None)
+    return kept.with_manifest(
+        edit=Edit(operation="select", parameters=parameters | {"invert": invert})
+    )
 
 
 def _where(tasks: pl.DataFrame, where: pl.Expr) -> pl.Series:
@@ -157,7 +159,9 @@ def _rebased(trace: Trace, start: float | None) -> Trace:
     # Whole milliseconds, rounded down: the epoch stays exact and no time becomes negative.
     moved = math.floor(start * 1000)
     epoch = trace.manifest.epoch_ms
-    return shifted(trace, -moved / 1000).noting(epoch_ms=None if epoch is None else epoch + moved)
+    return shift_times(trace, -moved / 1000).with_manifest(
+        epoch_ms=None if epoch is None else epoch + moved
+    )
 
 
 def _time(value: float | None, field: str) -> float | None:
