@@ -1,29 +1,30 @@
-"""The journal of a run: what happened, line by line, as it happens.
+"""The journal of a real run: every event, in the order in which it happened.
 
-Whoever dies in the middle of a run leaves a journal that can be read up to its last whole line.
+A run that dies leaves a journal that can be read up to its last complete line.
 """
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-#: What was written down, in its order.
+from twinloop.description.journal import Journal, JournalError, parse_record
+
+__all__ = ["EXECUTION_KEY", "JournalEntries", "JournalError", "RunJournal", "read_entries"]
+
+#: Entries of a journal, in their order.
 JournalEntries = Sequence[dict[str, Any]]
 
-#: What says which execution of which part of a task an entry is about.
+#: Fields of an entry that identify one execution of a task on one node.
 EXECUTION_KEY: Final = ("task", "attempt", "machine")
 
 
-class JournalError(OSError):
-    """The journal could not be written: nobody would know what happened from here on."""
+class RunJournal(Journal):
+    """The journal of a run, in a file that must not exist.
 
-
-class RunJournal:
-    """A file that only grows, one JSON object per line.
+    After the first entry that cannot be written no more are written, so that the journal is the
+    beginning of the run without a gap. The folder of the run is locked, so the file is not.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there, RunJournal(Path(there) / "journal") as journal:
@@ -33,48 +34,26 @@ class RunJournal:
     """
 
     def __init__(self, path: Path) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-        self._file = os.open(path, flags, 0o644)
-        self._size = 0
-        self._failed: OSError | None = None
-        #: How many lines it has.
-        self.lines = 0
+        super().__init__(path, escape=False)
+        self._error: JournalError | None = None
 
     def write(self, **entry: Any) -> None:
-        """Add one entry. It is with the system when this returns, and outlives this process.
+        """Add an entry.
 
-        Where there is no room for all of it, nothing of it stays, and nothing comes after it: what
-        can be read is how it began, without a gap.
+        Raises:
+            JournalError: It, or one before it, could not be written.
         """
-        if self._failed is not None:
-            raise JournalError(self._failed.errno, self._failed.strerror)
-        line = json.dumps(entry, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
-        size = self._size + len(line)
+        if self._error is not None:
+            raise JournalError(self._error.errno, self._error.strerror)
         try:
-            while line:
-                line = line[os.write(self._file, line) :]
-        except OSError as error:
-            os.ftruncate(self._file, self._size)
-            self._failed = error
-            raise JournalError(error.errno, error.strerror) from None
-        self._size = size
-        self.lines += 1
-
-    def close(self) -> None:
-        """No more entries."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-
-    def __enter__(self) -> RunJournal:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+            self.append(entry)
+        except JournalError as error:
+            self._error = error
+            raise
 
 
 def read_entries(path: Path) -> Iterator[dict[str, Any]]:
-    """The entries of a journal, up to where it breaks off.
+    """Yield the entries of a journal, up to the first line that is incomplete or damaged.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -85,14 +64,7 @@ def read_entries(path: Path) -> Iterator[dict[str, Any]]:
     """
     with path.open("rb") as lines:
         for line in lines:
-            try:
-                entry = json.loads(line, parse_constant=_no_number)
-            except (ValueError, RecursionError):
-                return
-            if not line.endswith(b"\n") or not isinstance(entry, dict):
+            entry = parse_record(line, finite=True)
+            if entry is None:
                 return
             yield entry
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number that a journal has")

@@ -1,0 +1,305 @@
+"""Append-only journals: one JSON object per line, readable up to the last complete line."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Self
+
+from twinloop.description.address import address_to_path
+from twinloop.description.document import Address
+from twinloop.description.errors import InputError
+from twinloop.description.locks import lock_file
+
+#: Remedy for a record that cannot be used.
+TRUNCATE_REMEDY: Final = "cut the file off before this line to go on from there"
+#: The start of every journal with a header.
+_MAGIC: Final = b'{"twinloop journal":1,"header":'
+_LONGEST_VALUE: Final = 60
+
+
+class JournalError(OSError):
+    """A record could not be written to a journal; no part of it is in the file."""
+
+
+class Journal:
+    """An append-only file of JSON objects, one per line.
+
+    The operating system has a record when `append` returns, so that the death of this process
+    loses none. A record that cannot be written completely is removed from the file. A last line
+    that is incomplete because a process or a machine died is removed when the journal is opened
+    again. Numbers read back bit for bit; NaN, Infinity and -Infinity are written as Python does.
+
+    Args:
+        path: The file.
+        header: Description of what the journal is of. With a header, the file is locked, and a
+            journal that exists is continued if its header is the same. Without one, the file must
+            not exist.
+        sync_every: Longest time from `append` to the disk while records follow (s), and all
+            records are synchronised at the end; None: the operating system decides.
+        escape: Whether characters outside of ASCII are escaped.
+
+    Raises:
+        InputError: The file is no journal, is damaged, has another header or is locked.
+        JournalError: The file cannot be written.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as there:
+    ...     path = Path(there, "journal")
+    ...     with Journal(path, header={"seed": 7}) as journal:
+    ...         journal.append({"loss": 0.5})
+    ...     path.read_text().splitlines()
+    ['{"twinloop journal":1,"header":{"seed":7}}', '{"loss":0.5}']
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        header: Mapping[str, Any] | None = None,
+        sync_every: float | None = None,
+        escape: bool = True,
+    ) -> None:
+        self.path = path
+        #: Number of lines that were removed because they were incomplete.
+        self.torn = 0
+        #: Number of records that were appended since the journal was opened.
+        self.lines = 0
+        self._encode = _escaping if escape else _plain
+        self._sync_every = sync_every
+        self._file = _create(path) if header is None else self._open_locked()
+        self._size = 0
+        self._synced = time.monotonic()
+        if header is None:
+            return
+        try:
+            self._begin(_MAGIC + self._encode(header).encode() + b"}\n")
+        except BaseException:
+            self.close()
+            raise
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Add a record.
+
+        Raises:
+            JournalError: It could not be written; the journal is as it was before.
+        """
+        self._write(self._encode(record).encode() + b"\n")
+        self.lines += 1
+        if self._sync_every is not None and time.monotonic() - self._synced >= self._sync_every:
+            self.flush()
+
+    def flush(self) -> None:
+        """Wait until all records are on the disk."""
+        try:
+            os.fsync(self._file)
+        except OSError as error:
+            raise self.write_error(error) from None
+        self._synced = time.monotonic()
+
+    def close(self) -> None:
+        """Synchronise the records if that is asked for, and unlock the file; may be repeated."""
+        if self._file >= 0:
+            try:
+                if self._sync_every is not None:
+                    self.flush()
+            finally:
+                os.close(self._file)
+                self._file = -1
+
+    def write_error(self, error: OSError) -> Exception:
+        """Return the exception to raise if the file cannot be written."""
+        return JournalError(error.errno, error.strerror)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _open_locked(self) -> int:
+        """Open or create a file for this process alone."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise self.write_error(error) from None
+        try:
+            holder = lock_file(file)
+        except OSError as error:
+            os.close(file)
+            raise self.write_error(error) from None
+        if holder is not None:
+            os.close(file)
+            raise InputError(
+                f"is being written by {holder}", file=self.path, remedy="wait for it, or end it"
+            )
+        return file
+
+    def _write(self, line: bytes) -> None:
+        size = self._size + len(line)
+        left = line
+        try:
+            while left:
+                left = left[os.write(self._file, left) :]
+        except OSError as error:
+            os.ftruncate(self._file, self._size)
+            raise self.write_error(error) from None
+        self._size = size
+
+    def _begin(self, line: bytes) -> None:
+        """Write the header, or continue a journal that has it."""
+        self._size = os.fstat(self._file).st_size
+        if self._has_header():
+            self._resume(json.loads(line)["header"])
+        else:
+            os.ftruncate(self._file, 0)
+            self._size = 0
+            self._write(line)
+            self.flush()
+            _sync_folder(self.path.parent)
+        self._synced = time.monotonic()
+
+    def _has_header(self) -> bool:
+        """Whether the file has a complete header; False also if the header is incomplete."""
+        with self.path.open("rb") as stream:
+            first = stream.readline()
+        if not (first.startswith(_MAGIC) or _MAGIC.startswith(first)):
+            raise InputError(
+                "is no journal, so nothing is added to it", file=self.path, remedy="choose another"
+            )
+        return first.endswith(b"\n")
+
+    def _resume(self, header: Any) -> None:
+        """Check the header and the records, and remove an incomplete end."""
+        end, bad = 0, 0
+        with self.path.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                record = parse_record(line)
+                if record is None:
+                    bad = bad or number
+                    self.torn += 1
+                elif bad:
+                    raise InputError(
+                        "is damaged in the middle: no row can be read here, but later ones can",
+                        file=self.path,
+                        line=bad,
+                        remedy=TRUNCATE_REMEDY,
+                    )
+                else:
+                    if number == 1:
+                        self._compare(record.get("header"), header)
+                    end += len(line)
+        if bad == 1:
+            raise InputError("has a header that cannot be read", file=self.path)
+        if bad:
+            os.ftruncate(self._file, end)
+            self._size = end
+
+    def _compare(self, before: Any, now: Any) -> None:
+        for address, old, new in _differences(before, now):
+            raise InputError(
+                f"was {old} when this was begun, and is {new} now",
+                file=self.path,
+                field=address_to_path(address) or "header",
+                remedy="go on with what it was, or begin elsewhere",
+            )
+
+
+def read_records(path: Path, *, header: bool) -> Iterator[dict[str, Any] | None]:
+    """Yield the records of a journal that a process may be writing; None: a line that is none.
+
+    A last line that is not complete yet is left out.
+
+    Args:
+        path: The file.
+        header: Whether the journal has a header, which is not one of its records.
+
+    Raises:
+        InputError: The file has no header, but should have one.
+    """
+    with path.open("rb") as lines:
+        if header and not next(lines, b"").startswith(_MAGIC):
+            raise InputError(
+                "is no journal, or a damaged one",
+                file=path,
+                remedy="give what made it once more, in another folder",
+            )
+        for line in lines:
+            if line.endswith(b"\n"):
+                yield parse_record(line)
+
+
+def parse_record(line: bytes, *, finite: bool = False) -> dict[str, Any] | None:
+    r"""Parse a line of a journal; None if it is incomplete or no JSON object.
+
+    Args:
+        line: The line, with its end.
+        finite: Whether NaN and infinities are damage.
+
+    >>> parse_record(b'{"t":1.0}\n'), parse_record(b'{"t":1.0}'), parse_record(b'{"t":1')
+    ({'t': 1.0}, None, None)
+    >>> parse_record(b'{"t":NaN}\n', finite=True)
+    """
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        record = json.loads(line, parse_constant=_refuse_constant if finite else None)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not allowed here")
+
+
+def _to_python(value: Any) -> Any:
+    """NumPy's numbers and arrays as Python's."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a journal cannot hold a {type(value).__name__}")
+
+
+_escaping = json.JSONEncoder(separators=(",", ":"), default=_to_python).encode
+_plain = json.JSONEncoder(separators=(",", ":"), default=_to_python, ensure_ascii=False).encode
+
+
+def _differences(before: Any, now: Any, above: Address = ()) -> Iterator[tuple[Address, str, str]]:
+    """Where two plain values differ, and the text of each there."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        for name in {**before, **now}:
+            if name not in before:
+                yield (*above, name), "not there", _shorten(now[name])
+            elif name not in now:
+                yield (*above, name), _shorten(before[name]), "not there"
+            else:
+                yield from _differences(before[name], now[name], (*above, name))
+    elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        for position, (one, other) in enumerate(zip(before, now, strict=True)):
+            yield from _differences(one, other, (*above, position))
+    elif _escaping(before) != _escaping(now):
+        yield above, _shorten(before), _shorten(now)
+
+
+def _shorten(value: Any) -> str:
+    text = _escaping(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+
+
+def _create(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the name of a new file on the disk, where the system can open folders."""
+    with suppress(OSError):
+        file = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
