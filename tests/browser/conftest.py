@@ -1,4 +1,4 @@
-"""A real browser, and pages for it made of quick runs.
+"""Fixtures: a real browser and pages of sample results.
 
 Under `make browser` the variable TWINLOOP_BROWSER names the browser, and then one that cannot be
 started is an error. Without it these tests are skipped.
@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.looking import PATIENCE, Look
-from tests.browser.made import PAGES
+from tests.browser.browser_window import PATIENCE, BrowserWindow
+from tests.browser.sample_results import PAGES
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 NAME = "TWINLOOP_BROWSER"
 HERE = Path(__file__).resolve().parent
-#: Where the pictures of the pages go, for whoever wants to look.
+#: The folder of the screenshots, for manual inspection.
 SHOTS = HERE.parents[1] / "build" / "browser"
-#: When all of this is given up (s): a browser that hangs shall not hang the tests.
+#: The time limit of all tests (s), in case the browser hangs.
 LONGEST = 1500
 
 
@@ -55,29 +55,31 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def look(browser: Browser) -> Iterator[Callable[..., Look]]:
-    """Opens pages; at the end none may have complained or asked the network for anything."""
-    opened: list[Look] = []
+def look(browser: Browser) -> Iterator[Callable[..., BrowserWindow]]:
+    """Open pages; at the end none may have an error or a request to the network."""
+    opened: list[BrowserWindow] = []
 
-    def open_page(path: Path, **how: Any) -> Look:
-        opened.append(Look(browser, SHOTS, **how))
+    def open_page(path: Path, **how: Any) -> BrowserWindow:
+        opened.append(BrowserWindow(browser, SHOTS, **how))
         opened[-1].open(path)
         return opened[-1]
 
     yield open_page
     for each in opened:
         each.close()
-    assert [said for each in opened for said in each.complaints] == []
+    assert [said for each in opened for said in each.errors] == []
 
 
 @pytest.fixture(scope="session")
-def windows(browser: Browser, page_of: Callable[[str], Path]) -> Iterator[Callable[[str], Look]]:
-    """Opens each page once: to unpack and to draw it takes longer than most looks."""
-    opened: dict[str, Look] = {}
+def windows(
+    browser: Browser, page_of: Callable[[str], Path]
+) -> Iterator[Callable[[str], BrowserWindow]]:
+    """Open each page once, because decompression and drawing take longer than most tests."""
+    opened: dict[str, BrowserWindow] = {}
 
-    def open_page(name: str) -> Look:
+    def open_page(name: str) -> BrowserWindow:
         if name not in opened:
-            shown = Look(browser, SHOTS)
+            shown = BrowserWindow(browser, SHOTS)
             shown.open(page_of(name))
             opened[name] = shown
         return opened[name]
@@ -88,18 +90,18 @@ def windows(browser: Browser, page_of: Callable[[str], Path]) -> Iterator[Callab
 
 
 @pytest.fixture
-def at(windows: Callable[[str], Look]) -> Iterator[Callable[[str], Look]]:
+def at(windows: Callable[[str], BrowserWindow]) -> Iterator[Callable[[str], BrowserWindow]]:
     """The page of this name in a window of usual size, which several tests share."""
-    used: list[Look] = []
+    used: list[BrowserWindow] = []
 
-    def show(name: str) -> Look:
+    def show(name: str) -> BrowserWindow:
         used.append(windows(name))
         return used[-1]
 
     yield show
     for each in used:
         each.page.emulate_media(media="screen", color_scheme="light")
-        assert each.complaints == []
+        assert each.errors == []
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Every page in a real browser: it shows what Python says, in any light and on any width."""
+"""Every page in a real browser: its content agrees with Python, in any theme and width."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from typing import Any
 
 import pytest
 
-from tests.browser import made
-from tests.browser.looking import Look, drawn_data
+from tests.browser import sample_results
+from tests.browser.browser_window import BrowserWindow, read_figures
 from twinloop.metrics.trace_figures import figures
 from twinloop.report.key_figures import list_key_figures
+from twinloop.report.pages.loop import CHAPTERS
 
-At = Callable[[str], Look]
-Looks = Callable[..., Look]
+At = Callable[[str], BrowserWindow]
+Looks = Callable[..., BrowserWindow]
 PageOf = Callable[[str], Path]
 
-KINDS = [name for name in made.PAGES if name != "large"]
+KINDS = [name for name in sample_results.PAGES if name != "large"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -31,24 +32,24 @@ def test_a_page_opens_from_disk_with_its_heading_first(at: At, kind: str) -> Non
     shown = at(kind)
     assert shown.page.locator("h1").count() == 1
     assert shown.pictures
-    # What is drawn has a size, and every picture says what it is.
-    sizes = shown.ask(
+    # Every figure has a size and a label.
+    sizes = shown.evaluate(
         "[...document.querySelectorAll('.picture')].map((p) => "
         "[p.clientWidth, p.clientHeight, p.getAttribute('aria-label')])"
     )
     assert all(width > 300 and height > 100 and label for width, height, label in sizes)
-    shown.shot(kind)
+    shown.take_screenshot(kind)
 
 
 def test_the_key_figures_of_a_run_are_those_of_python(at: At) -> None:
     shown = at("run").cards()
-    expected = dict(list_key_figures(figures(made.run())))
+    expected = dict(list_key_figures(figures(sample_results.make_run())))
     assert {name: shown.get(name) for name in expected} == expected
     assert shown["tasks"] == "120"
 
 
-def test_the_verdict_stands_first_and_the_criteria_are_those_of_python(at: At) -> None:
-    verdict = made.verdict()
+def test_the_verdict_comes_first_and_the_criteria_are_those_of_python(at: At) -> None:
+    verdict = sample_results.make_verdict()
     shown = at("assessment")
     big = shown.page.locator(".big").first
     assert big.inner_text() == verdict.status
@@ -63,15 +64,15 @@ def test_the_verdict_stands_first_and_the_criteria_are_those_of_python(at: At) -
 
 def test_the_fitted_values_are_those_of_python(at: At) -> None:
     shown = at("calibration")
-    for name, value in made.fit().values.items():
+    for name, value in sample_results.make_fit().values.items():
         row = shown.page.locator("tr", has=shown.page.get_by_text(name, exact=True)).first
         after = row.locator("td").all_inner_texts()[2]
         assert float(after) == pytest.approx(value, rel=0.01)
 
 
-def test_a_bar_of_the_gantt_says_which_task_it_is(at: At) -> None:
+def test_a_bar_of_the_gantt_names_its_task(at: At) -> None:
     shown = at("run")
-    number, point = shown.ask(
+    number, point = shown.evaluate(
         """() => {
           // The longest bar of all is easy to hit.
           let best = [0, 0, 0];
@@ -85,12 +86,12 @@ def test_a_bar_of_the_gantt_says_which_task_it_is(at: At) -> None:
     )
     label = shown.hover("gantt", number, point)
     (task,) = set(re.findall(r"t\d{5}", label))
-    row = made.run().tasks.filter(id=task).row(0, named=True)
+    row = sample_results.make_run().tasks.filter(id=task).row(0, named=True)
     assert row["user"] in label
 
 
-def test_the_recommendation_of_a_study_stands_first(at: At) -> None:
-    shown, study = at("study"), made.study()
+def test_the_recommendation_of_a_study_comes_first(at: At) -> None:
+    shown, study = at("study"), sample_results.make_study()
     best = study.top(1)[0]
     first = shown.text[: shown.text.index(shown.page.locator("h2").first.inner_text())]
     assert best.name in first
@@ -101,9 +102,9 @@ def test_the_recommendation_of_a_study_stands_first(at: At) -> None:
         assert place.name in row
 
 
-def test_a_point_of_the_pareto_scatter_says_which_configuration_it_is(at: At) -> None:
-    shown, study = at("study"), made.study()
-    trace, point, makespan = shown.ask(
+def test_a_point_of_the_pareto_scatter_names_its_configuration(at: At) -> None:
+    shown, study = at("study"), sample_results.make_study()
+    trace, point, makespan = shown.evaluate(
         """() => {
           // The point that is furthest from all others cannot be mistaken for one of them.
           const { _fullData, _fullLayout: { xaxis, yaxis } } = document.getElementById("pareto");
@@ -117,29 +118,29 @@ def test_a_point_of_the_pareto_scatter_says_which_configuration_it_is(at: At) ->
         }"""
     )
     label = shown.hover("pareto", trace, point)
-    shown.shot("study-hover", full=False)
+    shown.take_screenshot("study-hover", full=False)
     table = study.configurations
     meant = table.filter((table["makespan_s"] - makespan).abs() < 1e-6 * makespan)["name"]
     assert any(name in label for name in meant)
 
 
-def test_the_verdict_of_a_confirmation_stands_first(at: At) -> None:
-    shown, found = at("confirmation"), made.confirmation()
+def test_the_verdict_of_a_confirmation_comes_first(at: At) -> None:
+    shown, found = at("confirmation"), sample_results.make_confirmation()
     big = shown.page.locator(".big").first
     assert big.inner_text() == found.status
     for each in found.recommendations:
         assert each.sentence.removesuffix(".") in shown.text
 
 
-def test_a_loop_says_what_to_do_before_anything_else(at: At) -> None:
-    shown, loop = at("loop"), made.Looped()
+def test_the_recommendation_of_a_loop_comes_first(at: At) -> None:
+    shown, loop = at("loop"), sample_results.SampleLoop()
     text = shown.text
     places = [text.index(line) for line in loop.lines]
     assert places == sorted(places)
-    assert places[-1] < text.index("What was measured")
+    assert places[-1] < text.index(CHAPTERS["measured"])
     for said in (*loop.notes, loop.before.status, loop.after.status):
         assert said in text
-    # The contents lead where they say.
+    # The links of the contents lead to their chapters.
     for link in shown.page.locator("nav a").all():
         target = link.get_attribute("href") or ""
         assert shown.page.locator(target).inner_text() == link.inner_text()
@@ -150,28 +151,28 @@ def test_dark_is_dark_and_the_pictures_with_it(at: At, kind: str) -> None:
     shown = at(kind)
 
     def ink_and_paper() -> tuple[float, float]:
-        letters, back = shown.ask(
+        letters, back = shown.evaluate(
             "[getComputedStyle(document.querySelector('.picture .xtick text, .picture text')).fill,"
             " getComputedStyle(document.body).backgroundColor]"
         )
-        return brightness(letters), brightness(back)
+        return compute_brightness(letters), compute_brightness(back)
 
     ink, paper = ink_and_paper()
     assert ink < 0.4 < 0.9 < paper
     shown.page.emulate_media(color_scheme="dark")
-    shown.until(
+    shown.wait_until(
         "getComputedStyle(document.querySelector('.picture text')).fill.match(/\\d+/)[0] > 150"
     )
     ink, paper = ink_and_paper()
     assert paper < 0.2 < 0.6 < ink
-    shown.shot(f"{kind}-dark")
+    shown.take_screenshot(f"{kind}-dark")
     shown.page.emulate_media(color_scheme="light")
-    shown.until(
+    shown.wait_until(
         "getComputedStyle(document.querySelector('.picture text')).fill.match(/\\d+/)[0] < 100"
     )
 
 
-def brightness(colour: str) -> float:
+def compute_brightness(colour: str) -> float:
     red, green, blue = map(int, re.findall(r"\d+", colour)[:3])
     return (0.299 * red + 0.587 * green + 0.114 * blue) / 255
 
@@ -179,11 +180,11 @@ def brightness(colour: str) -> float:
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_wider_than_a_phone(look: Looks, page_of: PageOf, kind: str) -> None:
     shown = look(page_of(kind), width=390, height=844)
-    shown.shot(f"{kind}-phone")
-    wide, window = shown.ask("[document.documentElement.scrollWidth, window.innerWidth]")
+    shown.take_screenshot(f"{kind}-phone")
+    wide, window = shown.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
     assert wide <= window == 390
     # A table may be wider than the screen, in a box of its own.
-    outside = shown.ask(
+    outside = shown.evaluate(
         "[...document.querySelectorAll('main *')].filter((e) => !e.closest('.wide, pre, .picture')"
         " && e.getBoundingClientRect().right > window.innerWidth + 1).map((e) => e.outerHTML)"
     )
@@ -198,8 +199,8 @@ def test_a_page_prints(at: At, kind: str) -> None:
     assert printed.startswith(b"%PDF")
     assert len(re.findall(rb"/Type\s*/Page\b", printed)) >= 1
     shown.page.emulate_media(media="print")
-    back = shown.ask("getComputedStyle(document.body).backgroundColor")
-    assert brightness(back) > 0.9  # ink is dear, whatever the screen
+    back = shown.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert compute_brightness(back) > 0.9  # ink is dear, whatever the screen
     assert all(
         shown.page.locator(f"#{name} .main-svg").first.is_visible() for name in shown.pictures
     )
@@ -211,34 +212,34 @@ def test_a_page_prints(at: At, kind: str) -> None:
 def test_every_picture_is_saved_as_png_svg_and_csv(at: At, kind: str) -> None:
     shown = at(kind)
     for picture in shown.pictures:
-        name, table = shown.saved(picture, "csv")
+        name, table = shown.save_figure(picture, "csv")
         assert name.endswith(".csv")
         header, *rows = csv.reader(io.StringIO(table.decode()))
         assert len(set(header)) == len(header) >= 2
         assert rows
         assert all(len(row) == len(header) for row in rows)
     picture = shown.pictures[0]
-    name, png = shown.saved(picture, "png")
+    name, png = shown.save_figure(picture, "png")
     assert name.endswith(".png")
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = struct.unpack(">II", png[16:24])
     assert width >= 600
     assert height >= 200
-    name, svg = shown.saved(picture, "svg")
+    name, svg = shown.save_figure(picture, "svg")
     assert name.endswith(".svg")
     assert ET.fromstring(svg).tag == "{http://www.w3.org/2000/svg}svg"
 
 
 def test_the_saved_table_has_the_numbers_of_the_picture(at: At, page_of: PageOf) -> None:
     shown = at("run")
-    _, table = shown.saved("queue", "csv")
+    _, table = shown.save_figure("queue", "csv")
     rows = list(csv.DictReader(io.StringIO(table.decode())))
     numbers = sorted(float(v) for row in rows for v in row.values() if v and is_number(v))
-    drawn = shown.ask(
+    drawn = shown.evaluate(
         "document.getElementById('queue')._fullData.flatMap((t) => [...t.x, ...t.y].map(Number))"
     )
     assert numbers == pytest.approx(sorted(v for v in drawn if math.isfinite(v)))
-    assert set(drawn_data(page_of("run"))) == set(shown.pictures)
+    assert set(read_figures(page_of("run"))) == set(shown.pictures)
 
 
 def is_number(text: str) -> bool:
@@ -247,8 +248,8 @@ def is_number(text: str) -> bool:
 
 def test_five_thousand_tasks_stay_smooth(at: At) -> None:
     shown = at("large")
-    shown.shot("large", full=False)
-    before = shown.ask("document.getElementById('gantt')._fullLayout.xaxis.range.map(Number)")
+    shown.take_screenshot("large", full=False)
+    before = shown.evaluate("document.getElementById('gantt')._fullLayout.xaxis.range.map(Number)")
     shown.page.locator("#gantt").scroll_into_view_if_needed()
     box: Any = shown.page.locator("#gantt .nsewdrag").first.bounding_box()
     middle = box["y"] + box["height"] / 2
@@ -256,22 +257,22 @@ def test_five_thousand_tasks_stay_smooth(at: At) -> None:
     shown.page.mouse.down()
     shown.page.mouse.move(box["x"] + 0.5 * box["width"], middle, steps=4)
     shown.page.mouse.up()
-    shown.until(
+    shown.wait_until(
         "(was) => document.getElementById('gantt')._fullLayout.xaxis.range[1] < was", before[1]
     )
-    after = shown.ask("document.getElementById('gantt')._fullLayout.xaxis.range.map(Number)")
+    after = shown.evaluate("document.getElementById('gantt')._fullLayout.xaxis.range.map(Number)")
     length = before[1] - before[0]
     assert after[0] == pytest.approx(before[0] + 0.25 * length, abs=0.02 * length)
     assert after[1] == pytest.approx(before[0] + 0.5 * length, abs=0.02 * length)
     # The other pictures over time follow.
-    shown.until(
+    shown.wait_until(
         "(to) => Math.abs(document.getElementById('queue')._fullLayout.xaxis.range[1] - to) < 1e-6",
         after[1],
     )
-    shown.shot("large-zoomed", full=False)
+    shown.take_screenshot("large-zoomed", full=False)
 
 
-def test_who_watches_is_not_blind(look: Looks, tmp_path: Path) -> None:
+def test_the_window_reports_errors_and_requests(look: Looks, tmp_path: Path) -> None:
     page = tmp_path / "bad.html"
     page.write_text(
         "<img src='http://127.0.0.1:9/x.png'>"
@@ -279,11 +280,11 @@ def test_who_watches_is_not_blind(look: Looks, tmp_path: Path) -> None:
     )
     shown = look(page)
     for each in ("asked for http://127.0.0.1:9/x.png", "console error: one", "two", "Failed to"):
-        assert shown.complains(each)
-    shown.complaints.clear()
+        assert shown.has_error(each)
+    shown.errors.clear()
 
 
-def test_what_is_folded_opens_with_the_keyboard(at: At) -> None:
+def test_details_open_with_the_keyboard(at: At) -> None:
     shown = at("assessment")
     details = shown.page.locator("details").first
     summary = details.locator("summary")

@@ -1,4 +1,4 @@
-"""The page of an assessment says first what it is worth, loads nothing and believes no name."""
+"""Page of an assessment: the verdict comes first, nothing is loaded, names are escaped."""
 
 import json
 from dataclasses import replace
@@ -10,19 +10,19 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.report.pages import EVIL, Reader, loads_nothing, pictures
-from tests.report.runs import drawn_tasks, fcfs
+from tests.report.page_reader import EVIL, PageReader, check_loads_nothing, read_figures
+from tests.report.sample_runs import draw_tasks, run_fcfs
 from twinloop.description import InputError
 from twinloop.fidelity import Alignment, Criteria, Verdict, assess
 from twinloop.report import plot_assessment, write_assessment_page
 from twinloop.trace import Manifest, Trace
 
-TASKS = drawn_tasks(60)
+TASKS = draw_tasks(60)
 
 
-def measured(factor: float, **facts: Any) -> Trace:
+def make_run(factor: float, **facts: Any) -> Trace:
     """A run with power and CPU usage, all its times so many times as long."""
-    run = fcfs([(gap, factor * length, cores) for gap, length, cores in TASKS])
+    run = run_fcfs([(gap, factor * length, cores) for gap, length, cores in TASKS])
     t = np.arange(1.0, 1300.0)
     watts = 200 + 50 * np.sin(t / 97) + np.random.default_rng(1).normal(0, factor, t.size)
     samples = run.placements.filter(pl.col("end") - pl.col("start") >= 20).with_columns(
@@ -35,42 +35,42 @@ def measured(factor: float, **facts: Any) -> Trace:
     )
 
 
-REAL = measured(1.0)
-TWIN = measured(1.05, mode="replay", injected=["submissions", "CPU times"])
+REAL = make_run(1.0)
+TWIN = make_run(1.05, mode="replay", injected=["submissions", "CPU times"])
 VERDICT = assess(REAL, TWIN)
 
 
-def written(verdict: Verdict, folder: Path, **options: str) -> tuple[str, Reader]:
+def write_page(verdict: Verdict, folder: Path, **options: str) -> tuple[str, PageReader]:
     text = write_assessment_page(verdict, folder / "verdict.html", **options).read_text(
         encoding="utf-8"
     )
-    return text, Reader(text)
+    return text, PageReader(text)
 
 
 @pytest.fixture(scope="module")
-def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Reader]:
-    return written(VERDICT, tmp_path_factory.mktemp("page"))
+def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, PageReader]:
+    return write_page(VERDICT, tmp_path_factory.mktemp("page"))
 
 
-def after(page: Reader, heading: str) -> str:
+def text_after(page: PageReader, heading: str) -> str:
     return page.text.split(heading, 1)[1]
 
 
-def test_the_first_line_says_what_the_twin_was_given_and_the_next_what_it_is_worth(
+def test_the_first_line_is_the_provenance_and_the_next_the_verdict(
     tmp_path: Path,
 ) -> None:
     for verdict in (VERDICT, assess(Trace(), Trace())):
-        _, page = written(verdict, tmp_path)
-        lines = [line for line in after(page, "}\n").split("\n") if line.strip()]
+        _, page = write_page(verdict, tmp_path)
+        lines = [line for line in text_after(page, "}\n").split("\n") if line.strip()]
         start = next(at for at, line in enumerate(lines) if line == verdict.provenance)
         assert lines[start - 1].endswith("}")  # the end of the style
-        assert lines[start + 1 : start + 3] == ["How far the twin can be trusted", verdict.status]
+        assert lines[start + 1 : start + 3] == ["Assessment of the twin", verdict.status]
     assert VERDICT.provenance.startswith("replay: submissions, CPU times")
 
 
-def test_the_page_has_every_criterion_and_picture(usual: tuple[str, Reader]) -> None:
+def test_the_page_has_every_criterion_and_picture(usual: tuple[str, PageReader]) -> None:
     text, page = usual
-    loads_nothing(text, page)
+    check_loads_nothing(text, page)
     for found in VERDICT.findings:
         row = f"<td>{found.metric}</td><td>{found.name}</td><td>"
         cells = text.split(row)[1].split("</tr>")[0]
@@ -81,15 +81,15 @@ def test_the_page_has_every_criterion_and_picture(usual: tuple[str, Reader]) -> 
         )
         assert escape(found.note) in cells
         assert found.method in page.text.replace("\n", " ")
-    assert list(pictures(page)) == ["waits", "completions", "usage", "trend", "segments"]
+    assert list(read_figures(page)) == ["waits", "completions", "usage", "trend", "segments"]
     for name, figure in plot_assessment(VERDICT).items():
-        assert pictures(page)[name]["data"] == json.loads(figure.to_json())["data"]
+        assert read_figures(page)[name]["data"] == json.loads(figure.to_json())["data"]
     over_time = {a["id"] for _, a in page.tags if a.get("data-over") == "time"}
     assert over_time == {"completions", "trend", "segments"}
-    assert "Not drawn" not in text
+    assert "Omitted figures" not in text
 
 
-def test_each_status_has_its_colour(usual: tuple[str, Reader]) -> None:
+def test_each_status_has_its_colour(usual: tuple[str, PageReader]) -> None:
     text, _ = usual
     statuses = [found.status for found in VERDICT.findings] + list(VERDICT.metrics.values())
     for status, kind in (("PASS", "pass"), ("FAIL", "fail"), ("not assessable", "open")):
@@ -98,23 +98,23 @@ def test_each_status_has_its_colour(usual: tuple[str, Reader]) -> None:
     assert text.count('<span class="status fail big">FAIL</span>') == 1
 
 
-def test_the_errors_are_named(usual: tuple[str, Reader]) -> None:
+def test_the_errors_are_named(usual: tuple[str, PageReader]) -> None:
     _, page = usual
-    rest = after(page, "Errors")
+    rest = text_after(page, "Errors")
     for line in VERDICT.errors.lines():
         assert line in rest
     for name in ("makespan", "energy", "user 0", "user 2", "By size", "10 s - 1 min"):
         assert name in rest
 
 
-def test_the_noise_floor_and_what_is_without_alignment_stand_beside(
-    usual: tuple[str, Reader], tmp_path: Path
+def test_the_noise_floor_and_unaligned_figures_have_columns(
+    usual: tuple[str, PageReader], tmp_path: Path
 ) -> None:
-    text, _ = usual
-    assert "the noise floor is not known" in text
+    text, page = usual
+    assert "the noise floor is not known" in page.text
     assert "without alignment" not in text
-    verdict = assess(REAL, TWIN, repeats=[measured(1.01)], alignment=Alignment(k=1.5))
-    text, page = written(verdict, tmp_path)
+    verdict = assess(REAL, TWIN, repeats=[make_run(1.01)], alignment=Alignment(k=1.5))
+    text, page = write_page(verdict, tmp_path)
     floor, without = verdict["p95"].floor, verdict["sMAPE"].unaligned
     assert floor is not None
     assert without is not None
@@ -127,29 +127,29 @@ def test_the_thresholds_are_on_the_page(tmp_path: Path) -> None:
     file = tmp_path / "strict.yaml"
     file.write_text("waits: {p50: 0.02}\n")
     criteria = Criteria.load(file)
-    _, page = written(assess(REAL, TWIN, criteria=criteria), tmp_path)
-    rest = after(page, "Thresholds")
+    _, page = write_page(assess(REAL, TWIN, criteria=criteria), tmp_path)
+    rest = text_after(page, "Thresholds")
     assert "strict.yaml" in rest
     assert "waits.p50 0.02 (default 0.05)" in rest
     assert criteria.to_commented_yaml().strip() in rest
 
 
-def test_what_is_missing_is_said(tmp_path: Path) -> None:
-    text, page = written(assess(Trace(), Trace()), tmp_path)
-    loads_nothing(text, page)
-    assert pictures(page) == {}
-    rest = after(page, "Not drawn")
+def test_omitted_figures_are_listed(tmp_path: Path) -> None:
+    text, page = write_page(assess(Trace(), Trace()), tmp_path)
+    check_loads_nothing(text, page)
+    assert read_figures(page) == {}
+    rest = text_after(page, "Omitted figures")
     for name in ("waits", "completions", "usage", "power", "segments"):
-        assert f"no picture of {name}: " in rest
+        assert f"no figure of {name}: " in rest
 
 
 def test_notes_on_the_data_are_on_the_page(tmp_path: Path) -> None:
     unknown = REAL.replace(tasks=REAL.tasks.with_columns(status=pl.lit(None, dtype=pl.String)))
     verdict = assess(unknown, TWIN)
     assert verdict.notes
-    _, page = written(verdict, tmp_path)
+    _, page = write_page(verdict, tmp_path)
     for said in verdict.notes:
-        assert said in after(page, "Notes on the data")
+        assert said in text_after(page, "Notes on the data")
 
 
 def test_no_name_becomes_markup(tmp_path: Path) -> None:
@@ -166,16 +166,18 @@ def test_no_name_becomes_markup(tmp_path: Path) -> None:
 
     verdict = assess(evil(REAL), evil(TWIN))
     verdict = replace(verdict, notes=(EVIL,))
-    text, page = written(verdict, tmp_path, title=EVIL)
+    text, page = write_page(verdict, tmp_path, title=EVIL)
     assert [tag for tag, _ in page.tags].count("script") == 3
-    assert not any(tag == "a" for tag, _ in page.tags)
+    assert all(attrs.get("class") == "term" for tag, attrs in page.tags if tag == "a")
     assert EVIL not in text
-    assert "<a" not in json.dumps(pictures(page))
+    assert "<a" not in json.dumps(read_figures(page))
     assert page.text.count(EVIL) >= 6
 
 
-def test_the_same_verdict_gives_the_same_bytes(usual: tuple[str, Reader], tmp_path: Path) -> None:
-    assert written(VERDICT, tmp_path)[0] == usual[0]
+def test_the_same_verdict_gives_the_same_bytes(
+    usual: tuple[str, PageReader], tmp_path: Path
+) -> None:
+    assert write_page(VERDICT, tmp_path)[0] == usual[0]
 
 
 def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:

@@ -7,7 +7,14 @@ import polars as pl
 import pytest
 from hypothesis import given
 
-from tests.report.runs import FEWER, core_seconds, drawn_tasks, fcfs, seconds, tasks_to_run
+from tests.report.sample_runs import (
+    FEWER,
+    draw_tasks,
+    run_fcfs,
+    sum_core_seconds,
+    sum_seconds,
+    tasks_to_run,
+)
 from twinloop.description import InputError
 from twinloop.report import plot_gantt, plot_power, plot_queue, plot_utilisation, plot_waits
 from twinloop.trace import Trace
@@ -15,40 +22,42 @@ from twinloop.trace import Trace
 Tasks = list[tuple[float, float, int]]
 
 
-def area(curve: Any, scale: float = 1.0) -> float:
+def compute_area(curve: Any, scale: float = 1.0) -> float:
     return float(np.nansum(np.asarray(curve.y)[:-1] * np.diff(curve.x))) * scale
 
 
 @FEWER
 @given(tasks_to_run)
 def test_the_area_under_the_utilisation_is_the_core_seconds(tasks: Tasks) -> None:
-    trace = fcfs(tasks)
-    if core_seconds(trace) == 0:
-        with pytest.raises(InputError, match="no execution holds a core for any time"):
+    trace = run_fcfs(tasks)
+    if sum_core_seconds(trace) == 0:
+        with pytest.raises(InputError, match="no execution uses a core for any time"):
             plot_utilisation(trace)
         return
     figure = plot_utilisation(trace)
-    assert area(figure.data[0], seconds(figure)) == pytest.approx(core_seconds(trace))
+    assert compute_area(figure.data[0], sum_seconds(figure)) == pytest.approx(
+        sum_core_seconds(trace)
+    )
     assert max(figure.data[0].y) <= 8
 
 
 @FEWER
 @given(tasks_to_run)
 def test_the_area_under_the_queue_is_the_sum_of_the_waits(tasks: Tasks) -> None:
-    trace = fcfs(tasks)
+    trace = run_fcfs(tasks)
     both = trace.tasks.join(trace.placements, left_on="id", right_on="task")
     waited = (both["start"] - both["submit"]).to_numpy()
     figure = plot_queue(trace)
-    scale = seconds(figure)
+    scale = sum_seconds(figure)
     count, cores = figure.data
-    assert area(count, scale) == pytest.approx(waited.sum())
-    assert area(cores, scale) == pytest.approx(waited @ both["requested_cores"].to_numpy())
+    assert compute_area(count, scale) == pytest.approx(waited.sum())
+    assert compute_area(cores, scale) == pytest.approx(waited @ both["requested_cores"].to_numpy())
 
 
 @FEWER
 @given(tasks_to_run)
 def test_the_distribution_of_waits_is_the_share_that_waited_at_most_so_long(tasks: Tasks) -> None:
-    trace = fcfs(tasks)
+    trace = run_fcfs(tasks)
     both = trace.tasks.join(trace.placements, left_on="id", right_on="task")
     waited = (both["start"] - both["submit"]).to_numpy()
     (curve,) = plot_waits(trace).data
@@ -58,11 +67,11 @@ def test_the_distribution_of_waits_is_the_share_that_waited_at_most_so_long(task
 
 
 def test_a_long_run_keeps_its_extremes_and_its_exact_means() -> None:
-    trace = fcfs(drawn_tasks(20_000), nodes=4)
+    trace = run_fcfs(draw_tasks(20_000), nodes=4)
     figure = plot_utilisation(trace)
     thin, means, _ = figure.data
     assert len(thin.x) <= 4000
-    assert area(means, seconds(figure)) == pytest.approx(core_seconds(trace))
+    assert compute_area(means, sum_seconds(figure)) == pytest.approx(sum_core_seconds(trace))
     whole = trace.placements.select(
         pl.concat_list(pl.struct(t="start", c="cores"), pl.struct(t="end", c=-pl.col("cores")))
         .explode()
@@ -81,7 +90,7 @@ def test_capacity_falls_while_nodes_are_away_and_never_twice() -> None:
             "state": ["maintenance", "down", "down", "off"],
         }
     )
-    trace = fcfs([(0.0, 100.0, 1)]).replace(node_states=states)
+    trace = run_fcfs([(0.0, 100.0, 1)]).replace(node_states=states)
     there = plot_utilisation(trace).data[-1]
     assert there.x.tolist() == [0.0, 10.0, 15.0, 35.0, 100.0, 100.0]
     assert there.y[:-2].tolist() == [8.0, 4.0, 0.0, 4.0]
@@ -99,11 +108,11 @@ def test_waits_of_children_begin_when_they_are_ready() -> None:
 
 
 def test_tasks_that_never_started_are_named_and_not_drawn() -> None:
-    trace = fcfs([(0.0, 50.0, 4)] * 3)
+    trace = run_fcfs([(0.0, 50.0, 4)] * 3)
     tasks = pl.concat([trace.tasks, trace.tasks[:1].with_columns(id=pl.lit("never"))])
     figure = plot_queue(trace.replace(tasks=tasks))
     assert max(figure.data[0].y) == 1
-    assert figure.layout.meta["notes"] == ["1 task of unknown wait, or never started: not counted"]
+    assert figure.layout.meta["notes"] == ["not counted: 1 task of unknown wait, or never started"]
 
 
 @pytest.mark.parametrize("nodes", [[None], ["n0", "n1"]])
@@ -112,7 +121,7 @@ def test_the_area_under_the_power_is_the_energy_and_gaps_are_gaps(nodes: list[st
     rows = [(node, t, 10.0, watts) for node in nodes for t, watts in windows]
     frame = pl.DataFrame(rows, schema=["node", "t", "dt", "watts"], orient="row")
     (curve,) = plot_power(Trace(power=frame)).data
-    assert area(curve) == pytest.approx(2800.0 * len(nodes))
+    assert compute_area(curve) == pytest.approx(2800.0 * len(nodes))
     assert np.isnan(curve.y).sum() == 1
 
 
@@ -135,7 +144,7 @@ def test_a_long_power_series_keeps_extremes_energy_and_gaps() -> None:
 
 
 @pytest.mark.parametrize("draw", [plot_queue, plot_utilisation, plot_power, plot_waits])
-def test_a_trace_without_the_facts_is_an_error_that_says_which(draw: Any) -> None:
+def test_a_trace_without_the_data_is_an_error_that_names_them(draw: Any) -> None:
     with pytest.raises(InputError, match=r"there (is|are) no"):
         draw(Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]})))
 
@@ -150,6 +159,6 @@ def test_the_kth_log_has_its_published_capacity_and_its_own_core_seconds(real_da
     assert max(thin.y) >= 100.0
     known = trace.placements.drop_nulls(["start", "end"]).filter(pl.col("end") >= pl.col("start"))
     sized = (known["cores"].fill_null(1.0) * (known["end"] - known["start"])).sum()
-    assert area(means, 0.001) == pytest.approx(sized, rel=1e-6)
+    assert compute_area(means, 0.001) == pytest.approx(sized, rel=1e-6)
     assert plot_gantt(trace).data[0].type == "heatmap"
     assert plot_waits(trace).data[0].y[-1] == 1.0

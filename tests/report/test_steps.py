@@ -17,7 +17,7 @@ boxes = st.lists(
 cores = st.one_of(st.integers(1, 4).map(float), st.sampled_from([0.5, 1.5, 0.25]))
 
 
-def arrays(rows: list[tuple[int, int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def make_arrays(rows: list[tuple[int, int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     start, length, height = np.array(rows, dtype=float).T
     return start, start + length, height
 
@@ -26,7 +26,7 @@ def arrays(rows: list[tuple[int, int, int]]) -> tuple[np.ndarray, np.ndarray, np
 def test_the_means_in_bins_have_the_area_of_the_boxes(
     rows: list[tuple[int, int, int]], bins: int
 ) -> None:
-    start, end, height = arrays(rows)
+    start, end, height = make_arrays(rows)
     edges = np.linspace(start.min(), end.max() + 1.0, bins + 1)
     area = sum(length * high for _, length, high in rows)
     means = Steps.of(WeightedIntervals.of(start, end, height)).means(edges)
@@ -37,7 +37,7 @@ def test_the_means_in_bins_have_the_area_of_the_boxes(
 def test_the_map_is_the_means_of_each_row(
     rows: list[tuple[int, int, int]], bins: int, many: int
 ) -> None:
-    start, end, height = arrays(rows)
+    start, end, height = make_arrays(rows)
     row = np.arange(start.size) % many
     edges = np.linspace(start.min() + 3.0, max(end.max() - 3.0, start.min() + 4.0), bins + 1)
     found = average_by_row(row, start, end, height, many, edges)

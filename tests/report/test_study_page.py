@@ -1,4 +1,4 @@
-"""The page of a study says first what to do, and its pictures are its tables."""
+"""Page of a study: the recommendation comes first, and the figures agree with the tables."""
 
 import json
 from dataclasses import replace
@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tests.report.pages import EVIL, Reader, loads_nothing, pictures
-from tests.report.studies import scenario, study
+from tests.report.page_reader import EVIL, PageReader, check_loads_nothing, read_figures
+from tests.report.sample_results import make_scenario, make_study
 from twinloop.description import InputError
 from twinloop.exploration.ranking.candidate import Candidate
 from twinloop.exploration.ranking.ranking import rank_candidates
@@ -25,57 +25,57 @@ from twinloop.report.pages.ranking_groups import (
 from twinloop.report.pages.study import describe_recommendation
 
 
-def written(of: Study, folder: Path) -> tuple[str, Reader]:
+def write_page(of: Study, folder: Path) -> tuple[str, PageReader]:
     text = write_study_page(of, folder / "study.html").read_text(encoding="utf-8")
-    return text, Reader(text)
+    return text, PageReader(text)
 
 
-def failing(of: Study, message: str) -> Study:
+def fail_runs(of: Study, message: str) -> Study:
     """The study with its first run failed."""
     key = of.planned_runs[0].key
     lost = {"kpis": None, "seconds": 0.1, "error": message, "draws": None}
     return replace(of, results={**of.results, key: lost})
 
 
-def test_the_page_says_first_what_to_do(tmp_path: Path) -> None:
-    text, page = written(study(), tmp_path)
-    loads_nothing(text, page)
-    best = study().configurations.sort("makespan_s").row(0, named=True)
+def test_the_recommendation_comes_first(tmp_path: Path) -> None:
+    text, page = write_page(make_study(), tmp_path)
+    check_loads_nothing(text, page)
+    best = make_study().configurations.sort("makespan_s").row(0, named=True)
     first = page.text.index("is predicted to be best by makespan")
     # 390 core seconds cannot be done faster on 8 cores, and the baseline takes 100 s.
     assert best["makespan_s"] == 390 / 8
-    assert "48.8 s, -51.2 % to the baseline (2x4, fifo)" in page.text
+    assert "48.8 s, -51.2 % against the baseline (2x4, fifo)" in page.text
     assert first < page.text.index("Trade-off")
-    assert list(pictures(page)) == ["pareto", "effects", "interactions"]
+    assert list(read_figures(page)) == ["pareto", "effects", "interactions"]
 
 
 def test_every_configuration_is_a_point_of_the_trade_off() -> None:
     found = {
         name: (x, y)
-        for trace in plot_pareto(study(), "makespan_s", "wait_p95_s").data
+        for trace in plot_pareto(make_study(), "makespan_s", "wait_p95_s").data
         if trace.customdata is not None
         for name, x, y in zip(trace.text, trace.x, trace.y, strict=True)
     }
-    table = study().configurations.select("name", "makespan_s", "wait_p95_s")
+    table = make_study().configurations.select("name", "makespan_s", "wait_p95_s")
     assert found == {name: (x, y) for name, x, y in table.rows()}
 
 
 def test_the_front_is_that_of_the_study_and_labels_have_all_figures() -> None:
-    figure = plot_pareto(study(), "makespan_s", "wait_p95_s")
-    front = next(trace for trace in figure.data if trace.name == "front")
-    best = study().pareto("makespan_s", "wait_p95_s")
+    figure = plot_pareto(make_study(), "makespan_s", "wait_p95_s")
+    front = next(trace for trace in figure.data if trace.name == "Pareto front")
+    best = make_study().pareto("makespan_s", "wait_p95_s")
     assert list(front.x) == best["makespan_s"].to_list()
     points = next(trace for trace in figure.data if trace.customdata is not None)
     names = points.meta["columns"]["customdata"]
-    row = study().configurations.row(by_predicate=pl.col("name") == points.text[0], named=True)
+    row = make_study().configurations.row(by_predicate=pl.col("name") == points.text[0], named=True)
     told = dict(zip(names, points.customdata[0], strict=True))
     assert told["95th percentile wait (s), mean"] == pytest.approx(row["wait_p95_s"], rel=1e-5)
     assert told["on the front"] == ("yes" if row["name"] in best["name"] else "no")
-    assert points.hovertemplate.count("customdata[") == len(study().kpis)
+    assert points.hovertemplate.count("customdata[") == len(make_study().kpis)
 
 
 def test_effects_are_the_means_of_the_runs_with_that_level() -> None:
-    figure = plot_effects(study(), "makespan_s")
+    figure = plot_effects(make_study(), "makespan_s")
     ticks = dict(zip(figure.layout.yaxis.tickvals, figure.layout.yaxis.ticktext, strict=True))
     drawn = {
         ticks[y]: x
@@ -83,7 +83,7 @@ def test_effects_are_the_means_of_the_runs_with_that_level() -> None:
         if trace.customdata is not None
         for x, y in zip(trace.x, trace.y, strict=True)
     }
-    runs = study().runs
+    runs = make_study().runs
     for factor, level, rows in (
         ("policy", "easy", runs.filter(policy="easy")),
         ("platform", "1x8", runs.filter(platform="1x8")),
@@ -94,115 +94,126 @@ def test_effects_are_the_means_of_the_runs_with_that_level() -> None:
 
 
 def test_interactions_are_those_of_the_study() -> None:
-    drawn = plot_interactions(study(), "makespan_s").data[0]
-    for row in study().interactions("makespan_s").rows(named=True):
+    drawn = plot_interactions(make_study(), "makespan_s").data[0]
+    for row in make_study().interactions("makespan_s").rows(named=True):
         down = drawn.y.index(f"{row['factor']}: {row['level']}")
         across = drawn.x.index(f"{row['other']}: {row['other_level']}")
         assert drawn.z[down][across] == pytest.approx(row["interaction"], rel=1e-5, abs=1e-8)
 
 
 def test_failed_runs_are_counted_and_listed(tmp_path: Path) -> None:
-    _, page = written(failing(study(), "the disk is full"), tmp_path)
-    _, rest = page.text.split("Runs that failed")
+    _, page = write_page(fail_runs(make_study(), "the disk is full"), tmp_path)
+    _, rest = page.text.split("Failed runs")
     assert "the disk is full" in rest
     assert "failed runs1" in page.text.replace("\n", "")
-    assert "Runs that failed" not in written(study(), tmp_path)[1].text
+    assert "Failed runs" not in write_page(make_study(), tmp_path)[1].text
 
 
-def test_a_study_that_runs_says_so_and_one_without_results_recommends_nothing(
+def test_an_incomplete_study_is_reported_and_one_without_results_has_no_recommendation(
     tmp_path: Path,
 ) -> None:
-    some = dict(list(study().results.items())[:3])
-    _, page = written(replace(study(), results=some), tmp_path)
-    assert "The study is not over: " in page.text
-    _, page = written(replace(study(), results={}), tmp_path)
-    assert "Nothing can be recommended" in page.text
-    assert pictures(page) == {}
+    some = dict(list(make_study().results.items())[:3])
+    _, page = write_page(replace(make_study(), results=some), tmp_path)
+    assert "The study is not complete: " in page.text
+    _, page = write_page(replace(make_study(), results={}), tmp_path)
+    assert "There is no recommendation" in page.text
+    assert read_figures(page) == {}
 
 
 def test_no_name_becomes_markup(tmp_path: Path) -> None:
-    of = failing(study(EVIL), EVIL)
-    text, page = written(of, tmp_path)
+    of = fail_runs(make_study(EVIL), EVIL)
+    text, page = write_page(of, tmp_path)
     assert EVIL not in text
     assert sum(tag == "script" for tag, _ in page.tags) == 3
-    said = json.dumps(pictures(page))
+    said = json.dumps(read_figures(page))
     assert "<a" not in said
     assert "<script" not in said
 
 
-def test_the_page_of_very_many_lists_the_best_and_says_so(
+def test_the_page_of_many_configurations_lists_the_best_with_a_note(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("twinloop.report.pages.study.LISTED", 2)
     monkeypatch.setattr("twinloop.report.figures.pareto.POINTS", 3)
-    text, page = written(study(), tmp_path)
-    total = study().configurations.height
+    text, page = write_page(make_study(), tmp_path)
+    total = make_study().configurations.height
     assert f"the best 2 of {total} by makespan" in page.text
-    assert text.split("All configurations")[1].split("What was asked")[0].count("<tr>") == 1 + 2
+    assert (
+        text.split("All configurations")[1].split("Inputs of the study")[0].count("<tr>") == 1 + 2
+    )
     assert f"the front and 3 of {total} configurations" in page.text
 
 
 def test_a_scatter_has_two_objectives_that_exist() -> None:
     with pytest.raises(InputError, match="two objectives"):
-        plot_pareto(study(), "makespan_s")
+        plot_pareto(make_study(), "makespan_s")
     with pytest.raises(InputError, match="is no KPI"):
-        plot_pareto(study(), "makespan_s", "speed")
+        plot_pareto(make_study(), "makespan_s", "speed")
 
 
-def test_one_factor_has_no_interactions_and_the_page_says_so(tmp_path: Path) -> None:
+def test_one_factor_has_no_interactions_and_the_page_reports_it(tmp_path: Path) -> None:
     import twinloop as tl
 
-    _, page = written(tl.explore(scenario(), {"policy": ["fifo", "easy"]}), tmp_path)
-    assert list(pictures(page)) == ["pareto", "effects"]
+    _, page = write_page(tl.explore(make_scenario(), {"policy": ["fifo", "easy"]}), tmp_path)
+    assert list(read_figures(page)) == ["pareto", "effects"]
     assert "fewer than two factors" in page.text
 
 
 def test_the_baseline_is_marked() -> None:
-    marks: Any = [trace for trace in plot_pareto(study()).data if trace.name.startswith("baseline")]
+    marks: Any = [
+        trace for trace in plot_pareto(make_study()).data if trace.name.startswith("baseline")
+    ]
     (mark,) = marks
     assert (mark.x[0], list(mark.text)) == (100.0, ["2x4, fifo"])
 
 
-def made(**seconds: float) -> list[Candidate]:
-    return [Candidate(name, scenario(), {"makespan_s": value}) for name, value in seconds.items()]
+def make_candidates(**seconds: float) -> list[Candidate]:
+    return [
+        Candidate(name, make_scenario(), {"makespan_s": value}) for name, value in seconds.items()
+    ]
 
 
-def test_how_sure_a_lead_is_is_said_where_it_is_known() -> None:
+def test_the_probability_of_a_lead_is_reported_if_known() -> None:
     noise = {"makespan_s": {"share": 0.02, "freedom": 10.0}}
-    many = made(a=80.0, b=81.0, c=200.0)
+    many = make_candidates(a=80.0, b=81.0, c=200.0)
     ranking = rank_candidates(many, baseline=many[-1], noise=noise)
     sure = ranking.places[0].probability
     assert sure is not None
     assert sure < 0.9
-    said = describe_recommendation(study(), ranking)
-    assert said[1] == f"Its lead over b is {100 * sure:.3g} % sure; below 90 % it is called a tie."
+    said = describe_recommendation(make_study(), ranking)
+    assert said[1] == (
+        f"It is better than b with a probability of {100 * sure:.3g} %; below 90 % this is a tie."
+    )
     assert not any("c" in line.split() for line in said[1:])
 
 
-def test_what_comes_out_the_same_is_one_row_whose_lead_is_that_over_the_next() -> None:
+def test_equal_predictions_are_one_row_with_the_lead_over_the_next() -> None:
     noise = {"makespan_s": {"share": 0.02, "freedom": 10.0}}
-    many = made(a=80.0, b=80.0, c=80.0, d=200.0)
+    many = make_candidates(a=80.0, b=80.0, c=80.0, d=200.0)
     ranking = rank_candidates(many, baseline=many[-1], noise=noise)
     first, second = group_equal_places(ranking)
     assert [name_group(fold) for fold in (first, second)] == [
-        "a and 2 more that come out the same", "d",
+        "a (+2 equal)", "d",
     ]  # fmt: skip
     sure = get_lead_probability(first, ranking)
     assert sure is not None
     assert sure > 0.99
     assert get_lead_probability(first[:1], ranking) is None
-    said = describe_recommendation(study(), ranking)
-    assert "with a probability of 100 % it or one that comes out the same" in said[0]
-    assert said[1] == "b; c come out the same."
+    said = describe_recommendation(make_study(), ranking)
+    assert (
+        "the probability that it, or a configuration with equal predictions, is the best of all is "
+        "100 %" in said[0]
+    )
+    assert said[1] == "b; c have equal predictions."
 
 
 def test_the_recommended_one_has_a_ring_and_points_on_each_other_are_counted() -> None:
-    figure = plot_pareto(study(), "makespan_s", "wait_p95_s")
+    figure = plot_pareto(make_study(), "makespan_s", "wait_p95_s")
     (ring,) = (trace for trace in figure.data if trace.name.startswith("recommended"))
-    assert ring.x[0] == study().configurations["makespan_s"].min()
+    assert ring.x[0] == make_study().configurations["makespan_s"].min()
     (names,) = (trace for trace in figure.data if trace.name == "names")
     assert 1 <= len(names.text) <= 6
-    table = study().pareto("makespan_s", "wait_p95_s")
+    table = make_study().pareto("makespan_s", "wait_p95_s")
     for x, y, text in zip(names.x, names.y, names.text, strict=True):
         there = table.filter(makespan_s=x, wait_p95_s=y)
         assert there.height
@@ -210,13 +221,13 @@ def test_the_recommended_one_has_a_ring_and_points_on_each_other_are_counted() -
 
 
 def test_utilisation_is_in_percent_and_more_than_all_is_explained(tmp_path: Path) -> None:
-    figure = plot_effects(study(), "utilisation")
+    figure = plot_effects(make_study(), "utilisation")
     assert "(%)" in figure.layout.xaxis.title.text
     most = max(x for trace in figure.data if trace.customdata is not None for x in trace.x)
     assert most > 1.0
-    every = study().configurations["utilisation"]
-    drawn = [x for trace in plot_pareto(study(), "utilisation", "makespan_s").data
+    every = make_study().configurations["utilisation"]
+    drawn = [x for trace in plot_pareto(make_study(), "utilisation", "makespan_s").data
              if trace.customdata is not None for x in trace.x]  # fmt: skip
     assert sorted(drawn) == pytest.approx(sorted(100 * every))
-    _, page = written(study(), tmp_path)
+    _, page = write_page(make_study(), tmp_path)
     assert ("cores are overcommitted" in page.text) == bool((every > 1).any())

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.report.runs import FEWER, drawn_tasks, fcfs, seconds
-from tests.report.test_page import EVIL, pictures, written
+from tests.report.page_reader import EVIL, read_figures
+from tests.report.sample_runs import FEWER, draw_tasks, run_fcfs, sum_seconds
+from tests.report.test_run_page import write_page
 from twinloop.description import InputError
 from twinloop.report import plot_gantt, plot_usage, render_run_chart, render_run_svg
 from twinloop.report.figures.usage import WINDOWS, make_lanes
@@ -37,7 +38,7 @@ samples = st.lists(
 )
 
 
-def sampled(rows: Samples, cores: float = 2.0, **more: Any) -> Trace:
+def make_samples(rows: Samples, cores: float = 2.0, **more: Any) -> Trace:
     node, begin, length, cpu = zip(*rows, strict=True)
     names = [f"n{each}" for each in range(max(node) + 1)]
     return Trace(
@@ -55,11 +56,11 @@ def sampled(rows: Samples, cores: float = 2.0, **more: Any) -> Trace:
     )
 
 
-def recorded(
+def record_run(
     tasks: list[tuple[float, float, int]], period: float = 1.0, busy: float = 0.8
 ) -> Trace:
     """A run whose tasks keep this share of their cores busy, sampled with this period."""
-    trace = fcfs(tasks, manifest=Manifest(kind="recorded"))
+    trace = run_fcfs(tasks, manifest=Manifest(kind="recorded"))
     rows = []
     for task, machine, cores, start, end in trace.placements.select(
         "task", "machine", "cores", "start", "end"
@@ -72,13 +73,13 @@ def recorded(
     return trace.replace(usage=pl.DataFrame(rows, schema=names, orient="row"))
 
 
-def area(t: Any, level: Any) -> float:
+def compute_area(t: Any, level: Any) -> float:
     return float(np.asarray(level)[:-1] @ np.diff(t))
 
 
 @given(samples, st.integers(0, 5))
 def test_the_area_of_each_node_is_its_cpu_seconds(rows: Samples, most: int) -> None:
-    found, _ = make_lanes(sampled(rows), most)
+    found, _ = make_lanes(make_samples(rows), most)
     nodes = max(node for node, *_ in rows) + 1
     assert len(found) == (nodes if nodes <= most else 1)
     for lane in found:
@@ -88,10 +89,10 @@ def test_the_area_of_each_node_is_its_cpu_seconds(rows: Samples, most: int) -> N
 
 
 @given(samples)
-def test_between_two_moments_the_level_is_what_the_windows_there_say(rows: Samples) -> None:
+def test_between_two_times_the_level_is_that_of_the_windows(rows: Samples) -> None:
     """Or its mean over the thousandth of the time around, where some windows are short."""
     rows = [(0, begin, length, cpu) for _, begin, length, cpu in rows]
-    (lane,), notes = make_lanes(sampled(rows), 8)
+    (lane,), notes = make_lanes(make_samples(rows), 8)
     _, begin, length, cpu = np.array(rows).T[:, :, None]
     left, right = lane.busy.t[:-1], lane.busy.t[1:]
     inside = np.minimum(begin + length, right) - np.maximum(begin, left)
@@ -106,14 +107,14 @@ def test_between_two_moments_the_level_is_what_the_windows_there_say(rows: Sampl
 @FEWER
 @given(samples)
 def test_the_figure_has_the_cpu_seconds_and_a_limit_for_each_node(rows: Samples) -> None:
-    trace = sampled(rows)
+    trace = make_samples(rows)
     figure = plot_usage(trace)
-    scale = seconds(figure)
+    scale = sum_seconds(figure)
     curves = {curve.name: curve for curve in figure.data}
     for node in trace.nodes["node"]:
         mine = trace.usage.filter(pl.col("machine") == node)["cpu"].sum()
         curve, limit = curves.pop(node), curves.pop(f"cores of {node}")
-        assert area(curve.x, curve.y) * scale == pytest.approx(mine, abs=1e-6)
+        assert compute_area(curve.x, curve.y) * scale == pytest.approx(mine, abs=1e-6)
         assert set(limit.y) == {2.0}
         assert curve.yaxis == limit.yaxis
     assert not curves
@@ -129,20 +130,20 @@ def test_a_long_run_of_many_tasks_is_a_thousand_windows_with_the_same_cpu_second
     figure = plot_usage(Trace(usage=used))
     (curve,) = figure.data
     assert len(curve.x) == WINDOWS + 1
-    assert area(curve.x, curve.y) * seconds(figure) == pytest.approx(used["cpu"].sum())
+    assert compute_area(curve.x, curve.y) * sum_seconds(figure) == pytest.approx(used["cpu"].sum())
     assert "the CPU seconds are exact" in figure.layout.meta["notes"][0]
 
 
 def test_more_than_eight_nodes_are_drawn_together_under_all_their_cores() -> None:
     rows = [(node, 0.0, 10.0, 5.0) for node in range(9)]
-    use, limit = plot_usage(sampled(rows)).data
+    use, limit = plot_usage(make_samples(rows)).data
     assert (use.name, use.y.tolist(), limit.y.tolist()) == ("all nodes", [4.5, 0], [18, 18])
-    assert len(plot_usage(sampled(rows[:8])).data) == 16
+    assert len(plot_usage(make_samples(rows[:8])).data) == 16
 
 
 def test_the_limit_of_a_node_falls_while_it_is_down() -> None:
     away = pl.DataFrame({"node": ["n1"], "start": [2.0], "end": [5.0], "state": ["down"]})
-    trace = sampled([(0, 0.0, 10.0, 5.0), (1, 0.0, 2.0, 4.0)], node_states=away)
+    trace = make_samples([(0, 0.0, 10.0, 5.0), (1, 0.0, 2.0, 4.0)], node_states=away)
     first, second = make_lanes(trace, 2)[0]
     assert first.limit is not None
     assert second.limit is not None
@@ -152,13 +153,13 @@ def test_the_limit_of_a_node_falls_while_it_is_down() -> None:
 
 
 def test_a_node_that_did_nothing_has_a_curve_too() -> None:
-    trace = sampled([(1, 0.0, 2.0, 1.0)])
+    trace = make_samples([(1, 0.0, 2.0, 1.0)])
     idle, busy = make_lanes(trace, 2)[0]
     assert (idle.name, idle.busy.area, busy.busy.area) == ("n0", 0.0, 1.0)
 
 
 def test_samples_without_a_machine_are_drawn_together() -> None:
-    trace = sampled([(0, 0.0, 2.0, 1.0)])
+    trace = make_samples([(0, 0.0, 2.0, 1.0)])
     unknown = trace.usage.with_columns(machine=pl.lit(None, dtype=pl.String))
     (lane,), _ = make_lanes(trace.replace(usage=unknown), 8)
     assert (lane.name, lane.busy.area) == ("all nodes", 1.0)
@@ -166,45 +167,45 @@ def test_samples_without_a_machine_are_drawn_together() -> None:
     assert [lane.name for lane in make_lanes(both, 8)[0]] == ["n0", "machine not recorded"]
 
 
-def test_no_sample_and_half_a_sample_are_said() -> None:
+def test_missing_and_incomplete_samples_are_reported() -> None:
     with pytest.raises(InputError, match="no CPU use to draw: the trace has no sample"):
         plot_usage(Trace())
-    trace = sampled([(0, 0.0, 1.0, 1.0)] * 4)
+    trace = make_samples([(0, 0.0, 1.0, 1.0)] * 4)
     broken = trace.usage.with_columns(
         dt=pl.Series([1.0, 0.0, None, 1.0]), cpu=pl.Series([0.5, 0.25, 4.0, None])
     )
     figure = plot_usage(trace.replace(usage=broken))
-    assert area(figure.data[0].x, figure.data[0].y) == 0.5
+    assert compute_area(figure.data[0].x, figure.data[0].y) == 0.5
     (note,) = figure.layout.meta["notes"]
     assert note == (
-        "not drawn: 3 samples without a time, a length or CPU seconds; they say 4.25 CPU s"
+        "not drawn: 3 samples without a time, a length or CPU seconds, 4.25 CPU s in total"
     )
     with pytest.raises(InputError, match="no CPU use to draw"):
         plot_usage(trace.replace(usage=broken[1:]))
 
 
 def test_a_recorded_run_has_its_cpu_use_on_the_page_and_others_need_not(tmp_path: Path) -> None:
-    trace = recorded(drawn_tasks(30))
-    _, page = written(trace, tmp_path)
-    drawn = pictures(page)
+    trace = record_run(draw_tasks(30))
+    _, page = write_page(trace, tmp_path)
+    drawn = read_figures(page)
     assert list(drawn) == ["gantt", "queue", "utilisation", "heat", "usage", "waits"]
     assert drawn["usage"]["layout"]["xaxis"]["range"] == drawn["gantt"]["layout"]["xaxis"]["range"]
     without = trace.replace(usage=trace.usage.clear())
-    assert "no CPU use to draw" in written(without, tmp_path)[0]
+    assert "no CPU use to draw" in write_page(without, tmp_path)[0]
     simulated = without.replace(manifest=Manifest(kind="simulated"))
-    assert "CPU use" not in written(simulated, tmp_path)[0]
+    assert "CPU use" not in write_page(simulated, tmp_path)[0]
 
 
 def test_no_name_of_a_node_becomes_markup(tmp_path: Path) -> None:
-    trace = recorded(drawn_tasks(5))
+    trace = record_run(draw_tasks(5))
     called = pl.lit(EVIL) + pl.col("node")
     trace = trace.replace(
         nodes=trace.nodes.with_columns(node=called),
         usage=trace.usage.with_columns(machine=pl.lit(EVIL) + pl.col("machine")),
     )
-    text, page = written(trace, tmp_path)
+    text, page = write_page(trace, tmp_path)
     assert EVIL not in text
-    said = json.dumps(pictures(page))
+    said = json.dumps(read_figures(page))
     assert "<a" not in said
     assert "<script" not in said
     ET.fromstring(render_run_svg(trace))
@@ -219,7 +220,7 @@ def test_the_still_picture_has_the_cpu_seconds(nodes: int, busy: float) -> None:
         (str(at), f"n{node}", 2.0, begin, begin + 10.0) for at, (node, begin, *_) in enumerate(rows)
     ]
     placed = pl.DataFrame(ran, schema=["task", "machine", "cores", "start", "end"], orient="row")
-    trace = sampled(rows, placements=placed)
+    trace = make_samples(rows, placements=placed)
     root = ET.fromstring(render_run_svg(trace))
     titles = [text.text or "" for text in root.iter(f"{SVG}text")]
     lane_titles = [title for title in titles if title.startswith("CPU use")]
@@ -232,9 +233,9 @@ def test_the_still_picture_has_the_cpu_seconds(nodes: int, busy: float) -> None:
         assert drawn == pytest.approx(712 * height * busy, rel=0.01)
 
 
-def test_the_chart_of_a_recorded_run_says_its_mean_cpu_use() -> None:
+def test_the_chart_of_a_recorded_run_has_its_mean_cpu_use() -> None:
     # Two tasks of four cores side by side for 50 s, which keep 0.75 of them busy.
-    trace = recorded([(0.0, 50.0, 4), (0.0, 50.0, 4)], busy=0.75)
+    trace = record_run([(0.0, 50.0, 4), (0.0, 50.0, 4)], busy=0.75)
     text = render_run_chart(trace)
     assert "CPU use: 6 of 8 cores on average" in text
     assert [line.split(":")[0] for line in text.splitlines() if ":" in line] == [
@@ -268,7 +269,7 @@ def real_run() -> Trace:
     return Trace(tasks=tasks, placements=placed, nodes=nodes, manifest=manifest)
 
 
-def test_the_gantt_of_a_real_run_tells_attempts_and_ends_apart() -> None:
+def test_the_gantt_of_a_real_run_distinguishes_attempts_and_ends() -> None:
     bars = {bar.name: len(bar.x) for bar in plot_gantt(real_run()).data}
     assert bars == {"completed": 3, "killed": 1, "failed": 1, "lost": 1}
     said = [text for bar in plot_gantt(real_run()).data for text in bar.hovertext]

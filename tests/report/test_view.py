@@ -18,8 +18,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.report.pages import EVIL, Reader, pictures
-from tests.report.runs import drawn_tasks, fcfs
+from tests.report.page_reader import EVIL, PageReader, read_figures
+from tests.report.sample_runs import draw_tasks, run_fcfs
 from twinloop.description import InputError
 from twinloop.metrics.trace_figures import figures
 from twinloop.report.view.index import Index
@@ -31,9 +31,9 @@ PATIENCE = 240.0
 SECRET = "what lies outside is nobody's business"
 
 
-def made(tasks: int, kind: str, **facts: object) -> Trace:
+def make_run(tasks: int, kind: str, **facts: object) -> Trace:
     manifest = Manifest(kind=kind, scenario={"name": f"{tasks} tasks"}, facts=facts)
-    return fcfs(drawn_tasks(tasks), manifest=manifest)
+    return run_fcfs(draw_tasks(tasks), manifest=manifest)
 
 
 @pytest.fixture(scope="module")
@@ -41,21 +41,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs of several kinds and states, and a neighbour that is not served."""
     there = tmp_path_factory.mktemp("served")
     root = there / "root"
-    made(40, "recorded", run={"policy": "fifo"}).save(root / "runs/real")
-    made(40, "simulated", run={"policy": "easy", "makespan_s": 99.0}).save(root / "runs/twin")
-    made(10, "simulated").save(root / "runs/with space & <b>")
-    damaged = made(5, "simulated").save(root / "damaged")
+    make_run(40, "recorded", run={"policy": "fifo"}).save(root / "runs/real")
+    make_run(40, "simulated", run={"policy": "easy", "makespan_s": 99.0}).save(root / "runs/twin")
+    make_run(10, "simulated").save(root / "runs/with space & <b>")
+    damaged = make_run(5, "simulated").save(root / "damaged")
     (damaged / "tasks.parquet").write_bytes(b"PAR1")
     (root / "torn").mkdir()
     (root / "torn/manifest.json").write_text("{")
-    outside = made(3, "recorded").save(there / "outside")
+    outside = make_run(3, "recorded").save(there / "outside")
     (there / "secret.swf").write_text(SECRET)
     (root / "way-out").symlink_to(outside)
-    borrowed = made(3, "recorded").save(root / "borrowed")
+    borrowed = make_run(3, "recorded").save(root / "borrowed")
     (borrowed / "tasks.parquet").unlink()
     (borrowed / "tasks.parquet").symlink_to(outside / "tasks.parquet")
     (root / ".hidden").mkdir()
-    made(3, "recorded").save(root / ".hidden/run")
+    make_run(3, "recorded").save(root / ".hidden/run")
     return root
 
 
@@ -69,7 +69,9 @@ def server(folder: Path) -> Iterator[Server]:
         thread.join(10)
 
 
-def ask(server: Server, path: str, method: str = "GET", **headers: str) -> tuple[HTTPResponse, str]:
+def send_request(
+    server: Server, path: str, method: str = "GET", **headers: str
+) -> tuple[HTTPResponse, str]:
     connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=PATIENCE)
     try:
         connection.request(method, path, headers=headers)
@@ -79,11 +81,11 @@ def ask(server: Server, path: str, method: str = "GET", **headers: str) -> tuple
         connection.close()
 
 
-def entered(server: Server, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
+def open_page(server: Server, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
     """As a browser asks that was let in, for a path below the secret one or for a link."""
     cookie = f"{server.cookie}={server.session}"
     path = path if path.startswith(server.base) else server.base + path.removeprefix("/")
-    answer, text = ask(server, path, method, Cookie=cookie, **headers)
+    answer, text = send_request(server, path, method, Cookie=cookie, **headers)
     assert SECRET not in text
     assert str(server.folder) not in text
     assert "Traceback" not in text
@@ -92,7 +94,7 @@ def entered(server: Server, path: str, method: str = "GET", **headers: str) -> t
 
 def test_the_token_is_in_the_address_once_and_then_a_cookie(server: Server) -> None:
     parts = urlsplit(server.url)
-    answer, text = ask(server, f"/?{parts.query}")
+    answer, text = send_request(server, f"/?{parts.query}")
     assert answer.status == 200
     assert f'content="0; url={server.base}"' in text
     assert server.token not in text
@@ -103,7 +105,7 @@ def test_the_token_is_in_the_address_once_and_then_a_cookie(server: Server) -> N
     assert len(server.secret) >= 32
     assert server.token not in cookie
     assert server.secret not in cookie
-    answer, text = ask(server, server.base, Cookie=f"other=1; {cookie}")
+    answer, text = send_request(server, server.base, Cookie=f"other=1; {cookie}")
     assert answer.status == 200
     assert "runs/real" in text
 
@@ -111,9 +113,9 @@ def test_the_token_is_in_the_address_once_and_then_a_cookie(server: Server) -> N
 def test_neither_the_cookie_nor_the_path_is_enough(server: Server) -> None:
     cookie = f"{server.cookie}={server.session}"
     for path in ("/", "/page/runs/real", f"/{server.secret[:-1]}/", f"/{server.secret}", "//"):
-        assert ask(server, path, Cookie=cookie)[0].status == 403
+        assert send_request(server, path, Cookie=cookie)[0].status == 403
     for path in ("", "page/runs/real"):
-        answer, text = ask(server, server.base + path)
+        answer, text = send_request(server, server.base + path)
         assert answer.status == 403
         assert "runs/real" not in text
         assert server.secret not in text
@@ -127,7 +129,7 @@ def test_two_servers_share_no_cookie(server: Server, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/page/runs/real", "/compare?run=a&run=b", "/none", "/%00"])
-def test_without_the_token_nothing_is_said(server: Server, path: str) -> None:
+def test_without_the_token_every_request_is_refused(server: Server, path: str) -> None:
     wrong = [
         {},
         {"Cookie": f"{server.cookie}=guess"},
@@ -136,7 +138,7 @@ def test_without_the_token_nothing_is_said(server: Server, path: str) -> None:
         {"Cookie": "=;;\x01"},
     ]
     for headers in wrong:
-        answer, text = ask(server, path, **headers)
+        answer, text = send_request(server, path, **headers)
         assert answer.status == 403
         assert "runs/real" not in text
         assert "Set-Cookie" not in answer.headers
@@ -144,40 +146,40 @@ def test_without_the_token_nothing_is_said(server: Server, path: str) -> None:
 
 @pytest.mark.parametrize("token", ["", "guess", "%ff", "é".encode().hex()])
 def test_a_wrong_token_opens_nothing(server: Server, token: str) -> None:
-    answer, _ = ask(server, f"/?token={token}")
+    answer, _ = send_request(server, f"/?token={token}")
     assert answer.status == 403
     assert "Set-Cookie" not in answer.headers
 
 
 def test_an_address_for_one_time_is_good_for_one_time(server: Server) -> None:
     path = "/?" + urlsplit(server.make_single_use_url()).query
-    assert [ask(server, path)[0].status for _ in range(2)] == [200, 403]
-    assert ask(server, "/?" + urlsplit(server.url).query)[0].status == 200
+    assert [send_request(server, path)[0].status for _ in range(2)] == [200, 403]
+    assert send_request(server, "/?" + urlsplit(server.url).query)[0].status == 200
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", ""])
 def test_a_name_that_was_made_to_point_here_is_refused(server: Server, host: str) -> None:
     cookie = f"{server.cookie}={server.session}"
     for path in (server.base, "/?" + urlsplit(server.url).query, server.base + "page/runs/real"):
-        answer, text = ask(server, path, Cookie=cookie, Host=host)
+        answer, text = send_request(server, path, Cookie=cookie, Host=host)
         assert answer.status == 403
         assert "runs/real" not in text
         assert "Set-Cookie" not in answer.headers
-    assert entered(server, "/", Host="localhost:8000")[0] == 200
+    assert open_page(server, "/", Host="localhost:8000")[0] == 200
 
 
 @pytest.mark.parametrize("method", ["HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
 def test_only_get_is_answered(server: Server, method: str) -> None:
-    status, text = entered(server, "/", method)
+    status, text = open_page(server, "/", method)
     assert status == 405
     assert "runs/real" not in text
 
 
-def test_every_answer_forbids_what_a_page_does_not_need(server: Server) -> None:
+def test_the_content_policy_of_every_answer_is_minimal(server: Server) -> None:
     cookie = f"{server.cookie}={server.session}"
     below = [server.base + path for path in ("", "page/runs/real", "none")]
     for path in (*below, "/", "/?token=x"):
-        answer, _ = ask(server, path, Cookie=cookie)
+        answer, _ = send_request(server, path, Cookie=cookie)
         policy = answer.headers["Content-Security-Policy"]
         assert policy.startswith("default-src 'none';")
         assert "frame-ancestors 'none'" in policy
@@ -185,11 +187,11 @@ def test_every_answer_forbids_what_a_page_does_not_need(server: Server) -> None:
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
         assert answer.headers["Referrer-Policy"] == "no-referrer"
         assert answer.headers["Cache-Control"] == "no-store"
-    listed = ask(server, server.base, Cookie=cookie)[0].headers["Content-Security-Policy"]
+    listed = send_request(server, server.base, Cookie=cookie)[0].headers["Content-Security-Policy"]
     assert "unsafe" not in listed
 
 
-def test_the_list_has_what_the_descriptions_say(server: Server, folder: Path) -> None:
+def test_the_list_has_the_fields_of_the_descriptions(server: Server, folder: Path) -> None:
     entries, more = Index(folder).entries()
     assert not more
     known = {entry.path: entry for entry in entries}
@@ -200,9 +202,9 @@ def test_the_list_has_what_the_descriptions_say(server: Server, folder: Path) ->
     assert (real.kind, real.tasks, real.policy) == ("real run", 40, "fifo")
     assert real.makespan == pytest.approx(figures(Trace.load(folder / "runs/real")).makespan)
     assert (twin.kind, twin.makespan, twin.policy) == ("simulated run", 99.0, "easy")
-    assert "damaged" in known["torn"].problem
+    assert "is not valid JSON" in known["torn"].problem
     assert [e.changed for e in entries] == sorted((e.changed for e in entries), reverse=True)
-    page = Reader(entered(server, "/")[1])
+    page = PageReader(open_page(server, "/")[1])
     links = [attrs["href"] for tag, attrs in page.tags if tag == "a"]
     assert set(links) == {f"{server.base}page/{quote(path)}" for path in known}
     assert "99 s" in page.text
@@ -210,19 +212,19 @@ def test_the_list_has_what_the_descriptions_say(server: Server, folder: Path) ->
 
 
 def test_a_run_has_its_page_until_it_changes(server: Server, folder: Path) -> None:
-    status, text = entered(server, "/page/runs/real")
+    status, text = open_page(server, "/page/runs/real")
     assert status == 200
-    assert "40 tasks" in Reader(text).text
+    assert "40 tasks" in PageReader(text).text
     assert f'<a href="{server.base}">' in text
     path = folder / "changing"
-    made(7, "simulated").save(path)
-    assert "7 tasks" in Reader(entered(server, "/page/changing")[1]).text
-    made(8, "simulated").save(path, overwrite=True)
-    assert "8 tasks" in Reader(entered(server, "/page/changing")[1]).text
+    make_run(7, "simulated").save(path)
+    assert "7 tasks" in PageReader(open_page(server, "/page/changing")[1]).text
+    make_run(8, "simulated").save(path, overwrite=True)
+    assert "8 tasks" in PageReader(open_page(server, "/page/changing")[1]).text
     for file in path.iterdir():
         file.unlink()
     path.rmdir()
-    assert entered(server, "/page/changing")[0] == 404
+    assert open_page(server, "/page/changing")[0] == 404
 
 
 @pytest.mark.parametrize(
@@ -234,39 +236,39 @@ def test_a_run_has_its_page_until_it_changes(server: Server, folder: Path) -> No
         "runs",
     ],
 )  # fmt: skip
-def test_what_is_not_in_the_folder_is_not_served(server: Server, path: str) -> None:
-    status, text = entered(server, f"/page/{path}")
+def test_paths_outside_of_the_folder_are_not_served(server: Server, path: str) -> None:
+    status, text = open_page(server, f"/page/{path}")
     assert status == 404
     assert "3 tasks" not in text
     name = path.replace("%2e", ".").replace("%2f", "/")
     for query in (f"/compare?run=runs/real&run={name}", f"/assess?real=runs/real&twin={name}"):
-        assert entered(server, query)[0] == 404
+        assert open_page(server, query)[0] == 404
 
 
 def test_a_damaged_run_is_a_clear_page(server: Server) -> None:
-    status, text = entered(server, "/page/damaged")
+    status, text = open_page(server, "/page/damaged")
     assert status == 404
-    assert "its hash differs" in Reader(text).text
-    status, text = entered(server, "/page/torn")
+    assert "its hash differs" in PageReader(text).text
+    status, text = open_page(server, "/page/torn")
     assert status == 404
-    assert "is no JSON" in Reader(text).text
-    assert entered(server, "/compare?run=damaged&run=runs/real")[0] == 404
+    assert "is no JSON" in PageReader(text).text
+    assert open_page(server, "/compare?run=damaged&run=runs/real")[0] == 404
 
 
-def test_what_was_not_foreseen_is_said_without_its_inside(
+def test_an_unexpected_error_is_reported_without_details(
     server: Server, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def broken(name: str) -> bytes:
         raise KeyError(SECRET)
 
     monkeypatch.setattr(server.pages, "make_report", broken)
-    status, text = entered(server, "/page/runs/real")
+    status, text = open_page(server, "/page/runs/real")
     assert status == 500
     assert "KeyError" in text
     assert SECRET in capfd.readouterr().err
 
 
-def raw(server: Server, request: bytes) -> bytes:
+def send_bytes(server: Server, request: bytes) -> bytes:
     """What is answered to bytes that need not be a request."""
     with socket.create_connection(server.server_address, timeout=PATIENCE) as connection:
         connection.sendall(request)
@@ -305,10 +307,10 @@ HOST = b"Host: 127.0.0.1\r\n"
         b"GET / HTTP/1.1\r\n" + HOST + b"Expect: 100-continue\r\n",
     ],
 )
-def test_what_is_no_request_is_refused_without_a_word(
+def test_an_invalid_request_is_refused_without_repeating_it(
     server: Server, request_: bytes, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    answer = raw(server, request_ + b"\r\n")
+    answer = send_bytes(server, request_ + b"\r\n")
     assert_refused(server, answer, capfd)
 
 
@@ -318,7 +320,7 @@ def test_no_bytes_are_answered_or_printed(
     server: Server, capfd: pytest.CaptureFixture[str], line: bytes, rest: bytes
 ) -> None:
     for request in (line, b"GET " + line + b" HTTP/1.1\r\n" + HOST + rest + b"\r\n\r\n"):
-        assert_refused(server, raw(server, request), capfd)
+        assert_refused(server, send_bytes(server, request), capfd)
 
 
 def assert_refused(server: Server, answer: bytes, capfd: pytest.CaptureFixture[str]) -> None:
@@ -331,64 +333,66 @@ def assert_refused(server: Server, answer: bytes, capfd: pytest.CaptureFixture[s
 
 
 def test_two_runs_are_compared_and_the_twin_is_assessed(server: Server, folder: Path) -> None:
-    status, text = entered(server, "/compare?run=runs/real&run=runs/twin")
+    status, text = open_page(server, "/compare?run=runs/real&run=runs/twin")
     assert status == 200
-    page = Reader(text)
-    # The very same run but for what it says of itself.
+    page = PageReader(text)
+    # The same run with another manifest.
     assert "all figures are the same" in page.text
     assert "PASS" in page.text
     assert "40 tasks are in both" in page.text
-    (link,) = (a["href"] for tag, a in page.tags if tag == "a" and "assess" in (a["href"] or ""))
+    (link,) = (a["href"] for tag, a in page.tags if tag == "a" and "assess?" in (a["href"] or ""))
     assert link == f"{server.base}assess?real=runs%2Freal&twin=runs%2Ftwin"
-    status, text = entered(server, link)
+    status, text = open_page(server, link)
     assert status == 200
-    assert "KS p" in Reader(text).text
+    assert "KS p" in PageReader(text).text
     makespan = figures(Trace.load(folder / "runs/real")).makespan
-    bars = pictures(page)["makespan_s"]["data"][0]
+    bars = read_figures(page)["makespan_s"]["data"][0]
     assert bars["x"] == pytest.approx([makespan, makespan])
 
 
-def test_several_runs_stand_side_by_side(server: Server, folder: Path) -> None:
+def test_several_runs_are_compared(server: Server, folder: Path) -> None:
     names = ["runs/real", "runs/twin", "runs/with space & <b>"]
-    status, text = entered(server, "/compare?" + "&".join(f"run={quote(name)}" for name in names))
+    status, text = open_page(server, "/compare?" + "&".join(f"run={quote(name)}" for name in names))
     assert status == 200
-    page = Reader(text)
-    assert "3 runs side by side" in page.text
+    page = PageReader(text)
+    assert "Comparison of 3 runs" in page.text
     assert "<b>" not in text
     links = {attrs["href"] for tag, attrs in page.tags if tag == "a"}
     assert {f"{server.base}page/{quote(name)}" for name in names} <= links
-    assert "What differs" not in page.text
-    assert "makespan_s" in pictures(page)
+    assert "Differences" not in page.text
+    assert "makespan_s" in read_figures(page)
 
 
 @pytest.mark.parametrize("query", ["", "?run=runs/real", "?run=runs/real&run=runs/real"])
 def test_fewer_than_two_runs_are_not_compared(server: Server, query: str) -> None:
-    status, text = entered(server, f"/compare{query}")
+    status, text = open_page(server, f"/compare{query}")
     assert status == 404
-    assert "tick 2 to 12" in text
+    assert "select 2 to 12" in text
 
 
 def test_names_are_never_taken_for_markup(tmp_path: Path) -> None:
     name = EVIL.replace("/", "|")[:200]
-    odd = made(3, "simulated")
+    odd = make_run(3, "simulated")
     told = odd.manifest.model_copy(update={"scenario": {"name": EVIL}, "facts": {
         "run": {"policy": EVIL}}})  # fmt: skip
     odd.replace(manifest=told).save(tmp_path / name)
     with Server(tmp_path) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        pages = [entered(server, path)[1] for path in ("/", f"/page/{quote(name)}", f"/{EVIL[:8]}")]
+        pages = [
+            open_page(server, path)[1] for path in ("/", f"/page/{quote(name)}", f"/{EVIL[:8]}")
+        ]
         server.shutdown()
     for text in pages:
-        assert "alert(" not in "".join(Reader(text).scripts.values())
+        assert "alert(" not in "".join(PageReader(text).scripts.values())
         assert "<script>alert" not in text
-        assert all(not (a.get("href") or "").startswith("https") for _, a in Reader(text).tags)
+        assert all(not (a.get("href") or "").startswith("https") for _, a in PageReader(text).tags)
 
 
-def test_an_empty_folder_says_so_and_no_folder_is_an_error(tmp_path: Path) -> None:
+def test_an_empty_folder_is_reported_and_no_folder_is_an_error(tmp_path: Path) -> None:
     with Server(tmp_path) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        assert "There is no run" in entered(server, "/")[1]
-        with pytest.raises(InputError, match=r"port \d+ cannot be had"):
+        assert "There is no run" in open_page(server, "/")[1]
+        with pytest.raises(InputError, match=r"port \d+ is not available"):
             Server(tmp_path, server.server_address[1])
         server.shutdown()
     with pytest.raises(InputError, match="does not exist"):
@@ -396,11 +400,11 @@ def test_an_empty_folder_says_so_and_no_folder_is_an_error(tmp_path: Path) -> No
 
 
 def test_a_folder_that_is_itself_a_run_is_listed(tmp_path: Path) -> None:
-    made(4, "recorded").save(tmp_path / "run")
+    make_run(4, "recorded").save(tmp_path / "run")
     with Server(tmp_path / "run") as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        assert f'href="{server.base}page/"' in entered(server, "/")[1]
-        assert entered(server, "/page/")[0] == 200
+        assert f'href="{server.base}page/"' in open_page(server, "/")[1]
+        assert open_page(server, "/page/")[0] == 200
         server.shutdown()
 
 
@@ -411,8 +415,8 @@ def test_a_log_is_listed_by_its_name(tmp_path: Path) -> None:
     assert (entry.path, entry.kind, entry.is_run, entry.tasks) == ("week.swf", "log", True, None)
     with Server(tmp_path) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        assert "1 task" in entered(server, "/page/week.swf")[1]
-        assert entered(server, "/page/notes.txt")[0] == 404
+        assert "1 task" in open_page(server, "/page/week.swf")[1]
+        assert open_page(server, "/page/notes.txt")[0] == 404
         server.shutdown()
 
 
@@ -421,7 +425,7 @@ SERVE = "import typer; from twinloop.cli.view import view; typer.run(view)"
 
 @pytest.mark.real
 @pytest.mark.skipif(os.name != "posix", reason="Ctrl-C as a signal")
-def test_the_command_says_where_and_ends_with_ctrl_c(folder: Path) -> None:
+def test_the_command_prints_the_address_and_ends_with_ctrl_c(folder: Path) -> None:
     command = [sys.executable, "-c", SERVE, str(folder), "--json", "--no-open"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, encoding="utf-8") as process:
@@ -449,9 +453,9 @@ def test_the_command_says_where_and_ends_with_ctrl_c(folder: Path) -> None:
 
 def test_the_index_reads_a_description_again_when_it_changed(tmp_path: Path) -> None:
     index = Index(tmp_path)
-    made(4, "simulated").save(tmp_path / "run")
+    make_run(4, "simulated").save(tmp_path / "run")
     assert [entry.tasks for entry in index.entries()[0]] == [4]
-    made(5, "simulated").save(tmp_path / "run", overwrite=True)
+    make_run(5, "simulated").save(tmp_path / "run", overwrite=True)
     assert [entry.tasks for entry in index.entries()[0]] == [5]
     bare = Trace(tasks=pl.DataFrame({"id": ["a"]}), manifest=Manifest(kind="simulated"))
     bare.save(tmp_path / "run", overwrite=True)

@@ -1,4 +1,4 @@
-"""Pictures and words: what people would rather look at than read."""
+"""Figures, report pages and texts about runs, assessments, calibrations and studies."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""What a report needs to know of a calibration."""
+"""Interface of a calibration as the report reads it."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
 
 
 class IdentifiabilityResult(Protocol):
-    """How far the data say what the values are."""
+    """Identifiability of the fitted values: how well the data determine each of them."""
 
     @property
     def sentences(self) -> Sequence[str]:
-        """In plain words."""
+        """The findings, in sentences."""
 
     @property
     def table(self) -> pl.DataFrame:
         """A row per parameter: parameter, value, low, high, identifiable, why.
 
-        One that is no number has acceptable `levels` in place of the ends `low` and `high`.
+        A categorical parameter has acceptable `levels` instead of the bounds `low` and `high`.
         """
 
 
 class CalibrationResult(Protocol):
-    """A calibration that has ended: any object that can be read like this.
+    """A finished calibration: any object with these attributes.
 
     >>> from types import SimpleNamespace
     >>> fit = SimpleNamespace(values={"speed": 1.07}, defaults={"speed": 1.0},
@@ -47,59 +47,59 @@ class CalibrationResult(Protocol):
 
     @property
     def loss(self) -> float:
-        """The loss of the fitted values on what they were fitted to."""
+        """The loss of the fitted values on the training runs."""
 
     @property
     def loss_before(self) -> float:
-        """The loss of the values before."""
+        """The loss of the values before the calibration."""
 
     @property
     def loss_name(self) -> str:
-        """What was made small."""
+        """The name of the loss that was minimised."""
 
     @property
     def floor(self) -> float | None:
-        """The loss between repetitions of the real runs; None: there are none."""
+        """The noise floor: the loss between repetitions of the real runs; None: no repetition."""
 
     @property
     def optimiser(self) -> str:
-        """What searched."""
+        """The name of the optimiser."""
 
     @property
     def runs(self) -> Sequence[Mapping[str, Any]]:
-        """What it was fitted to and tried on.
+        """The training and hold-out runs.
 
-        Of each run its `name` and whether it was `used` for training or validation, and if the
-        twin is of this project its `mode` and what was `injected`.
+        Each run has its `name` and whether it was `used` for training or validation. Runs of the
+        built-in simulator also have their `mode` and the columns that were `injected`.
         """
 
     @property
     def validation_loss(self) -> float | None:
-        """The loss on what was held out; None: nothing was."""
+        """The loss on the hold-out runs; None: no run was held out."""
 
     @property
     def history(self) -> pl.DataFrame:
         """A row per evaluation: evaluation, loss, best, failed, and a column per parameter.
 
-        Where the number of the evaluation falls, another search begins, of other values and with
+        A falling evaluation number marks the start of another search, with other parameters and
         another loss.
         """
 
     @property
     def confidence_region(self) -> pl.DataFrame | None:
-        """Points around the fit: a column per parameter, and loss."""
+        """Evaluated points around the fit: a column per parameter, and loss."""
 
     @property
     def identifiability(self) -> IdentifiabilityResult | None:
-        """How far the data say what the values are."""
+        """How well the data determine the values; None: it was not analysed."""
 
     @property
     def recipe(self) -> Sequence[str]:
-        """What moved and why, in plain sentences."""
+        """The changed values and their reasons, in sentences."""
 
     @property
     def before(self) -> Sequence[tuple[str, Verdict]]:
-        """Name and verdict of each run with the values before."""
+        """Name and verdict of each run with the values before the calibration."""
 
     @property
     def after(self) -> Sequence[tuple[str, Verdict]]:
@@ -107,4 +107,4 @@ class CalibrationResult(Protocol):
 
     @property
     def warnings(self) -> Sequence[str]:
-        """What a reader has to be warned of."""
+        """Warnings about the calibration, in sentences."""

@@ -1,4 +1,4 @@
-"""How two runs differ, in words."""
+"""Description of the difference between two runs, line by line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twinloop.metrics import Difference
 from twinloop.metrics.run_difference import FieldChange
 from twinloop.report.quantity_text import format_count, format_duration, format_number
 
-#: What a reader wants to know first: what a figure is called, and being less and being more of it.
+#: The figures that are compared first: name, adjective for less, adjective for more.
 _HEADLINES = {
     "makespan_s": ("makespan", "shorter", "longer"),
     "wait_mean_s": ("mean wait", "shorter", "longer"),
@@ -24,19 +24,19 @@ _HEADLINES = {
     "cost": ("cost", "lower", "higher"),
     "lateness_mean_s": ("mean lateness of submissions", "lower", "higher"),
 }
-#: From so many times as much on, the factor says more than the percentage.
+#: From this ratio on, a factor is printed instead of a percentage.
 _TIMES = 10
-#: From so many joules on, energies are said in kWh.
+#: From so many joules on, energies are printed in kWh.
 _IN_KWH = 3.6e5
-#: Fields that hold the hashes of files by their names, and what such a file is called.
+#: Fields that map file names to hashes, and the noun for such a file.
 _FILES = {"source": "source", "inputs": "input"}
-#: How many fields of a scenario are named, and how much of a value is shown.
+#: The most fields of a scenario that are listed, and the most characters of a value.
 _FIELDS = 20
 _LONGEST = 60
 
 
 def describe_difference(difference: Difference) -> str:
-    """What differs between run A and run B, a line each.
+    """Describe the difference between run A and run B, a line per finding.
 
     >>> import polars as pl
     >>> from twinloop.metrics import difference
@@ -67,7 +67,7 @@ def describe_difference(difference: Difference) -> str:
 
 
 def format_amounts(values: Sequence[float | None], unit: str) -> list[str]:
-    """Figures that stand side by side with their unit, as people say them; energies in one unit.
+    """Format figures that are shown side by side, with one unit for all energies.
 
     >>> format_amounts([5400.0, 90.0], "s"), format_amounts([0.701], "")
     (['1.5 h', '90 s'], ['0.701'])
@@ -91,7 +91,7 @@ def _format_amount(value: float | None, unit: str) -> str:
 
 
 def format_relative_change(a: float | None, b: float | None) -> str:
-    """How much more or less b is than a.
+    """Format the change from a to b as a percentage, or as a factor where it is large.
 
     >>> [format_relative_change(a, b) for a, b in ((4.0, 3.0), (2.0, 2.0), (3.0, 82.2), (0.0, 1.0))]
     ['-25 %', '0 %', '27.4 times', '-']
@@ -105,7 +105,7 @@ def format_relative_change(a: float | None, b: float | None) -> str:
 
 
 def find_differing_figures(difference: Difference) -> Iterator[dict[str, Any]]:
-    """The rows of `Difference.figures` with more between A and B than rounding.
+    """Find the rows of `Difference.figures` where A and B differ by more than rounding.
 
     >>> from twinloop.metrics import difference
     >>> from twinloop.trace import Trace
@@ -144,7 +144,7 @@ def _format_value(value: Any) -> str:
 
 
 def _value_to_text(value: Any) -> str:
-    """A value of a scenario as a file of it has it, more or less."""
+    """Format a value of a scenario in the style of a YAML file."""
     if isinstance(value, Mapping):
         parts = (
             f"{name}: {_value_to_text(item)}" for name, item in value.items() if item is not None

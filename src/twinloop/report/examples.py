@@ -1,4 +1,4 @@
-"""Small results to draw in examples."""
+"""Small results for the examples in docstrings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def make_confirmation() -> Confirmation:
-    """One candidate and its baseline, run twice each.
+    """Make a confirmation of one candidate and its baseline, with two repetitions.
 
     >>> make_confirmation()
     <Confirmation: easy against fifo: holds>

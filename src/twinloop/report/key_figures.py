@@ -1,4 +1,4 @@
-"""The figures of a run that stand first."""
+"""Key figures of a run, formatted for pages and the terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STATUSES: Final = ("completed", "failed", "killed", "cancelled", "lost", "rejec
 
 
 def list_key_figures(figures: Figures) -> Iterator[tuple[str, str]]:
-    """Name and value, as people say them, of the figures that are known.
+    """List the name and the formatted value of each key figure that is known.
 
     >>> import polars as pl
     >>> from twinloop.metrics.trace_figures import figures

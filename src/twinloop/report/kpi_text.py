@@ -1,4 +1,4 @@
-"""KPIs as people call them, and their values as people say them."""
+"""Names, units and formatted values of KPIs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Final
 from twinloop.metrics.catalogue import FIGURES
 from twinloop.report.quantity_text import format_duration, format_number
 
-#: Shorter than their meaning, where that is a definition.
-_CALLED: Final = {
+#: Short names of the KPIs whose meaning in the catalogue is a long definition.
+_NAMES: Final = {
     "tasks": "tasks",
     "completed": "tasks completed",
     "rejected": "tasks rejected",
@@ -30,18 +30,18 @@ _SHARES: Final = frozenset({"utilisation"})
 
 
 def name_kpi(kpi: str) -> str:
-    """What a KPI is called.
+    """Return the readable name of a KPI.
 
     >>> name_kpi("makespan_s"), name_kpi("wait_p95_s"), name_kpi("mine")
     ('makespan', '95th percentile wait', 'mine')
     """
-    if kpi in _CALLED:
-        return _CALLED[kpi]
+    if kpi in _NAMES:
+        return _NAMES[kpi]
     return FIGURES[kpi].meaning if kpi in FIGURES else kpi
 
 
 def label_kpi(kpi: str) -> str:
-    """What a KPI is called, with its unit.
+    """Return the name of a KPI with its unit.
 
     >>> label_kpi("makespan_s"), label_kpi("slowdown_mean"), label_kpi("utilisation")
     ('makespan (s)', 'mean slowdown', 'utilisation (%)')
@@ -51,7 +51,7 @@ def label_kpi(kpi: str) -> str:
 
 
 def get_unit(kpi: str) -> str:
-    """The unit in which tables and pictures have a KPI; nothing of what has none.
+    """Return the unit of a KPI in tables and figures; an empty string if it has none.
 
     >>> get_unit("makespan_s"), get_unit("utilisation"), get_unit("mine")
     ('s', '%', '')
@@ -62,17 +62,17 @@ def get_unit(kpi: str) -> str:
 
 
 def label_mean(kpi: str) -> str:
-    """The mean of a KPI over runs, with its unit.
+    """Return the name of the mean of a KPI over runs, with its unit.
 
     >>> label_mean("makespan_s"), label_mean("wait_mean_s")
     ('mean makespan (s)', 'mean wait (s)')
     """
-    said = label_kpi(kpi)
-    return said if said.startswith("mean ") else f"mean {said}"
+    label = label_kpi(kpi)
+    return label if label.startswith("mean ") else f"mean {label}"
 
 
 def scale_value(kpi: str, value: Any) -> Any:
-    """A value, or an array of them, in the unit of `label_kpi`; unknown remains unknown.
+    """Convert a value, or an array of values, to the unit of `label_kpi`; None remains None.
 
     >>> scale_value("utilisation", 0.25), scale_value("makespan_s", 3.0)
     (25.0, 3.0)
@@ -83,7 +83,7 @@ def scale_value(kpi: str, value: Any) -> Any:
 
 
 def format_scaled(kpi: str, value: float | None) -> str:
-    """A value of a KPI below a heading that has its unit, as `label_kpi` does.
+    """Format a value of a KPI without its unit, which the heading of the column has.
 
     >>> format_scaled("utilisation", 1.032), format_scaled("makespan_s", 12.345)
     ('103', '12.3')
@@ -94,7 +94,7 @@ def format_scaled(kpi: str, value: float | None) -> str:
 
 
 def format_kpi(kpi: str, value: float | None) -> str:
-    """A value of a KPI with its unit.
+    """Format a value of a KPI with its unit.
 
     >>> format_kpi("makespan_s", 5400.0), format_kpi("energy_j", 7.2e6)
     ('1.5 h', '2 kWh')
@@ -118,7 +118,7 @@ def format_kpi(kpi: str, value: float | None) -> str:
 
 
 def format_change(value: float, of: float) -> str:
-    """How far a value lies from another, in percent; nothing can be said of zero.
+    """Format the relative difference of two values in percent; undefined where `of` is zero.
 
     >>> format_change(88.0, 100.0), format_change(103.0, 100.0), format_change(1.0, 0.0)
     ('-12 %', '+3 %', '-')
@@ -128,16 +128,16 @@ def format_change(value: float, of: float) -> str:
     return f"{100 * (value - of) / abs(of):+.3g} %"
 
 
-def expand_kpi_names(said: str) -> str:
-    """A sentence in which every KPI is called as people call it.
+def expand_kpi_names(text: str) -> str:
+    """Replace the identifiers of KPIs in a sentence by their readable names.
 
     >>> expand_kpi_names("energy_per_task_j was not measured, by makespan_s")
     'energy per task was not measured, by makespan'
     """
-    return _NAMED.sub(lambda found: name_kpi(found[0]), said)
+    return _IDENTIFIERS.sub(lambda found: name_kpi(found[0]), text)
 
 
-#: A name without an underscore is a word of its own.
-_NAMED: Final = re.compile(
+#: Identifiers with an underscore; the others ("makespan", "cost") are English words already.
+_IDENTIFIERS: Final = re.compile(
     "|".join(rf"\b{name}\b" for name in sorted(FIGURES, key=len, reverse=True) if "_" in name)
 )

@@ -1,4 +1,7 @@
-"""Pictures of a trace, a verdict, a fit, a study... as its own: `trace.plot.gantt()`."""
+"""Plot methods of traces, verdicts, fits, studies, confirmations and loops.
+
+They are the attribute `plot` of a result: `trace.plot.gantt()`.
+"""
 
 from __future__ import annotations
 
@@ -46,13 +49,13 @@ if TYPE_CHECKING:
 
 
 class Plots:
-    """The pictures of a trace, as `trace.plot` gives them: Plotly figures, shown by notebooks.
+    """The figures of a trace, `trace.plot`: Plotly figures, which notebooks show.
 
     >>> import polars as pl
     >>> trace = Trace(placements=pl.DataFrame({"task": ["a"], "cores": [2.0], "start": [0.0],
     ...     "end": [5.0]}))
     >>> trace.plot
-    <pictures of a trace: carbon, gantt, heat, lateness, load, page, power, queue, sessions, ...>
+    <figures of a trace: carbon, gantt, heat, lateness, load, page, power, queue, sessions, ...>
     >>> trace.plot.utilisation().data[0].y.tolist()
     [2.0, 0.0]
     """
@@ -69,7 +72,7 @@ class Plots:
         return plot_gantt(self._trace, colour=colour, window=window)
 
     def queue(self) -> Figure:
-        """Waiting tasks, and the cores they wait for, over time; see `plot_queue`."""
+        """Waiting tasks and their requested cores over time; see `plot_queue`."""
         return plot_queue(self._trace)
 
     def utilisation(self) -> Figure:
@@ -77,7 +80,7 @@ class Plots:
         return plot_utilisation(self._trace)
 
     def usage(self) -> Figure:
-        """CPU use over time, on each node; see `plot_usage`."""
+        """CPU use over time, per node; see `plot_usage`."""
         return plot_usage(self._trace)
 
     def power(self) -> Figure:
@@ -89,15 +92,15 @@ class Plots:
         return plot_waits(self._trace)
 
     def heat(self) -> Figure:
-        """How busy each machine was over time, as a map; see `plot_heat`."""
+        """Utilisation of each machine over time, as a heat map; see `plot_heat`."""
         return plot_heat(self._trace)
 
     def carbon(self, intensity: float | pl.DataFrame | None = None) -> Figure:
-        """The carbon of the power over time; see `plot_carbon`."""
+        """Carbon emissions over time; see `plot_carbon`."""
         return plot_carbon(self._trace, intensity)
 
     def lateness(self) -> Figure:
-        """How late each user was; see `plot_lateness`."""
+        """Lateness of each user; see `plot_lateness`."""
         return plot_lateness(self._trace)
 
     def sessions(self, user: str | None = None, *, threshold: float = 3600.0) -> Figure:
@@ -109,24 +112,24 @@ class Plots:
         return plot_load(self._trace)
 
     def page(self, path: str | Path) -> Path:
-        """All of them in one file; see `write_run_page`."""
+        """Write all figures into one HTML file; see `write_run_page`."""
         return write_run_page(self._trace, path)
 
     def __repr__(self) -> str:
-        return f"<pictures of a trace: {_list_methods(self)}>"
+        return f"<figures of a trace: {_list_methods(self)}>"
 
 
 class VerdictPlots:
-    """The pictures of an assessment, as `verdict.plot` gives them.
+    """The figures of an assessment, `verdict.plot`.
 
-    A picture that there are no data for is an error that says what is missing.
+    A figure without data raises an error that names the missing data.
 
     >>> from types import SimpleNamespace
     >>> import polars as pl
     >>> curve = pl.DataFrame({"t": [5.0], "real": [1], "twin": [2], "lagged": [2], "residual": [1]})
     >>> plots = VerdictPlots(SimpleNamespace(series={"completions": curve}, findings=()))
     >>> plots
-    <pictures of an assessment: completions, page, segments, trend, usage, waits>
+    <figures of an assessment: completions, page, segments, trend, usage, waits>
     >>> plots.completions().data[2].y.tolist()
     [1.0]
     """
@@ -137,7 +140,7 @@ class VerdictPlots:
         self._verdict = verdict
 
     def waits(self) -> Figure:
-        """The distributions of the waits, and twin minus real."""
+        """The distributions of the wait times, and twin minus real."""
         return waits_of_both(self._verdict)
 
     def completions(self) -> Figure:
@@ -157,22 +160,22 @@ class VerdictPlots:
         return plot_power_segments(self._verdict)
 
     def page(self, path: str | Path) -> Path:
-        """All of them in one file, with the verdict; see `write_assessment_page`."""
+        """Write all figures and the verdict into one HTML file; see `write_assessment_page`."""
         return write_assessment_page(self._verdict, path)
 
     def __repr__(self) -> str:
-        return f"<pictures of an assessment: {_list_methods(self)}>"
+        return f"<figures of an assessment: {_list_methods(self)}>"
 
 
 class FitPlots:
-    """The pictures of a calibration, as `fit.plot` gives them.
+    """The figures of a calibration, `fit.plot`.
 
     >>> from types import SimpleNamespace
     >>> import polars as pl
     >>> history = pl.DataFrame({"loss": [4.0, 2.0], "best": [4.0, 2.0]})
     >>> fit = SimpleNamespace(history=history, loss_before=4.0)
     >>> FitPlots(fit)
-    <pictures of a calibration: confidence_region, history, intervals, page>
+    <figures of a calibration: confidence_region, history, intervals, page>
     >>> FitPlots(fit).history().data[0].y.tolist()
     [4.0, 2.0]
     """
@@ -187,30 +190,30 @@ class FitPlots:
         return plot_convergence(self._fit)
 
     def confidence_region(self) -> Figure:
-        """The points around the fit, coloured by their loss."""
+        """The acceptable set: parameter values around the fit, coloured by their loss."""
         return plot_confidence_region(self._fit)
 
     def intervals(self) -> Figure:
-        """What the data allow each value to be."""
+        """The interval of acceptable values of each parameter."""
         return plot_intervals(self._fit)
 
     def page(self, path: str | Path) -> Path:
-        """All of them in one file; see `write_calibration_page`."""
+        """Write all figures into one HTML file; see `write_calibration_page`."""
         return write_calibration_page(self._fit, path)
 
     def __repr__(self) -> str:
-        return f"<pictures of a calibration: {_list_methods(self)}>"
+        return f"<figures of a calibration: {_list_methods(self)}>"
 
 
 class StudyPlots:
-    """The pictures of a study, as `study.plot` gives them.
+    """The figures of a study, `study.plot`.
 
     >>> import twinloop as tl
     >>> tasks = [{"id": f"t{i}", "run_time": 10, "cores": 1 + i % 3} for i in range(20)]
     >>> scenario = tl.Scenario(platform="2x4", policy="fifo", workload={"tasks": tasks})
     >>> study = tl.explore(scenario, {"policy": ["fifo", "easy"]})
     >>> study.plot
-    <pictures of a study: effects, interactions, page, pareto>
+    <figures of a study: effects, interactions, page, pareto>
     >>> list(study.plot.effects().data[0].x)
     [100.0, 50.0]
     """
@@ -225,27 +228,27 @@ class StudyPlots:
         return plot_pareto(self._study, *objectives)
 
     def effects(self, kpi: str | None = None) -> Figure:
-        """What each level of each factor does to a KPI; see `plot_effects`."""
+        """The effect of each level of each factor on a KPI; see `plot_effects`."""
         return plot_effects(self._study, kpi)
 
     def interactions(self, kpi: str | None = None) -> Figure:
-        """What two levels do together; see `plot_interactions`."""
+        """The interactions of two factors; see `plot_interactions`."""
         return plot_interactions(self._study, kpi)
 
     def page(self, path: str | Path) -> Path:
-        """All of them in one file; see `write_study_page`."""
+        """Write all figures into one HTML file; see `write_study_page`."""
         return write_study_page(self._study, path)
 
     def __repr__(self) -> str:
-        return f"<pictures of a study: {_list_methods(self)}>"
+        return f"<figures of a study: {_list_methods(self)}>"
 
 
 class ConfirmationPlots:
-    """The pictures of a confirmation, as `confirmation.plot` gives them.
+    """The figures of a confirmation, `confirmation.plot`.
 
     >>> from twinloop.report.examples import make_confirmation
     >>> ConfirmationPlots(make_confirmation())
-    <pictures of a confirmation: course, differences, page, ranks>
+    <figures of a confirmation: course, differences, page, ranks>
     """
 
     __slots__ = ("_confirmation",)
@@ -254,30 +257,30 @@ class ConfirmationPlots:
         self._confirmation = confirmation
 
     def differences(self, metric: str | None = None) -> Figure:
-        """How far each candidate really lay from the baseline; see `plot_differences`."""
+        """The measured difference of each candidate to the baseline; see `plot_differences`."""
         return plot_differences(self._confirmation, metric)
 
     def ranks(self, metric: str | None = None) -> Figure:
-        """The predicted order and the real one; see `plot_ranks`."""
+        """The predicted and the measured ranking; see `plot_ranks`."""
         return plot_ranks(self._confirmation, metric)
 
     def course(self, metric: str | None = None) -> Figure:
-        """What each run gave, in the order in which they ran; see `plot_course`."""
+        """The result of each run in the order of execution; see `plot_course`."""
         return plot_course(self._confirmation, metric)
 
     def page(self, path: str | Path) -> Path:
-        """All of them in one file; see `write_confirmation_page`."""
+        """Write all figures into one HTML file; see `write_confirmation_page`."""
         return write_confirmation_page(self._confirmation, path)
 
     def __repr__(self) -> str:
-        return f"<pictures of a confirmation: {_list_methods(self)}>"
+        return f"<figures of a confirmation: {_list_methods(self)}>"
 
 
 class LoopPlots:
-    """The page of a loop, as `loop.plot` gives it; its parts have pictures of their own.
+    """The page of a loop, `loop.plot`; the parts of a loop have figures of their own.
 
     >>> LoopPlots(None)
-    <pictures of a loop: page>
+    <figures of a loop: page>
     """
 
     __slots__ = ("_loop",)
@@ -286,11 +289,11 @@ class LoopPlots:
         self._loop = loop
 
     def page(self, path: str | Path) -> Path:
-        """The whole loop in one file; see `write_loop_page`."""
+        """Write the whole loop into one HTML file; see `write_loop_page`."""
         return write_loop_page(self._loop, path)
 
     def __repr__(self) -> str:
-        return f"<pictures of a loop: {_list_methods(self)}>"
+        return f"<figures of a loop: {_list_methods(self)}>"
 
 
 def _list_methods(plots: object) -> str:

@@ -1,4 +1,4 @@
-"""Quantities as people say them."""
+"""Quantities as text: durations, sizes, numbers and counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def format_duration(seconds: float | None) -> str:
-    """A length of time in the unit that suits it.
+    """Format a length of time in the largest unit that keeps it above one or two.
 
     >>> format_duration(5400), format_duration(0.25), format_duration(None)
     ('1.5 h', '0.25 s', '-')
@@ -25,7 +25,7 @@ def format_duration(seconds: float | None) -> str:
 
 
 def format_size(count: float | None) -> str:
-    """An amount of memory or data.
+    """Format an amount of memory or data in binary units.
 
     >>> format_size(3 * 1024**3)
     '3 GiB'
@@ -39,7 +39,7 @@ def format_size(count: float | None) -> str:
 
 
 def format_number(value: float | None) -> str:
-    """A number with three digits that matter.
+    """Format a number with three significant digits; from 1,000 on as an integer.
 
     >>> format_number(28475), format_number(0.70412), format_number(3.0)
     ('28,475', '0.704', '3')
@@ -52,7 +52,7 @@ def format_number(value: float | None) -> str:
 
 
 def shorten_name(name: str, longest: int) -> str:
-    """A name that is no longer than this, its middle left out.
+    """Shorten a name to this length by leaving out its middle.
 
     >>> shorten_name("C01-H01-001", 11), shorten_name("compute-rack-01-node-001", 11)
     ('C01-H01-001', 'compu…e-001')

@@ -1,4 +1,4 @@
-"""The pictures of an assessment: the real run and its twin, and what lies between them."""
+"""Figures of an assessment: the real run, its twin and their difference."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
     from twinloop.fidelity.verdict import Verdict
 
-#: So many pairs can be told apart.
+#: The most pairs that are drawn.
 PAIRS: Final = 4000
-#: Waits are laid out by their logarithm where half are under this part of the longest.
+#: The wait axis is logarithmic if half of the waits are below this fraction of the longest.
 _SHORT: Final = 0.05
 
 
 def plot_assessment(verdict: Verdict) -> dict[str, Figure]:
-    """The pictures of an assessment by name; those without data are left out.
+    """Plot the figures of an assessment, by name; figures without data are left out.
 
-    `waits` has the distributions of the waits, `completions` the tasks completed over time,
+    `waits` has the distributions of the wait times, `completions` the completed tasks over time,
     `trend` the z-scores of the power, each with twin minus real below; `usage` has the CPU usage
-    of the twin over the real one; `segments` the correlation of each segment of the power, and the
-    lag at which it was found.
+    of the twin over that of the real run; `segments` has the highest correlation of each segment
+    of the power, and its lag.
 
     >>> from types import SimpleNamespace
     >>> waits = pl.DataFrame({"wait": [0.0, 2.0], "real": [0.5, 1.0], "twin": [0.25, 1.0],
@@ -47,7 +47,7 @@ def plot_assessment(verdict: Verdict) -> dict[str, Figure]:
 
 
 def plot_available(verdict: Verdict) -> tuple[dict[str, Figure], list[str]]:
-    """The pictures that there are data for, and for each of the others why it is not drawn."""
+    """Plot the figures that have data, and list the reason for each omitted figure."""
     figures, missing = {}, []
     for name, draw in PLOTS.items():
         try:
@@ -58,10 +58,10 @@ def plot_available(verdict: Verdict) -> tuple[dict[str, Figure], list[str]]:
 
 
 def plot_wait_comparison(verdict: Verdict) -> Figure:
-    """The share of tasks that waited at most so long, and twin minus real below.
+    """Plot the cumulative distribution of the wait times, with twin minus real below.
 
-    The axis is logarithmic where half of the tasks waited less than a twentieth of the longest
-    wait; the curves then begin with the share of those that waited no longer than its left end.
+    The axis is logarithmic if half of the tasks waited less than a twentieth of the longest wait;
+    the curves then start with the share of tasks whose wait is below the left end of the axis.
     """
     rows = _get_series(verdict, "waits", "wait times", ("wait",))
     longest = float(rows["wait"].tail(1).item())
@@ -71,7 +71,7 @@ def plot_wait_comparison(verdict: Verdict) -> Figure:
         axis = {"title": {"text": "wait"}} | LOG_WAITS
         left = rows.filter(pl.col("wait") <= 1.0).tail(1).with_columns(wait=pl.lit(1.0))
         rows = pl.concat([left, rows.filter(pl.col("wait") > 1.0)])
-    figure, notes = plot_comparison("Waits of the tasks", rows, rows["wait"])
+    figure, notes = plot_comparison("Wait times", rows, rows["wait"])
     figure.update_layout(
         xaxis=axis,
         yaxis={"title": {"text": "share of tasks"}, "tickformat": ".0%"},
@@ -81,20 +81,20 @@ def plot_wait_comparison(verdict: Verdict) -> Figure:
 
 
 def plot_completions(verdict: Verdict) -> Figure:
-    """The tasks completed over time, and twin minus real below."""
+    """Plot the completed tasks over time, with twin minus real below."""
     rows = _get_series(verdict, "completions", "completions", ("t",))
     axis = _make_time_axis(rows["t"])
-    figure, notes = plot_comparison("Tasks completed", rows, axis.at(rows["t"].to_numpy()))
+    figure, notes = plot_comparison("Completed tasks", rows, axis.at(rows["t"].to_numpy()))
     figure.update_layout(xaxis=axis.layout(), yaxis={"title": {"text": "tasks"}})
     return attach_notes(figure, notes)
 
 
 def plot_usage_comparison(verdict: Verdict) -> Figure:
-    """The CPU usage of the twin over the real one, a point per window of a task."""
+    """Plot the CPU usage of the twin over that of the real run, a point per window of a task."""
     rows = _get_series(verdict, "usage", "cpu usage", ("real", "twin"))
     notes = []
     if rows.height > PAIRS:
-        notes.append(f"{PAIRS:,} of {rows.height:,} pairs, evenly from the first to the last")
+        notes.append(f"{PAIRS:,} of {rows.height:,} pairs, sampled at equal steps")
         rows = rows[np.linspace(0, rows.height - 1, PAIRS).round().astype(int).tolist()]
     figure = create_figure("CPU usage of the tasks")
     figure.add_scatter(
@@ -117,16 +117,16 @@ def plot_usage_comparison(verdict: Verdict) -> Figure:
 
 
 def plot_power_trend(verdict: Verdict) -> Figure:
-    """The z-scores of the total power over time, and twin minus real below."""
+    """Plot the z-scores of the total power over time, with twin minus real below."""
     rows = _insert_gaps(_get_series(verdict, "power", "power", ("t",)))
     axis = _make_time_axis(rows["t"])
-    figure, notes = plot_comparison("Trend of the power", rows, axis.at(rows["t"].to_numpy()))
+    figure, notes = plot_comparison("Power trend", rows, axis.at(rows["t"].to_numpy()))
     figure.update_layout(xaxis=axis.layout(), yaxis={"title": {"text": "z-score"}})
     return attach_notes(figure, notes)
 
 
 def plot_power_segments(verdict: Verdict) -> Figure:
-    """The best correlation of each segment of the power, and the lag at which it was found."""
+    """Plot the highest correlation of each segment of the power, and its lag."""
     rows = _get_series(verdict, "segments", "power", ("start",))
     used = rows.filter(pl.col("status") == "used")
     counts = rows["status"].value_counts(sort=True).rows()
@@ -143,15 +143,17 @@ def plot_power_segments(verdict: Verdict) -> Figure:
         "x": axis.at(used["start"].to_numpy() + length / 2),
         "width": float(axis.length(np.array(length))),
     }
-    figure = create_figure("Correlation of the power, segment by segment")
-    figure.add_bar(y=used["r"], name="best correlation", marker={"color": colours.CURVE}, **place)
+    figure = create_figure("Power correlation by segment")
+    figure.add_bar(
+        y=used["r"], name="highest correlation", marker={"color": colours.CURVE}, **place
+    )
     figure.add_bar(
         y=used["lag"], name="lag of the twin", marker={"color": colours.SECOND}, yaxis="y2", **place
     )
     least = verdict.criteria.power.correlation
     span = axis.at(np.array([0.0, float(rows["start"][-1]) + length]))
     figure.add_scatter(
-        x=span, y=[least, least], name="least mean demanded", mode="lines", hoverinfo="skip",
+        x=span, y=[least, least], name="threshold of the mean", mode="lines", hoverinfo="skip",
         line={"color": colours.LIMIT, "dash": "dot", "width": 1.5},
     )  # fmt: skip
     stack_axes(figure, "lag (s)")
@@ -163,7 +165,7 @@ def plot_power_segments(verdict: Verdict) -> Figure:
     return attach_notes(figure, notes)
 
 
-#: What draws each picture.
+#: The function that plots each figure.
 PLOTS: Final[Mapping[str, Callable[[Verdict], Figure]]] = {
     "waits": plot_wait_comparison,
     "completions": plot_completions,
@@ -174,18 +176,18 @@ PLOTS: Final[Mapping[str, Callable[[Verdict], Figure]]] = {
 
 
 def _get_series(verdict: Verdict, name: str, metric: str, needed: tuple[str, ...]) -> pl.DataFrame:
-    """The rows of a series that can be drawn; where there are none, an error that says why."""
+    """Return the rows of a series that can be drawn; raise an error if there are none."""
     rows: pl.DataFrame = verdict.series.get(name, pl.DataFrame())
     if rows.height:
         rows = rows.drop_nulls(needed)
     if not rows.height:
         notes = [each.note for each in verdict.findings if each.metric == metric and each.note]
-        raise InputError(f"no picture of {name}: {notes[0] if notes else 'there are no data'}")
+        raise InputError(f"no figure of {name}: {notes[0] if notes else 'there are no data'}")
     return rows
 
 
 def _insert_gaps(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows with an empty one after each after which some are missing."""
+    """Insert an empty row at each gap in time, so that the curve is interrupted there."""
     apart = rows["t"].diff().drop_nulls()
     if not len(apart):
         return rows
@@ -196,7 +198,7 @@ def _insert_gaps(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _find_usage_unit(verdict: Verdict) -> str:
-    """The unit of the CPU usage, which the findings on it name with their figures."""
+    """Return the unit of the CPU usage, which the findings on it have in their figures."""
     named = (
         name.removeprefix("median_")
         for found in verdict.findings

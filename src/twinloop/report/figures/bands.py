@@ -1,28 +1,28 @@
-"""The rows of a Gantt chart: a band for each machine, as high as it has cores."""
+"""Rows of a Gantt chart: a band per machine, with a height equal to its cores."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import Any, Final
 
 import polars as pl
 
 from twinloop.metrics.weighted_intervals import WeightedIntervals
 from twinloop.report.figures.executions import get_capacity
+from twinloop.report.figures.figure_base import escape_label
 from twinloop.report.figures.packing import pack_boxes
 from twinloop.trace import Trace
 
-#: So many names can be read beside an axis.
+#: The most names that are legible beside an axis.
 LABELS: Final = 40
 UNRECORDED: Final = "machine not recorded"
-#: Between two bands, as a part of the highest so far.
+#: The gap between two bands, as a fraction of the highest band so far.
 _GAP: Final = 0.08
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bands:
-    """Where on the vertical axis, in cores, each execution is drawn.
+    """Vertical position of each execution, in cores.
 
     >>> ran = pl.DataFrame({"machine": ["n1", "n1"], "cores": [1.0, 2.0], "start": [0.0, 1.0],
     ...                     "end": [5.0, 2.0]})
@@ -30,14 +30,14 @@ class Bands:
     [(0, 0.0, 1.0), (1, 1.0, 3.0)]
     """
 
-    #: `number` of the execution, `low` and `high`; several where its cores are not side by side.
+    #: `number` of the execution, `low` and `high`; several rows if its cores are not adjacent.
     pieces: pl.DataFrame
     #: Lower and upper end of the band of each machine, in order.
     rows: dict[str, tuple[float, float]]
 
     @classmethod
     def of(cls, trace: Trace, ran: pl.DataFrame) -> Bands:
-        """Bands for the nodes of the trace, in their order, and for all other machines named."""
+        """Make a band for each node of the trace, in order, and for each other machine."""
         ran = ran.with_row_index("number").with_columns(pl.col("machine").fill_null(UNRECORDED))
         cores: dict[str, float | None] = dict(trace.nodes.select("node", "cores").iter_rows())
         used = ran["machine"].unique().sort().to_list()
@@ -68,17 +68,17 @@ class Bands:
         return cls(frame.sort("number", "low"), rows)
 
     def layout(self) -> dict[str, Any]:
-        """The vertical axis as Plotly describes it."""
+        """Return the vertical axis as a Plotly layout."""
         top = max((high for _, high in self.rows.values()), default=1.0)
         if list(self.rows) == [UNRECORDED]:
-            return {"title": {"text": "cores, as packed"}, "range": [0.0, top]}
+            return {"title": {"text": "cores, packed from below"}, "range": [0.0, top]}
         every = -(-len(self.rows) // LABELS)
         shown = list(self.rows.items())[::every]
         return {
             "range": [top, 0.0],
             "tickmode": "array",
             "tickvals": [(low + high) / 2 for _, (low, high) in shown],
-            "ticktext": [escape(name, quote=False) for name, _ in shown],
+            "ticktext": [escape_label(name) for name, _ in shown],
             "showgrid": False,
             "zeroline": False,
         }

@@ -1,10 +1,9 @@
-"""The pictures of a calibration: its course, its cloud of losses, the intervals of its values."""
+"""Figures of a calibration: convergence, acceptable set, intervals of the values."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,25 +15,25 @@ from twinloop.metrics.weighted_intervals import Floats
 from twinloop.report.calibration_result import CalibrationResult
 from twinloop.report.figures import colours
 from twinloop.report.figures.confidence_region import plot_confidence_region
-from twinloop.report.figures.figure_base import attach_notes, create_figure
+from twinloop.report.figures.figure_base import attach_notes, create_figure, escape_label
 from twinloop.report.figures.scales import Scale, format_value
 from twinloop.report.quantity_text import format_count
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-#: So many parts of the evaluations have a lowest and a highest loss in the picture.
+#: A long history is reduced to the lowest and the highest loss of so many parts.
 PARTS: Final = 500
-#: From so many evaluations on, they are counted on a logarithmic axis.
+#: From so many evaluations on, their axis is logarithmic.
 _MANY: Final = 1000
 
 
 def plot_calibration(fit: CalibrationResult) -> dict[str, Figure]:
-    """The pictures of a calibration by name; those without data are left out.
+    """Plot the figures of a calibration, by name; figures without data are left out.
 
-    `convergence` has the losses in the order of the evaluations, and the best so far.
-    `confidence_region` has points around the fit, coloured by their loss. `intervals` has for each
-    parameter what the data allow, within the range that was searched.
+    `convergence` has the loss of each evaluation and the lowest so far. `confidence_region` has
+    points around the fit, coloured by their loss. `intervals` has the acceptable interval of each
+    parameter, within the range that was searched.
 
     >>> from types import SimpleNamespace
     >>> history = pl.DataFrame({"evaluation": [0, 1], "loss": [4.0, 2.0], "best": [4.0, 2.0],
@@ -48,7 +47,7 @@ def plot_calibration(fit: CalibrationResult) -> dict[str, Figure]:
 
 
 def plot_available(fit: CalibrationResult) -> tuple[dict[str, Figure], list[str]]:
-    """The pictures that there are data for, and for each of the others why it is not drawn."""
+    """Plot the figures that have data, and list the reason for each omitted figure."""
     draw: dict[str, Callable[[CalibrationResult], Figure]] = {
         "convergence": plot_convergence,
         "confidence_region": plot_confidence_region,
@@ -64,7 +63,7 @@ def plot_available(fit: CalibrationResult) -> tuple[dict[str, Figure], list[str]
 
 
 def plot_convergence(fit: CalibrationResult) -> Figure:
-    """The loss of each evaluation, and the best so far.
+    """Plot the loss of each evaluation, and the lowest so far.
 
     >>> from types import SimpleNamespace
     >>> history = pl.DataFrame({"loss": [4.0, None, 2.0], "best": [4.0, 4.0, 2.0]})
@@ -74,25 +73,25 @@ def plot_convergence(fit: CalibrationResult) -> Figure:
     """
     history = fit.history
     if not {"loss", "best"} <= set(history.columns) or not history.height:
-        raise InputError("there is no course to draw: no evaluation was recorded")
+        raise InputError("there is no convergence to draw: no evaluation was recorded")
     loss, best = (
         history[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
         for name in ("loss", "best")
     )
     known = np.isfinite(loss)
     if not known.any():
-        raise InputError("there is no course to draw: every evaluation failed")
+        raise InputError("there is no convergence to draw: every evaluation failed")
     notes = []
     if failed := int((~known).sum()):
-        notes.append(f"not drawn: {format_count(failed, 'evaluation')} that failed")
+        notes.append(f"not drawn: {format_count(failed, 'failed evaluation')}")
     at = np.flatnonzero(known)
     if at.size > 4 * PARTS:
         at = _find_extremes(at, loss)
         notes.append(
             f"of each 1/{PARTS} of the evaluations only the lowest and the highest loss are drawn; "
-            "the best is exact"
+            "the lowest loss so far is exact"
         )
-    figure = create_figure("Course of the calibration")
+    figure = create_figure("Convergence of the calibration")
     figure.add_scatter(
         x=at + 1, y=loss[at], name="loss", mode="markers",
         marker={"color": colours.OTHERS, "size": 4, "opacity": 0.6},
@@ -101,17 +100,17 @@ def plot_convergence(fit: CalibrationResult) -> Figure:
     for number, part in enumerate(searches):
         corners = _find_corners(best[part]) + part.start
         figure.add_scatter(
-            x=corners + 1, y=best[corners], name="best so far", mode="lines", line_shape="hv",
+            x=corners + 1, y=best[corners], name="lowest so far", mode="lines", line_shape="hv",
             line={"color": colours.CURVE, "width": 2}, showlegend=not number,
         )  # fmt: skip
     notes += [
-        f"from evaluation {part.start + 1:,} on other values are searched for, with another loss"
+        f"evaluation {part.start + 1:,} starts a search of other parameters, with another loss"
         for part in searches[1:]
     ]
     before = fit.loss_before
     if len(searches) == 1 and math.isfinite(before):
         figure.add_scatter(
-            x=[1, loss.size], y=[before, before], name="with the values before", mode="lines",
+            x=[1, loss.size], y=[before, before], name="before calibration", mode="lines",
             line={"color": colours.LIMIT, "dash": "dash", "width": 1.5}, meta={"aside": True},
         )  # fmt: skip
     positive = bool((loss[known] > 0).all())
@@ -124,7 +123,7 @@ def plot_convergence(fit: CalibrationResult) -> Figure:
 
 
 def _split_searches(history: pl.DataFrame) -> list[slice]:
-    """The parts of the course; another begins where the number of the evaluation falls."""
+    """Split the history into searches; a falling evaluation number starts another one."""
     edges = [0, history.height]
     if "evaluation" in history.columns:
         edges[1:1] = (np.flatnonzero(np.diff(history["evaluation"].to_numpy()) < 0) + 1).tolist()
@@ -132,7 +131,7 @@ def _split_searches(history: pl.DataFrame) -> list[slice]:
 
 
 def _find_corners(best: Floats) -> Any:
-    """Where a long curve changes, and its end: they draw the same steps."""
+    """Return the indices where a long curve changes, and its end: they draw the same steps."""
     every = np.arange(best.size)
     if best.size <= 4 * PARTS:
         return every
@@ -140,14 +139,14 @@ def _find_corners(best: Floats) -> Any:
 
 
 def _find_extremes(at: np.ndarray[Any, np.dtype[np.int64]], loss: Floats) -> Any:
-    """Of each part of these evaluations, the one with the lowest and that with the highest loss."""
+    """Return the evaluations with the lowest and the highest loss of each part."""
     parts = np.array_split(at, PARTS)
     kept = [part[pick(loss[part])] for part in parts for pick in (np.argmin, np.argmax)]
     return np.unique(kept)
 
 
 def plot_intervals(fit: CalibrationResult) -> Figure:
-    """What the data allow each value to be, within the range that was searched.
+    """Plot the acceptable interval of each parameter, within the range that was searched.
 
     >>> from types import SimpleNamespace
     >>> table = pl.DataFrame({"parameter": ["speed"], "value": [1.0], "low": [0.5], "high": [2.0],
@@ -159,17 +158,17 @@ def plot_intervals(fit: CalibrationResult) -> Figure:
     """
     table = None if fit.identifiability is None else fit.identifiability.table
     if table is None or not table.height:
-        raise InputError("there are no intervals to draw: identifiability was not examined")
+        raise InputError("there are no intervals to draw: identifiability was not analysed")
     numbers = [row for row in table.rows(named=True) if _is_number(row["value"])]
     if not numbers:
-        raise InputError("there are no intervals to draw: no parameter is a number")
+        raise InputError("there are no intervals to draw: no parameter is numeric")
     notes = []
-    if words_only := table.height - len(numbers):
-        notes.append(f"not drawn: {format_count(words_only, 'parameter')} whose values are words")
+    if categorical := table.height - len(numbers):
+        notes.append(f"not drawn: {format_count(categorical, 'categorical parameter')}")
     rows = [_make_row(fit, row, len(numbers) - at) for at, row in enumerate(numbers)]
     if unbounded := [each.name for each in rows if each.ends is None]:
-        notes.append(f"of unknown interval: {', '.join(unbounded)}")
-    figure = create_figure("What the data allow the values to be")
+        notes.append(f"interval unknown: {', '.join(unbounded)}")
+    figure = create_figure("Acceptable intervals of the values")
     for name, colour, wanted in (
         ("identifiable", colours.CURVE, True),
         ("not identifiable", colours.SECOND, False),
@@ -184,13 +183,13 @@ def plot_intervals(fit: CalibrationResult) -> Figure:
     )  # fmt: skip
     figure.update_layout(
         xaxis={
-            "title": {"text": "within the range that was searched"},
+            "title": {"text": "position in the searched range"},
             "range": [-0.02, 1.02],
             "tickformat": ".0%",
         },
         yaxis={
             "tickvals": [row.place for row in rows],
-            "ticktext": [escape(row.name, quote=False) for row in rows],
+            "ticktext": [escape_label(row.name) for row in rows],
             "range": [0.4, len(rows) + 0.6],
             "showgrid": False,
         },
@@ -201,7 +200,7 @@ def plot_intervals(fit: CalibrationResult) -> Figure:
 
 
 class _IntervalRow:
-    """A parameter's interval as a part of the range that was searched."""
+    """Interval of a parameter, as fractions of the range that was searched."""
 
     def __init__(self, name: str, place: int, identifiable: bool | None) -> None:
         self.name, self.place, self.identifiable = name, place, identifiable
@@ -221,7 +220,7 @@ def _make_row(fit: CalibrationResult, found: dict[str, Any], place: int) -> _Int
     scale = Scale.of(pl.Series(known, dtype=pl.Float64, strict=False))
     row.value = scale.part(found["value"])
     row.before = scale.part(before) if _is_number(before) else None
-    row.hover = f"{escape(name, quote=False)}: {format_value(found['value'])}"
+    row.hover = f"{escape_label(name)}: {format_value(found['value'])}"
     if len(ends) == 2:
         row.ends = scale.part(ends[0]), scale.part(ends[1])
         row.hover += f", from {format_value(ends[0])} to {format_value(ends[1])}"
@@ -254,6 +253,6 @@ def _add_markers(
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a value is a number that can be drawn."""
+    """Whether a value is a finite number."""
     usual = isinstance(value, (int, float, np.integer, np.floating))
     return usual and not isinstance(value, bool) and bool(np.isfinite(value))

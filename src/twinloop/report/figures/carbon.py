@@ -1,4 +1,4 @@
-"""The carbon of the power that a run drew, over time."""
+"""Figure of the carbon emissions of a run over time."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from twinloop.trace.trace import require_trace
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-#: Windows of the curve.
+#: The number of windows of the curve.
 WINDOWS = 1000
 
 
 def plot_carbon(trace: Trace, intensity: float | pl.DataFrame | None = None) -> Figure:
-    """The carbon of the power over time, and the carbon intensity of the electricity below it.
+    """Plot the carbon emissions over time, with the carbon intensity of the electricity below.
 
-    Each value is the mean over a thousandth of the time; the sum in the note is exact, as
-    `twinloop.metrics.carbon` works it out.
+    Each value is the mean over a thousandth of the time; the sum in the note is exact and equal
+    to `twinloop.metrics.carbon`.
 
     Args:
         trace: Any trace with a power table.
-        intensity: In g/kWh, as `twinloop.metrics.carbon` takes it; by default the intensity
-            that the platform of the run names.
+        intensity: In g/kWh, as in `twinloop.metrics.carbon`; by default the intensity of the
+            platform of the run.
 
     >>> trace = Trace(power=pl.DataFrame({"t": [7200.0], "dt": [7200.0], "watts": [1000.0]}))
     >>> figure = plot_carbon(trace, 250.0)
     >>> float(figure.data[0].y[0]), figure.layout.meta["notes"]
-    (250.0, ['500 g in all'])
+    (250.0, ['500 g in total'])
     """
     known = get_intensity(require_trace(trace)) if intensity is None else intensity
     if known is None:
@@ -61,7 +61,7 @@ def plot_carbon(trace: Trace, intensity: float | pl.DataFrame | None = None) -> 
     rate = Steps.of(boxes).means(edges) * np.diff(edges) / JOULES_PER_KWH
     mean = np.diff(series.integral(edges)) / np.diff(edges)
     axis = TimeAxis.of(trace)
-    figure = create_figure("Carbon of the power", axis)
+    figure = create_figure("Carbon emissions", axis)
     at = axis.at(edges)
     for name, level, colour, place in (
         ("carbon", rate * mean / hours, colours.CURVE, "y"),
@@ -76,12 +76,12 @@ def plot_carbon(trace: Trace, intensity: float | pl.DataFrame | None = None) -> 
         yaxis={"title": {"text": "carbon (g/h)"}, "rangemode": "tozero", "domain": [0.54, 1.0]},
         yaxis2={"title": {"text": "g/kWh"}, "rangemode": "tozero", "domain": [0.0, 0.46]},
     )
-    said = f"{format_number(total / 1000)} kg" if total >= 1000 else f"{format_number(total)} g"
-    return attach_notes(figure, [f"{said} in all"])
+    amount = f"{format_number(total / 1000)} kg" if total >= 1000 else f"{format_number(total)} g"
+    return attach_notes(figure, [f"{amount} in total"])
 
 
 def get_intensity(trace: Trace) -> float | pl.DataFrame | None:
-    """The carbon intensity that the platform of a run names; None where it names none.
+    """Return the carbon intensity of the platform of a run; None if it has none.
 
     >>> get_intensity(Trace()) is None
     True

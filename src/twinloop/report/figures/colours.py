@@ -1,4 +1,4 @@
-"""Which colour what has, in every picture of a run."""
+"""Colours of the figures, and the grouping of executions by colour."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twinloop.description.errors import InputError
 
 ColourBy = Literal["user", "queue", "status", "kind"]
 
-#: Told apart by most eyes, on white and on black.
+#: Distinguishable with most kinds of colour vision, on white and on black.
 GROUPS: Final = (
     "#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2",
     "#edc948", "#b07aa1", "#ff9da7", "#9c755f",
@@ -33,9 +33,9 @@ AWAY: Final = "rgba(128, 128, 128, 0.45)"
 
 
 def choose_grouping(executions: pl.DataFrame, by: ColourBy | None) -> ColourBy:
-    """What the executions are coloured by: as asked, else user, queue or status.
+    """Choose the column that colours the executions: `by`, else user, queue or status.
 
-    It is the first of these three of which anything is known.
+    Without `by` it is the first of these three columns that has a value.
 
     >>> frame = pl.DataFrame({"user": [None], "queue": ["q"], "status": [None], "reason": [None]})
     >>> choose_grouping(frame, None)
@@ -45,17 +45,21 @@ def choose_grouping(executions: pl.DataFrame, by: ColourBy | None) -> ColourBy:
         names: tuple[ColourBy, ...] = ("user", "queue")
         return next((n for n in names if executions[n].null_count() < executions.height), "status")
     if by not in ("user", "queue", "status", "kind"):
-        raise InputError(f"{by!r} is no colour", remedy="colour by user, queue, status or kind")
+        raise InputError(
+            f"colour: {by!r} is not a column to colour by",
+            remedy="use user, queue, status or kind",
+        )
     return by
 
 
 def group_executions(
     executions: pl.DataFrame, by: ColourBy, most: int = len(GROUPS)
 ) -> pl.DataFrame:
-    """A row per group, largest first: `group` (null: unknown), `core_seconds`, `label`, `members`.
+    """Group executions by a column, largest group first.
 
-    At most so many groups stand for themselves; the last row, with `members` above one, is all
-    the others together. By status, an execution counts by why it ended, else by its task.
+    Columns: `group` (null: unknown), `core_seconds`, `label`, `members`. At most `most` groups
+    have a row of their own; the last row, with `members` above one, is the sum of all others. By
+    status, an execution has the reason of its end, else the status of its task.
 
     >>> frame = pl.DataFrame({"user": ["a", "b", "c"], "cores": 1.0, "start": 0.0,
     ...                       "end": [3.0, 2.0, 1.0]})
@@ -84,12 +88,12 @@ def group_executions(
 
 
 def get_group_key(by: ColourBy) -> pl.Expr:
-    """The value that an execution is grouped by."""
+    """Return the expression that an execution is grouped by."""
     return pl.coalesce("reason", "status") if by == "status" else pl.col(by)
 
 
 def get_colour(by: ColourBy, label: str, place: int, members: int) -> str:
-    """The colour of a group at its place among the largest.
+    """Return the colour of a group by its rank in size.
 
     >>> get_colour("status", "failed", 3, 1), get_colour("user", "others (12)", 9, 12)
     ('#e15759', '#9aa0a6')

@@ -1,8 +1,7 @@
-"""The losses of many points, as a figure: every pair of parameters, or all side by side."""
+"""The acceptable set of a calibration: parameter values around the fit, coloured by their loss."""
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -12,40 +11,42 @@ from twinloop.description.errors import InputError
 from twinloop.metrics.weighted_intervals import Floats
 from twinloop.report.calibration_result import CalibrationResult
 from twinloop.report.figures import colours
-from twinloop.report.figures.figure_base import attach_notes, create_figure
+from twinloop.report.figures.figure_base import attach_notes, create_figure, escape_label
 from twinloop.report.figures.scales import Scale, format_value
 from twinloop.report.quantity_text import format_count, shorten_name
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-#: More parameters than this are drawn side by side, not pair by pair.
+#: Up to this number of parameters there is a panel per pair; more get parallel axes.
 PAIRED: Final = 6
-#: So many points can be told apart.
+#: The most points that are drawn.
 POINTS: Final = 500
 
-# From the lowest loss to the highest; can be seen on white and on black.
+# From the lowest loss to the highest; visible on white and on black.
 _SHADES: Final = ("#2f6db3", "#3fa7a0", "#e3b23c", "#9aa0a6")
 _LONGEST: Final = 22
-# What contention by kind is named below, the same for all: it would take all the room.
+# The common prefix of the contention parameters, left out of labels for lack of space.
 _OF_KINDS: Final = "contention.kinds."
 
 
 def plot_confidence_region(fit: CalibrationResult) -> Figure:
-    """The points around the fit, coloured by their loss; the fitted values are marked.
+    """Plot evaluated points around the fit, coloured by their loss, with the fitted values marked.
 
-    Up to six parameters are drawn pair by pair: a ridge that runs aslant says that the two
-    compensate each other. More are drawn side by side, with a line per point.
+    Points with a loss close to the lowest form the acceptable set. Up to six parameters get a
+    panel per pair, where an oblique ridge shows that two parameters compensate each other. More
+    parameters get parallel axes, with a line per point.
 
     >>> from types import SimpleNamespace
     >>> points = pl.DataFrame({"a": [1.0, 2.0], "b": [5.0, 4.0], "loss": [0.3, 0.1]})
-    >>> drawn = plot_confidence_region(SimpleNamespace(confidence_region=points, values={"a": 2.0, "b": 4.0}))
+    >>> fit = SimpleNamespace(confidence_region=points, values={"a": 2.0, "b": 4.0})
+    >>> drawn = plot_confidence_region(fit)
     >>> drawn.data[0].x, drawn.data[0].y
     ((1.0, 2.0), (5.0, 4.0))
     """
     points, notes = _select_points(fit)
     names = [name for name in points.columns if name != "loss"]
-    figure = create_figure("Values around the fit, coloured by their loss")
+    figure = create_figure("Parameter values around the fit, coloured by loss")
     if len(names) > PAIRED:
         _plot_parallel_axes(figure, fit, points, names)
     elif len(names) > 1:
@@ -57,57 +58,60 @@ def plot_confidence_region(fit: CalibrationResult) -> Figure:
         showlegend=False,
         coloraxis=_make_colour_axis(points["loss"].to_numpy()),
     )
-    mark = "red circles are at" if len(names) > 1 else "the dotted line is at"
+    mark = "red circles mark" if len(names) > 1 else "the dotted line marks"
     return attach_notes(figure, [f"{mark} the fitted values", *notes])
 
 
 def explain_confidence_region(fit: CalibrationResult) -> str:
-    """What to look at in the cloud of this calibration, which may be drawn in two ways.
+    """Explain how to read the figure, which has one of two forms.
 
     >>> from types import SimpleNamespace
     >>> explain_confidence_region(SimpleNamespace(values=dict.fromkeys("abcdefg", 1.0)))
-    'Each line is a calibration that was tried, ...'
+    'Each line is an evaluated set of parameter values. ...'
     """
     if len(fit.values) > PAIRED:
         return (
-            "Each line is a calibration that was tried, from value to value, each between the "
-            "lowest and the highest that was. The blue ones are as good as the fit: where these "
-            "lie close together the data tell the value, where they spread they cannot."
+            "Each line is an evaluated set of parameter values. Blue lines form the acceptable "
+            "set: their loss is close to that of the fit. Where blue lines lie close together, the "
+            "data determine the parameter; where they spread, the data do not."
         )
     return (
-        "Blue points are as good as the fit; where they lie in a long ridge, the data cannot tell "
-        "the values apart."
+        "Each point is an evaluated set of parameter values. Blue points form the acceptable set: "
+        "their loss is close to that of the fit. A long ridge of blue points shows parameters that "
+        "compensate each other."
     )
 
 
 def _select_points(fit: CalibrationResult) -> tuple[pl.DataFrame, list[str]]:
-    """The points to draw, the best last, and what to say of the others."""
+    """Select the points to draw, with the best last, and note the points left out."""
     found = fit.confidence_region
     names = [] if found is None else [name for name in found.columns if name in fit.values]
     if found is None or not found.height or not names:
-        raise InputError("there is no cloud to draw: no points were looked at around the fit")
+        raise InputError(
+            "there is no acceptable set to draw: no points around the fit were evaluated"
+        )
     loss = pl.col("loss").cast(pl.Float64)
     points = found.select(*names, loss).filter(loss.is_finite()).sort("loss", descending=True)
     if not points.height:
-        raise InputError("there is no cloud to draw: every point failed")
+        raise InputError("there is no acceptable set to draw: every evaluation failed")
     notes, what = [], "point" if len(names) <= PAIRED else "line"
     if failed := found.height - points.height:
         notes.append(f"not drawn: {format_count(failed, what)} that failed")
     if points.height > POINTS:
-        notes.append(f"{POINTS} of {points.height:,} {what}s, evenly from the highest loss to the "
-                     "lowest")  # fmt: skip
+        notes.append(f"{POINTS} of {points.height:,} {what}s, at equal steps from the "
+                     "highest loss to the lowest")  # fmt: skip
         points = points[np.linspace(0, points.height - 1, POINTS).round().astype(int).tolist()]
-    told = [
+    texts = [
         pl.Series(each.name, [_escape_value(value) for value in each], dtype=pl.String)
         for each in points
         if not each.dtype.is_numeric()
     ]
-    return points.with_columns(told), notes
+    return points.with_columns(texts), notes
 
 
 def _escape_value(value: Any) -> str:
-    """A value that is no number, as text that can only be text in a picture."""
-    return escape(format_value(value), quote=False)
+    """Format a categorical value as a label."""
+    return escape_label(format_value(value))
 
 
 def _get_fitted_value(fit: CalibrationResult, points: pl.DataFrame, name: str) -> Any:
@@ -130,7 +134,7 @@ def _plot_one(figure: Figure, fit: CalibrationResult, points: pl.DataFrame, name
 def _plot_pairs(
     figure: Figure, fit: CalibrationResult, points: pl.DataFrame, names: list[str]
 ) -> None:
-    """A panel for each pair: columns share their x axis, rows their y axis."""
+    """Plot a panel per pair of parameters; columns share their x axis, rows their y axis."""
     panels = len(names) - 1
     marks = _make_markers(points, names)
     for row in range(panels):
@@ -162,7 +166,7 @@ def _plot_pairs(
                 },
             }
         )
-        # Above its column, where the half without panels leaves room for a long name.
+        # Above the column, where the triangle without panels has space for a long name.
         last = row == panels - 1
         figure.add_annotation(
             text=_shorten(names[row]), xref="paper", yref="paper", y=high, yanchor="bottom",
@@ -175,9 +179,9 @@ def _plot_pairs(
 def _plot_parallel_axes(
     figure: Figure, fit: CalibrationResult, points: pl.DataFrame, names: list[str]
 ) -> None:
-    """A line for each point down all parameters, a trace for each shade.
+    """Plot a line per point across all parameters, in one Plotly trace per shade.
 
-    The names stand to the left, where there is room for them on a phone too.
+    The parameters are rows, because their names fit to the left of a row also on a phone.
     """
     scales = {name: Scale.of(points[name]) for name in names}
     parts = np.column_stack(
@@ -193,14 +197,14 @@ def _plot_parallel_axes(
             line={"color": _interpolate_colour((step + 0.5) / 8), "width": 1.2},
             opacity=0.9 - 0.1 * step,
         )  # fmt: skip
-    # Its only purpose is the bar that says what the colours mean.
+    # An empty trace that adds the colour bar.
     figure.add_scatter(**_make_markers(points[:1], names), x=[None], y=[None])
     fitted = [scales[name].part(_get_fitted_value(fit, points, name)) for name in names]
     figure.add_scatter(
         **_make_fit_marker(), y=list(range(len(names))), x=fitted,
         hovertemplate="%{text}<extra></extra>",
         text=[
-            f"{escape(name, quote=False)}: {_get_fitted_value(fit, points, name)}"
+            f"{escape_label(name)}: {_get_fitted_value(fit, points, name)}"
             for name in names
         ],
     )  # fmt: skip
@@ -212,7 +216,7 @@ def _plot_parallel_axes(
             "zeroline": False,
         },
         xaxis={
-            "title": {"text": "lowest to highest that was tried"},
+            "title": {"text": "position in the evaluated range"},
             "range": [-0.02, 1.02],
             "tickformat": ".0%",
         },
@@ -229,12 +233,12 @@ def _make_axis(values: pl.Series, name: str) -> dict[str, Any]:
 
 
 def _shorten(name: str) -> str:
-    return escape(shorten_name(name.removeprefix(_OF_KINDS), _LONGEST), quote=False)
+    return escape_label(shorten_name(name.removeprefix(_OF_KINDS), _LONGEST))
 
 
 def _make_markers(points: pl.DataFrame, names: list[str]) -> dict[str, Any]:
     text = [
-        "<br>".join(f"{escape(name, quote=False)}: {format_value(row[name])}" for name in names)
+        "<br>".join(f"{escape_label(name)}: {format_value(row[name])}" for name in names)
         + f"<br>loss: {format_value(row['loss'])}"
         for row in points.rows(named=True)
     ]
@@ -258,7 +262,7 @@ def _make_fit_marker() -> dict[str, Any]:
 
 
 def _transform_losses(loss: Floats) -> Floats:
-    """Losses as they are coloured: by their logarithm where they are positive."""
+    """Transform losses for colouring: to their logarithm if all are positive."""
     return np.log10(loss) if (loss > 0).all() else loss
 
 
@@ -269,7 +273,7 @@ def _scale_losses(loss: Floats) -> Floats:
 
 
 def _interpolate_colour(part: float) -> str:
-    """The shade at a part of the way from the lowest loss to the highest."""
+    """Interpolate the colour at a fraction of the range from the lowest loss to the highest."""
     stops = np.array([[int(shade[at : at + 2], 16) for at in (1, 3, 5)] for shade in _SHADES])
     at = np.linspace(0, 1, len(_SHADES))
     return "rgb({:.0f}, {:.0f}, {:.0f})".format(*(np.interp(part, at, stop) for stop in stops.T))

@@ -1,8 +1,7 @@
-"""The pictures of a confirmation: what was predicted, and what really came of it."""
+"""Figures of a confirmation: predicted and measured results."""
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -10,7 +9,7 @@ import polars as pl
 
 from twinloop.description.errors import InputError
 from twinloop.report.figures import colours
-from twinloop.report.figures.figure_base import attach_notes, create_figure
+from twinloop.report.figures.figure_base import attach_notes, create_figure, escape_label
 from twinloop.report.kpi_text import label_kpi, name_kpi, scale_value
 from twinloop.report.quantity_text import format_count
 
@@ -20,24 +19,24 @@ if TYPE_CHECKING:
     from twinloop.exploration.confirmation.result import Confirmation
 
 _BETTER, _WORSE = "better, as predicted", "worse, as predicted"
-#: What a verdict is called in a picture, where it does not depend on which way is better.
-_CALLED: Final = {"reversed": "the other way round", "tie": "not told apart"}
+#: Labels of the verdicts that do not depend on the direction of the objective.
+_LABELS: Final = {"reversed": "opposite to the prediction", "tie": "no significant difference"}
 _COLOURS: Final = {
     _BETTER: colours.USED,
     _WORSE: colours.GROUPS[6],
-    "the other way round": colours.GROUPS[3],
-    "not told apart": colours.SECOND,
+    "opposite to the prediction": colours.GROUPS[3],
+    "no significant difference": colours.SECOND,
 }
 
 
 def plot_differences(confirmation: Confirmation, metric: str | None = None) -> Figure:
-    """How far each candidate really lay from the baseline, and what was predicted.
+    """Plot the measured difference of each candidate to the baseline, and the predicted one.
 
     A bar is the 90 % interval of the mean paired difference; the open diamond is the prediction.
 
     Args:
-        confirmation: What was run for real.
-        metric: Which difference; by default that of the metric that was recommended by.
+        confirmation: The measured runs.
+        metric: The KPI; by default the KPI of the recommendation.
 
     >>> from twinloop.report.examples import make_confirmation
     >>> figure = plot_differences(make_confirmation())
@@ -64,25 +63,24 @@ def plot_differences(confirmation: Confirmation, metric: str | None = None) -> F
         meta={"aside": True},
     )  # fmt: skip
     lower = next((each.lower for each in confirmation.objectives if each.kpi == metric), True)
-    said = pl.Series(
-        "said",
-        [_label_verdict(row["verdict"], row["real"], lower) for row in measured.rows(named=True)],
+    labels = pl.Series(
+        [_label_verdict(row["verdict"], row["real"], lower) for row in measured.rows(named=True)]
     )
-    for verdict in said.unique(maintain_order=True):
-        _add_measured(figure, measured.filter(said == verdict), verdict, metric)
-    foretold = rows.drop_nulls("predicted")
+    for label in labels.unique(maintain_order=True):
+        _add_measured(figure, measured.filter(labels == label), label, metric)
+    predicted = rows.drop_nulls("predicted")
     figure.add_scatter(
-        x=foretold["predicted"].to_list(), y=foretold["place"].to_list(), mode="markers",
+        x=predicted["predicted"].to_list(), y=predicted["place"].to_list(), mode="markers",
         name="predicted", marker={"symbol": "diamond-open", "size": 12, "color": colours.LIMIT,
                                   "line": {"width": 2}},
         hovertemplate="predicted %{x:+.4~g}<extra></extra>",
         meta={"columns": _name_columns(metric)},
     )  # fmt: skip
     figure.update_layout(
-        xaxis={"title": {"text": f"{label_kpi(metric)}, less {escape(base, quote=False)}"}},
+        xaxis={"title": {"text": f"{label_kpi(metric)}, less {escape_label(base)}"}},
         yaxis={
             "tickvals": rows["place"].to_list(),
-            "ticktext": [escape(name, quote=False) for name in rows["one"]],
+            "ticktext": [escape_label(name) for name in rows["one"]],
             "range": [rows.height - 0.4, -0.6], "showgrid": False, "zeroline": False,
         },
         hovermode="closest",
@@ -95,10 +93,10 @@ def plot_differences(confirmation: Confirmation, metric: str | None = None) -> F
 
 
 def _label_verdict(verdict: str, real: float, lower: bool) -> str:
-    """What a picture calls a verdict: a difference that holds may be one for the worse."""
+    """Label a verdict; a confirmed difference can be an improvement or a deterioration."""
     if verdict == "holds":
         return _BETTER if (real < 0) == lower else _WORSE
-    return _CALLED.get(verdict, verdict)
+    return _LABELS.get(verdict, verdict)
 
 
 def _name_columns(metric: str) -> dict[str, Any]:
@@ -130,7 +128,7 @@ def _add_measured(figure: Figure, rows: pl.DataFrame, verdict: str, metric: str)
 
 
 def plot_ranks(confirmation: Confirmation, metric: str | None = None) -> Figure:
-    """The predicted place of each configuration on the left, the real one on the right.
+    """Plot the predicted rank of each configuration on the left, the measured one on the right.
 
     >>> from twinloop.report.examples import make_confirmation
     >>> [(line.name, list(line.y)) for line in plot_ranks(make_confirmation()).data]
@@ -141,13 +139,13 @@ def plot_ranks(confirmation: Confirmation, metric: str | None = None) -> Figure:
     rows = rows.drop_nulls(["predicted_rank", "real_rank"])
     if not rows.height:
         raise InputError(f"there are no ranks to draw: {name_kpi(metric)} was not measured")
-    figure = create_figure(f"Order by {name_kpi(metric)}, predicted and real")
+    figure = create_figure(f"Predicted and measured ranking by {name_kpi(metric)}")
     for at, row in enumerate(rows.rows(named=True)):
         name = f"{row['candidate']} (baseline)" if row["baseline"] else row["candidate"]
         colour = colours.LIMIT if row["baseline"] else colours.GROUPS[at % len(colours.GROUPS)]
         figure.add_scatter(
             x=["predicted", "real"], y=[row["predicted_rank"], row["real_rank"]],
-            name=escape(name, quote=False), mode="lines+markers",
+            name=escape_label(name), mode="lines+markers",
             line={"color": colour, "width": 3}, marker={"size": 12},
             customdata=[[scale_value(metric, row[which])] for which in ("predicted", "real")],
             hovertemplate=f"%{{x}}: {label_kpi(metric)} %{{customdata[0]:.4~g}}",
@@ -166,12 +164,12 @@ def plot_ranks(confirmation: Confirmation, metric: str | None = None) -> Figure:
     known = confirmation.ranks.filter(pl.col("metric") == metric)
     notes = []
     if known.height and (tau := known["tau"][0]) is not None:
-        notes.append(f"Kendall's tau {tau:.2g}: 1 is the same order, -1 the opposite one")
+        notes.append(f"Kendall's tau {tau:.2g}: 1 is the same order, -1 the reverse order")
     return attach_notes(figure, notes)
 
 
 def plot_course(confirmation: Confirmation, metric: str | None = None) -> Figure:
-    """What each run gave, in the order in which they ran.
+    """Plot the result of each run in the order of execution.
 
     >>> from twinloop.report.examples import make_confirmation
     >>> [(each.name, list(each.x)) for each in plot_course(make_confirmation()).data]
@@ -180,17 +178,17 @@ def plot_course(confirmation: Confirmation, metric: str | None = None) -> Figure
     metric = confirmation.by if metric is None else metric
     runs = confirmation.runs
     if metric not in runs.columns or not runs[metric].count():
-        raise InputError(f"there is no course to draw: {name_kpi(metric)} was not measured")
+        raise InputError(f"there are no runs to draw: {name_kpi(metric)} was not measured")
     known = runs.drop_nulls(metric).sort("order")
-    figure = create_figure(f"The runs in their order: {name_kpi(metric)}")
+    figure = create_figure(f"Runs in order of execution: {name_kpi(metric)}")
     names = [each.name for each in confirmation.candidates] + [confirmation.baseline.name]
     for at, name in enumerate(names):
         rows = known.filter(pl.col("candidate") == name)
         base = name == confirmation.baseline.name
-        said = f"{name} (baseline)" if base else name
+        label = f"{name} (baseline)" if base else name
         figure.add_scatter(
             x=rows["order"].to_list(), y=scale_value(metric, rows[metric]).to_list(),
-            mode="lines+markers", name=escape(said, quote=False),
+            mode="lines+markers", name=escape_label(label),
             line={"color": colours.LIMIT if base else colours.GROUPS[at % len(colours.GROUPS)],
                   "width": 1, "dash": "dot"},
             marker={"size": 10}, customdata=[[each] for each in rows["repetition"]],
@@ -203,5 +201,5 @@ def plot_course(confirmation: Confirmation, metric: str | None = None) -> Figure
         hovermode="closest",
     )
     failed = runs.height - known.height
-    notes = [f"not drawn: {format_count(failed, 'run')} that failed"] if failed else []
+    notes = [f"not drawn: {format_count(failed, 'failed run')}"] if failed else []
     return attach_notes(figure, notes)

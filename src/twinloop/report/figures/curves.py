@@ -1,4 +1,4 @@
-"""Queue, utilisation, power and waits of a run, as figures."""
+"""Figures of the queue, the utilisation, the power and the wait times of a run."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from twinloop.trace.trace import require_trace
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-#: A curve is exact to one of so many pixels.
+#: A curve is exact at a width of so many pixels.
 PIXELS: Final = 1000
-#: Bins of the mean that is drawn over a curve with more steps than can be seen.
+#: The number of bins of the mean that is drawn over a curve with too many steps.
 MEANS: Final = 250
-#: Points of a distribution.
+#: The most points of a distribution.
 POINTS: Final = 2000
-#: The axis of waits of all lengths.
+#: A logarithmic axis of wait times.
 LOG_WAITS: Final[dict[str, Any]] = {
     "type": "log",
     "tickvals": [1, 10, 60, 600, 3600, 6 * 3600, 86400, 10 * 86400, 100 * 86400],
@@ -49,7 +49,7 @@ _THINNED = (
 
 
 def plot_queue(trace: Trace) -> Figure:
-    """The waiting tasks, and the cores they wait for, over time.
+    """Plot the waiting tasks and their requested cores over time.
 
     A task waits from its submission (with parents: from when it was ready) to its first start.
 
@@ -62,7 +62,7 @@ def plot_queue(trace: Trace) -> Figure:
     """
     tasks, cores = count_waiting(trace)
     axis = TimeAxis.of(trace)
-    figure = create_figure("Waiting", axis)
+    figure = create_figure("Queue", axis)
     notes = _add_curve(figure, tasks, axis, "tasks", colours.CURVE, yaxis="y")
     notes += _add_curve(figure, cores, axis, "cores", colours.SECOND, yaxis="y2")
     figure.update_layout(
@@ -73,32 +73,32 @@ def plot_queue(trace: Trace) -> Figure:
     never = int(per_task(trace)["wait"].null_count())
     if never:
         notes.append(
-            f"{format_count(never, 'task')} of unknown wait, or never started: not counted"
+            f"not counted: {format_count(never, 'task')} of unknown wait, or never started"
         )
     return attach_notes(figure, notes)
 
 
 def count_waiting(trace: Trace) -> tuple[Steps, Steps]:
-    """How many tasks wait, and for how many cores; a task of unknown size waits for none."""
+    """Count the waiting tasks and their requested cores; a task of unknown size adds no core."""
     tasks = per_task(trace).with_columns(collect_runs(trace)["processors"].fill_null(0.0))
     tasks = tasks.drop_nulls("wait")
     if not tasks.height:
         raise InputError(
             "there is no queue to draw: no task has both a submission and a start",
-            remedy="simulate the workload first, or read a log that says when its tasks ran",
+            remedy="simulate the workload first, or read a log with start and end times",
         )
     since, start = tasks["queued"].to_numpy(), tasks["start"].to_numpy()
     one = Steps.of(WeightedIntervals.of(since, start, np.ones(since.size)))
     many = Steps.of(WeightedIntervals.of(since, start, tasks["processors"].to_numpy()))
     span = np.unique([since.min(), start.max()])
-    nobody = Steps(span, np.zeros(span.size))
-    return one if one.t.size else nobody, many if many.t.size else nobody
+    none = Steps(span, np.zeros(span.size))
+    return one if one.t.size else none, many if many.t.size else none
 
 
 def plot_utilisation(trace: Trace) -> Figure:
-    """The cores in use over time, under those that there are.
+    """Plot the cores in use and the available cores over time.
 
-    What there is falls while nodes are down, off, booting or under maintenance.
+    Nodes that are down, off, booting or under maintenance are not available.
 
     >>> trace = Trace(
     ...     nodes=pl.DataFrame({"node": ["n1"], "cores": [4.0]}),
@@ -123,18 +123,18 @@ def plot_utilisation(trace: Trace) -> Figure:
 
 
 def sum_cores_in_use(ran: pl.DataFrame) -> Steps:
-    """The cores in use over time by these executions."""
+    """Sum the cores of these executions over time."""
     start, end, cores = (
         require_executions(ran)[name].to_numpy() for name in ("start", "end", "cores")
     )
     steps = Steps.of(WeightedIntervals.of(start, end, cores))
     if not steps.t.size:
-        raise InputError("there is nothing to draw: no execution holds a core for any time")
+        raise InputError("there is nothing to draw: no execution uses a core for any time")
     return steps
 
 
 def sum_available_cores(trace: Trace, first: float, last: float) -> Steps | None:
-    """The cores of nodes that can take a task, from the first time to the last."""
+    """Sum the cores of the available nodes over time; None if the capacity is unknown."""
     total = get_capacity(trace)
     if total is None:
         return None
@@ -147,9 +147,9 @@ def sum_available_cores(trace: Trace, first: float, last: float) -> Steps | None
 
 
 def plot_power(trace: Trace) -> Figure:
-    """The power over time, as the windows of the trace have it; of all nodes together.
+    """Plot the total power of all nodes over time, from the windows of the trace.
 
-    The curve is broken where there is no window.
+    The curve is interrupted where the trace has no window.
 
     >>> trace = Trace(power=pl.DataFrame({"t": [10.0, 20.0], "dt": 10.0, "watts": [90.0, 120.0]}))
     >>> plot_power(trace).data[0].y.tolist()
@@ -175,10 +175,10 @@ def plot_power(trace: Trace) -> Figure:
 
 
 def plot_waits(trace: Trace) -> Figure:
-    """The share of tasks that waited at most so long.
+    """Plot the cumulative distribution of the wait times.
 
-    The axis is logarithmic where the longest wait is above ten minutes; the curve then begins
-    with the share of those that waited no longer than its left end.
+    The axis is logarithmic if the longest wait is above ten minutes; the curve then starts with
+    the share of tasks whose wait is below the left end of the axis.
 
     >>> trace = Trace(
     ...     tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 1.0]}),
@@ -192,7 +192,7 @@ def plot_waits(trace: Trace) -> Figure:
     if not len(known):
         raise InputError(
             "there are no waits to draw: no task has both a submission and a start",
-            remedy="simulate the workload first, or read a log that says when its tasks ran",
+            remedy="simulate the workload first, or read a log with start and end times",
         )
     wait, count = np.unique(known.to_numpy(), return_counts=True)
     share = np.cumsum(count) / len(known)
@@ -202,7 +202,7 @@ def plot_waits(trace: Trace) -> Figure:
             np.searchsorted(share, np.linspace(0.0, 1.0, POINTS)).clip(max=wait.size - 1)
         )
         wait, share = wait[kept], share[kept]
-        notes = ["every point is exact; between two of them lie at most 1/1000 of the tasks"]
+        notes = ["every point is exact; at most 1/1000 of the tasks lie between two points"]
     axis: dict[str, Any] = {"title": {"text": "wait"}}
     if wait[-1] > 600:
         left = np.searchsorted(wait, 1.0, side="right")
@@ -211,7 +211,7 @@ def plot_waits(trace: Trace) -> Figure:
         axis |= LOG_WAITS
     else:
         axis["title"] = {"text": "wait (s)"}
-    figure = create_figure("Waits", None)
+    figure = create_figure("Wait times", None)
     figure.add_scatter(
         x=wait, y=share, mode="lines", line_shape="hv", line={"color": colours.CURVE},
         text=[format_duration(value) for value in wait],
@@ -236,9 +236,9 @@ def _add_curve(
     windows: Steps | None = None,
     **more: Any,
 ) -> list[str]:
-    """Draw the steps; where there are too many, thinned and pale, with their means over it.
+    """Add a step curve to a figure; too many steps are thinned and pale, below their means.
 
-    With `windows`, nothing is drawn where their level is zero.
+    With `windows`, the curve is interrupted where their level is zero.
     """
     thin = steps.thin(PIXELS)
     pale = thin.t.size < steps.t.size
@@ -263,11 +263,11 @@ def _add_curve(
 
 
 def _insert_gaps(steps: Steps, windows: Steps) -> Steps:
-    """The steps with a break (NaN) where the level of the windows is zero."""
+    """Insert a gap (NaN) where the level of the windows is zero."""
     there = windows.level[np.searchsorted(windows.t, steps.t, side="right") - 1]
     breaks = np.flatnonzero(there <= 0)
     level = np.where(there > 0, steps.level, np.nan)
-    # The level before a break reaches up to it.
+    # The level before a gap lasts until its start.
     before = np.where(breaks > 0, level[breaks - 1], np.nan)
     t, level = np.insert(steps.t, breaks, steps.t[breaks]), np.insert(level, breaks, before)
     end = level.size - int(np.isnan(level[-1:]).sum())

@@ -1,4 +1,4 @@
-"""What a picture of a run is drawn from: executions, capacity, absences."""
+"""Data of the figures of a run: executions, capacity, unavailable nodes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from twinloop.trace import Trace
 from twinloop.trace.recorded_runs import collect_runs
 from twinloop.trace.summary import compute_capacity
 
-#: In these states a node takes no task.
+#: The states in which a node is not available.
 AWAY: Final = ("down", "off", "booting", "maintenance")
 
 
 def select_executions(trace: Trace) -> pl.DataFrame:
-    """The placements that have a start and an end, with what is known of their tasks.
+    """Select the placements with a start and an end, joined with the columns of their tasks.
 
     Columns: those of `placements` without memory, then `queue`, `kind`, `user`, `status`, `submit`
-    and `wait` of the task, and `sized`. Where a placement does not say its cores, it has an equal
-    part of those of its task; one of unknown size (not `sized`) counts as one core, as it does in
+    and `wait` of the task, and `sized`. A placement without cores has an equal share of the cores
+    of its task; an execution of unknown size (not `sized`) counts as one core, as in
     `compute_load_over_time`.
 
     >>> trace = Trace(
@@ -53,19 +53,21 @@ def select_executions(trace: Trace) -> pl.DataFrame:
 
 
 def get_capacity(trace: Trace) -> float | None:
-    """The cores of the platform: of its nodes, else as the run or the log says; None: unknown.
+    """Return the cores of the platform: of its nodes, else of the run or the log; None: unknown.
 
     >>> get_capacity(Trace(nodes=pl.DataFrame({"node": ["n1", "n2"], "cores": [4.0, 8.0]})))
     12.0
     """
     known = compute_capacity(trace)
     run = trace.manifest.facts.get("run")
-    said = run.get("cores") if isinstance(run, dict) else None
-    return known or (float(said) if isinstance(said, (int, float)) and said > 0 else None)
+    cores = run.get("cores") if isinstance(run, dict) else None
+    return known or (float(cores) if isinstance(cores, (int, float)) and cores > 0 else None)
 
 
 def find_absences(trace: Trace, until: float) -> pl.DataFrame:
-    """The periods in which a node takes no task: `node`, `start`, `end`, `cores`; none overlap.
+    """Find the periods in which a node is not available, merged so that none overlap.
+
+    Columns: `node`, `start`, `end`, `cores`.
 
     >>> trace = Trace(
     ...     nodes=pl.DataFrame({"node": ["n1"], "cores": [4.0]}),
@@ -81,7 +83,7 @@ def find_absences(trace: Trace, until: float) -> pl.DataFrame:
         .filter(pl.col("end") > pl.col("start"))
         .sort("node", "start", maintain_order=True)
     )
-    # One that begins after all before it have ended begins a period of its own.
+    # A state that starts after the end of all earlier states starts another period.
     reached = pl.col("end").cum_max().shift().over("node")
     return (
         away.with_columns(period=(pl.col("start") > reached).fill_null(True).cum_sum())
@@ -93,7 +95,7 @@ def find_absences(trace: Trace, until: float) -> pl.DataFrame:
 
 
 def describe_omissions(trace: Trace, ran: pl.DataFrame) -> list[str]:
-    """What a picture of the executions does not show as it is, in words.
+    """Describe the executions that a figure leaves out or draws with an assumed size.
 
     >>> trace = Trace(placements=pl.DataFrame({"task": ["a", "b"], "start": 1.0, "end": [None, 2]}))
     >>> for remark in describe_omissions(trace, select_executions(trace)):
@@ -112,10 +114,10 @@ def describe_omissions(trace: Trace, ran: pl.DataFrame) -> list[str]:
 
 
 def require_executions(frame: pl.DataFrame) -> pl.DataFrame:
-    """The executions, if there are any; else an error that says what is missing."""
+    """Return the executions; raise an error if there are none."""
     if not frame.height:
         raise InputError(
             "there is nothing to draw: no execution has a start and an end",
-            remedy="simulate the workload first, or read a log that says when its tasks ran",
+            remedy="simulate the workload first, or read a log with start and end times",
         )
     return frame

@@ -1,8 +1,9 @@
-"""What every picture begins and ends with."""
+"""Common parts of all figures: creation, notes, labels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from html import escape
 from typing import TYPE_CHECKING
 
 from twinloop.report.figures.time_axis import TimeAxis
@@ -12,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def create_figure(title: str, axis: TimeAxis | None = None) -> Figure:
-    """An empty figure with a title; with an axis of time if one is given.
+    """Create an empty figure with a title and, if given, a time axis.
 
     >>> create_figure("Waiting").layout.title.text
     'Waiting'
     """
-    # Plotly takes a moment to load, and only pictures need it.
+    # Imported here because Plotly is slow to load and only figures need it.
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -28,7 +29,7 @@ def create_figure(title: str, axis: TimeAxis | None = None) -> Figure:
 
 
 def attach_notes(figure: Figure, notes: Iterable[str]) -> Figure:
-    """The figure, with what has to be said about it; a page says it below the picture.
+    """Attach notes to a figure, which a page shows below it.
 
     >>> figure = attach_notes(create_figure("Waits"), ["two are unknown", "two are unknown"])
     >>> figure.layout.meta["notes"]
@@ -36,3 +37,12 @@ def attach_notes(figure: Figure, notes: Iterable[str]) -> Figure:
     """
     figure.update_layout(meta={"notes": list(dict.fromkeys(notes))})
     return figure
+
+
+def escape_label(text: str) -> str:
+    """Escape a text for a figure, because Plotly reads labels, titles and hover texts as HTML.
+
+    >>> escape_label("a <b>")
+    'a &lt;b&gt;'
+    """
+    return escape(text, quote=False)

@@ -1,8 +1,7 @@
-"""Tasks on machines over time, as a figure."""
+"""Gantt chart: tasks on machines over time."""
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,6 +17,7 @@ from twinloop.report.figures.executions import (
     require_executions,
     select_executions,
 )
+from twinloop.report.figures.figure_base import escape_label
 from twinloop.report.figures.occupancy import make_occupancy_map
 from twinloop.report.figures.time_axis import TimeAxis
 from twinloop.report.quantity_text import format_count, format_duration, format_number
@@ -27,7 +27,8 @@ from twinloop.trace.trace import require_trace
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-#: A browser stays smooth with so many bars, and an eye tells so many rows apart.
+#: More bars or rows than this are drawn as a heat map: a browser is slow with more bars, and more
+#: rows are not legible.
 BARS: Final = 5000
 ROWS: Final = 200
 
@@ -35,18 +36,18 @@ ROWS: Final = 200
 def plot_gantt(
     trace: Trace, *, colour: ColourBy | None = None, window: tuple[float, float] | None = None
 ) -> Figure:
-    """Tasks on machines over time as a Plotly figure; a bar is as high as the task has cores.
+    """Plot tasks on machines over time; the height of a bar is the number of cores of the task.
 
-    Within a machine, and where no machine is recorded, which cores a task had is not known: it is
-    drawn on the lowest that are free. More than 5,000 executions or 200 machines are shown as a
-    map of how busy each machine, or group of machines in their order, was; without machines, how
-    many cores each user (or queue, status, kind) had.
+    A trace does not record the cores of a task within a machine, so a task is drawn on the lowest
+    free cores. More than 5,000 executions or 200 machines are drawn as a heat map: the utilisation
+    of each machine, or group of adjacent machines; without machines, the cores in use by each
+    user (or queue, status, kind).
 
     Args:
         trace: Any trace with executions, real or simulated.
         colour: `user`, `queue`, `status` or `kind`; by default the first of the
             first three that is known.
-        window: Draw only what ran between these two times, in seconds.
+        window: Draw only the executions between these two times, in seconds.
 
     >>> import polars as pl
     >>> trace = Trace(placements=pl.DataFrame({"task": ["a", "b"], "machine": ["n1", "n2"],
@@ -54,7 +55,7 @@ def plot_gantt(
     >>> [(bars.name, len(bars.x)) for bars in plot_gantt(trace).data]
     [('completed', 2)]
     """
-    # Plotly takes a moment to load, and only pictures need it.
+    # Imported here because Plotly is slow to load and only figures need it.
     import plotly.graph_objects as go
 
     whole = select_executions(require_trace(trace))
@@ -68,11 +69,11 @@ def plot_gantt(
         figure.update_yaxes(autorange="reversed", type="category", showgrid=False)
         figure.update_xaxes(showgrid=False)
         bare = ran["machine"].null_count() == ran.height
-        title = f"Cores in use by {by}" if bare else "How busy machines were"
+        title = f"Cores in use by {by}" if bare else "Utilisation of the machines"
         there = "" if bare else f" on {format_count(max(machines, trace.nodes.height), 'machine')}"
         notes = [
             f"{format_count(ran.height, 'execution')}{there} are too many for a bar each: "
-            "the map has how busy each row was"
+            "the heat map shows the cores in use per row"
         ]
     else:
         figure = _plot_bars(trace, ran, by, axis, last)
@@ -91,7 +92,11 @@ def _select_window(ran: pl.DataFrame, window: tuple[float, float] | None) -> pl.
         return ran
     first, last = window
     if not first < last:
-        raise InputError(f"a window from {first} to {last} s is empty", field="window")
+        raise InputError(
+            f"a window from {first} to {last} s is empty",
+            field="window",
+            remedy="give the start before the end",
+        )
     return ran.filter((pl.col("start") < last) & (pl.col("end") >= first))
 
 
@@ -121,7 +126,7 @@ def _plot_bars(
         low, high = part["low"].to_numpy(), part["high"].to_numpy()
         figure.add_bar(
             orientation="h",
-            name=escape(label, quote=False),
+            name=escape_label(label),
             base=axis.at(start[number]),
             x=axis.length(end[number] - start[number]),
             y=(low + high) / 2,
@@ -141,7 +146,7 @@ def _plot_bars(
 
 
 def _name_columns(axis: TimeAxis) -> dict[str, str]:
-    """What the data of a bar are called where they are saved."""
+    """Name the columns of the data of a bar for the CSV file."""
     unit = "ms" if axis.epoch_ms is not None else axis.title.split()[0]
     return {
         "base": f"start ({axis.title})", "x": f"length ({unit})", "width": "cores",
@@ -155,12 +160,12 @@ def _add_absences(figure: Figure, trace: Trace, bands: Bands, axis: TimeAxis, la
         return
     spans = np.array([bands.rows[node] for node in away["node"]])
     start, end = away["start"].to_numpy(), away["end"].to_numpy()
-    said = [f"{escape(n, quote=False)}: not available" for n in away["node"]]
+    labels = [f"{escape_label(node)}: not available" for node in away["node"]]
     figure.add_bar(
         orientation="h", name="not available",
         base=axis.at(start), x=axis.length(end - start),
         y=spans.mean(axis=1), width=spans[:, 1] - spans[:, 0],
-        hovertext=said, hoverinfo="text", meta={"columns": _name_columns(axis)},
+        hovertext=labels, hoverinfo="text", meta={"columns": _name_columns(axis)},
         marker={"color": colours.AWAY, "pattern": {"shape": "/", "size": 6}},
     )  # fmt: skip
 
@@ -180,6 +185,6 @@ def _make_hover_texts(ran: pl.DataFrame, axis: TimeAxis) -> list[str]:
             ("ended", row["reason"] or row["status"]),
             ("attempt", row["attempt"] or None),
         ]
-        said = (f"{what} {escape(str(it), quote=False)}" for what, it in lines if it is not None)
-        texts.append(f"<b>{escape(row['task'] or '?', quote=False)}</b><br>{'<br>'.join(said)}")
+        known = (f"{name} {escape_label(str(value))}" for name, value in lines if value is not None)
+        texts.append(f"<b>{escape_label(row['task'] or '?')}</b><br>{'<br>'.join(known)}")
     return texts

@@ -1,4 +1,4 @@
-"""How busy each machine was over time, as a map."""
+"""Heat map of the utilisation of each machine over time."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from twinloop.trace.trace import require_trace
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-#: An eye tells so many rows apart.
+#: The most rows that are legible.
 ROWS: Final = 200
 
 
 def plot_heat(trace: Trace) -> Figure:
-    """The share of its cores that each machine had in use over time, as a map.
+    """Plot the utilisation of each machine over time as a heat map.
 
-    Each cell has the mean over a five-hundredth of the time. More than 200 machines are shown in
-    groups of neighbours.
+    Each cell is the mean over a five-hundredth of the time. More than 200 machines are drawn in
+    groups of adjacent machines.
 
     >>> import polars as pl
     >>> trace = Trace(
@@ -40,13 +40,13 @@ def plot_heat(trace: Trace) -> Figure:
     >>> list(found.y), found.z.mean(axis=1).round(6).tolist()
     (['n1', 'n2'], [0.5, 0.0])
     """
-    # Plotly takes a moment to load, and only pictures need it.
+    # Imported here because Plotly is slow to load and only figures need it.
     import plotly.graph_objects as go
 
     ran = require_executions(select_executions(require_trace(trace)))
     if ran["machine"].null_count() == ran.height:
         raise InputError(
-            "there is no map of machines to draw: where the tasks ran is not recorded",
+            "there is no heat map to draw: the machines of the tasks are not recorded",
             remedy="simulate on a platform, or record a run",
         )
     first, last = float(ran["start"].min()), float(ran["end"].max())  # type: ignore[arg-type]
@@ -58,7 +58,7 @@ def plot_heat(trace: Trace) -> Figure:
         range=ends.tolist() if last > first else None, showgrid=False, **axis.layout()
     )
     figure.update_layout(
-        title_text="How busy each machine was",
+        title_text="Utilisation of each machine",
         hovermode="closest",
         height=130 + min(20 * len(figure.data[0].y), 440),
         meta={"notes": describe_omissions(trace, ran)},

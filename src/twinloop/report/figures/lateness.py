@@ -1,8 +1,7 @@
-"""How late users submit and how far their tasks miss deadlines, user by user."""
+"""Figure of the lateness of each user: late submissions and missed deadlines."""
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -11,7 +10,7 @@ from twinloop.description.errors import InputError
 from twinloop.metrics.lateness import per_user
 from twinloop.metrics.tasks import per_task
 from twinloop.report.figures import colours
-from twinloop.report.figures.figure_base import attach_notes, create_figure
+from twinloop.report.figures.figure_base import attach_notes, create_figure, escape_label
 from twinloop.report.quantity_text import format_count
 from twinloop.trace import Trace
 from twinloop.trace.trace import require_trace
@@ -19,20 +18,20 @@ from twinloop.trace.trace import require_trace
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-#: So many users have a row.
+#: The most users with a row.
 USERS: Final = 30
-#: What is shorter than this, in s, nobody notices.
+#: A shorter lateness, in s, is below what a user notices.
 LEAST: Final = 0.1
 
 _LATE, _PAST = "submitted later than recorded, mean", "ended after the deadline, mean"
 
 
 def plot_lateness(trace: Trace) -> Figure:
-    """How much later than recorded each user submits, and how far tasks end after deadlines.
+    """Plot the mean lateness of the submissions of each user, and the mean delay after deadlines.
 
-    The first is known of a replay with feedback: a user who waits for one task submits the next
-    later. The second is the mean over the tasks with a deadline that ended; one that ended in time
-    counts as 0.
+    The first exists for a replay with feedback, where a user who waits for a task submits the next
+    one later. The second is the mean over the ended tasks with a deadline; a task that met its
+    deadline counts as 0.
 
     >>> trace = Trace(
     ...     tasks=pl.DataFrame({"id": ["a", "b"], "user": ["u", "u"], "submit": [0.0, 14.0],
@@ -54,7 +53,7 @@ def plot_lateness(trace: Trace) -> Figure:
         notes.append(f"the {USERS} users with most tasks of {rows.height:,}")
         rows = rows[:USERS]
     figure = create_figure("Lateness of each user")
-    names = [escape(name, quote=False) for name in rows["user"].fill_null("user unknown")]
+    names = [escape_label(name) for name in rows["user"].fill_null("user unknown")]
     for name, colour in ((_LATE, colours.CURVE), (_PAST, colours.SECOND)):
         if drawn[name]:
             figure.add_bar(
@@ -77,7 +76,7 @@ def plot_lateness(trace: Trace) -> Figure:
 
 
 def has_noticeable_lateness(trace: Trace) -> bool:
-    """Whether any user is known, and any of them is held up by what can be noticed.
+    """Whether a known user has a lateness above the threshold of notice.
 
     >>> tasks = pl.DataFrame({"id": ["a"], "user": ["u"], "submit": 2.0, "submit_recorded": 1.99})
     >>> ran = pl.DataFrame({"task": ["a"], "start": 2.0, "end": 3.0})
@@ -94,7 +93,7 @@ def has_noticeable_lateness(trace: Trace) -> bool:
 
 
 def _summarise_users(trace: Trace) -> pl.DataFrame:
-    """A row per user, those with most tasks first."""
+    """Summarise the lateness of each user, sorted by falling number of tasks."""
     tasks = per_task(trace)
     past = (pl.col("end") - pl.col("deadline")).clip(lower_bound=0.0)
     missed = tasks.group_by("user").agg(past.mean().alias(_PAST))

@@ -1,4 +1,4 @@
-"""The load of a trace over time, as a figure."""
+"""Figure of the load of a trace over time."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 _CURVES = {
     "running": "cores in use",
-    "used": "cores busy",
-    "offered": "cores' worth of work submitted",
+    "used": "busy cores",
+    "offered": "submitted work, in cores",
 }
 
 
 def plot_load(trace: Trace, *, bins: int = 400) -> Figure:
-    """The load over time as a Plotly figure: cores in use, cores busy, work submitted.
+    """Plot the load over time: cores in use, busy cores, submitted work.
 
     >>> import polars as pl
     >>> trace = Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "run_time": [10.0]}))
     >>> [curve.name for curve in plot_load(trace).data]
-    ["cores' worth of work submitted"]
+    ['submitted work, in cores']
     """
-    # Plotly takes a moment to load, and only pictures need it.
+    # Imported here because Plotly is slow to load and only figures need it.
     import plotly.graph_objects as go
 
     load = compute_load_over_time(trace, bins)

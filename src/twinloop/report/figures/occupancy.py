@@ -1,8 +1,7 @@
-"""How busy machines were, as a map: for runs with too many tasks for a bar each."""
+"""Heat map of the cores in use, for runs with too many tasks for a bar each."""
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -10,6 +9,7 @@ import polars as pl
 
 from twinloop.report.figures import colours
 from twinloop.report.figures.colours import ColourBy
+from twinloop.report.figures.figure_base import escape_label
 from twinloop.report.figures.steps import average_by_row
 from twinloop.report.figures.time_axis import TimeAxis
 from twinloop.trace import Trace
@@ -17,13 +17,13 @@ from twinloop.trace import Trace
 if TYPE_CHECKING:
     from plotly.graph_objects import Heatmap
 
-#: Columns of the map.
+#: The number of columns of the map.
 BINS: Final = 500
-#: Rows of the map where its rows are users.
+#: The most rows of a map whose rows are users.
 GROUPS: Final = 40
 
-# What is idle shows the page behind it, light or dark. Amounts differ by orders of magnitude
-# between users, so that small ones are lifted.
+# Idle cells are transparent, for light and dark pages. The amounts of users differ by orders of
+# magnitude, so the scale of amounts is steep at its low end.
 _SHARES: Final = [[0.0, "rgba(66, 140, 220, 0.04)"], [1.0, "rgba(66, 140, 220, 1)"]]
 _AMOUNTS: Final = [
     [0.0, "rgba(66, 140, 220, 0.04)"],
@@ -42,7 +42,7 @@ def make_occupancy_map(
     last: float,
     rows: int,
 ) -> Heatmap:
-    """The map: mean share of its cores in use, by machine; or mean cores in use, by user."""
+    """Make the heat map: mean utilisation by machine, or mean cores in use by user."""
     import plotly.graph_objects as go
 
     if ran["machine"].null_count() == ran.height:
@@ -55,19 +55,19 @@ def make_occupancy_map(
     level = average_by_row(row, start, end, height, len(names), edges)
     shares = bool(np.isfinite(cores).all() and (cores > 0).all())
     z = level / cores[:, None] if shares else level
-    said = "%{z:.1%} of its cores in use" if shares else "%{z:.3~g} cores in use"
+    label = "%{z:.1%} of its cores in use" if shares else "%{z:.3~g} cores in use"
     bar: dict[str, Any] = {"title": {"text": "in use" if shares else "cores"}}
     if shares:
         bar["tickformat"] = ".0%"
     return go.Heatmap(
         x=axis.at((edges[:-1] + edges[1:]) / 2),
-        y=[escape(name, quote=False) for name in names],
+        y=[escape_label(name) for name in names],
         z=z.astype(np.float32),
         zmin=0.0,
         zmax=1.0 if shares else None,
         colorscale=_SHARES if shares else _AMOUNTS,
         colorbar=bar,
-        hovertemplate=f"%{{y}}<br>%{{x}}<br>{said}<extra></extra>",
+        hovertemplate=f"%{{y}}<br>%{{x}}<br>{label}<extra></extra>",
     )
 
 

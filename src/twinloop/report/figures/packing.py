@@ -1,4 +1,7 @@
-"""Which cores of a machine a task is drawn on, where nobody recorded it."""
+"""Packing of tasks onto the cores of a machine, for drawing.
+
+A trace records the number of cores of a task, but not which ones.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ Span = tuple[float, float]
 def pack_boxes(
     boxes: Iterable[tuple[float, float, float]], capacity: float
 ) -> Iterator[tuple[int, list[Span]]]:
-    """For each box (start, end, cores) its number and the spans of cores that it is drawn on.
+    """Pack boxes (start, end, cores) and yield the number and the spans of cores of each.
 
-    A box takes the lowest free span that is wide enough, else several; beyond the capacity only
-    where more is in use than there is. No two boxes ever lie on each other.
+    A box gets the lowest free span that is wide enough, else several spans. It exceeds the
+    capacity only if more cores are in use than exist. No two boxes overlap.
 
     >>> list(pack_boxes([(0, 2, 1), (0, 9, 1), (2, 9, 2)], capacity=3))
     [(0, [(0.0, 1.0)]), (1, [(1.0, 2.0)]), (2, [(0.0, 1.0), (2.0, 3.0)])]
@@ -27,7 +30,7 @@ def pack_boxes(
             for span in heapq.heappop(running)[2]:
                 free = _release(free, span, capacity)
         spans, free = _take(free, float(cores), capacity)
-        # What takes no time, or no core, leaves nothing in use.
+        # A box without duration or without cores leaves no core in use.
         if end > start:
             heapq.heappush(running, (end, number, spans))
         else:
@@ -55,7 +58,7 @@ def _take(free: list[Span], cores: float, capacity: float) -> tuple[list[Span], 
 
 
 def _release(free: list[Span], span: Span, capacity: float) -> list[Span]:
-    """The free spans with one more, those that touch made one, but never across the capacity."""
+    """Add a span to the free ones and merge adjacent spans, but not across the capacity."""
     merged: list[Span] = []
     for low, high in sorted([*free, span]):
         if merged and merged[-1][1] == low and low != capacity:

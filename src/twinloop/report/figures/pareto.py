@@ -1,9 +1,8 @@
-"""The trade-off between two objectives: a point per configuration, and the front."""
+"""Scatter plot of two objectives: a point per configuration, and the Pareto front."""
 
 from __future__ import annotations
 
 import math
-from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -11,7 +10,7 @@ import polars as pl
 
 from twinloop.description.errors import InputError
 from twinloop.report.figures import colours
-from twinloop.report.figures.figure_base import attach_notes, create_figure
+from twinloop.report.figures.figure_base import attach_notes, create_figure, escape_label
 from twinloop.report.kpi_text import label_kpi, scale_value
 from twinloop.report.quantity_text import format_count, shorten_name
 
@@ -21,25 +20,25 @@ if TYPE_CHECKING:
     from twinloop.exploration.ranking.objectives import Objective
     from twinloop.exploration.study.study import Study
 
-#: So many points can be told apart.
+#: The most points that are drawn.
 POINTS: Final = 4000
-#: So many points have bars of their spread.
+#: Up to this number of points there are error bars.
 SPREAD: Final = 60
 
-#: So many points of the front are named, in so many letters at most.
+#: The most points of the front with a label, and the most characters of a label.
 NAMED: Final = 6
 _LETTERS: Final = 18
-#: Names nearer to each other than this, in parts of the picture across and up, would overlap.
+#: Labels closer than this would overlap, as fractions of the width and the height of the figure.
 _APART: Final = (0.35, 0.06)
 _SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "pentagon")
 
 
 def plot_pareto(study: Study, *objectives: str | Objective) -> Figure:
-    """A point per configuration over two objectives, and the front that no other beats.
+    """Plot a point per configuration over two objectives, and the Pareto front.
 
-    Points are coloured by the first factor and have the symbol of the level of the second; the
-    label of each has all KPIs. By default the makespan over the energy per task, or over the wait
-    where no energy is known.
+    The first factor sets the colour of a point, the second its symbol; the hover text has all
+    KPIs. By default the objectives are makespan and energy per task, or the wait if the energy is
+    unknown.
 
     >>> import twinloop as tl
     >>> tasks = [{"id": f"t{i}", "run_time": 10, "cores": 1 + i % 3} for i in range(20)]
@@ -53,20 +52,26 @@ def plot_pareto(study: Study, *objectives: str | Objective) -> Figure:
 
     chosen = [Objective.of(each) for each in objectives or study.objectives]
     if len(chosen) != 2:
-        raise InputError(f"a scatter has two objectives, not {len(chosen)}", field="objectives")
+        raise InputError(
+            f"{len(chosen)} objectives cannot be drawn",
+            field="objectives",
+            remedy="give two objectives",
+        )
     one, other = chosen
     best = _scale_table(study.pareto(one, other), study)
     table = _scale_table(study.configurations, study).drop_nulls([one.kpi, other.kpi])
     if not table.height:
-        raise InputError("there is no trade-off to draw: no configuration has both objectives")
+        raise InputError("there is no Pareto front to draw: no configuration has both objectives")
     table = table.with_columns(front=pl.col("configuration").is_in(best["configuration"].implode()))
     notes = []
     if table.height > POINTS:
-        notes.append(f"the front and {POINTS:,} of {table.height:,} configurations, evenly")
+        notes.append(
+            f"the front and {POINTS:,} of {table.height:,} configurations, sampled at equal steps"
+        )
         rest = table.filter(~pl.col("front"))
         picked = np.linspace(0, rest.height - 1, POINTS).round().astype(int)
         table = pl.concat([rest[np.unique(picked).tolist()], table.filter("front")])
-    figure = create_figure("Trade-off")
+    figure = create_figure("Trade-off and Pareto front")
     _add_front(figure, best, one, other)
     _add_points(figure, study, table, one.kpi, other.kpi)
     _add_baseline(figure, study, one.kpi, other.kpi)
@@ -83,7 +88,7 @@ def plot_pareto(study: Study, *objectives: str | Objective) -> Figure:
 
 
 def _scale_table(table: pl.DataFrame, study: Study) -> pl.DataFrame:
-    """A table of configurations in the units that the labels name."""
+    """Convert a table of configurations to the units of the labels."""
     names = [name for kpi in study.kpis for name in (kpi, f"{kpi}_sd") if name in table.columns]
     return table.with_columns(
         scale_value(name.removesuffix("_sd"), pl.col(name)).alias(name) for name in names
@@ -97,7 +102,7 @@ def _label_axis(objective: Objective) -> str:
 def _add_front(figure: Figure, best: pl.DataFrame, one: Objective, other: Objective) -> None:
     x, y = best[one.kpi].to_list(), best[other.kpi].to_list()
     figure.add_scatter(
-        x=x, y=y, name="front", mode="lines", hoverinfo="skip", meta={"aside": True},
+        x=x, y=y, name="Pareto front", mode="lines", hoverinfo="skip", meta={"aside": True},
         line={"color": colours.LIMIT, "dash": "dot", "width": 1.5,
               "shape": "hv" if one.lower and other.lower else "linear"},
     )  # fmt: skip
@@ -112,7 +117,7 @@ def _add_points(figure: Figure, study: Study, table: pl.DataFrame, one: str, oth
     shown = {
         "hovertemplate": "<b>%{text}</b><br>"
         + "<br>".join(
-            f"{_escape(label_kpi(kpi))} %{{customdata[{len(factors) + at}]:.4~g}}"
+            f"{escape_label(label_kpi(kpi))} %{{customdata[{len(factors) + at}]:.4~g}}"
             for at, kpi in enumerate(study.kpis)
         )
         + "<extra></extra>",
@@ -122,7 +127,7 @@ def _add_points(figure: Figure, study: Study, table: pl.DataFrame, one: str, oth
                 "error_x": f"standard deviation of {label_kpi(one)}",
                 "error_y": f"standard deviation of {label_kpi(other)}",
                 "customdata": [
-                    *map(_escape, factors), *(f"{label_kpi(kpi)}, mean" for kpi in study.kpis),
+                    *map(escape_label, factors), *(f"{label_kpi(kpi)}, mean" for kpi in study.kpis),
                     "on the front",
                 ],
             }
@@ -136,8 +141,8 @@ def _add_points(figure: Figure, study: Study, table: pl.DataFrame, one: str, oth
             marks["symbol"] = [symbol[_format_level(value)] for value in rows[factors[1]]]
         bars = _make_error_bars(rows, one, other) if table.height <= SPREAD else {}
         figure.add_scatter(
-            x=rows[one].to_list(), y=rows[other].to_list(), name=_escape(name), mode="markers",
-            marker=marks, text=[_escape(each) for each in rows["name"]],
+            x=rows[one].to_list(), y=rows[other].to_list(), name=escape_label(name), mode="markers",
+            marker=marks, text=[escape_label(each) for each in rows["name"]],
             customdata=[
                 [_shorten_value(value) for value in row] for row in rows.select(columns).rows()
             ],
@@ -145,7 +150,7 @@ def _add_points(figure: Figure, study: Study, table: pl.DataFrame, one: str, oth
         )  # fmt: skip
     for value, mark in symbol.items():
         figure.add_scatter(
-            x=[None], y=[None], mode="markers", name=_escape(f"{factors[1]}: {value}"),
+            x=[None], y=[None], mode="markers", name=escape_label(f"{factors[1]}: {value}"),
             marker={"symbol": mark, "color": colours.OTHERS, "size": 8}, hoverinfo="skip",
         )  # fmt: skip
 
@@ -170,7 +175,7 @@ def _split_groups(table: pl.DataFrame, by: str | None) -> dict[str, pl.DataFrame
 
 
 def _assign_symbols(table: pl.DataFrame, factor: str) -> dict[str, str]:
-    """The symbol of each level; none where there are more levels than symbols."""
+    """Assign a symbol to each level; none if there are more levels than symbols."""
     levels = [_format_level(value) for value in table[factor].unique(maintain_order=True)]
     return dict(zip(levels, _SYMBOLS, strict=False)) if len(levels) <= len(_SYMBOLS) else {}
 
@@ -200,8 +205,8 @@ def _add_baseline(figure: Figure, study: Study, one: str, other: str) -> None:
             x=[scale_value(one, base.predicted[one])],
             y=[scale_value(other, base.predicted[other])],
             mode="markers",
-            name="baseline: the scenario as it is",
-            text=[_escape(base.name)], hovertemplate="<b>baseline</b>: %{text}<extra></extra>",
+            name="baseline: the unchanged scenario",
+            text=[escape_label(base.name)], hovertemplate="<b>baseline</b>: %{text}<extra></extra>",
             marker={"symbol": "circle-open", "size": 17, "color": colours.LIMIT,
                     "line": {"width": 2}},
             meta={"columns": {"x": label_kpi(one), "y": label_kpi(other), "text": "configuration"}},
@@ -211,7 +216,7 @@ def _add_baseline(figure: Figure, study: Study, one: str, other: str) -> None:
 def _add_recommendation(
     figure: Figure, study: Study, table: pl.DataFrame, one: str, other: str
 ) -> None:
-    """A ring around what the study ranks first."""
+    """Mark the configuration that the study ranks first."""
     by = next((kpi for kpi in (*study.objectives, *study.kpis) if kpi in study.kpis), None)
     if by is None:
         return
@@ -220,8 +225,8 @@ def _add_recommendation(
     if row.height:
         figure.add_scatter(
             x=row[one].to_list(), y=row[other].to_list(), mode="markers",
-            name=f"recommended: {_escape(shorten_name(first, _LETTERS))}",
-            text=[_escape(first)], hovertemplate="<b>recommended</b>: %{text}<extra></extra>",
+            name=f"recommended: {escape_label(shorten_name(first, _LETTERS))}",
+            text=[escape_label(first)], hovertemplate="<b>recommended</b>: %{text}<extra></extra>",
             marker={"symbol": "circle-open", "size": 24, "color": colours.GROUPS[3],
                     "line": {"width": 3}},
             meta={"columns": {"x": label_kpi(one), "y": label_kpi(other), "text": "configuration"}},
@@ -229,7 +234,7 @@ def _add_recommendation(
 
 
 def _add_names(figure: Figure, table: pl.DataFrame, one: str, other: str) -> None:
-    """The names of distinct points of the front, and how many lie on each other."""
+    """Label distinct points of the front, with the number of points that coincide."""
     front = table.filter("front").group_by(one, other, maintain_order=True)
     points = front.agg(pl.col("name").first(), pl.len().alias("equal")).sort(one, other)
     across, up = (float(table[k].max() - table[k].min()) or 1.0 for k in (one, other))  # type: ignore[operator, arg-type]
@@ -240,7 +245,7 @@ def _add_names(figure: Figure, table: pl.DataFrame, one: str, other: str) -> Non
         )
         if len(shown) < NAMED and not any(near):
             more = f" +{equal - 1} equal" if equal > 1 else ""
-            shown.append((x, y, f"\u2002{_escape(shorten_name(name, _LETTERS))}{more}"))
+            shown.append((x, y, f"\u2002{escape_label(shorten_name(name, _LETTERS))}{more}"))
     figure.add_scatter(
         x=[x for x, _, _ in shown], y=[y for _, y, _ in shown], text=[text for *_, text in shown],
         mode="text", textposition="top right", textfont={"size": 11}, cliponaxis=False,
@@ -253,8 +258,4 @@ def _shorten_value(value: Any) -> Any:
         return "yes" if value else "no"
     if isinstance(value, float):
         return float(f"{value:.6g}") if math.isfinite(value) else None
-    return None if value is None else _escape(str(value))
-
-
-def _escape(name: str) -> str:
-    return escape(name, quote=False)
+    return None if value is None else escape_label(str(value))

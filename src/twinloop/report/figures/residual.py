@@ -1,4 +1,4 @@
-"""Two curves and their difference below."""
+"""Figure of two curves with their difference below."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from twinloop.report.figures.figure_base import create_figure
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-#: So many parts of a curve have their first, last, lowest and highest difference in the picture.
+#: A long curve is reduced to the first, last, lowest and highest difference of so many parts.
 PARTS: Final = 500
 
 _UPPER, _LOWER = (0.38, 1.0), (0.0, 0.3)
 
 
 def plot_comparison(title: str, rows: pl.DataFrame, x: Any) -> tuple[Figure, list[str]]:
-    """Real and twin above, their difference below, and what to say of them.
+    """Plot real and twin above, their difference below, and return the figure with its notes.
 
-    Where there are very many rows, only those are drawn that can be seen.
+    Of very many rows, only the visible ones are drawn.
 
     >>> rows = pl.DataFrame({"real": [1.0, 2.0], "twin": [1.0, 4.0], "residual": [0.0, 2.0]})
     >>> figure, notes = plot_comparison("Tasks", rows, [10.0, 20.0])
@@ -51,7 +51,7 @@ def plot_comparison(title: str, rows: pl.DataFrame, x: Any) -> tuple[Figure, lis
 
 
 def stack_axes(figure: Figure, below: str) -> None:
-    """Lay the second y axis below the first, under this name, with the x axis of both below it.
+    """Place the second y axis below the first, with this title and the common x axis below both.
 
     >>> figure = create_figure("Tasks")
     >>> stack_axes(figure, "difference")
@@ -70,7 +70,7 @@ def _series_to_floats(values: pl.Series) -> Any:
 
 
 def _select_rows(rows: pl.DataFrame) -> Any:
-    """The rows to draw: of each part the first, the last, the lowest and highest difference."""
+    """Select the first, last, lowest and highest difference of each part."""
     every = np.arange(rows.height)
     if rows.height <= 8 * PARTS:
         return every

@@ -1,4 +1,4 @@
-"""How the values of a parameter are laid along an axis, and said."""
+"""Scale of the values of a parameter along an axis, and their format."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Final, Literal
 import numpy as np
 import polars as pl
 
-#: Values that differ by such a factor are laid out by their logarithm.
+#: Values that differ by this factor get a logarithmic scale.
 _WIDE: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Where a value lies between the least and the greatest of its kind.
+    """Scale from the lowest to the highest value of a parameter.
 
     >>> Scale.of(pl.Series([1.0, 100.0])).part(10.0)
     0.5
@@ -27,12 +27,12 @@ class Scale:
     kind: Literal["linear", "log", "category"]
     low: float
     high: float
-    #: The values themselves, where they are words.
+    #: The categories of a categorical parameter.
     levels: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, values: pl.Series) -> Scale:
-        """The scale that suits these values."""
+        """Choose the scale of these values: linear, logarithmic or categorical."""
         if not values.dtype.is_numeric():
             levels = tuple(dict.fromkeys(str(value) for value in values))
             return cls("category", 0.0, max(len(levels) - 1.0, 0.0), levels)
@@ -44,7 +44,7 @@ class Scale:
         return cls("log" if low > 0 and high >= _WIDE * low else "linear", low, high)
 
     def part(self, value: Any) -> float:
-        """Where a value lies, from 0 to 1; in the middle where all are the same, NaN if unknown."""
+        """Return the position of a value, from 0 to 1; 0.5 if all are equal, NaN if unknown."""
         if value is None:
             return float("nan")
         if self.kind == "category":
@@ -60,7 +60,7 @@ class Scale:
 
 
 def format_value(value: Any) -> str:
-    """A value of a parameter in words.
+    """Format a value of a parameter.
 
     >>> [format_value(value) for value in (1.0734567, "easy", None, 128, 1.2e7)]
     ['1.0735', 'easy', '-', '128', '1.2e+07']

@@ -1,8 +1,7 @@
-"""The session graph of a user, as a figure."""
+"""Figure of the session graph of a user."""
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -10,7 +9,7 @@ import polars as pl
 
 from twinloop.description.errors import InputError
 from twinloop.report.figures import colours
-from twinloop.report.figures.figure_base import attach_notes, create_figure
+from twinloop.report.figures.figure_base import attach_notes, create_figure, escape_label
 from twinloop.report.figures.time_axis import TimeAxis
 from twinloop.report.quantity_text import format_count, format_duration
 from twinloop.trace import Trace
@@ -20,19 +19,19 @@ from twinloop.workload.session_graph import SessionGraphs
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-#: So many sessions can be told apart.
+#: The most sessions that are drawn.
 SESSIONS: Final = 200
 
 
 def plot_sessions(trace: Trace, user: str | None = None, *, threshold: float = 3600.0) -> Figure:
-    """The sessions of a user over time, and which of them wait for which.
+    """Plot the sessions of a user over time, and the dependencies between them.
 
-    A session is a period of continuous work; a line leads from one to another that began after it
-    had finished, and the pause between them is the think time. See `SessionGraphs`.
+    A session is a period of continuous work. A line leads from a session to each dependent one,
+    which started after its end; the pause between them is the think time. See `SessionGraphs`.
 
     Args:
-        trace: Any trace that says whose its tasks are.
-        user: Whose; by default the user with most tasks.
+        trace: Any trace with users.
+        user: By default the user with most tasks.
         threshold: A pause of so many seconds between two submissions ends a session.
 
     >>> log = Trace(tasks=pl.DataFrame({
@@ -45,7 +44,7 @@ def plot_sessions(trace: Trace, user: str | None = None, *, threshold: float = 3
     ['session 0: 2 tasks', 'session 1: 1 task']
     """
     if require_trace(trace).tasks["user"].null_count() == trace.tasks.height:
-        raise InputError("there are no sessions to draw: whose the tasks are is not recorded")
+        raise InputError("there are no sessions to draw: the users of the tasks are not recorded")
     graphs = SessionGraphs.from_log(trace, threshold=threshold)
     if not len(graphs):
         raise InputError("there are no sessions to draw: no task of a known user can be run")
@@ -56,7 +55,7 @@ def plot_sessions(trace: Trace, user: str | None = None, *, threshold: float = 3
     found, edges = graph.sessions, graph.edges.drop_nulls("before")
     notes = [
         f"a pause of {format_duration(threshold)} between two submissions ends a session; "
-        "a line leads to a session from each that had finished when it began"
+        "a line leads from a finished session to a session that started after it"
     ]
     if found.height > SESSIONS:
         notes.append(f"the first {SESSIONS} of {found.height:,} sessions")
@@ -64,7 +63,7 @@ def plot_sessions(trace: Trace, user: str | None = None, *, threshold: float = 3
     start, finish = found["start"].to_numpy(), found["finish"].to_numpy()
     axis = TimeAxis.of(trace, float(finish.max() - start.min()))
     row = _assign_rows(start, finish)
-    figure = create_figure(f"Sessions of user {escape(user, quote=False)}")
+    figure = create_figure(f"Sessions of user {escape_label(user)}")
     _add_links(figure, axis, edges, start, finish, row)
     x = np.column_stack([axis.at(start), axis.at(finish), np.full(start.size, np.nan)]).ravel()
     figure.add_scatter(
@@ -86,7 +85,7 @@ def plot_sessions(trace: Trace, user: str | None = None, *, threshold: float = 3
 
 
 def _assign_rows(start: Any, finish: Any) -> Any:
-    """The highest row that is free when a session begins."""
+    """Assign each session to the highest row that is free at its start."""
     least = (finish.max() - start.min()) / 250
     free: list[float] = []
     rows = []
@@ -106,7 +105,7 @@ def _add_links(
     figure.add_scatter(
         x=[each for pair in x.tolist() for each in (*pair, None)],
         y=[each for pair in y.tolist() for each in (*pair, None)],
-        mode="lines", name="waits for", line={"color": colours.LIMIT, "width": 1},
+        mode="lines", name="depends on", line={"color": colours.LIMIT, "width": 1},
         hoverinfo="skip",
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Step functions of time: exact, averaged in bins, or thinned without losing an extreme."""
+"""Step functions of time: exact, averaged in bins, or thinned with all extremes kept."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Steps:
     def of(cls, boxes: WeightedIntervals) -> Steps:
         """The sum of the heights of boxes over time.
 
-        >>> boxes = WeightedIntervals.of(np.array([0.0, 2.0]), np.array([4.0, 3.0]), np.array([1.0, 5.0]))
+        >>> starts, ends, weights = np.array([[0.0, 2.0], [4.0, 3.0], [1.0, 5.0]])
+        >>> boxes = WeightedIntervals.of(starts, ends, weights)
         >>> Steps.of(boxes).level.tolist()
         [1.0, 6.0, 1.0, 0.0]
         """
@@ -50,10 +51,10 @@ class Steps:
         return means
 
     def thin(self, bins: int) -> Steps:
-        """Of each bin of time only the first and the last step, the lowest and the highest level.
+        """Reduce each bin of time to its first and last step and its lowest and highest level.
 
         Drawn at most `bins` pixels wide, the curve is the same; every extreme is kept, at its
-        time. A curve with fewer steps than would be kept stays as it is.
+        time. A curve with fewer steps is returned unchanged.
 
         >>> steps = Steps(np.arange(1000.0), np.arange(1000.0) % 7)
         >>> thin = steps.thin(10)
@@ -74,9 +75,9 @@ class Steps:
 def average_by_row(
     row: npt.NDArray[np.int64], start: Floats, end: Floats, height: Floats, rows: int, edges: Floats
 ) -> Floats:
-    """The mean of the sum of boxes, by row and bin: `rows` x (`edges` - 1), exact.
+    """Average the sum of boxes by row and bin, exactly: `rows` x (`edges` - 1).
 
-    The edges are equally far apart; what a box has outside of them does not count.
+    The edges are equidistant; the parts of a box outside of them do not count.
 
     >>> average_by_row(np.array([0, 1]), np.array([0.0, 1.0]), np.array([3.0, 2.0]),
     ...              np.array([1.0, 4.0]), 2, np.array([0.0, 2.0, 4.0])).tolist()
@@ -91,7 +92,7 @@ def average_by_row(
     head = np.where(inside, end - start, edges[first + 1] - start)
     np.add.at(amount, (row, first), height * head)
     np.add.at(amount, (row, last), np.where(inside, 0.0, height * (end - edges[last])))
-    # The bins in between are covered whole.
+    # A box covers the bins between its first and its last completely.
     cover = np.zeros((rows, bins + 1))
     np.add.at(cover, (row, first + 1), np.where(inside, 0.0, height))
     np.add.at(cover, (row, last), np.where(inside, 0.0, -height))

@@ -1,9 +1,9 @@
-"""The pictures of a study: the trade-off, what each factor does, what two do together."""
+"""Figures of a study: Pareto front, effects of factors, interactions of factors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from html import escape, unescape
+from html import unescape
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -11,7 +11,7 @@ import polars as pl
 
 from twinloop.description.errors import InputError
 from twinloop.report.figures import colours
-from twinloop.report.figures.figure_base import attach_notes, create_figure
+from twinloop.report.figures.figure_base import attach_notes, create_figure, escape_label
 from twinloop.report.figures.pareto import plot_pareto
 from twinloop.report.kpi_text import get_unit, label_kpi, label_mean, name_kpi, scale_value
 from twinloop.report.quantity_text import format_count, format_number, shorten_name
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     from twinloop.exploration.study.study import Study
 
-#: So many levels have a row and a column each in the map of interactions.
+#: Up to this number of levels, the map of interactions has a row or a column per level.
 LEVELS: Final = 30
-#: Fewer runs than this say nothing of use about their interval.
+#: Levels with fewer runs have no interval.
 FEWEST: Final = 4
-#: How the level of a factor is called where the factor is not active.
+#: The label of an inactive factor.
 _INACTIVE: Final = {"-": "not active"}
-# What changes nothing shows the page behind it, light or dark.
+# Cells near zero are transparent, for light and dark pages.
 _BELOW_AND_ABOVE: Final = [
     [0.0, "rgba(47, 109, 179, 1)"],
     [0.5, "rgba(140, 140, 140, 0.08)"],
@@ -36,11 +36,10 @@ _BELOW_AND_ABOVE: Final = [
 
 
 def plot_study(study: Study) -> dict[str, Figure]:
-    """The pictures of a study by name; those without data are left out.
+    """Plot the figures of a study, by name; figures without data are left out.
 
-    `pareto` has a point per configuration, and the front of those that no other beats; `effects`
-    what each level does to the first objective; `interactions` what two levels do together that
-    neither does alone.
+    `pareto` has a point per configuration, and the Pareto front; `effects` has the main effect of
+    each level on the first objective; `interactions` has the interactions of two factors.
 
     >>> import twinloop as tl
     >>> tasks = [{"id": f"t{i}", "run_time": 10 + i, "cores": 1 + i % 3} for i in range(20)]
@@ -53,7 +52,7 @@ def plot_study(study: Study) -> dict[str, Figure]:
 
 
 def plot_available(study: Study) -> tuple[dict[str, Figure], list[str]]:
-    """The pictures that there are data for, and for each of the others why it is not drawn."""
+    """Plot the figures that have data, and list the reason for each omitted figure."""
     draw: dict[str, Callable[[Study], Figure]] = {
         "pareto": plot_pareto,
         "effects": plot_effects,
@@ -69,13 +68,13 @@ def plot_available(study: Study) -> tuple[dict[str, Figure], list[str]]:
 
 
 def plot_effects(study: Study, kpi: str | None = None) -> Figure:
-    """The mean of a KPI at each level of each factor, with its 95 % interval.
+    """Plot the mean of a KPI at each level of each factor, with its 95 % interval.
 
-    The factor that explains most stands first.
+    Factors are sorted by the share of the variance that they explain.
 
     Args:
         study: A study with results.
-        kpi: What to explain; by default the first objective.
+        kpi: The KPI to explain; by default the first objective.
 
     >>> import twinloop as tl
     >>> tasks = [{"id": f"t{i}", "run_time": 10, "cores": 1 + i % 3} for i in range(20)]
@@ -90,7 +89,7 @@ def plot_effects(study: Study, kpi: str | None = None) -> Figure:
     )
     shares = dict(found.select("factor", "share").unique("factor").iter_rows())
     order = sorted(shares, key=lambda name: -(shares[name] or 0.0))
-    figure = create_figure(f"What each factor does to the {name_kpi(kpi)}")
+    figure = create_figure(f"Effects of the factors on {name_kpi(kpi)}")
     place, ticks, names = 0.0, [], []
     for at, factor in enumerate(order):
         rows = found.filter(pl.col("factor") == factor)
@@ -101,7 +100,7 @@ def plot_effects(study: Study, kpi: str | None = None) -> Figure:
         names += labels
         figure.add_scatter(
             x=rows["mean"].to_list(), y=places, mode="markers",
-            name=f"{_escape(factor)} ({_format_percent(shares[factor])} of the variance)",
+            name=f"{escape_label(factor)} ({_format_percent(shares[factor])} of the variance)",
             marker={"color": colours.GROUPS[at % len(colours.GROUPS)], "size": 9},
             error_x=_make_error_bars(rows), text=_make_hover_texts(rows, labels, kpi),
             customdata=rows.select("runs", "effect", "low", "high").rows(),
@@ -121,10 +120,10 @@ def plot_effects(study: Study, kpi: str | None = None) -> Figure:
         hovermode="closest",
         height=170 + round(26 * place),
     )  # fmt: skip
-    said = "bars are 95 % intervals of the means over all runs with that level"
+    note = "bars are 95 % intervals of the means over all runs with that level"
     few = found.filter(pl.col("runs") < FEWEST).height
     extra = [f"{format_count(few, 'level')} with fewer than {FEWEST} runs: no bar"] if few else []
-    return attach_notes(figure, [said, *extra])
+    return attach_notes(figure, [note, *extra])
 
 
 def _add_mean(figure: Figure, study: Study, kpi: str, place: float) -> None:
@@ -152,21 +151,21 @@ def _make_error_bars(rows: pl.DataFrame) -> dict[str, Any] | None:
 
 
 def _make_hover_texts(rows: pl.DataFrame, labels: Sequence[str], kpi: str) -> list[str]:
-    said = []
+    texts = []
     for label, row in zip(labels, rows.rows(named=True), strict=True):
         text = f"<b>{label}</b><br>{label_mean(kpi)} {format_number(row['mean'])}"
         if row["low"] is not None:
             text += f"<br>95 % from {format_number(row['low'])} to {format_number(row['high'])}"
-        said.append(f"{text}<br>{format_count(row['runs'], 'run')}")
-    return said
+        texts.append(f"{text}<br>{format_count(row['runs'], 'run')}")
+    return texts
 
 
 def plot_interactions(study: Study, kpi: str | None = None) -> Figure:
-    """What two levels do together that neither does alone, as a map.
+    """Plot the interactions of pairs of factors as a heat map.
 
-    A cell says how far runs with both levels lie above (or below) what the two add up to. With
-    more than 30 levels, the map has a row and a column per factor, and says how much of the
-    variance each pair explains.
+    A cell is the deviation of the mean of the runs with both levels from the sum of the two main
+    effects. With more than 30 levels, the map has a row and a column per factor, and a cell is the
+    share of the variance that the pair explains.
 
     >>> import twinloop as tl
     >>> tasks = [{"id": f"t{i}", "run_time": 10, "cores": 1 + i % 3} for i in range(20)]
@@ -187,18 +186,22 @@ def plot_interactions(study: Study, kpi: str | None = None) -> Figure:
     column = "interaction" if by_level else "share"
     cells: dict[tuple[str, str], dict[str, Any]] = {}
     for row in table.rows(named=True):
-        down = _label_level(row["factor"], row["level"]) if by_level else _escape(row["factor"])
+        down = (
+            _label_level(row["factor"], row["level"]) if by_level else escape_label(row["factor"])
+        )
         across = (
-            _label_level(row["other"], row["other_level"]) if by_level else _escape(row["other"])
+            _label_level(row["other"], row["other_level"])
+            if by_level
+            else escape_label(row["other"])
         )
         cells[down, across] = row
     rows, columns = (list(dict.fromkeys(pair[at] for pair in cells)) for at in (0, 1))
     grid = [[cells.get((down, across)) for across in columns] for down in rows]
     z = [[None if c is None else _round_value(c[column]) for c in line] for line in grid]
     most = max((abs(c) for line in z for c in line if c is not None), default=0.0) or 1.0
-    figure = create_figure(f"What two factors do together to the {name_kpi(kpi)}")
+    figure = create_figure(f"Interactions of factors in {name_kpi(kpi)}")
     unit = label_kpi(kpi) if by_level else "share of the variance"
-    # The heading has the name; beside the small bar there is room for the unit alone on a phone.
+    # The title has the name; on a phone the colour bar has space for the unit alone.
     short = get_unit(kpi) if by_level else "share"
     figure.add_heatmap(
         x=columns, y=rows, z=z, zmin=-most if by_level else 0.0, zmax=most,
@@ -210,7 +213,7 @@ def plot_interactions(study: Study, kpi: str | None = None) -> Figure:
     figure.update_layout(
         xaxis={
             "type": "category", "showgrid": False, "tickvals": columns,
-            "ticktext": [_escape(shorten_name(unescape(each), 22)) for each in columns],
+            "ticktext": [escape_label(shorten_name(unescape(each), 22)) for each in columns],
         },
         yaxis={"type": "category", "autorange": "reversed", "showgrid": False},
         hovermode="closest",
@@ -224,7 +227,7 @@ def _describe_largest_share(found: pl.DataFrame) -> str:
     pairs = found.unique(["factor", "other"]).sort("share", descending=True, nulls_last=True)
     most = pairs.row(0, named=True)
     return (
-        f"most together do {most['factor']} and {most['other']}: "
+        f"largest interaction: {most['factor']} and {most['other']}, "
         f"{_format_percent(most['share'])} of the variance"
     )
 
@@ -235,22 +238,18 @@ def _format_cell(cell: dict[str, Any] | None, kpi: str, *, by_level: bool) -> st
     if not by_level:
         return f"{_format_percent(cell['share'])} of the variance"
     return (
-        f"{_round_value(cell['interaction']):+.3g} beside what the two do alone"
+        f"{_round_value(cell['interaction']):+.3g} beyond the sum of the main effects"
         f"<br>{label_mean(kpi)} {format_number(cell['mean'])}, {format_count(cell['runs'], 'run')}"
     )
 
 
 def _round_value(value: float) -> float:
-    """What rounding leaves of nothing is nothing."""
+    """Round to six significant digits; rounding errors around zero become zero."""
     return 0.0 if abs(value) < 1e-9 else float(f"{value:.6g}")
 
 
 def _label_level(factor: str, level: str) -> str:
-    return _escape(f"{factor}: {_INACTIVE.get(level, level)}")
-
-
-def _escape(name: str) -> str:
-    return escape(name, quote=False)
+    return escape_label(f"{factor}: {_INACTIVE.get(level, level)}")
 
 
 def _format_percent(share: float | None) -> str:
@@ -259,6 +258,6 @@ def _format_percent(share: float | None) -> str:
 
 def _choose_kpi(study: Study) -> str:
     if not study.kpis:
-        raise InputError("there is nothing to draw: no run of the study is over that did not fail")
+        raise InputError("there is nothing to draw: no run of the study has succeeded yet")
     known = [kpi for kpi in study.objectives if kpi in study.kpis]
     return known[0] if known else study.kpis[0]

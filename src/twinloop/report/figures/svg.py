@@ -1,4 +1,4 @@
-"""A small run as one still picture: Gantt, cores in use, CPU use and queue in SVG."""
+"""Static SVG picture of a small run: Gantt chart, cores in use, CPU use and queue."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from twinloop.report.quantity_text import format_count, format_duration, format_
 from twinloop.trace import Trace
 from twinloop.trace.trace import require_trace
 
-#: More tasks than this cannot be told apart in a still picture.
+#: The most tasks that are legible in a static picture.
 TASKS: Final = 300
 
 _WIDTH, _LEFT, _RIGHT = 800.0, 76.0, 12.0
-#: Pixels of a letter, and the longest name of a machine that is shown.
+#: The width of a letter in pixels, and the most characters of the name of a machine.
 _LETTER, _LONGEST = 7.0, 20
 _GANTT, _CURVE, _GAP, _TOP = 260.0, 70.0, 34.0, 24.0
-#: Height of the CPU use of one of several nodes, and how many have one each.
+#: The height of the CPU use of one of several nodes, and the most nodes with a curve each.
 _LANE, _LANES = 36.0, 4
-#: Seconds between two times on the axis: the first that gives no more than so many.
+#: The most ticks of the time axis, and the steps between two ticks in seconds.
 _TICKS: Final = 8
 _STEPS: Final = (
     *(10.0**power * many for power in (-3, -2, -1) for many in (1, 2, 5)),
@@ -40,18 +40,18 @@ _STEPS: Final = (
     *(3600.0 * hours for hours in (1, 2, 3, 6, 12)),
     *(86400.0 * 10**power * many for power in range(6) for many in (1, 2, 5)),
 )
-#: Read well on white and on black alike.
+#: Legible on white and on black.
 _INK: Final = "#7d858f"
 
 
 def render_run_svg(trace: Trace, *, colour: ColourBy | None = None) -> str:
-    """A run of at most 300 tasks as an SVG picture: Gantt, cores in use, waiting tasks.
+    """Render a run of at most 300 tasks as SVG: Gantt chart, cores in use, waiting tasks.
 
-    Where there are samples, it also shows the CPU use: of each node, or of all together where
-    there are more than four.
+    A trace with samples also has the CPU use of each node, or of all nodes together if there are
+    more than four.
 
-    It has no background and its colours suit a light page and a dark one; nothing in it moves or
-    is loaded from elsewhere.
+    The picture has no background, and its colours are legible on light and dark pages. It has no
+    animation and loads nothing.
 
     >>> import polars as pl
     >>> trace = Trace(
@@ -66,12 +66,12 @@ def render_run_svg(trace: Trace, *, colour: ColourBy | None = None) -> str:
     tasks = ran["task"].n_unique()
     if tasks > TASKS:
         raise InputError(
-            f"{tasks:,} tasks are too many for a still picture of at most {TASKS}",
-            remedy="write_run_page draws any number",
+            f"{tasks:,} tasks are too many for a static picture of at most {TASKS}",
+            remedy="use write_run_page, which has no limit",
         )
     busy = sum_cores_in_use(ran)
     queue = Steps(busy.t[:0], busy.level[:0])
-    with suppress(InputError):  # a record without submissions
+    with suppress(InputError):  # no submission times
         queue, _ = count_waiting(trace)
     used: list[Lane] = []
     with suppress(InputError):  # no samples
@@ -94,25 +94,25 @@ def render_run_svg(trace: Trace, *, colour: ColourBy | None = None) -> str:
     top += _CURVE + _GAP
     lane_height = _CURVE if len(used) == 1 else _LANE
     for lane in used:
-        said = f"CPU use, cores of {shorten_name(lane.name, _LONGEST)}"
-        parts += _draw_curve(said, lane.busy, place, top, colours.USED, lane.limit, lane_height)
+        title = f"CPU use, cores of {shorten_name(lane.name, _LONGEST)}"
+        parts += _draw_curve(title, lane.busy, place, top, colours.USED, lane.limit, lane_height)
         top += lane_height + _GAP
     parts += _draw_curve("waiting tasks", queue, place, top, colours.SECOND, None)
     top += _CURVE
     parts += _draw_times(TimeAxis.of(trace, last - first), first, last, place, top)
     height = top + (26 if trace.manifest.epoch_ms is None else 40)
-    said = f"{format_count(tasks, 'task')} over {format_duration(last - first)}"
+    summary = f"{format_count(tasks, 'task')} over {format_duration(last - first)}"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:g} {height:g}" '
         f'role="img" font-family="system-ui, sans-serif" font-size="11" fill="{_INK}">\n'
-        f"<title>{escape(said)}: tasks on machines, cores in use, waiting tasks</title>\n"
+        f"<title>{escape(summary)}: tasks on machines, cores in use, waiting tasks</title>\n"
         + "\n".join(parts)
         + "\n</svg>\n"
     )
 
 
 class _HorizontalScale:
-    """Where a time lies from left to right."""
+    """Scale from times to horizontal positions."""
 
     def __init__(self, first: float, last: float, left: float) -> None:
         self.left = left
@@ -185,7 +185,7 @@ def _draw_gantt(
 
 
 def _describe_execution(row: dict[str, Any]) -> str:
-    """An execution in words."""
+    """Describe an execution for its tooltip."""
     again = f", attempt {row['attempt'] + 1}" if row["attempt"] else ""
     lasted = format_duration(row["end"] - row["start"])
     ended = f", {row['ended']}" if row["ended"] else ""
@@ -195,7 +195,7 @@ def _describe_execution(row: dict[str, Any]) -> str:
 def _draw_absences(
     bands: Bands, away: pl.DataFrame, place: _HorizontalScale, scale: float
 ) -> Iterator[str]:
-    """Where a node was not available."""
+    """Draw the periods in which a node was not available."""
     for node, start, end, _ in away.rows():
         if node in bands.rows:
             low, high = bands.rows[node]
@@ -209,14 +209,14 @@ def _draw_absences(
 
 
 def _draw_legend(labels: list[str], shades: list[str], x: float) -> Iterator[str]:
-    """What the colours mean, as far as there is room for it."""
+    """Draw the legend of the colours, as far as there is space."""
     for label, shade in zip(labels, shades, strict=True):
-        said = shorten_name(label, _LONGEST)
-        end = x + 24 + _LETTER * len(said)
+        text = shorten_name(label, _LONGEST)
+        end = x + 24 + _LETTER * len(text)
         if end > _WIDTH - _RIGHT:
             return
         yield f'<rect x="{x:.2f}" y="{_TOP - 17:.2f}" width="9" height="9" fill="{shade}"/>'
-        yield _draw_text(x + 13, _TOP - 8, said, "start")
+        yield _draw_text(x + 13, _TOP - 8, text, "start")
         x = end
 
 
@@ -254,8 +254,8 @@ def _draw_curve(
     yield _draw_line(place.left, bottom, _WIDTH - _RIGHT, bottom)
 
 
-def _draw_text(x: float, y: float, said: str, anchor: str) -> str:
-    return f'<text x="{x:.2f}" y="{y:.2f}" text-anchor="{anchor}">{escape(said)}</text>'
+def _draw_text(x: float, y: float, text: str, anchor: str) -> str:
+    return f'<text x="{x:.2f}" y="{y:.2f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def _draw_line(x1: float, y1: float, x2: float, y2: float, more: str = "") -> str:

@@ -1,4 +1,4 @@
-"""Pictures that a terminal can show."""
+"""Charts of block characters for the terminal."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 def render_load_chart(load: pl.DataFrame, *, height: int = 7) -> str:
-    """The load over time as a chart of blocks, one column per bin, with its axes.
+    """Render the load over time as a chart of block characters, one column per bin.
 
-    Takes what `compute_load_over_time` gives, and shows the cores in use where placements are known, else
-    the work that was submitted.
+    The chart shows the cores in use if placements are known, else the submitted work.
+
+    Args:
+        load: The table of `compute_load_over_time`.
+        height: In lines.
 
     >>> import polars as pl
     >>> frame = pl.DataFrame({"t": [0.0, 5.0], "dt": [5.0, 5.0], "submitted": [1.0, 0.0],
@@ -37,7 +40,7 @@ def render_load_chart(load: pl.DataFrame, *, height: int = 7) -> str:
               0 s to 10 s
     """
     if not load.height:
-        return "nothing to draw: no task has a time"
+        return "nothing to draw: no task has a submission or start time"
     name, title = choose_load_column(load)
     values = load[name].fill_null(0.0).to_list()
     end = load["t"][-1] + load["dt"][-1]
@@ -45,10 +48,10 @@ def render_load_chart(load: pl.DataFrame, *, height: int = 7) -> str:
 
 
 def render_run_chart(trace: Trace, width: int = 80, *, height: int = 5) -> str:
-    """The cores in use and the waiting tasks over time, as two charts of blocks below each other.
+    """Render the cores in use and the waiting tasks over time, as charts of block characters.
 
-    A column is the mean over its part of the time; the title names the extremes, which are exact.
-    Where there are samples, a chart between them shows the cores that tasks really kept busy.
+    A column is the mean over its part of the time; the extremes in the title are exact. A trace
+    with samples has a chart of the CPU use between the two.
 
     >>> import polars as pl
     >>> trace = Trace(
@@ -70,7 +73,7 @@ def render_run_chart(trace: Trace, width: int = 80, *, height: int = 5) -> str:
     """
     busy = sum_cores_in_use(select_executions(require_trace(trace)))
     queue: Steps | None = None
-    with suppress(InputError):  # a record without submissions
+    with suppress(InputError):  # no submission times
         queue, _ = count_waiting(trace)
     used: Steps | None = None
     with suppress(InputError):  # no samples
@@ -113,14 +116,14 @@ def _render_chart(
 
 
 def choose_load_column(load: pl.DataFrame) -> tuple[str, str]:
-    """The column of a load table that tells most, and what to call it."""
+    """Choose the most informative column of a load table, and its title."""
     if load["running"].null_count() < load.height:
         return "running", "cores in use"
     if load["used"].null_count() < load.height:
-        return "used", "cores busy"
+        return "used", "busy cores"
     if load["offered"].sum() > 0:
-        return "offered", "cores' worth of work submitted"
-    return "submitted", "tasks submitted"
+        return "offered", "submitted work, in cores"
+    return "submitted", "submitted tasks"
 
 
 def _choose_block(fill: float) -> str:

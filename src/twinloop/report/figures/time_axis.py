@@ -1,4 +1,4 @@
-"""The time axis of a picture: dates where the epoch is known, else a fitting unit."""
+"""Time axis of a figure: dates if the epoch is known, else a suitable unit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twinloop.trace import Trace
 
 
 def find_extent(trace: Trace) -> tuple[float, float]:
-    """The first and the last moment that a trace speaks of; (0, 0) where it has none.
+    """Find the first and the last time in a trace; (0, 0) if it has none.
 
     >>> import polars as pl
     >>> find_extent(Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [3.0]}),
@@ -35,7 +35,7 @@ _UNIX = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class TimeAxis:
-    """How times of a trace are shown along an axis.
+    """Conversion of the times of a trace to positions on an axis.
 
     >>> axis = TimeAxis.of(Trace(), span=7200.0)
     >>> axis.title, axis.at(np.array([3600.0])).tolist()
@@ -49,7 +49,7 @@ class TimeAxis:
 
     @classmethod
     def of(cls, trace: Trace, span: float | None = None) -> TimeAxis:
-        """The axis for a picture that spans so many seconds; by default, the whole trace."""
+        """Make the axis of a figure over so many seconds; by default over the whole trace."""
         epoch = trace.manifest.epoch_ms
         if epoch is not None:
             return cls("date (UTC)", 0.001, epoch)
@@ -60,20 +60,20 @@ class TimeAxis:
         return cls(f"{unit} since the start", scale, None)
 
     def at(self, t: Floats) -> Floats:
-        """Times as positions on the axis."""
+        """Convert times to positions on the axis."""
         return t / self.scale + (self.epoch_ms or 0)
 
     def length(self, seconds: Floats) -> Floats:
-        """Lengths of time as lengths on the axis."""
+        """Convert durations to lengths on the axis."""
         return seconds / self.scale
 
     def layout(self) -> dict[str, Any]:
-        """The axis as Plotly describes it."""
+        """Return the axis as a Plotly layout."""
         kind = "linear" if self.epoch_ms is None else "date"
         return {"title": {"text": self.title}, "type": kind}
 
     def format_time(self, t: float | None) -> str:
-        """A moment in words: its date, or the time since the start.
+        """Format a time as a date, or as the time since the start.
 
         >>> TimeAxis("", 0.001, 0).format_time(90.0)
         '1970-01-01 00:01:30'

@@ -1,9 +1,8 @@
-"""The CPU that tasks really used over time, node by node, from the samples of a recorded run."""
+"""Figure of the CPU use over time per node, from the samples of a recorded run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,6 +14,7 @@ from twinloop.metrics.weighted_intervals import Floats, WeightedIntervals
 from twinloop.report.figures import colours
 from twinloop.report.figures.bands import UNRECORDED
 from twinloop.report.figures.curves import sum_available_cores
+from twinloop.report.figures.figure_base import escape_label
 from twinloop.report.figures.steps import Steps, average_by_row
 from twinloop.report.figures.time_axis import TimeAxis
 from twinloop.report.quantity_text import format_count, format_number
@@ -24,18 +24,18 @@ from twinloop.trace.trace import require_trace
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-#: A curve has at most so many windows.
+#: The most windows of a curve.
 WINDOWS: Final = 1000
-#: So many nodes have a curve each; more are shown together.
+#: Up to this number of nodes there is a curve per node; more are summed.
 LANES: Final = 8
 TOGETHER: Final = "all nodes"
-#: Between two lanes, as a part of a lane.
+#: The gap between two lanes, as a fraction of the height of a lane.
 _GAP: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lane:
-    """The cores that tasks kept busy on one node, or on all of them together, over time.
+    """Busy cores over time on one node, or on all nodes together.
 
     >>> lane = Lane("n1", Steps(np.array([0.0, 2.0]), np.array([0.5, 0.0])), limit=None)
     >>> lane.busy.area, lane.top
@@ -44,23 +44,23 @@ class Lane:
 
     name: str
     busy: Steps
-    #: The cores there are, fewer while nodes are away; None: not known.
+    #: The available cores over time; None: not known.
     limit: Steps | None
 
     @property
     def top(self) -> float:
-        """The highest of all that is drawn in it."""
+        """The highest level of the lane."""
         most = max(steps.level.max(initial=0.0) for steps in (self.busy, self.limit) if steps)
         return float(most) or 1.0
 
 
 def plot_usage(trace: Trace) -> Figure:
-    """The CPU use over time: cores kept busy, on each node, under those that it has.
+    """Plot the CPU use over time: busy cores and available cores of each node.
 
-    A sample says how many CPU seconds a task used in a window of time; they are drawn as spread
-    evenly over it. The area under the curves is the CPU seconds of all samples. More than eight
-    nodes are drawn together. Where the windows are many, or some very short, a curve has the mean
-    of each thousandth of the time, and the same area.
+    A sample has the CPU seconds of a task in a window of time, which are spread evenly over the
+    window. The area under the curves is the sum of the CPU seconds of all samples. More than eight
+    nodes are summed. With many or very short windows, a curve has the mean of each thousandth of
+    the time, and the same area.
 
     >>> trace = Trace(
     ...     nodes=pl.DataFrame({"node": ["n1"], "cores": [2.0]}),
@@ -70,7 +70,7 @@ def plot_usage(trace: Trace) -> Figure:
     >>> [(curve.name, curve.y.tolist()) for curve in plot_usage(trace).data]
     [('n1', [1.0, 1.25, 0.0]), ('cores of n1', [2.0, 2.0])]
     """
-    # Plotly takes a moment to load, and only pictures need it.
+    # Imported here because Plotly is slow to load and only figures need it.
     import plotly.graph_objects as go
 
     found, notes = make_lanes(trace, LANES)
@@ -79,7 +79,7 @@ def plot_usage(trace: Trace) -> Figure:
     height = 1.0 / (len(found) + _GAP * (len(found) - 1))
     for at, lane in enumerate(found):
         number = str(at + 1) if at else ""
-        name, top = escape(lane.name, quote=False), 1.0 - at * height * (1.0 + _GAP)
+        name, top = escape_label(lane.name), 1.0 - at * height * (1.0 + _GAP)
         figure.add_scatter(
             x=axis.at(lane.busy.t), y=lane.busy.level, name=name, yaxis=f"y{number}",
             mode="lines", line_shape="hv", line={"color": colours.USED, "width": 1},
@@ -112,7 +112,7 @@ def plot_usage(trace: Trace) -> Figure:
 
 
 def make_lanes(trace: Trace, most: int) -> tuple[list[Lane], list[str]]:
-    """The CPU use of each node, or of all together where there are more; and what to say of it.
+    """Make a lane per node, or one lane of all nodes if there are more than `most`, and notes.
 
     >>> trace = Trace(usage=pl.DataFrame({"task": ["a", "b"], "machine": ["n1", "n2"],
     ...                                   "t": 2.0, "dt": 2.0, "cpu": [1.0, 3.0]}))
@@ -141,7 +141,7 @@ def make_lanes(trace: Trace, most: int) -> tuple[list[Lane], list[str]]:
 
 
 def _select_samples(trace: Trace) -> tuple[pl.DataFrame, list[str]]:
-    """The samples that can be drawn: machine, begin and end of the window, cores busy in it."""
+    """Select the valid samples: machine, start and end of the window, busy cores in it."""
     rows = trace.usage.select(
         pl.col("machine").fill_null(UNRECORDED), "t", "cpu", start=pl.col("t") - pl.col("dt")
     ).with_columns(level=pl.col("cpu") / (pl.col("t") - pl.col("start")))
@@ -152,7 +152,7 @@ def _select_samples(trace: Trace) -> tuple[pl.DataFrame, list[str]]:
     drawn, rest = rows.filter(whole), rows.filter(~whole)
     if not drawn.height:
         raise InputError(
-            "there is no CPU use to draw: the trace has no sample of it",
+            "there is no CPU use to draw: the trace has no samples",
             remedy="record a run: `twinloop execute` and `twinloop record` sample their tasks",
         )
     notes = []
@@ -160,7 +160,7 @@ def _select_samples(trace: Trace) -> tuple[pl.DataFrame, list[str]]:
         lost = float(rest["cpu"].filter(rest["cpu"].is_finite()).sum())
         notes.append(
             f"not drawn: {format_count(rest.height, 'sample')} without a time, a length or CPU "
-            f"seconds; they say {format_number(lost)} CPU s"
+            f"seconds, {format_number(lost)} CPU s in total"
         )
     return drawn, notes
 
@@ -168,7 +168,7 @@ def _select_samples(trace: Trace) -> tuple[pl.DataFrame, list[str]]:
 def _compute_busy(
     row: npt.NDArray[np.int64], start: Floats, end: Floats, height: Floats, rows: int
 ) -> tuple[list[Steps], bool]:
-    """The use of each row over time, and whether it had to be averaged in windows."""
+    """Compute the use of each row over time, and whether it is averaged in windows."""
     first, last = start.min(), end.max()
     moments = np.unique(np.concatenate([start, end]))
     if np.diff(moments).min() >= (last - first) / WINDOWS:
@@ -179,7 +179,7 @@ def _compute_busy(
         return [steps if steps.t.size else _make_zero_steps(first, last) for steps in exact], False
     edges = np.linspace(first, last, WINDOWS + 1)
     means = average_by_row(row, start, end, height, rows, edges)
-    # What rounding leaves of a sum that has come down to nothing.
+    # Rounding errors of sums that are zero.
     means[np.abs(means) <= 1e-12 * height.sum()] = 0.0
     return [Steps(edges, np.append(levels, 0.0)) for levels in means], True
 
@@ -189,6 +189,6 @@ def _make_zero_steps(first: float, last: float) -> Steps:
 
 
 def _find_limit(trace: Trace, name: str, first: float, last: float) -> Steps | None:
-    """The cores that a node has, from the first time to the last."""
+    """Return the available cores of a node over time; None if its size is unknown."""
     node = trace.nodes.filter((pl.col("node") == name) & (pl.col("cores") > 0))
     return sum_available_cores(trace.replace(nodes=node), first, last) if node.height else None

@@ -1,4 +1,4 @@
-"""How far twin and reality agree in a loop: in words, run by run, criterion by criterion."""
+"""Agreement of the twin with the real runs of a loop: summary, verdicts by run, criteria."""
 
 from __future__ import annotations
 
@@ -6,30 +6,32 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from twinloop.report.pages.calibration import round_threshold
-from twinloop.report.pages.page import (
-    Page,
+from twinloop.report.pages.fragments import (
     render_cards,
     render_note,
     render_paragraph,
     render_table,
 )
+from twinloop.report.pages.page import Page
 from twinloop.report.quantity_text import format_count
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from twinloop.fidelity.verdict import Verdict
 
-#: What a status is in a sentence.
+#: The verb of each status in a sentence.
 VERDICTS: Final = {
     "PASS": "passes",
     "FAIL": "fails",
     "not assessable": "cannot be assessed",
 }
-#: Above what belongs to a run that the fit has not seen.
-NEW: Final = "on a new load"
+#: The heading of the columns of the run that the calibration does not use.
+HOLD_OUT: Final = "hold-out"
 
 
 def collect_statuses(fit: Any) -> dict[str, dict[str, str]]:
-    """The status of each run that a calibration knows: `before` and `after` it, and `unseen`.
+    """Collect the status of each run, `before` and `after` the calibration, and of `unseen` runs.
 
     >>> from types import SimpleNamespace
     >>> collect_statuses(SimpleNamespace(statuses={"after": {"day": "PASS"}}))["after"]
@@ -44,33 +46,32 @@ def collect_statuses(fit: Any) -> dict[str, dict[str, str]]:
 
 
 def describe_agreement(before: Verdict, after: Verdict, unseen: Verdict | None, fit: Any) -> str:
-    """How far the twin can be trusted, and on how many of the runs that it was fitted to.
+    """Describe the verdicts before and after the calibration, on the real and the hold-out run.
 
     >>> from types import SimpleNamespace
     >>> from twinloop.fidelity import assess
     >>> from twinloop.trace import Trace
     >>> fit = SimpleNamespace(statuses={"after": {"day": "PASS", "probe": "FAIL"}})
     >>> describe_agreement(assess(Trace(), Trace()), assess(Trace(), Trace()), None, fit)
-    'As it comes the twin cannot ...; it passes on 1 of the 2 runs that it was fitted to. ...'
+    'Before the calibration the twin ...; it passes on 1 of the 2 runs of the calibration. ...'
     """
-    said = (
-        f"As it comes the twin {VERDICTS[before.status]}; after the calibration it "
+    text = (
+        f"Before the calibration the twin {VERDICTS[before.status]}; after the calibration it "
         f"{VERDICTS[after.status]} on the real run"
     )
     if unseen is not None:
-        said += f", and {VERDICTS[unseen.status]} {NEW}, a run that it has not seen"
+        verb = VERDICTS[unseen.status]
+        text += f", and {verb} on the hold-out run, which the calibration did not use"
     if fitted := list(collect_statuses(fit)["after"].values()):
         passed = fitted.count("PASS")
-        said += (
-            f"; it passes on {passed} of the {format_count(len(fitted), 'run')} that it was "
-            "fitted to"
-        )
-    taken = ", ".join(after.injected) or "nothing"
-    return f"{said}. What it was given of the truth: {taken}."
+        runs = format_count(len(fitted), "run")
+        text += f"; it passes on {passed} of the {runs} of the calibration"
+    injected = ", ".join(after.injected) or "nothing"
+    return f"{text}. Data injected from the real run: {injected}."
 
 
-def render_verdicts(before: Verdict, after: Verdict, unseen: Verdict | None) -> str:
-    """The statuses side by side.
+def render_verdicts(before: Verdict, after: Verdict, unseen: Verdict | None) -> Markup:
+    """Render the statuses before and after the calibration side by side.
 
     >>> from twinloop.fidelity import assess
     >>> from twinloop.trace import Trace
@@ -79,11 +80,11 @@ def render_verdicts(before: Verdict, after: Verdict, unseen: Verdict | None) -> 
     2
     """
     found = [("before calibration", before.status), ("after calibration", after.status)]
-    return render_cards(found + ([] if unseen is None else [(NEW, unseen.status)]))
+    return render_cards(found + ([] if unseen is None else [("hold-out run", unseen.status)]))
 
 
 def add_runs(page: Page, fit: Any) -> None:
-    """Put on a page how each run that the twin was fitted to, or tried on, came out.
+    """Add the verdicts of the training and the hold-out runs to a page.
 
     >>> from types import SimpleNamespace
     >>> page = Page("Mine")
@@ -99,31 +100,33 @@ def add_runs(page: Page, fit: Any) -> None:
         for name in dict.fromkeys((*before, *after))
         if name not in unseen
     ]
-    rows += [(f"{name}, held out", before.get(name, "-"), said) for name, said in unseen.items()]
+    rows += [
+        (f"{name}, held out", before.get(name, "-"), status) for name, status in unseen.items()
+    ]
     if not rows:
         return
     page.add_section(
-        "Run by run",
+        "Verdicts by run",
         render_paragraph(
-            "The calibration moves the same values for all runs: it may leave some apart."
+            "One set of parameter values is fitted to all runs, so a single run can still fail."
         ),
         render_table(("run", "before", "after"), rows),
     )
 
 
 def add_criteria(page: Page, before: Verdict, after: Verdict, unseen: Verdict | None) -> None:
-    """Put on a page what each criterion says of the real run, and of the new load if there is one.
+    """Add the criteria of the real run and, if there is one, of the hold-out run to a page.
 
     >>> from twinloop.fidelity import assess
     >>> from twinloop.trace import Trace
     >>> page, bare = Page("Mine"), assess(Trace(), Trace())
     >>> add_criteria(page, bare, bare, bare)
-    >>> "figure on a new load" in page.render(), bare.findings[0].note in page.render()
+    >>> "hold-out" in page.render(), bare.findings[0].note in page.render()
     (True, True)
     """
     sides = {"before": before, "after": after}
     if unseen is not None:
-        sides[NEW] = unseen
+        sides[HOLD_OUT] = unseen
     found = {
         name: {(each.metric, each.name): each for each in verdict.findings}
         for name, verdict in sides.items()
@@ -139,13 +142,13 @@ def add_criteria(page: Page, before: Verdict, after: Verdict, unseen: Verdict | 
             *("-" if each is None else each.status for each in known.values()),
             why[-1] if why else "",
         ])  # fmt: skip
-    figures = [f"figure {name}" for name in sides]
+    figures = [f"figure, {name}" for name in sides]
     page.add_section(
-        "Criterion by criterion",
+        "Criteria",
         render_paragraph("One failing criterion makes the verdict FAIL."),
         render_table(["criterion", "threshold", *figures, *sides, "remark"], rows, numbers=figures),
     )
     if unseen is not None:
         page.add(
-            render_note(f"before and after: the real run; {NEW}: a run that the fit has not seen")
+            render_note(f"before and after: the real run; {HOLD_OUT}: not used by the calibration")
         )

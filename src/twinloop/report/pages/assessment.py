@@ -1,4 +1,4 @@
-"""An assessment on one page: the verdict, what it rests on, and where the twin is off."""
+"""Page of an assessment: verdict, criteria, figures, errors, thresholds."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from twinloop.report.figures.assessment import plot_available
-from twinloop.report.pages.page import (
-    Page,
+from twinloop.report.pages.fragments import (
     render_cards,
     render_details,
+    render_heading,
     render_list,
     render_note,
     render_paragraph,
@@ -19,44 +19,47 @@ from twinloop.report.pages.page import (
     render_status,
     render_table,
 )
+from twinloop.report.pages.page import Page
 from twinloop.report.quantity_text import format_count, format_number
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from twinloop.fidelity.errors import Errors
     from twinloop.fidelity.verdict import Finding, Verdict
 
 #: Height of each picture in pixels.
 _HEIGHTS: Final = {"waits": 460, "completions": 460, "usage": 520, "trend": 460, "segments": 420}
 _OVER_TIME: Final = frozenset({"completions", "trend", "segments"})
-#: So many rows of a table of errors are listed.
+#: The most rows of a table of errors.
 LISTED: Final = 20
 
-#: What the columns of the errors are called: means over the tasks, times in s.
+#: The headings of the columns of the errors: means over the tasks, times in s.
 _HEADINGS: Final = {
     "cores_class": "cores",
     "run_time_class": "run time",
     **{
-        f"{quantity}_{part}": f"{quantity.replace('_', ' ')}, {said} (s)"
+        f"{quantity}_{part}": f"{quantity.replace('_', ' ')}, {label} (s)"
         for quantity in ("wait", "turnaround", "run_time")
-        for part, said in (
+        for part, label in (
             ("real", "real"),
             ("twin", "twin"),
             ("error", "error"),
-            ("off", "size of error"),
+            ("off", "absolute error"),
         )
     },
 }
 
 
 def write_assessment_page(verdict: Verdict, path: str | Path, *, title: str | None = None) -> Path:
-    """Write an assessment as one HTML file: verdict, criteria, pictures, errors, thresholds.
+    """Write an assessment as one HTML file: verdict, criteria, figures, errors, thresholds.
 
-    Its first line says whether the twin replayed or predicted, and what it was given of the
-    truth. What there are no data for is left out, and the page says so.
+    The first line has the mode of the twin, replay or predict, and the data injected from the
+    real run. The page lists the figures that are omitted for lack of data.
 
     Args:
-        verdict: What `assess` found.
-        path: The file to write; one that is there is replaced.
+        verdict: The result of `assess`.
+        path: The file to write; an existing file is replaced.
         title: The heading.
 
     >>> import tempfile
@@ -71,7 +74,7 @@ def write_assessment_page(verdict: Verdict, path: str | Path, *, title: str | No
     ...     write_assessment_page(assess(run, run), there + "/verdict.html").name
     'verdict.html'
     """
-    heading = "How far the twin can be trusted" if title is None else title
+    heading = "Assessment of the twin" if title is None else title
     page = Page(heading, above=verdict.provenance)
     page.add(render_status(verdict.status, big=True), render_cards(verdict.metrics.items()))
     _add_criteria(page, verdict)
@@ -79,7 +82,7 @@ def write_assessment_page(verdict: Verdict, path: str | Path, *, title: str | No
     for name, figure in figures.items():
         page.add_figure(name, figure, _HEIGHTS[name], over_time=name in _OVER_TIME)
     if missing:
-        page.add_section("Not drawn", *map(render_note, missing))
+        page.add_section("Omitted figures", *map(render_note, missing))
     _add_errors(page, verdict.errors)
     page.add_section(
         "Thresholds",
@@ -90,16 +93,14 @@ def write_assessment_page(verdict: Verdict, path: str | Path, *, title: str | No
         ),
     )
     left_out = (
-        render_list(verdict.notes)
-        if verdict.notes
-        else render_paragraph("There is nothing to note.")
+        render_list(verdict.notes) if verdict.notes else render_paragraph("There are no notes.")
     )
     page.add_section("Notes on the data", left_out)
     return page.write(path)
 
 
 def _add_criteria(page: Page, verdict: Verdict) -> None:
-    # Loading what assesses takes a moment, and every command loads the reports.
+    # Imported here because every command loads this package and few need an assessment.
     from twinloop.fidelity.verdict_text import format_figure
 
     names = ["metric", "criterion", "verdict", "figure", "threshold"]
@@ -111,28 +112,26 @@ def _add_criteria(page: Page, verdict: Verdict) -> None:
         row += [format_figure(found.floor, found.unit)] if verdict.repeats else []
         row += [format_figure(found.unaligned, found.unit)] if verdict.alignment is not None else []
         rows.append([*row, found.note])
-    said = [render_note("no repetition of the real run was given: the noise floor is not known")]
+    notes = [render_note("no repetition of the real run was given: the noise floor is not known")]
     if verdict.repeats:
         runs = format_count(verdict.repeats + 1, "real run")
         weak = " (weak: one pair)" if verdict.repeats == 1 else ""
-        said = [
+        notes = [
             render_note(
-                f"noise floor: what a real run scores as the twin of another, the median over "
-                f"{runs}{weak}"
+                f"noise floor: the figure of a real run that is assessed as the twin of another, "
+                f"median over {runs}{weak}"
             )
         ]
     if verdict.alignment is not None:
-        said.append(
-            render_note(f"the real data are changed before they are compared: {verdict.alignment}")
+        notes.append(
+            render_note(f"the real data are aligned before the comparison: {verdict.alignment}")
         )
     numbers = ("figure", "noise floor", "without alignment")
     page.add_section(
         "Criteria",
         render_table([*names, "note"], rows, numbers=numbers),
-        *said,
-        render_details(
-            "How each was worked out", render_list(map(_describe_method, verdict.findings))
-        ),
+        *notes,
+        render_details("Methods", render_list(map(_describe_method, verdict.findings))),
     )
 
 
@@ -152,7 +151,7 @@ def _add_errors(page: Page, errors: Errors) -> None:
         parts.append(render_table(names, rows, numbers=names[1:]))
     for heading, frame in (("By user", errors.users), ("By size", errors.sizes)):
         if frame.height:
-            parts += [f"<h3>{heading}</h3>", _render_frame(frame.head(LISTED))]
+            parts += [render_heading(heading), _render_frame(frame.head(LISTED))]
         if frame.height > LISTED:
             parts.append(render_note(f"the first {LISTED} of {frame.height:,}"))
     page.add_section("Errors", *parts)
@@ -166,8 +165,8 @@ def _make_error_row(row: dict[str, Any], with_floor: bool) -> list[str]:
     return [row["figure"], *cells, *(format_figure(row[name], "share") for name in shares)]
 
 
-def _render_frame(frame: pl.DataFrame) -> str:
-    """A frame as it stands, times in s; columns of which nothing is known are left out."""
+def _render_frame(frame: pl.DataFrame) -> Markup:
+    """Render a frame as a table, with times in s and without empty columns."""
     frame = frame[[each.name for each in frame if each.null_count() < frame.height]]
     names = [_HEADINGS.get(name, name.replace("_", " ")) for name in frame.columns]
     numbers = [

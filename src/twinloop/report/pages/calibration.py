@@ -1,4 +1,4 @@
-"""A calibration on one page: what was fitted, how sure it is, and what it changed."""
+"""Page of a calibration: fitted values, identifiability, losses, verdicts, figures."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from twinloop.report.figures.calibration import plot_available
 from twinloop.report.figures.confidence_region import explain_confidence_region
 from twinloop.report.figures.scales import format_value
 from twinloop.report.kpi_text import expand_kpi_names
-from twinloop.report.pages.page import (
-    Page,
+from twinloop.report.pages.fragments import (
     render_cards,
+    render_heading,
     render_list,
     render_note,
     render_paragraph,
     render_table,
 )
+from twinloop.report.pages.page import Page
 from twinloop.report.pages.parameter_changes import render_parameter_changes
 from twinloop.report.quantity_text import format_count
 
@@ -37,15 +38,15 @@ CRITERIA: Final = (
 def write_calibration_page(
     fit: CalibrationResult, path: str | Path, *, title: str | None = None
 ) -> Path:
-    """Write a calibration as one HTML file, in the order in which a reader asks.
+    """Write a calibration as one HTML file.
 
-    What was fitted on what; the values before and after with their intervals, and in plain words
-    how far the data determine them; what moved and why; the losses; the verdicts before and after;
-    the pictures. What a calibration does not have is left out, and the page says so.
+    The page has the training runs, the values before and after with their intervals and
+    identifiability, the reasons of the changes, the losses, the verdicts before and after, and
+    the figures. It lists the figures that are omitted for lack of data.
 
     Args:
-        fit: A calibration that has ended.
-        path: The file to write; one that is there is replaced.
+        fit: A finished calibration.
+        path: The file to write; an existing file is replaced.
         title: The heading.
 
     >>> import tempfile
@@ -54,8 +55,8 @@ def write_calibration_page(
     >>> fit = SimpleNamespace(values={"speed": 1.07}, defaults={"speed": 1.0}, loss=0.01,
     ...     loss_before=0.5, loss_name="makespan", floor=None, validation_loss=None,
     ...     optimiser="cma", runs=[{"name": "a", "used": "training"}], history=pl.DataFrame(),
-    ...     confidence_region=None, identifiability=None, recipe=["speed rose by 7 %"], before=[], after=[],
-    ...     warnings=[])
+    ...     confidence_region=None, identifiability=None, recipe=["speed rose by 7 %"], before=[],
+    ...     after=[], warnings=[])
     >>> with tempfile.TemporaryDirectory() as there:
     ...     write_calibration_page(fit, there + "/fit.html").name
     'fit.html'
@@ -66,7 +67,7 @@ def write_calibration_page(
         page.add_section("Warnings", render_list(map(expand_kpi_names, fit.warnings)))
     add_values(page, fit)
     if fit.recipe:
-        page.add_section("What moved and why", render_parameter_changes(fit.recipe))
+        page.add_section("Parameter changes and reasons", render_parameter_changes(fit.recipe))
     _add_losses(page, fit)
     _add_verdicts(page, fit)
     figures, missing = plot_available(fit)
@@ -74,22 +75,24 @@ def write_calibration_page(
         guide = explain_confidence_region(fit) if name == "confidence_region" else ""
         page.add_figure(name, figure, figure.layout.height or 360, guide=guide)
     if missing:
-        page.add_section("Not drawn", *map(render_note, missing))
+        page.add_section("Omitted figures", *map(render_note, missing))
     return page.write(path)
 
 
 def _describe_provenance(fit: CalibrationResult) -> str:
-    """Replay or predict, and what was taken from the truth; nothing of a black box."""
+    """Describe the modes of the runs and the injected data; empty for a black box."""
     modes = {
         run["mode"]: ", ".join(run.get("injected", ())) or "nothing"
         for run in fit.runs
         if "mode" in run
     }
-    return "; ".join(f"{mode}: {taken} taken from the real runs" for mode, taken in modes.items())
+    return "; ".join(
+        f"{mode}: {injected} injected from the real runs" for mode, injected in modes.items()
+    )
 
 
 def _describe_fit(fit: CalibrationResult) -> str:
-    """What was fitted on what."""
+    """Describe the fitted parameters and the runs of the calibration."""
     fitted, held_out = (
         [str(run["name"]) for run in fit.runs if run["used"] == used]
         for used in ("training", "validation")
@@ -99,30 +102,30 @@ def _describe_fit(fit: CalibrationResult) -> str:
         to += f", with {format_count(len(held_out), 'run')} held out ({', '.join(held_out)})"
     evaluations = format_count(fit.history.height, "evaluation")
     return (
-        f"{format_count(len(fit.values), 'value')} fitted to {to}: the least {fit.loss_name} loss "
-        f"that {fit.optimiser} found in {evaluations}."
+        f"{format_count(len(fit.values), 'parameter')} fitted to {to}: the lowest "
+        f"{fit.loss_name} loss that the optimiser {fit.optimiser} found in {evaluations}."
     )
 
 
 def add_values(page: Page, fit: CalibrationResult) -> None:
-    """Put on a page what was fitted, and how far the data determine it.
+    """Add the fitted values and their identifiability to a page.
 
     >>> from types import SimpleNamespace
     >>> page = Page("Mine")
     >>> fit = SimpleNamespace(values={"speed": 1.07}, defaults={"speed": 1.0}, identifiability=None)
     >>> add_values(page, fit)
-    >>> "was not examined" in page.render()
+    >>> "was not analysed" in page.render()
     True
     """
     found = fit.identifiability
     rows = {} if found is None else {row["parameter"]: row for row in found.table.rows(named=True)}
-    sure = render_paragraph("How far the data determine these values was not examined.")
+    findings: str = render_paragraph("The identifiability of these values was not analysed.")
     if found is not None:
-        sure = render_list(map(expand_kpi_names, found.sentences)) if found.sentences else ""
-    names = ("parameter", "before", "after", "interval", "identifiable", "why")
+        findings = render_list(map(expand_kpi_names, found.sentences)) if found.sentences else ""
+    names = ("parameter", "before", "after", "interval", "identifiable", "reason")
     page.add_section(
-        "Values",
-        sure,
+        "Fitted values",
+        findings,
         render_table(
             names,
             (
@@ -140,7 +143,7 @@ def add_values(page: Page, fit: CalibrationResult) -> None:
 
 
 def _describe_identifiability(row: dict[str, Any] | None) -> tuple[str, str, str]:
-    """Interval, identifiable or not, and why."""
+    """Return the interval of a value, whether it is identifiable, and the reason."""
     if row is None:
         return "-", "-", ""
     ends = row["low"], row["high"]
@@ -155,9 +158,9 @@ def _describe_identifiability(row: dict[str, Any] | None) -> tuple[str, str, str
 def _add_losses(page: Page, fit: CalibrationResult) -> None:
     found = [("before", format_value(fit.loss_before)), ("fitted", format_value(fit.loss))]
     if fit.validation_loss is not None:
-        found.append(("on runs held out", format_value(fit.validation_loss)))
+        found.append(("on hold-out runs", format_value(fit.validation_loss)))
     if fit.floor is not None:
-        found.append(("between real runs", format_value(fit.floor)))
+        found.append(("noise floor", format_value(fit.floor)))
     history = fit.history
     if history.height:
         found.append(("evaluations", f"{history.height:,}"))
@@ -168,7 +171,7 @@ def _add_losses(page: Page, fit: CalibrationResult) -> None:
         held_out.append(render_note(below))
     page.add_section(
         f"Loss: {fit.loss_name}",
-        render_paragraph("How far the twin is from the runs; 0 is the same."),
+        render_paragraph("Distance between the twin and the real runs; 0 means no difference."),
         render_cards(found),
         *held_out,
     )
@@ -185,7 +188,7 @@ def _add_verdicts(page: Page, fit: CalibrationResult) -> None:
     page.add_section(
         "Verdicts before and after",
         render_table(("run", "before", "after"), overall),
-        "<h3>Criterion by criterion</h3>",
+        render_heading("Criteria"),
         render_table(CRITERIA, details, numbers=CRITERIA[3:5]),
     )
 
@@ -197,7 +200,7 @@ def _get_status(verdict: Verdict | None) -> str:
 def list_criteria(
     run: str, before: Verdict | None, after: Verdict | None
 ) -> Iterator[Sequence[str]]:
-    """A row per criterion that either verdict has, with the columns of `CRITERIA`.
+    """List a row per criterion of either verdict, with the columns of `CRITERIA`.
 
     >>> from twinloop.fidelity import assess
     >>> from twinloop.trace import Trace
@@ -220,7 +223,7 @@ def list_criteria(
 
 
 def round_threshold(threshold: str) -> str:
-    """A threshold with three digits that matter.
+    """Round the numbers of a threshold to three significant digits.
 
     >>> round_threshold("<= 0.123456 s"), round_threshold(">= 0.95")
     ('<= 0.123 s', '>= 0.95')

@@ -1,4 +1,4 @@
-"""A confirmation on one page: which recommendations hold, first of all."""
+"""Page of a confirmation: verdicts on the recommendations, measured results, rankings, runs."""
 
 from __future__ import annotations
 
@@ -18,42 +18,44 @@ from twinloop.report.kpi_text import (
     label_kpi,
     name_kpi,
 )
-from twinloop.report.pages.page import (
-    Page,
+from twinloop.report.pages.fragments import (
     render_answer,
     render_cards,
     render_details,
+    render_heading,
     render_list,
     render_note,
     render_paragraph,
     render_status,
     render_table,
 )
+from twinloop.report.pages.page import Page
 from twinloop.report.quantity_text import format_count, format_duration, format_number
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
     from plotly.graph_objects import Figure
 
     from twinloop.exploration.confirmation.result import Confirmation
 
 _GUIDES: Final = {
-    "differences": "A bar that does not touch zero is a difference that is really there; it is as "
-    "predicted if it lies on the same side of zero as the diamond, which may be the worse side.",
-    "ranks": "Where lines cross, the means came out in another order than predicted; the table "
-    "above counts that as wrong only if the two really differ, and else as not told apart.",
-    "course": "A trend over all runs would be drift of the machine; the order was drawn at random, "
-    "so that drift falls on all alike.",
+    "differences": "An interval that excludes zero is a significant difference. It agrees with the "
+    "prediction if it lies on the same side of zero as the diamond, which can be the worse side.",
+    "ranks": "Crossing lines are configurations whose measured means are in another order than "
+    "predicted. The table above counts a pair as wrong only if its difference is significant.",
+    "course": "A trend over all runs indicates drift of the machine. The order of the runs is "
+    "random, so that drift affects all configurations alike.",
 }
 
 
 def write_confirmation_page(
     confirmation: Confirmation, path: str | Path, *, title: str | None = None
 ) -> Path:
-    """Write a confirmation as one HTML file: verdicts, predicted and real, ranks, the runs.
+    """Write a confirmation as one HTML file: verdicts, predicted and measured results, runs.
 
     Args:
-        confirmation: What was run for real.
-        path: The file to write; one that is there is replaced.
+        confirmation: The measured runs and their verdicts.
+        path: The file to write; an existing file is replaced.
         title: The heading.
 
     >>> import tempfile
@@ -64,11 +66,11 @@ def write_confirmation_page(
     >>> "as predicted (10 %): holds" in text
     True
     """
-    heading = "Recommended, then run for real" if title is None else title
-    page = Page(heading, above="measured: each configuration was run for real")
+    heading = "Confirmation by real runs" if title is None else title
+    page = Page(heading, above="measured: each configuration was executed on real machines")
     page.add(render_status(confirmation.status, big=True))
     page.add(
-        render_paragraph("This is the verdict on the first recommendation; here are all of them.")
+        render_paragraph("Verdict on the first recommendation; the verdicts on all of them follow.")
     )
     page.add(
         render_answer(describe_recommendations(confirmation)),
@@ -79,25 +81,25 @@ def write_confirmation_page(
 
 
 def describe_recommendations(confirmation: Confirmation) -> list[str]:
-    """What became of each recommendation, in sentences.
+    """Describe the verdict on each recommendation in a sentence.
 
     >>> from twinloop.report.examples import make_confirmation
     >>> describe_recommendations(make_confirmation())[0].endswith(": holds.")
     True
     """
-    said, lower = [], confirmation.objectives[0].lower
+    sentences, lower = [], confirmation.objectives[0].lower
     for each in confirmation.recommendations:
-        sure = each.probability
-        if sure is not None and each.predicted and (each.predicted > 0) == lower:
-            sure = 1.0 - sure  # it was foretold to be worse: so sure of that
-        foretold = "" if sure is None else f" (the twin was {100 * sure:.3g} % sure)"
-        said.append(f"{expand_kpi_names(each.sentence).removesuffix('.')}{foretold}.")
-        said += [f"Unsupported: {expand_kpi_names(leans)}" for leans in each.unsupported]
-    return said
+        probability = each.probability
+        if probability is not None and each.predicted and (each.predicted > 0) == lower:
+            probability = 1.0 - probability  # the prediction is a deterioration
+        added = "" if probability is None else f" (predicted probability {100 * probability:.3g} %)"
+        sentences.append(f"{expand_kpi_names(each.sentence).removesuffix('.')}{added}.")
+        sentences += [f"Unsupported: {expand_kpi_names(why)}" for why in each.unsupported]
+    return sentences
 
 
 def add_confirmation(page: Page, confirmation: Confirmation, prefix: str = "") -> None:
-    """Put the tables and the pictures of a confirmation on a page.
+    """Add the tables and the figures of a confirmation to a page.
 
     >>> from twinloop.report.examples import make_confirmation
     >>> page = Page("Mine")
@@ -142,15 +144,16 @@ def _list_key_figures(confirmation: Confirmation) -> Iterator[tuple[str, str]]:
     if failed := runs["error"].count():
         yield "failed runs", f"{failed:,}"
     if runs["seconds"].count():
-        yield "time of all runs", format_duration(float(runs["seconds"].sum()))
+        yield "total run time", format_duration(float(runs["seconds"].sum()))
     for row in confirmation.ranks.filter(pl.col("metric") == confirmation.by).rows(named=True):
-        yield "order by " + name_kpi(row["metric"]), "as predicted" if row["same"] else "another"
+        order = "as predicted" if row["same"] else "not as predicted"
+        yield f"ranking by {name_kpi(row['metric'])}", order
         if row["tau"] is not None:
             yield "Kendall's tau", f"{row['tau']:.2g}"
 
 
 def _add_comparison(page: Page, confirmation: Confirmation) -> None:
-    names = ["metric", "configuration", "predicted", "real", "standard deviation", "off by"]
+    names = ["metric", "configuration", "predicted", "real", "standard deviation", "error"]
     names += ["predicted rank", "real rank"]
     rows = []
     for row in confirmation.table.rows(named=True):
@@ -173,7 +176,7 @@ def _add_comparison(page: Page, confirmation: Confirmation) -> None:
     ]  # fmt: skip
     held = confirmation.table.filter(metric="utilisation")
     above = bool((held.select(pl.max_horizontal("predicted", "real")).to_series() > 1.0).any())
-    heads = ("metric", "same ranks", "tau", "pairs", "right", "wrong", "not told apart")
+    heads = ("metric", "same ranks", "tau", "pairs", "right", "wrong", "not significant")
     pairs = [
         [
             label_kpi(row["metric"]), row["one"], row["other"],
@@ -185,13 +188,15 @@ def _add_comparison(page: Page, confirmation: Confirmation) -> None:
         ]
         for row in confirmation.pairs.rows(named=True)
     ]  # fmt: skip
-    of_pairs = ("metric", "one", "other", "predicted", "real", "from", "to", "verdict")
+    of_pairs = ("metric", "first", "second", "predicted", "real", "from", "to", "verdict")
     page.add_section(
-        "Predicted and real",
+        "Predicted and measured results",
         render_table(names, rows, numbers=names[2:]),
         render_note(OVERCOMMITTED) if above else "",
-        "<h3>How far the order is right</h3>",
-        render_paragraph("Only pairs whose 90 % interval leaves out zero count as right or wrong."),
+        render_heading("Agreement of the rankings"),
+        render_paragraph(
+            "A pair counts as right or wrong only if its 90 % interval excludes zero."
+        ),
         render_table(heads, orders, numbers=heads[2:]),
         render_details("All pairs", render_table(of_pairs, pairs, numbers=of_pairs[3:7])),
     )
@@ -206,24 +211,24 @@ def _add_diagnosis(page: Page, confirmation: Confirmation) -> None:
     if found is None:
         return
     page.add_section(
-        "Why a ranking was reversed", *render_diagnosis(found), render_note(found.fitted_to)
+        "Diagnosis of a reversed ranking", *render_diagnosis(found), render_note(found.fitted_to)
     )
 
 
-def render_diagnosis(found: Any) -> list[str]:
-    """A diagnosis as it stands on a page: its sentence, then a row per option.
+def render_diagnosis(found: Any) -> list[Markup]:
+    """Render a diagnosis: its sentence, then a table with a row per option.
 
     >>> from types import SimpleNamespace
     >>> tried = pl.DataFrame({"option": ["contention"], "loss": [0.25]})
     >>> sentence = "Contention would have ranked them right."
-    >>> render_diagnosis(SimpleNamespace(sentence=sentence, table=tried))
-    ['<p>Contention would...</p>', '...<td>contention</td><td class="number">0.25</td>...']
+    >>> print(*render_diagnosis(SimpleNamespace(sentence=sentence, table=tried)))
+    <p>Contention would...</p> ...<td>contention</td><td class="number">0.25</td>...
     """
     frame: pl.DataFrame = found.table
     names = [name.replace("_", " ") for name in frame.columns]
     numbers = [
-        said
-        for said, name in zip(names, frame.columns, strict=True)
+        label
+        for label, name in zip(names, frame.columns, strict=True)
         if frame.schema[name].is_numeric()
     ]
     rows = [[_format_cell(value) for value in row] for row in frame.iter_rows()]

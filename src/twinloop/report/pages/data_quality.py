@@ -1,42 +1,46 @@
-"""How good the data of a run are: what was dropped, repaired, invented, and what is missing."""
+"""Data quality of a run: quality gate, data cleaning, missing data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from twinloop.report.pages.page import (
-    Page,
+from twinloop.report.pages.fragments import (
     render_details,
+    render_heading,
     render_list,
     render_note,
     render_paragraph,
     render_table,
 )
+from twinloop.report.pages.page import Page
 from twinloop.report.quantity_text import format_count
 from twinloop.trace import Trace
 from twinloop.trace.manifest import Edit
 from twinloop.trace.quality import check
 from twinloop.trace.quality.audit import Audit, RuleFinding
 
-#: What became of it, in the order of how much it weighs, and the kinds of cleaning that mean it.
-_FATES: Final = {
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+#: The treatments of faulty records, most severe first, and the kinds of cleaning of each.
+_TREATMENTS: Final = {
     "dropped": ("skipped", "removed", "ignored"),
     "repaired": ("repaired",),
-    "invented": ("invented", "assumed"),
-    "odd, left as it is": ("noticed",),
+    "imputed": ("invented", "assumed"),
+    "unchanged": ("noticed",),
 }
 
 
 def add_data_quality(page: Page, trace: Trace, heading: str = "Data quality") -> None:
-    """Put on a page how good the data of a run are.
+    """Add the data quality of a run to a page.
 
     >>> page = Page("A run")
     >>> tasks = pl.DataFrame({"id": ["a"], "submit": [0.0], "run_time": [1.0]})
     >>> add_data_quality(page, Trace(tasks=tasks))
-    >>> "Everything was taken as it stood." in page.render()
+    >>> "No record was changed." in page.render()
     True
     """
     audit = check(trace)
@@ -44,41 +48,41 @@ def add_data_quality(page: Page, trace: Trace, heading: str = "Data quality") ->
         heading,
         render_paragraph(_describe_quality(trace, audit)),
         *_render_gate(audit),
-        "<h3>What was not taken as it stood</h3>",
+        render_heading("Data cleaning"),
         *_render_cleaning(trace),
-        "<h3>What was not recorded</h3>",
+        render_heading("Missing data"),
         render_list(list_missing_data(trace))
         if any(list_missing_data(trace))
-        else render_paragraph("All was recorded."),
+        else render_paragraph("No data are missing."),
     )
 
 
 def _describe_quality(trace: Trace, audit: Audit) -> str:
-    counts = dict.fromkeys(_FATES, 0)
-    for fate, kinds in _FATES.items():
-        counts[fate] = sum(each.count for each in trace.manifest.cleaned if each.kind in kinds)
-    done = ", ".join(f"{count:,} {fate}" for fate, count in counts.items() if count)
-    taken = done or "nothing was dropped, repaired or invented"
+    counts = dict.fromkeys(_TREATMENTS, 0)
+    for treatment, kinds in _TREATMENTS.items():
+        counts[treatment] = sum(each.count for each in trace.manifest.cleaned if each.kind in kinds)
+    changes = ", ".join(f"{count:,} {treatment}" for treatment, count in counts.items() if count)
+    cleaned = f"records: {changes}" if changes else "no record was dropped, repaired or imputed"
     if audit.ok and not audit.warnings:
-        return f"The quality gate finds nothing wrong; {taken}."
+        return f"The quality gate found no violation; {cleaned}."
     errors, warnings = (
         format_count(len(found), what)
         for found, what in ((audit.errors, "error"), (audit.warnings, "warning"))
     )
-    return f"The quality gate finds {errors} and {warnings}; {taken}."
+    return f"The quality gate found {errors} and {warnings}; {cleaned}."
 
 
-def _render_gate(audit: Audit) -> Iterator[str]:
+def _render_gate(audit: Audit) -> Iterator[Markup]:
     broken = [*audit.errors, *audit.warnings]
-    names = ("rule", "weight", "rows that break it", "what it says", "first example")
+    names = ("rule", "severity", "violations", "condition", "first example")
     if broken:
-        yield render_table(names, map(_make_rule_row, broken), numbers=("rows that break it",))
+        yield render_table(names, map(_make_rule_row, broken), numbers=("violations",))
     kept = [found for found in audit.findings if found.applies and not found.broken]
     rest = [found.rule for found in audit.findings if not found.applies]
-    said = [f"{found.rule}: {found.law} ({found.rows:,} looked at)" for found in kept]
+    lines = [f"{found.rule}: {found.law} ({found.rows:,} checked)" for found in kept]
     if rest:
-        said.append(f"do not apply, for there is nothing they speak of: {', '.join(rest)}")
-    yield render_details(f"{format_count(len(kept), 'rule')} kept", render_list(said))
+        lines.append(f"not applicable, because the data to check are missing: {', '.join(rest)}")
+    yield render_details(f"{format_count(len(kept), 'rule')} satisfied", render_list(lines))
 
 
 def _make_rule_row(found: RuleFinding) -> tuple[str, ...]:
@@ -88,23 +92,21 @@ def _make_rule_row(found: RuleFinding) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _render_cleaning(trace: Trace) -> Iterator[str]:
+def _render_cleaning(trace: Trace) -> Iterator[Markup]:
     cleaned = trace.manifest.cleaned
     if not cleaned:
-        yield render_paragraph("Everything was taken as it stood.")
+        yield render_paragraph("No record was changed.")
     else:
         rows = [
-            (fate, each.kind, f"{each.count:,}", each.what, ", ".join(each.examples))
-            for fate, kinds in _FATES.items()
+            (treatment, each.kind, f"{each.count:,}", each.what, ", ".join(each.examples))
+            for treatment, kinds in _TREATMENTS.items()
             for each in cleaned
             if each.kind in kinds
         ]
-        names = ("what became of it", "how", "times", "of what", "first places")
-        yield render_table(names, rows, numbers=("times",))
+        names = ("treatment", "kind", "count", "records", "first locations")
+        yield render_table(names, rows, numbers=("count",))
     if edits := trace.manifest.edits:
-        yield render_note(
-            f"the log was changed on request: {'; '.join(map(_describe_edit, edits))}"
-        )
+        yield render_note(f"requested edits of the log: {'; '.join(map(_describe_edit, edits))}")
 
 
 def _describe_edit(step: Edit) -> str:
@@ -113,32 +115,34 @@ def _describe_edit(step: Edit) -> str:
 
 
 def list_missing_data(trace: Trace) -> list[str]:
-    """What a run does not say, and what cannot be known for that, in sentences.
+    """List the data that a run does not have, and the results that are missing for that reason.
 
     >>> list_missing_data(Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0]})))[0]
-    'when tasks ran: no picture of the run, no waits and no makespan'
+    'start and end times of tasks: no figures of the run, no wait times and no makespan'
     """
     tasks, ran = trace.tasks, trace.placements
 
-    def unknown(frame: pl.DataFrame, column: str) -> int:
+    def count_unknown(frame: pl.DataFrame, column: str) -> int:
         return frame[column].null_count()
 
-    said = []
-    if not ran.height and unknown(tasks, "run_time") == tasks.height:
-        said.append("when tasks ran: no picture of the run, no waits and no makespan")
-    if ran.height and unknown(ran, "machine") == ran.height:
-        said.append("where tasks ran: nothing can be said of single machines")
-    if tasks.height and unknown(tasks, "user") == tasks.height:
-        said.append("whose tasks they are: no sessions and no figures by user")
-    if tasks.height and unknown(tasks, "status") == tasks.height:
-        said.append("how tasks ended: none is known to have failed")
+    missing = []
+    if not ran.height and count_unknown(tasks, "run_time") == tasks.height:
+        missing.append(
+            "start and end times of tasks: no figures of the run, no wait times and no makespan"
+        )
+    if ran.height and count_unknown(ran, "machine") == ran.height:
+        missing.append("machines of tasks: no figures by machine")
+    if tasks.height and count_unknown(tasks, "user") == tasks.height:
+        missing.append("users of tasks: no sessions and no figures by user")
+    if tasks.height and count_unknown(tasks, "status") == tasks.height:
+        missing.append("status of tasks: failed tasks are not known")
     if not trace.nodes.height:
-        said.append("the nodes of the platform")
+        missing.append("nodes of the platform")
     if not trace.usage.height:
-        said.append("what tasks really used of the CPU: a task counts as busy while it runs")
+        missing.append("samples of tasks: a running task counts as busy")
     if not trace.power.height:
-        said.append("power: no energy and no carbon")
-    for table_of, column, what in ((tasks, "user", "user"), (tasks, "status", "status")):
-        if 0 < (missing := unknown(table_of, column)) < table_of.height:
-            said.append(f"the {what} of {format_count(missing, 'task')} of {table_of.height:,}")
-    return said
+        missing.append("power: no energy and no carbon emissions")
+    for column in ("user", "status"):
+        if 0 < (count := count_unknown(tasks, column)) < tasks.height:
+            missing.append(f"{column} of {format_count(count, 'task')} of {tasks.height:,}")
+    return missing

@@ -1,4 +1,4 @@
-"""A whole loop on one page, for someone who reads nothing else."""
+"""Page of a whole loop: the recommendation, then a chapter per step."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from twinloop.report.figures.confidence_region import (
     explain_confidence_region,
     plot_confidence_region,
 )
-from twinloop.report.glossary import glossary
+from twinloop.report.glossary import define_levels
 from twinloop.report.key_figures import list_key_figures
 from twinloop.report.kpi_text import expand_kpi_names
 from twinloop.report.pages import agreement, calibration, confirmation, study
 from twinloop.report.pages.data_quality import add_data_quality, list_missing_data
-from twinloop.report.pages.page import (
-    Page,
+from twinloop.report.pages.fragments import (
     render_answer,
     render_contents,
     render_details,
+    render_heading,
     render_list,
     render_note,
     render_paragraph,
     render_preformatted,
     render_table,
 )
+from twinloop.report.pages.page import Page
 from twinloop.report.pages.parameter_changes import render_parameter_changes
 from twinloop.report.pages.run import add_run_figures, render_key_figures
 from twinloop.report.pages.run_title import describe_run
@@ -47,11 +48,11 @@ if TYPE_CHECKING:
 
 
 class ClosedLoop(Protocol):
-    """A loop that was gone round once: any object that can be read as `write_loop_page` does."""
+    """A finished loop: any object with these attributes."""
 
     @property
     def scenario(self) -> Scenario:
-        """What was executed and simulated."""
+        """The scenario that was executed and simulated."""
 
     @property
     def real(self) -> Trace:
@@ -59,11 +60,11 @@ class ClosedLoop(Protocol):
 
     @property
     def probes(self) -> Sequence[Trace]:
-        """Real runs that were made to learn from."""
+        """Short real runs for the calibration of contention."""
 
     @property
     def probe_names(self) -> Sequence[str]:
-        """What these are called."""
+        """The names of the probes."""
 
     @property
     def twin(self) -> Trace:
@@ -71,7 +72,7 @@ class ClosedLoop(Protocol):
 
     @property
     def before(self) -> Verdict:
-        """How far that can be trusted."""
+        """The assessment of the twin before the calibration."""
 
     @property
     def fit(self) -> Fit:
@@ -79,54 +80,54 @@ class ClosedLoop(Protocol):
 
     @property
     def fitted_twin(self) -> Trace:
-        """The simulated run after it."""
+        """The simulated run after the calibration."""
 
     @property
     def after(self) -> Verdict:
-        """How far that can be trusted."""
+        """The assessment of the twin after the calibration."""
 
     @property
     def unseen(self) -> Verdict | None:
-        """How far it can be trusted on a run that the fit has not seen; None: there is none."""
+        """The assessment of the twin on a hold-out run; None: no run was held out."""
 
     @property
     def study(self) -> Study:
-        """The what-ifs."""
+        """The what-if study."""
 
     @property
     def confirmation(self) -> Confirmation | None:
-        """The best of them, run for real; None: they were not."""
+        """The real runs of the best configurations; None: none was executed."""
 
     @property
     def lines(self) -> Sequence[str]:
-        """What to do and why, in a few lines."""
+        """The results and the recommendation, in sentences; the recommendation comes last."""
 
     @property
     def notes(self) -> Sequence[str]:
-        """What was not measured."""
+        """The data that were not measured."""
 
 
 #: The chapters, by their anchors.
 CHAPTERS: Final = {
-    "measured": "What was measured",
-    "simulated": "What was simulated",
-    "agreement": "How far they agree",
-    "fit": "What the fit moved, and what the data cannot tell",
-    "what-if": "What if",
-    "confirmed": "Confirmed for real",
-    "unmeasured": "What was not measured",
-    "words": "What the words mean",
+    "measured": "Measured run",
+    "simulated": "Simulated run",
+    "agreement": "Agreement of the twin with the real run",
+    "fit": "Calibration and identifiability",
+    "what-if": "What-if study",
+    "confirmed": "Confirmation by real runs",
+    "unmeasured": "Missing data",
+    "glossary": "Glossary",
 }
-#: The pictures of a run that a loop shows.
+#: The figures of a run that the page has.
 _OF_A_RUN: Final = ("gantt", "usage", "power")
 
 
 def write_loop_page(loop: ClosedLoop, path: str | Path, *, title: str | None = None) -> Path:
-    """Write a whole loop as one HTML file: what to do, and chapter by chapter what that rests on.
+    """Write a whole loop as one HTML file: the recommendation, then a chapter per step.
 
     Args:
-        loop: A loop that was gone round.
-        path: The file to write; one that is there is replaced.
+        loop: A finished loop.
+        path: The file to write; an existing file is replaced.
         title: The heading.
 
     >>> import tempfile
@@ -152,10 +153,10 @@ def write_loop_page(loop: ClosedLoop, path: str | Path, *, title: str | None = N
         "From a real run to a decision" if title is None else title,
         above=describe_run(loop.real),
     )
-    # A reader wants the end of the story first: what is recommended, and whether it held.
+    # The last two lines are the recommendation and its confirmation, which a reader needs first.
     first = [*loop.lines[-2:], *loop.lines[:-2]]
     page.add(
-        "<h2>What to do</h2>",
+        render_heading("Recommendation", level=2),
         render_answer(map(expand_kpi_names, first)),
         render_contents(CHAPTERS.items()),
     )
@@ -165,33 +166,30 @@ def write_loop_page(loop: ClosedLoop, path: str | Path, *, title: str | None = N
     _add_fit(page, loop)
     _add_study(page, loop)
     _add_confirmation(page, loop)
-    said = list(dict.fromkeys([*loop.notes, *list_missing_data(loop.real)]))
+    missing = list(dict.fromkeys([*loop.notes, *list_missing_data(loop.real)]))
     _add_chapter(
         page, "unmeasured",
-        "Nothing on this page rests on what is listed here; it was not there to be measured.",
-        render_list(map(expand_kpi_names, said)) if said else render_paragraph("All was measured."),
+        "These data were not measured, and the results on this page do not use them.",
+        render_list(map(expand_kpi_names, missing)) if missing
+        else render_paragraph("No data are missing."),
     )  # fmt: skip
-    levels = loop.study.design.factors.values()
-    named = dict.fromkeys(str(label) for factor in levels for label in factor.labels)
-    meant = glossary([loop.scenario.policy.name, *named], bool(loop.probes))
-    _add_chapter(
-        page, "words", "As they are used on this page.",
-        render_table(("word", "what it means"), meant),
-    )  # fmt: skip
+    factors = loop.study.design.factors.values()
+    levels = dict.fromkeys(str(label) for factor in factors for label in factor.labels)
+    page.define_terms(define_levels([loop.scenario.policy.name, *levels]), ["overcommit"])
     return page.write(path)
 
 
-def _add_chapter(page: Page, anchor: str, said: str, *markup: str) -> None:
-    page.add_chapter(anchor, CHAPTERS[anchor], render_paragraph(said), *markup)
+def _add_chapter(page: Page, anchor: str, text: str, *parts: str) -> None:
+    page.add_chapter(anchor, CHAPTERS[anchor], render_paragraph(text), *parts)
 
 
 def _add_measurement(page: Page, loop: ClosedLoop) -> None:
     tasks = format_count(loop.real.tasks.height, "task")
     nodes = format_count(loop.real.nodes.height, "node")
-    done = "was executed" if loop.real.manifest.kind == "recorded" else "is given"
+    origin = "was executed" if loop.real.manifest.kind == "recorded" else "was read from a log"
     _add_chapter(
         page, "measured",
-        f"A run of {tasks} on {nodes} {done}. These figures and pictures are what really happened.",
+        f"A run of {tasks} on {nodes} {origin}. These figures are measurements.",
         *render_key_figures(loop.real),
     )  # fmt: skip
     if loop.probes:
@@ -201,24 +199,24 @@ def _add_measurement(page: Page, loop: ClosedLoop) -> None:
         ]
         page.add_section(
             "Probe runs",
-            render_paragraph("Short real runs, made only to learn how tasks disturb each other."),
+            render_paragraph("Short real runs that measure the contention between tasks."),
             render_table(("probe", "tasks", "makespan"), rows, numbers=("tasks", "makespan")),
         )
-    # Without its date: its pictures are to be compared with those of the twin, which has none.
+    # Without its date, because its figures are compared with those of the twin, which has none.
     undated = loop.real.replace(manifest=loop.real.manifest.model_copy(update={"epoch_ms": None}))
     add_run_figures(page, undated, "real-", _OF_A_RUN, "measured")
-    add_data_quality(page, loop.real, "How good these data are")
+    add_data_quality(page, loop.real, "Data quality of the measured run")
 
 
 def _add_simulation(page: Page, loop: ClosedLoop) -> None:
     _add_chapter(
         page, "simulated",
-        "The twin gets the same tasks, nodes and policy, and works out what happens. It was "
-        "simulated twice: as it comes, and after it was calibrated on the real runs.",
+        "The twin simulates the same tasks on the same nodes with the same policy. It was run "
+        "twice: with its default parameters, and after the calibration on the real runs.",
     )  # fmt: skip
     sides = {
         "real": loop.real,
-        "twin as it comes": loop.twin,
+        "twin before calibration": loop.twin,
         "twin after calibration": loop.fitted_twin,
     }
     found = {name: figures(trace) for name, trace in sides.items()}
@@ -226,9 +224,9 @@ def _add_simulation(page: Page, loop: ClosedLoop) -> None:
     above = any((each.utilisation or 0.0) > 1.0 for each in found.values())
     names = list(dict.fromkeys(name for each in known.values() for name in each))
     page.add_section(
-        "Real run and twin side by side",
+        "Comparison of the real run and the twin",
         render_table(
-            ("", *sides),
+            ("figure", *sides),
             [(name, *(each.get(name, "-") for each in known.values())) for name in names],
             numbers=tuple(sides),
         ),
@@ -237,16 +235,14 @@ def _add_simulation(page: Page, loop: ClosedLoop) -> None:
     add_run_figures(page, loop.fitted_twin, "twin-", ("gantt",), "simulated after calibration")
     page.add_section(
         "Scenario",
-        render_details(
-            "What was run, in full", render_preformatted(_scenario_to_yaml(loop.scenario))
-        ),
+        render_details("Complete scenario", render_preformatted(_scenario_to_yaml(loop.scenario))),
     )
 
 
 def _scenario_to_yaml(scenario: Scenario) -> str:
     try:
         return scenario.to_yaml()
-    except InputError:  # of parts in memory, which no file can name
+    except InputError:  # parts in memory have no form in a file
         return repr(scenario)
 
 
@@ -261,11 +257,11 @@ def _add_agreement(page: Page, loop: ClosedLoop) -> None:
     missing: dict[str, None] = {}
     for name, verdict, when, guide in (
         ("completions", before, "before calibration",
-         "Where the two curves part, the twin ran ahead or fell behind."),
+         "Where the upper curves separate, the twin is ahead of the real run or behind it."),
         ("completions", after, "after calibration",
-         "The lower curve is what is still between them."),
+         "The lower curve is the remaining difference."),
         ("waits", after, "after calibration",
-         "The two curves should lie on each other; the lower one is their difference."),
+         "The upper curves should coincide; the lower curve is their difference."),
     ):  # fmt: skip
         try:
             figure = PLOTS[name](verdict)
@@ -275,29 +271,29 @@ def _add_agreement(page: Page, loop: ClosedLoop) -> None:
         figure.update_layout(title_text=f"{figure.layout.title.text}, {when}")
         page.add_figure(f"{name}-{when.split()[0]}", figure, 440, guide=guide)
     if missing:
-        page.add_section("Not drawn", *map(render_note, missing))
+        page.add_section("Omitted figures", *map(render_note, missing))
 
 
 def _add_fit(page: Page, loop: ClosedLoop) -> None:
     fit = loop.fit
     _add_chapter(
         page, "fit",
-        f"{format_count(len(fit.values), 'value')} of the twin moved until it came as near to "
-        f"the real runs as it can: the loss fell from {format_number(fit.loss_before)} to "
+        f"The calibration fitted {format_count(len(fit.values), 'parameter')} of the twin to the "
+        f"real runs: the loss fell from {format_number(fit.loss_before)} to "
         f"{format_number(fit.loss)} in {format_count(fit.history.height, 'simulation')}. The loss "
-        "is how far the twin is from the runs; 0 is the same.",
+        "is the distance between the twin and the real runs; 0 means no difference.",
         render_parameter_changes(fit.recipe, once=True) if fit.recipe else "",
     )  # fmt: skip
     if fit.warnings:
         page.add_section("Warnings", render_list(map(expand_kpi_names, fit.warnings)))
     calibration.add_values(page, fit)
-    draw = (
-        ("convergence", plot_convergence, "The search is over where the line has become flat."),
+    plots = (
+        ("convergence", plot_convergence, "The search has converged where the line is flat."),
         ("confidence_region", plot_confidence_region, explain_confidence_region(fit)),
     )  # fmt: skip
-    for name, drawn, guide in draw:
+    for name, plot, guide in plots:
         try:
-            figure: Figure = drawn(fit)
+            figure: Figure = plot(fit)
         except InputError:
             continue
         page.add_figure(name, figure, figure.layout.height or 360, guide=guide)
@@ -305,11 +301,12 @@ def _add_fit(page: Page, loop: ClosedLoop) -> None:
 
 def _add_study(page: Page, loop: ClosedLoop) -> None:
     ranking = study.rank_configurations(loop.study)
-    made = format_count(loop.study.configurations.height, "configuration")
+    configurations = format_count(loop.study.configurations.height, "configuration")
     _add_chapter(
         page, "what-if",
-        f"The calibrated twin tried {made} of {', '.join(loop.study.factors)} in "
-        f"{format_count(loop.study.done, 'run')}. These are predictions.",
+        f"The calibrated twin simulated {configurations} of the factors "
+        f"{', '.join(loop.study.factors)} in {format_count(loop.study.done, 'run')}. These results "
+        "are predictions.",
         render_answer(study.describe_recommendation(loop.study, ranking)),
     )  # fmt: skip
     study.add_study(page, loop.study, ranking)
@@ -320,14 +317,15 @@ def _add_confirmation(page: Page, loop: ClosedLoop) -> None:
     if found is None:
         _add_chapter(
             page, "confirmed",
-            "None of the recommendations was run for real, so that they remain predictions.",
+            "No recommendation was confirmed by a real run: all results of the study remain "
+            "predictions.",
         )  # fmt: skip
         return
     recommended = format_count(len(found.candidates), "candidate")
     _add_chapter(
         page, "confirmed",
-        f"The best {recommended} and the baseline were run for real, "
-        f"{format_count(found.repetitions, 'time')} each, in an order drawn at random.",
+        f"The best {recommended} and the baseline were executed on real machines, "
+        f"{format_count(found.repetitions, 'time')} each, in random order.",
         render_answer(confirmation.describe_recommendations(found)),
     )  # fmt: skip
     confirmation.add_confirmation(page, found)

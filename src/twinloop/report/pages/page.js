@@ -1,19 +1,19 @@
 "use strict";
 
-async function unpacked(id) {
+async function decompress(id) {
   const packed = Uint8Array.from(atob(document.getElementById(id).textContent), (c) => c.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).text();
 }
 
-// A name that is no longer than this, its middle left out.
-function shortened(name, longest) {
+// Shorten a name to this length by leaving out its middle.
+function shortenName(name, longest) {
   if (name.length <= longest) return name;
   const end = Math.floor((longest - 1) / 2);
   return `${name.slice(0, longest - 1 - end)}…${name.slice(-end)}`;
 }
 
-function themed({ data, layout }, paper) {
+function applyTheme({ data, layout }, paper) {
   const style = getComputedStyle(document.documentElement);
   const colour = (name, onPaper) => (paper ? onPaper : style.getPropertyValue(name).trim());
   const narrow = !paper && window.innerWidth < 600;
@@ -22,7 +22,7 @@ function themed({ data, layout }, paper) {
   const axis = (name, old) => {
     const changed = {
       ...old,
-      // The left margin is the same in all pictures over time, whatever stands in it.
+      // The left margin is the same in all figures over time, whatever their labels.
       automargin: name.startsWith("x"),
       gridcolor: colour("--rule", "#cccccc"),
       linecolor: colour("--rule", "#cccccc"),
@@ -31,7 +31,7 @@ function themed({ data, layout }, paper) {
     const map = data.find((trace) => trace.type === "heatmap");
     const names = name !== "yaxis" ? undefined : map ? map.y : old.ticktext;
     if (left < wanted && Array.isArray(names)) {
-      changed.ticktext = names.map((each) => shortened(each, Math.floor(left / 7)));
+      changed.ticktext = names.map((each) => shortenName(each, Math.floor(left / 7)));
       if (map) Object.assign(changed, { tickmode: "array", tickvals: names });
     }
     return changed;
@@ -54,8 +54,8 @@ function themed({ data, layout }, paper) {
   return themedLayout;
 }
 
-// The pictures over time show the same time: what is chosen in one is shown in all.
-function follow(ids) {
+// All figures over time show the same range: a zoom in one of them applies to all.
+function linkTimeAxes(ids) {
   let following = false;
   for (const id of ids) {
     document.getElementById(id).on("plotly_relayout", async (change) => {
@@ -69,8 +69,8 @@ function follow(ids) {
   }
 }
 
-// The numbers of an array that is packed as bytes.
-function numbers(packed) {
+// Decode an array of numbers from base64.
+function decodeNumbers(packed) {
   if (!packed || packed.bdata === undefined) return packed;
   const kinds = {
     i1: Int8Array, u1: Uint8Array, i2: Int16Array, u2: Uint16Array, i4: Int32Array, u4: Uint32Array,
@@ -83,83 +83,83 @@ function numbers(packed) {
   return Array.from({ length: flat.length / width }, (_, row) => flat.slice(row * width, (row + 1) * width));
 }
 
-function plain(text) {
+function stripMarkup(text) {
   const lines = String(text).replace(/<br>/g, "; ").replace(/<[^>]*>/g, "");
   return lines.replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&quot;/g, '"').replace(/&amp;/g, "&");
 }
 
-// The columns of what is drawn, by name: as the picture names them, else as its axes are called.
-function columnsOf(trace, layout) {
+// List the columns of a series by name: the names in the figure, else the titles of the axes.
+function listColumns(trace, layout) {
   const named = (trace.meta && trace.meta.columns) || {};
   const axisOf = (letter) => layout[(trace[`${letter}axis`] || letter).replace(letter, `${letter}axis`)] || {};
   const [across, up] = [axisOf("x"), axisOf("y")];
-  const called = (key, axis) => named[key] || plain((axis.title && axis.title.text) || "") || key;
-  const placed = (value, axis) => {
+  const nameColumn = (key, axis) => named[key] || stripMarkup((axis.title && axis.title.text) || "") || key;
+  const readPosition = (value, axis) => {
     if (axis.type === "date" && typeof value === "number") return new Date(value).toISOString();
-    const at = axis.type === "log" || !axis.ticktext ? -1 : Array.from(numbers(axis.tickvals)).indexOf(value);
-    return at < 0 ? value : plain(axis.ticktext[at]);
+    const at = axis.type === "log" || !axis.ticktext ? -1 : Array.from(decodeNumbers(axis.tickvals)).indexOf(value);
+    return at < 0 ? value : stripMarkup(axis.ticktext[at]);
   };
   const found = [];
-  const add = (said, values) => {
-    const name = plain(said);
+  const add = (label, values) => {
+    const name = stripMarkup(label);
     let free = name;
     for (let again = 2; found.some(([other]) => other === free); again += 1) free = `${name} ${again}`;
     found.push([free, values]);
   };
-  const [x, y] = [numbers(trace.x), numbers(trace.y)];
+  const [x, y] = [decodeNumbers(trace.x), decodeNumbers(trace.y)];
   if (trace.type === "heatmap") {
-    const z = numbers(trace.z);
+    const z = decodeNumbers(trace.z);
     const bar = (trace.colorbar && trace.colorbar.title && trace.colorbar.title.text) || "value";
-    add(called("x", across), y.flatMap(() => Array.from(x, (value) => placed(value, across))));
-    add(called("y", up), y.flatMap((value) => Array.from(x, () => plain(placed(value, up)))));
-    add(named.z || plain(bar), z.flatMap((row) => Array.from(row)));
+    add(nameColumn("x", across), y.flatMap(() => Array.from(x, (value) => readPosition(value, across))));
+    add(nameColumn("y", up), y.flatMap((value) => Array.from(x, () => stripMarkup(readPosition(value, up)))));
+    add(named.z || stripMarkup(bar), z.flatMap((row) => Array.from(row)));
     return found;
   }
-  for (const { label, values } of trace.dimensions || []) add(plain(label), Array.from(numbers(values)));
+  for (const { label, values } of trace.dimensions || []) add(stripMarkup(label), Array.from(decodeNumbers(values)));
   if (trace.base !== undefined) {
-    add(named.base || "begin", Array.from(numbers(trace.base), (value) => placed(value, across)));
+    add(named.base || "start", Array.from(decodeNumbers(trace.base), (value) => readPosition(value, across)));
   }
-  // The length of a bar is no moment, also where its axis has dates.
-  const onAxis = (value) => (trace.base === undefined ? placed(value, across) : value);
-  if (x) add(called("x", across), Array.from(x, onAxis));
-  if (y) add(called("y", up), Array.from(y, (value) => placed(value, up)));
-  if (trace.width !== undefined && typeof trace.width === "object") add(named.width || "width", numbers(trace.width));
+  // The length of a bar is a duration, also if its axis has dates.
+  const onAxis = (value) => (trace.base === undefined ? readPosition(value, across) : value);
+  if (x) add(nameColumn("x", across), Array.from(x, onAxis));
+  if (y) add(nameColumn("y", up), Array.from(y, (value) => readPosition(value, up)));
+  if (trace.width !== undefined && typeof trace.width === "object") add(named.width || "width", decodeNumbers(trace.width));
   for (const [key, letter] of [["error_x", "x"], ["error_y", "y"]]) {
     const error = trace[key];
     if (!error || error.array === undefined) continue;
-    const name = named[key] || `${called(letter, axisOf(letter))}, above and below`;
-    if (error.arrayminus === undefined) add(name, numbers(error.array));
+    const name = named[key] || `${nameColumn(letter, axisOf(letter))}, above and below`;
+    if (error.arrayminus === undefined) add(name, decodeNumbers(error.array));
     else {
-      add(`${name}: below`, numbers(error.arrayminus));
-      add(`${name}: above`, numbers(error.array));
+      add(`${name}: below`, decodeNumbers(error.arrayminus));
+      add(`${name}: above`, decodeNumbers(error.array));
     }
   }
-  const colours = trace.marker && numbers(trace.marker.color);
+  const colours = trace.marker && decodeNumbers(trace.marker.color);
   if (Array.isArray(colours) && colours.every((value) => typeof value === "number")) {
     add(named.colour || "colour", colours);
   }
-  const said = trace.hovertext !== undefined ? trace.hovertext : trace.text;
-  if (Array.isArray(said)) add(named.text || "label", said.map(plain));
+  const labels = trace.hovertext !== undefined ? trace.hovertext : trace.text;
+  if (Array.isArray(labels)) add(named.text || "label", labels.map(stripMarkup));
   if (trace.customdata !== undefined) {
-    const rows = numbers(trace.customdata);
+    const rows = decodeNumbers(trace.customdata);
     (named.customdata || []).forEach((name, at) => add(name, rows.map((row) => row[at])));
   }
   return found;
 }
 
-// The data of a picture as a table: a row per point, a column per quantity.
-function tableOf({ data, layout }) {
+// The data of a figure as CSV: a row per point, a column per quantity.
+function makeTable({ data, layout }) {
   const names = ["series"];
   const rows = [];
-  // What only guides the eye is no data.
+  // Guide lines are no data.
   for (const trace of data.filter(({ meta }) => !(meta && meta.aside))) {
-    const columns = columnsOf(trace, layout);
+    const columns = listColumns(trace, layout);
     for (const [name] of columns) if (!names.includes(name)) names.push(name);
     const length = Math.max(0, ...columns.map(([, values]) => values.length));
     for (let at = 0; at < length; at += 1) {
       const row = new Map(columns.map(([name, values]) => [name, values[at]]));
       const known = [...row.values()].some((value) => value !== null && value !== undefined && !Number.isNaN(value));
-      if (known) rows.push(row.set("series", plain(trace.name || "")));
+      if (known) rows.push(row.set("series", stripMarkup(trace.name || "")));
     }
   }
   const cell = (value) => {
@@ -181,28 +181,28 @@ function saveText(text, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-async function save(button, picture) {
+async function saveFigure(button, picture) {
   const there = document.getElementById(button.dataset.of);
   const title = there.getAttribute("aria-label");
-  const name = title.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "") || "picture";
-  if (button.dataset.save === "csv") return saveText(tableOf(picture), `${name}.csv`);
-  // Dark on white, whatever the screen: it goes into a document.
-  const layout = themed(picture, true);
+  const name = title.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "") || "figure";
+  if (button.dataset.save === "csv") return saveText(makeTable(picture), `${name}.csv`);
+  // Dark on white also in dark mode, because the file is for a document.
+  const layout = applyTheme(picture, true);
   const width = Math.max(900, there.clientWidth);
   const height = there.clientHeight + 40;
-  const whole = {
+  const fullLayout = {
     ...layout, width, height, autosize: false, paper_bgcolor: "#ffffff",
     title: { text: title.replace(/&/g, "&amp;").replace(/</g, "&lt;") }, margin: { ...layout.margin, t: 70 },
   };
-  // What is shown at the moment is what is saved.
+  // Save the range that is shown.
   for (const [axis, shown] of Object.entries(there.layout)) {
-    if (/^[xy]axis/.test(axis) && shown.range) whole[axis] = { ...whole[axis], range: shown.range };
+    if (/^[xy]axis/.test(axis) && shown.range) fullLayout[axis] = { ...fullLayout[axis], range: shown.range };
   }
   const how = { format: button.dataset.save, filename: name, width, height };
-  return Plotly.downloadImage({ data: picture.data, layout: whole }, how);
+  return Plotly.downloadImage({ data: picture.data, layout: fullLayout }, how);
 }
 
-function failed(what, error) {
+function showProblem(what, error) {
   const problem = document.getElementById("problem");
   problem.textContent = `${what}: ${error}`;
   problem.hidden = false;
@@ -210,21 +210,21 @@ function failed(what, error) {
 
 async function draw() {
   const code = document.createElement("script");
-  code.textContent = await unpacked("plotly");
+  code.textContent = await decompress("plotly");
   document.head.append(code);
-  const pictures = JSON.parse(await unpacked("pictures"));
+  const pictures = JSON.parse(await decompress("pictures"));
   const buttons = [["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]];
   const drawAll = (paper) => {
     const modebar = window.innerWidth < 600 ? { displayModeBar: false } : { modeBarButtons: buttons };
     for (const [id, picture] of Object.entries(pictures)) {
-      Plotly.react(id, picture.data, themed(picture, paper), { responsive: true, displaylogo: false, ...modebar });
+      Plotly.react(id, picture.data, applyTheme(picture, paper), { responsive: true, displaylogo: false, ...modebar });
     }
   };
   drawAll(false);
-  follow(Object.keys(pictures).filter((id) => document.getElementById(id).dataset.over === "time"));
+  linkTimeAxes(Object.keys(pictures).filter((id) => document.getElementById(id).dataset.over === "time"));
   for (const button of document.querySelectorAll("[data-save]")) {
     button.addEventListener("click", () => {
-      save(button, pictures[button.dataset.of]).catch((error) => failed("The picture cannot be saved", error));
+      saveFigure(button, pictures[button.dataset.of]).catch((error) => showProblem("The figure cannot be saved", error));
     });
   }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawAll(false));
@@ -233,4 +233,4 @@ async function draw() {
   window.addEventListener("afterprint", () => drawAll(false));
 }
 
-draw().catch((error) => failed("The pictures cannot be drawn by this browser", error));
+draw().catch((error) => showProblem("The figures cannot be drawn by this browser", error));

@@ -1,29 +1,33 @@
-"""What a calibration moved and why, as a list whose details are nested."""
+"""Parameter changes of a calibration and their reasons, as a nested list."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from twinloop.report.kpi_text import expand_kpi_names
+from twinloop.report.pages.templating import render_fragment
 from twinloop.report.quantity_text import format_count
 
-#: What a detail says of a value, and no other detail does.
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+#: The word that marks the details about changed values.
 _MOVED: Final = " moved"
 
 
-def render_parameter_changes(lines: Sequence[str], *, once: bool = False) -> str:
-    """Sentences as a list; a line that begins with two spaces is a detail of the one before.
+def render_parameter_changes(lines: Sequence[str], *, once: bool = False) -> Markup:
+    """Render sentences as a list; a line that starts with two spaces is a detail of the one before.
 
     Args:
-        lines: What moved and why.
-        once: Whether a value that moved is named under its first cause, and then only counted.
+        lines: The reasons and the changes.
+        once: Whether a changed value is listed under its first reason only, and counted under
+            the others.
 
-    >>> render_parameter_changes(["too slow:", "  speed moved"])
-    '<ul><li>too slow:<ul><li>speed moved</li></ul></li></ul>'
-    >>> render_parameter_changes(["slow:", "  a moved", "late:", "  a moved"], once=True)
-    '...<li>late:<ul><li>1 value as above</li></ul></li></ul>'
+    >>> print(render_parameter_changes(["too slow:", "  speed moved"]))
+    <ul><li>too slow:<ul><li>speed moved</li></ul></li></ul>
+    >>> print(render_parameter_changes(["slow:", "  a moved", "late:", "  a moved"], once=True))
+    <ul>...<li>late:<ul><li>1 value as above</li></ul></li></ul>
     """
     causes: list[tuple[str, list[str]]] = []
     for line in lines:
@@ -34,11 +38,9 @@ def render_parameter_changes(lines: Sequence[str], *, once: bool = False) -> str
     seen: set[str] = set()
     items = []
     for cause, details in causes:
-        told = [each for each in details if not (once and each in seen and _MOVED in each)]
-        if again := len(details) - len(told):
-            told.insert(0, f"{format_count(again, 'value')} as above")
+        listed = [each for each in details if not (once and each in seen and _MOVED in each)]
+        if again := len(details) - len(listed):
+            listed.insert(0, f"{format_count(again, 'value')} as above")
         seen.update(details)
-        inside = "".join(f"<li>{escape(expand_kpi_names(each))}</li>" for each in told)
-        nested = f"<ul>{inside}</ul>" if inside else ""
-        items.append(f"<li>{escape(expand_kpi_names(cause))}{nested}</li>")
-    return f"<ul>{''.join(items)}</ul>"
+        items.append((expand_kpi_names(cause), [expand_kpi_names(each) for each in listed]))
+    return render_fragment("nested_list", items)

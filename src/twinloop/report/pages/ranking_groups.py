@@ -1,4 +1,4 @@
-"""Places of a ranking that come out the same, taken together."""
+"""Groups of configurations with equal predictions in a ranking."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
 
 
 def group_equal_places(ranking: Ranking) -> list[list[RankedCandidate]]:
-    """The places in order; those whose predictions are equal in everything are in one list.
+    """Group the places of a ranking, in order; a group has equal predictions in all KPIs.
 
     >>> from twinloop.exploration.ranking.candidate import Candidate
-    >>> from twinloop.exploration.ranking.ranking import ranked
+    >>> from twinloop.exploration.ranking.ranking import rank_candidates
     >>> from twinloop.scenario import Scenario
     >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
     >>> a, b, c = (Candidate(name, scenario, {"makespan_s": seconds})
     ...     for name, seconds in (("a", 80.0), ("b", 90.0), ("c", 80.0)))
-    >>> groups = group_equal_places(ranked([a, b, c], baseline=b))
+    >>> groups = group_equal_places(rank_candidates([a, b, c], baseline=b))
     >>> [[place.candidate.name for place in group] for group in groups]
     [['a', 'c'], ['b']]
     """
@@ -29,28 +29,27 @@ def group_equal_places(ranking: Ranking) -> list[list[RankedCandidate]]:
 
 
 def name_group(fold: Sequence[RankedCandidate]) -> str:
-    """What such places are called together.
+    """Name a group of places.
 
     >>> from types import SimpleNamespace
     >>> name_group([SimpleNamespace(candidate=SimpleNamespace(name=name)) for name in "ab"])
-    'a and 1 more that comes out the same'
+    'a (+1 equal)'
     """
     name, more = fold[0].candidate.name, len(fold) - 1
-    if not more:
-        return name
-    return f"{name} and {more:,} more that {'comes' if more == 1 else 'come'} out the same"
+    return f"{name} (+{more:,} equal)" if more else name
 
 
 def get_lead_probability(fold: Sequence[RankedCandidate], ranking: Ranking) -> float | None:
-    """How sure it is that these are better than the next; None where it is equal, or not known.
+    """Return the probability that a group is better than the next; None if equal or unknown.
 
     >>> from twinloop.exploration.ranking.candidate import Candidate
-    >>> from twinloop.exploration.ranking.ranking import ranked
+    >>> from twinloop.exploration.ranking.ranking import rank_candidates
     >>> from twinloop.scenario import Scenario
     >>> scenario = Scenario(platform="2x8", workload="log.swf", policy="easy")
     >>> a, b, c = (Candidate(name, scenario, {"makespan_s": seconds})
     ...     for name, seconds in (("a", 80.0), ("b", 80.0), ("c", 90.0)))
-    >>> ranking = ranked([a, b, c], baseline=c, noise={"makespan_s": {"share": 0.1, "freedom": 9}})
+    >>> noise = {"makespan_s": {"share": 0.1, "freedom": 9}}
+    >>> ranking = rank_candidates([a, b, c], baseline=c, noise=noise)
     >>> get_lead_probability(ranking.places[:1], ranking) is None
     True
     >>> get_lead_probability(ranking.places[:2], ranking) > 0.5

@@ -1,9 +1,8 @@
-"""A run on one page: key figures and all pictures in a file that needs nothing else."""
+"""Page of a run: key figures, figures, data quality."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +20,8 @@ from twinloop.report.figures.time_axis import TimeAxis, find_extent
 from twinloop.report.figures.usage import plot_usage
 from twinloop.report.key_figures import list_key_figures
 from twinloop.report.pages.data_quality import add_data_quality
-from twinloop.report.pages.page import Page, render_cards, render_note
+from twinloop.report.pages.fragments import render_cards, render_note, render_paragraph
+from twinloop.report.pages.page import Page
 from twinloop.report.pages.run_title import describe_run
 from twinloop.report.quantity_text import format_count
 from twinloop.scenario import Prices
@@ -29,41 +29,45 @@ from twinloop.trace import Trace
 from twinloop.trace.trace import require_trace
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
     from plotly.graph_objects import Figure
 
-#: Name on the page, what draws it, its height in pixels (0: as the figure says), what to look at.
-_PICTURES: Final[tuple[tuple[str, Callable[[Trace], Figure], int, str], ...]] = (
+#: Name, plot function, height in pixels (0: that of the figure), and how to read the figure.
+_FIGURES: Final[tuple[tuple[str, Callable[[Trace], Figure], int, str], ...]] = (
     ("gantt", plot_gantt, 560, "Each bar is a task; gaps are idle cores."),
-    ("queue", plot_queue, 380, "A queue that keeps growing says that the machines cannot keep up."),
+    ("queue", plot_queue, 380,
+     "A queue that keeps growing means that more work is submitted than the machines can run."),
     ("utilisation", plot_utilisation, 320,
-     "What lies between the curve and the dotted line was idle."),
-    ("heat", plot_heat, 0, "A pale row is a machine that had little to do."),
+     "The area between the curve and the dotted line is idle capacity."),
+    ("heat", plot_heat, 0, "A pale row is a machine with a low utilisation."),
     ("usage", plot_usage, 360,
-     "The cores that tasks kept busy, which may be fewer than they held."),
+     "The cores that tasks kept busy, which can be fewer than the cores that they hold."),
     ("power", plot_power, 300, "The area under the curve is the energy."),
-    ("carbon", plot_carbon, 380, "The same power weighs more while the intensity below is high."),
-    ("waits", plot_waits, 320, "The sooner the curve is near 100 %, the shorter people waited."),
-    ("lateness", plot_lateness, 0, "Long bars are users who were held up most."),
-    ("sessions", plot_sessions, 0, "Each bar is a period of work of the user with most tasks."),
+    ("carbon", plot_carbon, 380,
+     "The same power causes more emissions while the carbon intensity below is high."),
+    ("waits", plot_waits, 320,
+     "The closer the curve is to the upper left corner, the shorter the wait times."),
+    ("lateness", plot_lateness, 0, "Long bars are users with long delays."),
+    ("sessions", plot_sessions, 0,
+     "Each bar is a session, a period of continuous work, of the user with most tasks."),
 )  # fmt: skip
 _NOT_OVER_TIME: Final = frozenset({"waits", "lateness", "sessions"})
 
 
 def write_run_page(trace: Trace, path: str | Path, *, title: str | None = None) -> Path:
-    """Write a run as one HTML file: key figures, pictures, and how good its data are.
+    """Write a run as one HTML file: key figures, figures over time, data quality.
 
-    Pictures: Gantt, queue, utilisation, how busy each machine was, power, waits; where they are
-    known also CPU use, carbon, lateness and the sessions of the user with most tasks. Each can be
-    saved as PNG and SVG, and its data as CSV.
+    Figures: Gantt chart, queue, utilisation, utilisation of each machine, power, wait times; if
+    the data exist also CPU use, carbon emissions, lateness and the sessions of the user with most
+    tasks. Each can be saved as PNG and SVG, and its data as CSV.
 
     The file works from disk and without a network, in light and dark, on a phone and on paper. It
-    appears whole or not at all. What a trace does not have is left out, and the page says so.
+    is written atomically. The page lists the figures that are omitted for lack of data.
 
     Args:
         trace: Any trace, real or simulated.
-        path: The file to write; one that is there is replaced.
-        title: The heading; by default what the trace is, from its manifest: of which workload,
-            under which policy, on which platform.
+        path: The file to write; an existing file is replaced.
+        title: The heading; by default the workload, the policy and the platform in the manifest.
 
     >>> import tempfile, polars as pl
     >>> trace = Trace(placements=pl.DataFrame({"task": ["a"], "start": [0.0], "end": [5.0]}))
@@ -72,7 +76,7 @@ def write_run_page(trace: Trace, path: str | Path, *, title: str | None = None) 
     'run.html'
     """
     page = Page(describe_run(require_trace(trace)) if title is None else title)
-    page.add(f'<p class="origin">{escape(_describe_origin(trace))}</p>')
+    page.add(render_paragraph(_describe_origin(trace), "origin"))
     page.add(*render_key_figures(trace))
     add_run_figures(page, trace)
     add_data_quality(page, trace)
@@ -82,14 +86,14 @@ def write_run_page(trace: Trace, path: str | Path, *, title: str | None = None) 
 def add_run_figures(
     page: Page, trace: Trace, prefix: str = "", only: Collection[str] = (), where: str = ""
 ) -> None:
-    """Put the pictures of a run on a page, and say which there are no data for.
+    """Add the figures of a run to a page, and list the omitted ones.
 
     Args:
-        page: Where they are put.
+        page: The page.
         trace: Any trace, real or simulated.
-        prefix: Before the names that they have on the page.
-        only: Which; by default all.
-        where: After their headings.
+        prefix: The prefix of the names of the figures on the page.
+        only: The names of the figures to add; by default all.
+        where: A text after each heading.
 
     >>> import polars as pl
     >>> page = Page("A run")
@@ -102,7 +106,7 @@ def add_run_figures(
     first, last = find_extent(trace)
     span = TimeAxis.of(trace).at(np.array([first, last])).tolist() if last > first else None
     mapped = False
-    for name, draw, height, guide in _PICTURES:
+    for name, draw, height, guide in _FIGURES:
         if (
             (only and name not in only)
             or not _is_expected(name, trace)
@@ -115,9 +119,9 @@ def add_run_figures(
             missing.append(render_note(error.problem))
             continue
         if name == "gantt" and figure.data[0].type == "heatmap":
-            mapped, guide = True, "A pale row was idle; a dark one was full."
+            mapped, guide = True, "A pale row has a low utilisation, a dark row a high one."
         if name == "sessions" and len(figure.data[-1].x) < 2:
-            continue  # one bar says nothing
+            continue  # a single session has no structure to show
         if where:
             figure.update_layout(title_text=f"{figure.layout.title.text}, {where}")
         if name not in _NOT_OVER_TIME:
@@ -127,13 +131,13 @@ def add_run_figures(
             over_time=name not in _NOT_OVER_TIME and not prefix, guide=guide,
         )  # fmt: skip
     if missing:
-        page.add_section("Not drawn", *missing)
+        page.add_section("Omitted figures", *missing)
 
 
 def _is_expected(name: str, trace: Trace) -> bool:
-    """Whether a run of this kind should have such a picture, so that it is said if it has none."""
+    """Whether a run of this kind should have the figure, so that its absence is reported."""
     tasks = trace.tasks
-    if name == "usage":  # only who records can be expected to have samples
+    if name == "usage":  # only a recorded run should have samples
         return trace.usage.height > 0 or trace.manifest.kind == "recorded"
     if name == "heat":
         ran = trace.placements
@@ -159,15 +163,15 @@ def _describe_origin(trace: Trace) -> str:
         parts.append(f"format {manifest.source.format}")
     run = manifest.facts.get("run")
     if isinstance(run, dict) and run.get("skipped"):
-        parts.append(f"{format_count(run['skipped'], 'record')} skipped that could not be run")
+        parts.append(f"{format_count(run['skipped'], 'record')} skipped because they cannot be run")
     if manifest.seed is not None:
         parts.append(f"seed {manifest.seed}")
     parts.append(f"twinloop {manifest.programs.get('twinloop', 'unknown')}")
     return ", ".join(parts)
 
 
-def render_key_figures(trace: Trace) -> list[str]:
-    """The key figures of a run as they stand on a page.
+def render_key_figures(trace: Trace) -> list[Markup]:
+    """Render the key figures of a run, and the notes on them.
 
     >>> "makespan" in render_key_figures(Trace())[0]
     False

@@ -1,4 +1,4 @@
-"""What a trace is, in a line."""
+"""Title of a run: workload, policy and platform in one line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KINDS = {"log": "Log", "recorded": "Recorded run", "simulated": "Simulated run"
 
 
 def describe_run(trace: Trace) -> str:
-    """What a trace is: of which workload, under which policy, on which platform.
+    """Describe a run in one line by its workload, its policy and its platform.
 
     >>> from twinloop.trace import Manifest
     >>> scenario = {"workload": {"path": "logs/kth.swf"}, "platform": "100x1"}
@@ -42,7 +42,7 @@ def _list_name(name: Any) -> Iterator[str]:
 
 
 def _name_workload(kept: Any) -> Iterator[str]:
-    """The file, the generator or the object in memory that a scenario names."""
+    """Return the name of the file, the generator or the object of a workload."""
     if not isinstance(kept, Mapping):
         return
     made = kept.get("generate")
@@ -57,8 +57,8 @@ def _name_workload(kept: Any) -> Iterator[str]:
 def _name_platform(kept: Any) -> Iterator[str]:
     try:
         platform = Platform.from_dict(kept)
-    except InputError:  # none is kept, or by a version that knew others
+    except InputError:  # no platform, or a platform of another version
         return
     nodes = format_count(platform.total_nodes, "node")
-    called = f"{nodes} with {format_number(platform.total_cores)} cores"
-    yield platform.name or platform.shorthand or called
+    size = f"{nodes} with {format_number(platform.total_cores)} cores"
+    yield platform.name or platform.shorthand or size

@@ -1,4 +1,4 @@
-"""A study on one page: what to do first, then what it rests on."""
+"""Page of a study: recommendation, Pareto front, ranking, effects, all configurations."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from twinloop.report.kpi_text import (
     label_kpi,
     name_kpi,
 )
-from twinloop.report.pages.page import (
-    Page,
+from twinloop.report.pages.fragments import (
     render_answer,
     render_cards,
     render_details,
@@ -30,6 +29,7 @@ from twinloop.report.pages.page import (
     render_preformatted,
     render_table,
 )
+from twinloop.report.pages.page import Page
 from twinloop.report.pages.ranking_groups import (
     get_lead_probability,
     group_equal_places,
@@ -41,31 +41,30 @@ if TYPE_CHECKING:
     from twinloop.exploration.ranking.ranking import RankedCandidate, Ranking
     from twinloop.exploration.study.study import Study
 
-#: So many of the best have a row in the short table, and in the long one.
+#: The most rows of the ranking, and of the table of all configurations.
 TOP: Final = 10
 LISTED: Final = 200
-#: So many runs that failed are listed.
+#: The most failed runs that are listed.
 FAILED: Final = 50
 
 _HEIGHTS: Final = {"pareto": 560}
 _GUIDES: Final = {
-    "pareto": "Each point is a configuration; those further left and further down are better in "
-    "both. Point at one to see all its figures.",
-    "effects": "The further apart the levels of a factor lie, the more it matters.",
-    "interactions": "A coloured cell says that two levels together do something that neither does "
-    "alone; where all is pale, factors can be chosen one by one.",
+    "pareto": "Each point is a configuration; points further left and further down are better in "
+    "both objectives. The tooltip of a point has all its figures.",
+    "effects": "The larger the distance between the levels of a factor, the larger its effect.",
+    "interactions": "A coloured cell is an interaction: two levels together differ from the sum of "
+    "their separate effects. If all cells are pale, the factors can be chosen independently.",
 }
 
 
 def write_study_page(study: Study, path: str | Path, *, title: str | None = None) -> Path:
-    """Write a study as one HTML file: the recommendation, the pictures, the best, all the rest.
+    """Write a study as one HTML file: recommendation, figures, ranking, all configurations.
 
-    Of a study with very many configurations the page lists the best 200, and says so;
-    `Study.export` writes all of them.
+    The page lists at most the best 200 configurations; `Study.export` writes all of them.
 
     Args:
         study: A study, which may still be running.
-        path: The file to write; one that is there is replaced.
+        path: The file to write; an existing file is replaced.
         title: The heading.
 
     >>> import tempfile
@@ -75,10 +74,10 @@ def write_study_page(study: Study, path: str | Path, *, title: str | None = None
     >>> study = tl.explore(scenario, {"policy": ["fifo", "easy"]})
     >>> with tempfile.TemporaryDirectory() as there:
     ...     text = write_study_page(study, there + "/study.html").read_text("utf-8")
-    >>> "easy is predicted to be best by makespan: 50 s, -50 % to the baseline" in text
+    >>> "easy is predicted to be best by makespan: 50 s, -50 % against the baseline" in text
     True
     """
-    page = Page("What if" if title is None else title, above=_describe_origin(study))
+    page = Page("What-if study" if title is None else title, above=_describe_origin(study))
     ranking = rank_configurations(study)
     page.add(
         render_answer(describe_recommendation(study, ranking)),
@@ -92,7 +91,7 @@ def write_study_page(study: Study, path: str | Path, *, title: str | None = None
 
 
 def add_study(page: Page, study: Study, ranking: Ranking | None, prefix: str = "") -> None:
-    """Put the pictures and the tables of a study on a page.
+    """Add the figures and the tables of a study to a page.
 
     >>> import twinloop as tl
     >>> tasks = [{"id": "t", "run_time": 10, "cores": 1}]
@@ -110,12 +109,12 @@ def add_study(page: Page, study: Study, ranking: Ranking | None, prefix: str = "
     for name, figure in figures.items():
         page.add_figure(f"{prefix}{name}", figure, figure.layout.height or 400, guide=_GUIDES[name])
     if missing:
-        page.add_section("Not drawn", *map(render_note, missing))
+        page.add_section("Omitted figures", *map(render_note, missing))
     _add_all(page, study)
 
 
 def rank_configurations(study: Study) -> Ranking | None:
-    """The best candidates by the first objective; None where no run is over that did not fail.
+    """Rank the configurations by the first objective; None if no run has succeeded.
 
     >>> import twinloop as tl
     >>> tasks = [{"id": f"t{i}", "run_time": 10, "cores": 1 + i % 3} for i in range(20)]
@@ -136,68 +135,72 @@ def rank_configurations(study: Study) -> Ranking | None:
 
 
 def describe_recommendation(study: Study, ranking: Ranking | None) -> list[str]:
-    """What a study recommends, in sentences: the best, how sure that is, what ties with it.
+    """Describe the recommendation of a study: the best configuration, its probability, its ties.
 
     >>> import twinloop as tl
     >>> tasks = [{"id": f"t{i}", "run_time": 10, "cores": 1 + i % 3} for i in range(20)]
     >>> scenario = tl.Scenario(platform="2x4", policy="easy", workload={"tasks": tasks})
     >>> study = tl.explore(scenario, {"platform": ["2x4", "1x8"]})
     >>> describe_recommendation(study, rank_configurations(study))[1]
-    '1x8 comes out the same.'
+    '1x8 has equal predictions.'
     """
     if ranking is None or not ranking.places:
-        return ["Nothing can be recommended: no run is over that did not fail."]
+        return ["There is no recommendation, because no run has succeeded yet."]
     kpi = ranking.objectives[0].kpi
     first = ranking.places[0]
     best, value = first.candidate, first.candidate.predicted[kpi]
     than = ranking.baseline.predicted.get(kpi)
-    said = f"{best.name} is predicted to be best by {name_kpi(kpi)}: {format_kpi(kpi, value)}"
+    text = f"{best.name} is predicted to be best by {name_kpi(kpi)}: {format_kpi(kpi, value)}"
     if best.name == ranking.baseline.name:
-        said += ", and that is the baseline: nothing else is better"
+        text += "; it is the baseline, and no other configuration is better"
     elif than is not None:
-        said += f", {format_change(value, than)} to the baseline ({ranking.baseline.name})"
-    alike = group_equal_places(ranking)[0]
-    if None not in (sure := [place.best for place in alike]):
-        which = "it" if len(alike) == 1 else "it or one that comes out the same"
-        share = _format_percent(sum(sure))
-        said += f"; with a probability of {share} {which} really is the best of all"
-    sentences = [f"{said}.", *_describe_ties(ranking, alike)]
+        text += f", {format_change(value, than)} against the baseline ({ranking.baseline.name})"
+    group = group_equal_places(ranking)[0]
+    if None not in (probabilities := [place.best for place in group]):
+        which = "it" if len(group) == 1 else "it, or a configuration with equal predictions,"
+        probability = _format_percent(sum(probabilities))
+        text += f"; the probability that {which} is the best of all is {probability}"
+    sentences = [f"{text}.", *_describe_ties(ranking, group)]
     if best.unsupported:
         sentences.append(f"Unsupported: {expand_kpi_names(' '.join(best.unsupported))}")
     if not study.complete:
-        sentences.append(f"The study is not over: {study.done:,} of {study.planned:,} runs are.")
+        sentences.append(
+            f"The study is not complete: {study.done:,} of {study.planned:,} runs are done."
+        )
     return sentences
 
 
-def _describe_ties(ranking: Ranking, alike: Sequence[RankedCandidate]) -> Iterator[str]:
-    """What comes out like the best, and what cannot be told from it."""
+def _describe_ties(ranking: Ranking, group: Sequence[RankedCandidate]) -> Iterator[str]:
+    """Describe the configurations that equal the best one or are tied with it."""
     from twinloop.exploration.ranking.ranking import SURE
 
-    if len(alike) > 1:
-        come = "come" if len(alike) > 2 else "comes"
-        yield f"{_join_names([place.candidate.name for place in alike[1:]])} {come} out the same."
-    first, last = alike[0], alike[-1]
+    if len(group) > 1:
+        verb = "have" if len(group) > 2 else "has"
+        names = _join_names([place.candidate.name for place in group[1:]])
+        yield f"{names} {verb} equal predictions."
+    first, last = group[0], group[-1]
     others = [
         place
         for place in ranking.places
-        if first.tie and place.tie == first.tie and place not in alike
+        if first.tie and place.tie == first.tie and place not in group
     ]
     if not others:
         return
     if last.probability is None:
         names = _join_names([place.candidate.name for place in others])
-        yield f"It is tied with {names}: the seeds cannot tell them apart."
+        yield f"It is tied with {names}: over the seeds their difference is not significant."
         return
     if last.rank + 1 == others[0].rank:
-        lead = _format_percent(last.probability)
+        probability = _format_percent(last.probability)
         yield (
-            f"Its lead over {others[0].candidate.name} is {lead} sure; "
-            f"below {_format_percent(SURE)} it is called a tie."
+            f"It is better than {others[0].candidate.name} with a probability of {probability}; "
+            f"below {_format_percent(SURE)} this is a tie."
         )
         others = others[1:]
     if others:
         names = _join_names([place.candidate.name for place in others])
-        yield f"It is tied with {names} too: that lead is less than {_format_percent(SURE)} sure."
+        limit = _format_percent(SURE)
+        yield f"It is also tied with {names}: the probability of this lead is below {limit}."
 
 
 def _join_names(names: Sequence[str]) -> str:
@@ -206,9 +209,9 @@ def _join_names(names: Sequence[str]) -> str:
 
 def _describe_origin(study: Study) -> str:
     if study.fit is None:
-        return "predicted by a twin that was not calibrated"
+        return "predicted by a twin without calibration"
     fitted = ", ".join(str(run["name"]) for run in study.fit.runs if run["used"] == "training")
-    return f"predicted by a twin that was calibrated on {fitted or 'unnamed runs'}"
+    return f"predicted by a twin calibrated on {fitted or 'unnamed runs'}"
 
 
 def _list_key_figures(study: Study) -> Iterator[tuple[str, str]]:
@@ -217,54 +220,57 @@ def _list_key_figures(study: Study) -> Iterator[tuple[str, str]]:
     yield "failed runs", f"{study.failed:,}"
     yield "factors", f"{len(study.factors)}"
     yield "seeds", f"{study.runs['seed'].n_unique():,}"
-    yield "time of all runs", format_duration(float(study.runs["seconds"].sum()))
+    yield "total run time", format_duration(float(study.runs["seconds"].sum()))
 
 
 def _add_best(page: Page, study: Study, ranking: Ranking) -> None:
     kpis = _choose_kpis(study)
-    names = ["", "configuration", *(label_kpi(kpi) for kpi in kpis), "to baseline"]
-    names += ["better than next", "best of all", "tie", "remark"]
-    shown = group_equal_places(ranking)[:TOP]
-    rows = [_make_row(fold, ranking, kpis) for fold in shown]
-    leans = [
+    names = ["rank", "configuration", *(label_kpi(kpi) for kpi in kpis), "against baseline"]
+    names += ["P(better than next)", "P(best of all)", "tie", "remark"]
+    groups = group_equal_places(ranking)[:TOP]
+    rows = [_make_row(group, ranking, kpis) for group in groups]
+    unsupported = [
         f"{each.name}: {expand_kpi_names(' '.join(each.unsupported))}"
-        for each in (fold[0].candidate for fold in shown)
+        for each in (group[0].candidate for group in groups)
         if each.unsupported
     ]
-    same = [
-        f"{fold[0].candidate.name}: {'; '.join(place.candidate.name for place in fold[1:])}"
-        for fold in shown
-        if len(fold) > 1
+    equal = [
+        f"{group[0].candidate.name}: {'; '.join(place.candidate.name for place in group[1:])}"
+        for group in groups
+        if len(group) > 1
     ]
     page.add_section(
-        f"The best {len(rows)}" if len(rows) > 1 else "The best",
+        f"Best {len(rows)} configurations" if len(rows) > 1 else "Best configuration",
         render_paragraph(
-            "Means over the seeds with their standard deviation. Those with the same number under "
-            "tie cannot be told apart from the first of them."
+            "Means over the seeds with their standard deviations. P is a probability. "
+            "Configurations with the same number in the column tie do not differ significantly "
+            "from the first of them."
         ),
-        render_table(names, rows, numbers=["", *names[2:-1]]),
-        render_details("Which come out the same", render_list(same)) if same else "",
-        render_list(leans) if leans else "",
+        render_table(names, rows, numbers=["rank", *names[2:-1]]),
+        render_details("Configurations with equal predictions", render_list(equal))
+        if equal
+        else "",
+        render_list(unsupported) if unsupported else "",
         *map(render_note, (*ranking.notes, *_list_overcommit_notes(study, kpis))),
     )
 
 
-def _make_row(fold: Sequence[RankedCandidate], ranking: Ranking, kpis: Sequence[str]) -> list[str]:
-    place, first = fold[0], ranking.objectives[0].kpi
-    of, sure = place.candidate, [each.best for each in fold]
+def _make_row(group: Sequence[RankedCandidate], ranking: Ranking, kpis: Sequence[str]) -> list[str]:
+    place, first = group[0], ranking.objectives[0].kpi
+    of, best = place.candidate, [each.best for each in group]
     return [
-        str(place.rank), name_group(fold),
+        str(place.rank), name_group(group),
         *(_format_with_spread(kpi, of.predicted.get(kpi), of.spread.get(kpi)) for kpi in kpis),
         format_change(of.predicted[first], ranking.baseline.predicted.get(first, 0.0)),
-        _format_percent(get_lead_probability(fold, ranking)),
-        _format_percent(None if None in sure else sum(sure)),
+        _format_percent(get_lead_probability(group, ranking)),
+        _format_percent(None if None in best else sum(best)),
         "" if place.tie is None else str(place.tie),
         ", ".join(["fewer tasks"] * place.fewer + ["unsupported"] * bool(of.unsupported)),
     ]  # fmt: skip
 
 
 def _add_all(page: Page, study: Study) -> None:
-    """Every configuration, the best by the first objective first."""
+    """Add the table of all configurations, sorted by the first objective."""
     kpis = _choose_kpis(study)
     if not kpis:
         return
@@ -284,8 +290,8 @@ def _add_all(page: Page, study: Study) -> None:
     above = _list_overcommit_notes(study, study.kpis)
     where = ": study.export(folder) writes all of them as CSV and Parquet"
     if study.folder is not None:
-        where = "; configurations.csv and runs.csv in the folder of the study hold all"
-    said = (
+        where = "; configurations.csv and runs.csv in the folder of the study have all of them"
+    note = (
         render_note(f"the best {LISTED} of {every.height:,} by {name_kpi(kpis[0])}{where}")
         if every.height > LISTED
         else render_note(f"sorted by {name_kpi(kpis[0])}{where}")
@@ -294,7 +300,9 @@ def _add_all(page: Page, study: Study) -> None:
         "All configurations",
         render_details(
             f"{format_count(shown.height, 'configuration')} with all figures",
-            said + render_table(names, rows, numbers=names[1:]) + "".join(map(render_note, above)),
+            note,
+            render_table(names, rows, numbers=names[1:]),
+            *map(render_note, above),
         ),
     )
 
@@ -313,9 +321,10 @@ def _add_failed(page: Page, study: Study) -> None:
         [render_note(f"the first {FAILED} of {failed.height:,}")] if failed.height > FAILED else []
     )
     page.add_section(
-        "Runs that failed",
+        "Failed runs",
         render_paragraph(
-            "They are left out of all means, which are over the seeds that all configurations have."
+            "All means exclude failed runs. They are over the seeds that all configurations have "
+            "in common."
         ),
         render_table(("run", "configuration", "seed", "error"), rows, numbers=("run", "seed")),
         *more,
@@ -328,44 +337,40 @@ def _add_inputs(page: Page, study: Study) -> None:
         levels = ", ".join(str(label) for label in factor.labels)
         if factor.range is not None:
             levels = f"{factor.range[0]:g} to {factor.range[1]:g}"
-        only = "; ".join(
+        condition = "; ".join(
             f"{other}: {', '.join(map(str, values))}" for other, values in factor.when.items()
         )
-        rows.append((name, factor.field or name, levels, only or "always"))
+        rows.append((name, factor.field or name, levels, condition or "always"))
     page.add_section(
-        "What was asked",
-        render_details(
-            "Factors", render_table(("factor", "what it changes", "levels", "only for"), rows)
-        ),
-        render_details(
-            "The scenario that was changed", render_preformatted(_scenario_to_yaml(study))
-        ),
+        "Inputs of the study",
+        render_details("Factors", render_table(("factor", "field", "levels", "condition"), rows)),
+        render_details("Base scenario", render_preformatted(_scenario_to_yaml(study))),
     )
 
 
 def _scenario_to_yaml(study: Study) -> str:
     try:
         return study.scenario.to_yaml()
-    except InputError:  # of parts in memory, which no file can name
+    except InputError:  # parts in memory have no form in a file
         return repr(study.scenario)
 
 
 def _choose_kpis(study: Study) -> list[str]:
-    """The objectives and what else people ask for first."""
+    """Choose the KPIs of the ranking: the objectives and the most common ones."""
     wanted = (*study.objectives, "makespan_s", "wait_p95_s", "energy_per_task_j", "utilisation")
     return [kpi for kpi in dict.fromkeys(wanted) if kpi in study.kpis]
 
 
 def _list_overcommit_notes(study: Study, kpis: Sequence[str]) -> list[str]:
-    """What has to be said where cores are held that are not there."""
+    """List the note on overcommitment if a utilisation is above 100 %."""
     if "utilisation" not in kpis:
         return []
     return [OVERCOMMITTED] if (study.configurations["utilisation"] > 1.0).any() else []
 
 
 def _format_with_spread(kpi: str, value: float | None, spread: float | None) -> str:
-    said = format_scaled(kpi, value)
-    return said if value is None or not spread else f"{said} ± {format_scaled(kpi, spread)}"
+    text = format_scaled(kpi, value)
+    return text if value is None or not spread else f"{text} ± {format_scaled(kpi, spread)}"
 
 
 def _format_percent(share: Any) -> str:

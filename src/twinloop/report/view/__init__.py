@@ -1,1 +1,1 @@
-"""A folder of runs and studies, served to a browser on this machine."""
+"""Web server for a folder of runs and studies, for browsers on the same machine."""

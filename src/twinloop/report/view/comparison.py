@@ -1,10 +1,9 @@
-"""Runs side by side: their figures in a table and as bars, and how two of them differ."""
+"""Page that compares runs: a table of figures, bar charts, the difference of two runs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
@@ -12,25 +11,28 @@ from urllib.parse import urlencode
 from twinloop.metrics import FIGURES, difference
 from twinloop.metrics.trace_figures import figures
 from twinloop.report.difference_text import describe_difference, format_amounts
-from twinloop.report.pages.page import (
-    Page,
+from twinloop.report.figures.figure_base import escape_label
+from twinloop.report.pages.fragments import (
+    render_link,
     render_note,
     render_paragraph,
     render_preformatted,
     render_status,
     render_table,
 )
+from twinloop.report.pages.page import Page
 from twinloop.report.quantity_text import shorten_name
 from twinloop.report.view.listing import make_address
 from twinloop.scenario import Prices
 from twinloop.trace import Trace
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
     from plotly.graph_objects import Figure
 
-#: How many runs are compared at once.
+#: The most runs in one comparison.
 MOST: Final = 12
-#: What is drawn as bars, where more than one run knows it.
+#: The figures with a bar chart, if more than one run has them.
 _DRAWN: Final = (
     "makespan_s", "wait_mean_s", "wait_p95_s", "bounded_slowdown_mean", "utilisation",
     "energy_per_task_j", "carbon_g", "cost",
@@ -39,14 +41,14 @@ _REAL: Final = frozenset({"recorded", "log"})
 
 
 def write_comparison_page(runs: Mapping[str, Trace], path: str | Path, base: str = "/") -> Path:
-    """Write runs side by side as one HTML file: figures, bars and, of two, what differs.
+    """Write a comparison of runs as one HTML file: figures, bar charts, the difference of two runs.
 
-    Of a real run and a simulated one it also says how far the twin can be trusted.
+    A real and a simulated run are also assessed.
 
     Args:
         runs: The runs by their names, two or more.
-        path: The file to write; one that is there is replaced.
-        base: The path below which it is served.
+        path: The file to write; an existing file is replaced.
+        base: The URL path of the server.
 
     >>> import tempfile, polars as pl
     >>> run = Trace(placements=pl.DataFrame({"task": ["a"], "start": [0.0], "end": [5.0]}))
@@ -54,17 +56,17 @@ def write_comparison_page(runs: Mapping[str, Trace], path: str | Path, base: str
     ...     write_comparison_page({"one": run, "other": run}, there + "/both.html").name
     'both.html'
     """
-    # What really happened is what the others are held against.
+    # Real runs first, because the others are compared with them.
     order = sorted(runs, key=lambda name: runs[name].manifest.kind not in _REAL)
     runs = {name: runs[name] for name in order}
     page = Page(
-        " and ".join(runs) if len(runs) == 2 else f"{len(runs)} runs side by side"
+        " and ".join(runs) if len(runs) == 2 else f"Comparison of {len(runs)} runs"
     )  # fmt: skip
     if len(runs) == 2:
         _add_assessment(page, runs, base)
-        said = describe_difference(difference(*runs.values()))
+        text = describe_difference(difference(*runs.values()))
         letters = ", ".join(f"{letter}: {name}" for letter, name in zip("AB", runs, strict=True))
-        page.add_section("What differs", render_paragraph(letters), render_preformatted(said))
+        page.add_section("Differences", render_paragraph(letters), render_preformatted(text))
     found = {name: _compute_figures(trace) for name, trace in runs.items()}
     page.add_section("Figures", _render_figures(found, base))
     for kpi in _DRAWN:
@@ -76,7 +78,7 @@ def write_comparison_page(runs: Mapping[str, Trace], path: str | Path, base: str
 
 
 def find_twin(runs: Mapping[str, Trace]) -> tuple[str, str] | None:
-    """The names of the real run and of its twin, if two runs are one of each.
+    """Return the names of the real run and of its twin, if there is one of each.
 
     >>> from twinloop.trace import Manifest
     >>> twin = Trace(manifest=Manifest(kind="simulated"))
@@ -91,7 +93,7 @@ def find_twin(runs: Mapping[str, Trace]) -> tuple[str, str] | None:
 def _add_assessment(page: Page, runs: Mapping[str, Trace], base: str) -> None:
     pair = find_twin(runs)
     if pair is None:
-        page.add(render_note("neither run is the twin of the other, so nothing is assessed"))
+        page.add(render_note("no assessment: it needs one real and one simulated run"))
         return
     from twinloop.fidelity import assess
 
@@ -99,11 +101,11 @@ def _add_assessment(page: Page, runs: Mapping[str, Trace], base: str) -> None:
     verdict = assess(runs[real], runs[twin])
     where = f"{base}assess?{urlencode({'real': real, 'twin': twin})}"
     page.add(
-        f'<p class="above">{escape(verdict.provenance)}</p>',
+        render_paragraph(verdict.provenance, "above"),
         render_status(verdict.status, big=True),
-        render_paragraph(f"This is how far {twin} can be trusted as the twin of {real}."),
+        render_paragraph(f"Assessment of {twin} as the twin of {real}."),
         render_table(("metric", "verdict"), verdict.metrics.items()),
-        f'<p><a href="{escape(where)}">The whole assessment</a></p>',
+        render_paragraph(render_link(where, "Complete assessment")),
     )
 
 
@@ -112,39 +114,35 @@ def _compute_figures(trace: Trace) -> dict[str, Any]:
     return figures(trace, prices=None if prices is None else Prices.from_dict(prices)).to_dict()
 
 
-def _render_figures(found: Mapping[str, Mapping[str, Any]], base: str) -> str:
-    """A row for each figure that any run knows, a column for each run, linked to its page."""
+def _render_figures(found: Mapping[str, Mapping[str, Any]], base: str) -> Markup:
+    """Render a row per figure and a column per run, with a link to the page of the run."""
     rows = []
-    for name, said in FIGURES.items():
+    for name, figure in FIGURES.items():
         values = [each.get(name) for each in found.values()]
-        if any(values):  # what no run knows, and what is nothing in all of them, says nothing
-            rows.append([_name_figure(name), *format_amounts(values, said.unit), said.meaning])
-    markup = render_table(["figure", *found, "what it is"], rows, numbers=list(found))
-    for name in found:
-        heading = f'<th class="number">{escape(name)}</th>'
-        link = f'<a href="{escape(make_address(name, base))}">{escape(name)}</a>'
-        markup = markup.replace(heading, heading.replace(escape(name), link, 1), 1)
-    return markup
+        if any(values):  # figures that are unknown or zero in all runs are left out
+            rows.append([_name_figure(name), *format_amounts(values, figure.unit), figure.meaning])
+    links = {name: make_address(name, base) for name in found}
+    return render_table(["figure", *found, "meaning"], rows, numbers=list(found), links=links)
 
 
 def _plot_bars(kpi: str, names: Sequence[str], values: Sequence[float | None]) -> Figure:
     from plotly.graph_objects import Bar, Figure
 
     known = FIGURES[kpi]
-    said = format_amounts(values, known.unit)
+    texts = format_amounts(values, known.unit)
     unit = f", {known.unit}" if known.unit else ""
     figure = Figure(
         Bar(
             x=[math.nan if value is None else float(value) for value in values],
             y=list(range(len(names))),
-            text=said,
-            hovertext=[f"{escape(n)}: {text}" for n, text in zip(names, said, strict=True)],
+            text=texts,
+            hovertext=[f"{escape_label(n)}: {text}" for n, text in zip(names, texts, strict=True)],
             hoverinfo="text",
             orientation="h",
             cliponaxis=False,
         )
     )
-    short = [escape(shorten_name(name, 24), quote=False) for name in names]
+    short = [escape_label(shorten_name(name, 24)) for name in names]
     figure.update_yaxes(tickvals=list(range(len(names))), ticktext=short, autorange="reversed")
     figure.update_xaxes(title=f"{_name_figure(kpi)}{unit}", rangemode="tozero")
     heading = _name_figure(kpi)
@@ -154,7 +152,7 @@ def _plot_bars(kpi: str, names: Sequence[str], values: Sequence[float | None]) -
 
 
 def _name_figure(name: str) -> str:
-    """A figure without its unit."""
+    """Return the name of a figure without its unit."""
     for unit in ("_per_s", "_s", "_j", "_g"):
         name = name.removesuffix(unit)
     return name.replace("_", " ")

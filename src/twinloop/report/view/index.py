@@ -1,4 +1,4 @@
-"""What there is below a folder: runs, fits, studies, confirmations and loops, newest first."""
+"""Index of a folder: its runs, fits, studies, confirmations and loops, newest first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twinloop.report.quantity_text import format_count
 from twinloop.report.view.kinds import KINDS, Kind
 from twinloop.trace.parquet import scan_parquet
 
-#: How deep folders are searched, and how many things are listed at most.
+#: The depth of the search, and the most entries of the list.
 DEPTH: Final = 8
 LISTED: Final = 2000
 #: A description larger than this is not read for a list.
@@ -36,30 +36,30 @@ _RUNS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing in the list; None where its description does not say.
+    """Entry of the list; a field is None if the description of the result does not have it.
 
     >>> Entry("runs/easy", "simulated run", changed=0.0, is_run=True).title
     ''
     """
 
-    #: Below the folder, with slashes.
+    #: Relative to the folder, with slashes.
     path: str
     kind: str
-    #: When its description was last written, in Unix time.
+    #: The time of the last change of its description, in Unix time.
     changed: float
-    #: Whether it is one run, which can be compared with others.
+    #: Whether it is a single run, which can be compared with others.
     is_run: bool = False
     title: str = ""
     tasks: int | None = None
     makespan: float | None = None
     policy: str = ""
-    #: What was found, or how far it has come.
+    #: The verdict or the progress.
     verdict: str = ""
     problem: str = ""
 
 
 class Index:
-    """The list of a folder; a description is read again only when it has changed.
+    """List of the results in a folder; a description is read again only if it has changed.
 
     >>> import tempfile
     >>> from twinloop.trace import Trace
@@ -75,7 +75,7 @@ class Index:
         self._known: dict[str, tuple[Any, Entry]] = {}
 
     def entries(self) -> tuple[list[Entry], bool]:
-        """What there is, newest first, and whether there is more than is listed."""
+        """Return the entries, newest first, and whether there are more than the limit."""
         found: list[Entry] = []
         for path, kind in _find_results(self.root):
             if len(found) == LISTED:
@@ -86,7 +86,7 @@ class Index:
     def _get_entry(self, path: Path, kind: Kind | None) -> Entry:
         name = path.relative_to(self.root).as_posix()
         marker = path if kind is None else path / kind.marker
-        # A study that runs grows by its journal, and its description stays as it is.
+        # The journal of a running study grows while its description stays the same.
         state = tuple(map(_get_state, (marker, path / JOURNAL)))
         known = self._known.get(name)
         if known is None or known[0] != state:
@@ -101,7 +101,7 @@ def _sort_entries(entries: list[Entry]) -> list[Entry]:
 
 
 def _find_results(root: Path) -> Iterator[tuple[Path, Kind | None]]:
-    """Folders of our kinds, and logs; links are not followed, hidden folders are left out."""
+    """Find result folders and logs; links are not followed, hidden folders are left out."""
     for place, folders, files in os.walk(root):
         here = Path(place)
         depth = len(here.relative_to(root).parts)
@@ -140,7 +140,7 @@ def _describe(entry: Entry, folder: Path, kind: Kind) -> Entry:
 
 
 def read_description(file: Path) -> dict[str, Any]:
-    """The JSON object in a file that describes its folder."""
+    """Read the JSON object in a file that describes its folder."""
     try:
         if file.stat().st_size > _LARGEST:
             raise InputError("is too large to be listed", file=file)
@@ -148,9 +148,9 @@ def read_description(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", file=file) from None
     except (ValueError, RecursionError):
-        raise InputError(f"{file.name} is no JSON: it is damaged", file=file) from None
+        raise InputError(f"{file.name} is not valid JSON", file=file) from None
     if not isinstance(kept, dict):
-        raise InputError(f"{file.name} holds no description", file=file)
+        raise InputError(f"{file.name} is not a JSON object", file=file)
     return kept
 
 
@@ -179,7 +179,7 @@ def _describe_run(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
 
 
 def _read_makespan(folder: Path) -> float | None:
-    """From the first submission of what ran to the last end, of two columns of two tables."""
+    """Compute the makespan from two columns of the tables of tasks and placements."""
     try:
         placed, tasks = (
             scan_parquet(folder / f"{name}.parquet") for name in ("placements", "tasks")
@@ -188,7 +188,7 @@ def _read_makespan(folder: Path) -> float | None:
         first = tasks.join(ran, left_on="id", right_on="task", how="semi").select("submit").min()
         found = pl.concat([first, ran.select("end").max()], how="horizontal").collect()
     except (pl.exceptions.PolarsError, OSError):
-        return None  # the page of this run says what is wrong with it
+        return None  # the page of this run reports the error
     submit, end = found.row(0)
     return None if submit is None or end is None else float(end - submit)
 
@@ -196,25 +196,25 @@ def _read_makespan(folder: Path) -> float | None:
 def _describe_fit(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
     after = list(get_object(get_object(kept, "verdicts"), "after").values())
     passed = sum(status == "PASS" for status in after)
-    said = f"{passed} of {len(after)} PASS" if len(after) > 1 else "".join(map(str, after))
+    verdict = f"{passed} of {len(after)} PASS" if len(after) > 1 else "".join(map(str, after))
     values = get_object(kept, "values")
     title = ", ".join(f"{name} {_format_value(value)}" for name, value in values.items())
-    return replace(entry, title=title, verdict=said)
+    return replace(entry, title=title, verdict=verdict)
 
 
 def _describe_study(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
     keys = kept.get("keys")
     planned = set(map(str, keys)) if isinstance(keys, list) else set()
     done = len(planned & _read_finished(folder / JOURNAL))
-    said = f"{format_count(len(keys or ()), 'run')}"
+    progress = f"{format_count(len(keys or ()), 'run')}"
     if done < len(planned):
-        said = f"{done:,} of {format_count(len(planned), 'run')} done"
+        progress = f"{done:,} of {format_count(len(planned), 'run')} done"
     title = ", ".join(get_object(get_object(kept, "design"), "factors"))
-    return replace(entry, title=title, verdict=said)
+    return replace(entry, title=title, verdict=progress)
 
 
 def _read_finished(journal: Path) -> set[str]:
-    """The keys of the runs that are over; the rest of a row is not looked at."""
+    """Read the keys of the finished runs from a journal, without the rest of each row."""
     try:
         with journal.open("rb") as lines:
             found = (_KEY.match(line) for line in lines if line.endswith(b"\n"))
@@ -225,8 +225,8 @@ def _read_finished(journal: Path) -> set[str]:
 
 def _describe_confirmation(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry:
     first = kept.get("recommendations")
-    said = first[0] if isinstance(first, list) and first and isinstance(first[0], dict) else {}
-    title = f"{said['candidate']} against {said['against']}" if "against" in said else ""
+    best = first[0] if isinstance(first, list) and first and isinstance(first[0], dict) else {}
+    title = f"{best['candidate']} against {best['against']}" if "against" in best else ""
     return replace(entry, title=title, verdict=str(kept.get("status") or ""))
 
 
@@ -236,7 +236,7 @@ def _describe_loop(entry: Entry, folder: Path, kept: Mapping[str, Any]) -> Entry
 
 
 def get_object(kept: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """The object of this name; an empty one where there is none.
+    """Return the object of this name; an empty one if there is none.
 
     >>> get_object({"run": None}, "run"), get_object({"run": {"cores": 2}}, "run")
     ({}, {'cores': 2})

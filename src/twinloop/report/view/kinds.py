@@ -1,4 +1,4 @@
-"""What a file or folder is, and the page that shows it."""
+"""Kinds of results in files and folders, and the functions that write their pages."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from twinloop.description import FormatError, InputError
 from twinloop.trace import Trace, read, recognise
 from twinloop.trace.folder import MANIFEST as TRACE
 
-#: The page of a folder that keeps its own.
+#: The name of the page inside a result folder.
 PAGE: Final = "report.html"
 _ENDINGS: Final = (".swf", ".gwf", ".csv", ".json", ".txt", ".gz", ".zst", ".bz2", ".xz")
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of folder: what it is called, the file it is known by, and what writes its page.
+    """Kind of result folder: its name, its marker file, and the function that writes its page.
 
     >>> [kind.name for kind in KINDS]
     ['loop', 'confirmation', 'study', 'fit', 'run']
@@ -64,7 +64,7 @@ def _write_run(path: Path, page: Path) -> Path:
     return write_run_page(read_run(path), page)
 
 
-#: What a folder may be. One that holds others comes first.
+#: All kinds of folders; a kind that contains others comes before them.
 KINDS: Final = (
     Kind("loop", "loop.json", _write_loop),
     Kind("confirmation", "confirmation.json", _write_confirmation),
@@ -75,7 +75,7 @@ KINDS: Final = (
 
 
 def find_kind(path: Path) -> Kind:
-    """What there is to report at a path; an error says what was looked for.
+    """Find the kind of the result at a path; raise an error if there is none.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -96,9 +96,9 @@ def find_kind(path: Path) -> Kind:
         *others, last = (kind.name for kind in KINDS)
         markers = ", ".join(kind.marker for kind in KINDS)
         raise InputError(
-            f"is no {', '.join(others)} or {last}, so there is nothing to report",
+            f"is not a {', '.join(others)} or {last}",
             file=path,
-            remedy=f"looked for {markers}; as a log, it {error.problem}"
+            remedy=f"give a folder with one of {markers}; as a log, it {error.problem}"
             if path.is_dir()
             else f"as a log, it {error.problem}",
         ) from None
@@ -106,7 +106,7 @@ def find_kind(path: Path) -> Kind:
 
 
 def read_run(path: Path) -> Trace:
-    """The run in a trace folder or a log.
+    """Read the run in a trace folder or a log.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -119,7 +119,7 @@ def read_run(path: Path) -> Trace:
 
 
 def choose_page_path(path: Path, kind: Kind) -> Path:
-    """Where the page of this goes: into a folder that keeps its own, beside a run.
+    """Choose the path of a page: inside a result folder, or beside a run.
 
     >>> choose_page_path(Path("studies/a"), KINDS[2])
     PosixPath('studies/a/report.html')
@@ -132,7 +132,7 @@ def choose_page_path(path: Path, kind: Kind) -> Path:
 
 
 def make_page_path(path: Path, ending: str) -> Path:
-    """A page beside a run, with its name and this ending.
+    """Make the path of a page beside a run, with the name of the run and this ending.
 
     >>> make_page_path(Path("runs/twin.v2"), "-assessment").name
     'twin.v2-assessment.html'

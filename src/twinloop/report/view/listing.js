@@ -4,8 +4,8 @@ const rows = [...document.querySelectorAll("#list tr")];
 const filter = document.getElementById("filter");
 const compare = document.getElementById("compare");
 
-// Every word has to be in the row; what is ticked stays in sight.
-function sift() {
+// A row is shown if it contains every word, or if it is selected.
+function filterRows() {
   const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
   for (const row of rows) {
     const text = row.textContent.toLowerCase();
@@ -13,16 +13,16 @@ function sift() {
   }
 }
 
-function count() {
-  const ticked = document.querySelectorAll("#list input:checked").length;
-  compare.disabled = ticked < 2;
-  document.getElementById("ticked").textContent = ticked === 1 ? "one more, at least" : "";
+function countSelected() {
+  const selected = document.querySelectorAll("#list input:checked").length;
+  compare.disabled = selected < 2;
+  document.getElementById("selected").textContent = selected === 1 ? "select at least one more" : "";
 }
 
 if (rows.length) {
-  filter.addEventListener("input", sift);
-  // Enter in the filter is no wish to compare.
+  filter.addEventListener("input", filterRows);
+  // Enter in the filter does not submit the form.
   filter.addEventListener("keydown", (event) => event.key === "Enter" && event.preventDefault());
-  document.getElementById("list").addEventListener("change", count);
-  window.addEventListener("pageshow", () => { sift(); count(); });
+  document.getElementById("list").addEventListener("change", countSelected);
+  window.addEventListener("pageshow", () => { filterRows(); countSelected(); });
 }

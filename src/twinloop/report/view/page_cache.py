@@ -1,4 +1,4 @@
-"""The pages of a folder, made when they are asked for, and only of what lies in it."""
+"""Cache of the pages of a folder, which are written on request from its contents."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from typing import Any, Final
 
 from twinloop.description import InputError
 from twinloop.description.file_names import join_below
+from twinloop.report.pages.templating import render_fragment
 from twinloop.report.view.comparison import MOST, write_comparison_page
 from twinloop.report.view.kinds import PAGE, find_kind, read_run
 
-#: How many pages are kept.
+#: The most pages in the cache.
 _KEPT: Final = 16
 
 
 class PageCache:
-    """Pages in memory, each made anew when what it shows has changed.
+    """Pages in memory; a page is written again if its data have changed.
 
     Args:
         root: The folder.
-        base: The path below which they are served.
+        base: The URL path of the server.
 
     >>> from twinloop.trace import Trace
     >>> with tempfile.TemporaryDirectory() as there:
@@ -39,20 +40,21 @@ class PageCache:
     def __init__(self, root: Path, base: str = "/") -> None:
         self.root = root.resolve()
         self._base = base
-        self._back = f'<main>\n<p class="origin"><a href="{base}">All runs and studies</a></p>'
         self._kept: OrderedDict[tuple[str, ...], tuple[Any, bytes]] = OrderedDict()
-        # What draws is not made for several threads, and the second to ask wants the same page.
+        # Plotting is not thread-safe, and a second request often wants the same page.
         self._lock = Lock()
 
     def make_report(self, name: str) -> bytes:
-        """The page of what has this name in the list."""
+        """Return the page of the result with this name in the list."""
         return self._get_page("report", [name], lambda page: self._write_report(name, page))
 
     def make_comparison(self, names: Sequence[str]) -> bytes:
-        """The page that shows these runs side by side."""
+        """Return the page that compares these runs."""
         names = list(dict.fromkeys(names))
         if not 2 <= len(names) <= MOST:
-            raise InputError(f"{len(names)} runs cannot be compared", remedy=f"tick 2 to {MOST}")
+            raise InputError(
+                f"{len(names)} runs cannot be compared", remedy=f"select 2 to {MOST} runs"
+            )
         return self._get_page(
             "compare",
             names,
@@ -62,13 +64,13 @@ class PageCache:
         )
 
     def make_assessment(self, real: str, twin: str) -> bytes:
-        """The assessment of a run as the twin of another."""
+        """Return the page of the assessment of a run as the twin of another."""
         return self._get_page(
             "assess", [real, twin], lambda page: self._write_assessment(real, twin, page)
         )
 
     def find_path(self, name: str) -> Path:
-        """Where a name of the list is; one that leads out of the folder does not exist."""
+        """Return the path of a name in the list; a path outside of the folder does not exist."""
         absent = InputError("is not in this folder", file=name)
         try:
             path = self.root if name in ("", ".") else join_below(self.root, name, deep=True)
@@ -85,7 +87,7 @@ class PageCache:
         )
         for link in links:
             if not self._is_inside(link):
-                raise InputError(f"holds a link out of this folder: {link.name}", file=name)
+                raise InputError(f"contains a link out of this folder: {link.name}", file=name)
         return path
 
     def _is_inside(self, path: Path) -> bool:
@@ -112,9 +114,10 @@ class PageCache:
         with self._lock:
             known = self._kept.get(key)
             if known is None or known[0] != state:
+                back = render_fragment("back_link", self._base)
                 with tempfile.TemporaryDirectory() as there:
                     text = write(Path(there, PAGE)).read_text(encoding="utf-8")
-                known = state, text.replace("<main>", self._back, 1).encode()
+                known = state, text.replace("<main>", f"<main>\n{back}", 1).encode()
                 self._kept[key] = known
             self._kept.move_to_end(key)
             while len(self._kept) > _KEPT:
@@ -123,7 +126,7 @@ class PageCache:
 
 
 def _get_state(path: Path) -> list[tuple[str, int, int]]:
-    """Which files there are, and when each was last written."""
+    """List the files with the times of their last changes."""
     files = [path] if path.is_file() else [
         Path(place, name) for place, _, names in os.walk(path) for name in names if name != PAGE
     ]  # fmt: skip
@@ -132,6 +135,6 @@ def _get_state(path: Path) -> list[tuple[str, int, int]]:
         try:
             known = file.stat()
         except OSError:
-            continue  # gone since, or a link to nothing
+            continue  # deleted meanwhile, or a dangling link
         found.append((str(file), known.st_mtime_ns, known.st_size))
     return found

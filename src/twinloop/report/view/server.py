@@ -1,4 +1,4 @@
-"""A folder of runs and studies, served to the browsers of this machine that know the token."""
+"""HTTP server for a folder of runs and studies, for local browsers with the token."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hmac
 import secrets
 import sys
 import traceback
-from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,15 +14,15 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from twinloop.description import InputError, TwinloopError
 from twinloop.description.safe_text import escape_controls
+from twinloop.report.pages.templating import render_template
 from twinloop.report.view.index import Index
 from twinloop.report.view.listing import render_listing
 from twinloop.report.view.page_cache import PageCache
 
 LOOPBACK: Final = "127.0.0.1"
-#: What a browser on this machine may call this server: not a name that a foreign DNS server lets
-#: point here.
+#: The host names that are accepted, as a protection against DNS rebinding.
 _NAMES: Final = frozenset({LOOPBACK, "localhost"})
-#: Nothing is loaded from elsewhere, nor into a page of another site.
+#: No resource of another site is loaded, and no other site can embed a page.
 _NOWHERE: Final = (
     "default-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'; "
     "img-src data: blob:"
@@ -31,24 +30,24 @@ _NOWHERE: Final = (
 _REPORT: Final = (
     f"{_NOWHERE}; script-src 'unsafe-inline'; style-src 'unsafe-inline'; font-src data:"
 )
-#: A browser that says nothing for so long is cut off (s).
+#: The timeout of a connection (s).
 _PATIENCE: Final = 30
-#: Fields that an address has at most; the runs to compare are fewer.
+#: The most fields of an address.
 _FIELDS: Final = 100
 
 
 class Server(ThreadingHTTPServer):
-    """Serves a folder on the loopback interface, to be started with `serve_forever`.
+    """Server of a folder on the loopback interface, started with `serve_forever`.
 
-    A browser that opens `url` is sent to a secret path and given a cookie for that path; a request
-    without both is refused. A browser sends the cookies of 127.0.0.1 to all ports of it, and so to
-    servers of other users; a cookie of a path goes only to addresses below the path, which other
-    servers do not know. Nothing can be changed through the server: it answers GET only, with pages
-    made of the contents of the folder.
+    A browser that opens `url` gets a secret path and a cookie for this path; a request without
+    both is refused. A browser sends the cookies of 127.0.0.1 to all its ports, and so to servers
+    of other users; a cookie with a path is sent only to addresses below this path, which other
+    servers do not have. The server is read-only: it supports GET, with pages from the contents of
+    the folder.
 
     Args:
-        folder: What is served.
-        port: 0 takes one that is free.
+        folder: The folder to serve.
+        port: 0 selects a free port.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there, Server(there) as server:
@@ -61,13 +60,13 @@ class Server(ThreadingHTTPServer):
     def __init__(self, folder: str | Path, port: int = 0) -> None:
         root = Path(folder)
         if not root.is_dir():
-            problem = "is no folder" if root.exists() else "does not exist"
-            raise InputError(problem, file=folder, remedy="name a folder of runs and studies")
+            problem = "is not a folder" if root.exists() else "does not exist"
+            raise InputError(problem, file=folder, remedy="give a folder of runs and studies")
         self.folder = root.resolve()
         self.token = secrets.token_urlsafe(32)
         self.session = secrets.token_urlsafe(32)
         self.secret = secrets.token_urlsafe(32)
-        #: The name of the cookie: no two servers of this machine have the same.
+        #: The name of the cookie, different for each server of this machine.
         self.cookie = f"twinloop-{secrets.token_hex(8)}"
         self.index = Index(self.folder)
         self.pages = PageCache(self.folder, self.base)
@@ -76,27 +75,28 @@ class Server(ThreadingHTTPServer):
             super().__init__((LOOPBACK, port), _Handler)
         except OSError as error:
             raise InputError(
-                f"port {port} cannot be had: {error.strerror}", remedy="without --port, a free one"
+                f"port {port} is not available: {error.strerror}",
+                remedy="leave out --port to use a free one",
             ) from None
 
     @property
     def url(self) -> str:
-        """What to open; good as long as the server runs."""
+        """The address to open, valid as long as the server runs."""
         return f"http://{LOOPBACK}:{self.server_address[1]}/?token={self.token}"
 
     def make_single_use_url(self) -> str:
-        """What to open, good for one time: the command line of a browser is no secret."""
+        """Make an address that is valid once, because command lines are visible to other users."""
         token = secrets.token_urlsafe(32)
         self._once.add(token)
         return f"http://{LOOPBACK}:{self.server_address[1]}/?token={token}"
 
     @property
     def base(self) -> str:
-        """The path below which all pages are."""
+        """The path of all pages."""
         return f"/{self.secret}/"
 
     def accepts(self, token: str) -> bool:
-        """Whether this token is good; one for a single time is so no longer."""
+        """Whether a token is valid; a single-use token becomes invalid."""
         if is_same_secret(token, self.token):
             return True
         for known in tuple(self._once):
@@ -106,11 +106,11 @@ class Server(ThreadingHTTPServer):
         return False
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print nothing: every user of this machine can send what cannot be answered."""
+        """Print nothing, because every user of this machine can send invalid requests."""
 
 
 def is_same_secret(one: str, other: str) -> bool:
-    """Whether two secrets are equal, in a time that does not tell how far they are.
+    """Whether two secrets are equal, compared in constant time.
 
     >>> is_same_secret("abc", "abc"), is_same_secret("abc", "é")
     (True, False)
@@ -127,14 +127,14 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if not self._is_known_host():
             self._send_refusal(
-                HTTPStatus.FORBIDDEN, "This server is called 127.0.0.1 or localhost."
+                HTTPStatus.FORBIDDEN, "Unknown host name. Use 127.0.0.1 or localhost."
             )
             return
         try:
             parts = urlsplit(self.path)
             asked = parse_qs(parts.query, max_num_fields=_FIELDS)
         except ValueError:
-            self._send_refusal(HTTPStatus.BAD_REQUEST, "This address cannot be read.")
+            self._send_refusal(HTTPStatus.BAD_REQUEST, "This address is not valid.")
             return
         secret, slash, path = parts.path.removeprefix("/").partition("/")
         if parts.path == "/" and "token" in asked:
@@ -147,14 +147,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_page(f"/{path}", asked)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Refuse what is no request, without repeating any of it."""
+        """Refuse an invalid request, without repeating any of it."""
         self.close_connection = True
-        self._send_refusal(
-            HTTPStatus(code), "This is no request that can be answered.", Connection="close"
-        )
+        self._send_refusal(HTTPStatus(code), "This request is not valid.", Connection="close")
 
     def _refuse(self) -> None:
-        self._send_refusal(HTTPStatus.METHOD_NOT_ALLOWED, "Only GET is answered.", Allow="GET")
+        self._send_refusal(HTTPStatus.METHOD_NOT_ALLOWED, "Only GET is supported.", Allow="GET")
 
     do_HEAD = do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_TRACE = _refuse
 
@@ -163,7 +161,7 @@ class _Handler(BaseHTTPRequestHandler):
         return len(host) == 1 and host[0].partition(":")[0].lower() in _NAMES
 
     def _has_session(self) -> bool:
-        # Those of other programs on this machine come along, and may be of any form.
+        # The header also has cookies of other programs on this machine, in any form.
         pairs = (part.partition("=") for part in self.headers.get("Cookie", "").split(";"))
         return any(
             name.strip() == self.server.cookie
@@ -173,16 +171,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _start_session(self, token: str) -> None:
         if not self.server.accepts(token):
-            self._send_refusal(HTTPStatus.FORBIDDEN, "This token is not, or no longer, good.")
+            self._send_refusal(HTTPStatus.FORBIDDEN, "This token is not valid, or no longer valid.")
             return
         base = self.server.base
-        # A page that goes on by itself, and no redirection: a browser that came from another site
-        # would not send the cookie along with the latter.
+        # A page that refreshes itself instead of a redirection, because a browser that comes from
+        # another site would not send the cookie after a redirection.
         self._send(
             HTTPStatus.OK,
-            _render_message(
-                "One moment.", f'<meta http-equiv="refresh" content="0; url={base}">', base
-            ),
+            _render_message("Loading.", base, refresh=True),
             _NOWHERE,
             **{
                 "Set-Cookie": f"{self.server.cookie}={self.server.session}; HttpOnly; "
@@ -211,31 +207,31 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send_message(HTTPStatus.NOT_FOUND, "There is no such page.")
                 return
         except (TwinloopError, OSError) as error:
-            # Paths as the list has them, without the place of the folder.
-            said = str(error).replace(f"{self.server.folder}/", "")
-            self._send_message(HTTPStatus.NOT_FOUND, f"This cannot be shown: {said}")
+            # Paths relative to the folder, as in the list.
+            problem = str(error).replace(f"{self.server.folder}/", "")
+            self._send_message(HTTPStatus.NOT_FOUND, f"This page cannot be shown: {problem}")
             return
         except Exception as error:
             print(escape_controls(traceback.format_exc()), file=sys.stderr, end="")
             self._send_message(
                 HTTPStatus.INTERNAL_SERVER_ERROR,
-                f"This cannot be shown, for a reason that twinloop did not foresee "
-                f"({type(error).__name__}); the terminal says more.",
+                f"This page cannot be shown because of an unexpected error "
+                f"({type(error).__name__}); the terminal has the details.",
             )
             return
         self._send(HTTPStatus.OK, page, _REPORT)
 
-    def _send_refusal(self, status: HTTPStatus, said: str, **headers: str) -> None:
-        """Answer a request that may be a stranger's."""
-        self._send(status, _render_message(said), _NOWHERE, **headers)
+    def _send_refusal(self, status: HTTPStatus, text: str, **headers: str) -> None:
+        """Answer a request that is not authenticated."""
+        self._send(status, _render_message(text), _NOWHERE, **headers)
 
-    def _send_message(self, status: HTTPStatus, said: str) -> None:
-        """Answer a browser that was let in."""
-        self._send(status, _render_message(said, base=self.server.base), _NOWHERE)
+    def _send_message(self, status: HTTPStatus, text: str) -> None:
+        """Answer an authenticated request with a message."""
+        self._send(status, _render_message(text, base=self.server.base), _NOWHERE)
 
     def _send(self, status: HTTPStatus, page: bytes, policy: str, **headers: str) -> None:
         self.send_response(status)
-        told = {
+        common = {
             "Content-Type": "text/html; charset=utf-8",
             "Content-Length": str(len(page)),
             "Content-Security-Policy": policy,
@@ -245,23 +241,16 @@ class _Handler(BaseHTTPRequestHandler):
             "Cross-Origin-Resource-Policy": "same-origin",
             "Cross-Origin-Opener-Policy": "same-origin",
         }
-        for name, value in (told | headers).items():
+        for name, value in (common | headers).items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(page)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: an address may hold the token."""
+        """Log nothing, because an address may contain the token."""
 
 
-def _render_message(said: str, head: str = "", base: str = "") -> bytes:
-    """A page of one sentence, with the way back for a browser that was let in."""
-    back = f'<p><a href="{base}">All runs and studies</a></p>' if base else ""
-    return (
-        f'<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8">{head}'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
-        f"<title>twinloop</title></head>\n"
-        f"<body><main><p>{escape(said)}</p>{back}</main></body>\n</html>\n"
-    ).encode()
+def _render_message(text: str, base: str = "", *, refresh: bool = False) -> bytes:
+    """Render a page of one sentence, with a link to the list for an authenticated request."""
+    return render_template("message.html.j2", text=text, base=base, refresh=refresh).encode()

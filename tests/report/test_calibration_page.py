@@ -11,20 +11,20 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.report.pages import EVIL, Reader, loads_nothing, pictures
-from tests.report.runs import drawn_tasks, fcfs
+from tests.report.page_reader import EVIL, PageReader, check_loads_nothing, read_figures
+from tests.report.sample_runs import draw_tasks, run_fcfs
 from twinloop.fidelity import Verdict, assess
 from twinloop.report import plot_calibration, write_calibration_page
 
 
 @dataclass(frozen=True)
-class Known:
+class SampleIdentifiability:
     sentences: list[str]
     table: pl.DataFrame
 
 
 @dataclass(frozen=True)
-class Fit:
+class SampleFit:
     """A calibration of which only what is asked for is known."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -38,14 +38,14 @@ class Fit:
     validation_loss: float | None = None
     history: pl.DataFrame = field(default_factory=pl.DataFrame)
     confidence_region: pl.DataFrame | None = None
-    identifiability: Known | None = None
+    identifiability: SampleIdentifiability | None = None
     recipe: Sequence[str] = ()
     before: Sequence[tuple[str, Verdict]] = ()
     after: Sequence[tuple[str, Verdict]] = ()
     warnings: Sequence[str] = ()
 
 
-def course(losses: Sequence[float]) -> pl.DataFrame:
+def make_history(losses: Sequence[float]) -> pl.DataFrame:
     loss = np.array(losses)
     return pl.DataFrame({
         "evaluation": range(loss.size), "loss": loss, "best": np.fmin.accumulate(loss),
@@ -53,52 +53,52 @@ def course(losses: Sequence[float]) -> pl.DataFrame:
     })  # fmt: skip
 
 
-def points(parameters: int, count: int = 30) -> pl.DataFrame:
+def make_points(parameters: int, count: int = 30) -> pl.DataFrame:
     rng = np.random.default_rng(parameters)
     columns = {f"p{at}": rng.uniform(0.5, 2.0, count) for at in range(parameters)}
     return pl.DataFrame({**columns, "loss": rng.random(count)})
 
 
-def looked_at(confidence_region: pl.DataFrame) -> Fit:
+def make_fit(confidence_region: pl.DataFrame) -> SampleFit:
     best = confidence_region.sort("loss").row(0, named=True)
-    return Fit(
+    return SampleFit(
         values={name: best[name] for name in confidence_region.columns if name != "loss"},
         confidence_region=confidence_region,
     )
 
 
-def intervals(**rows: tuple[Any, Any, Any, bool]) -> Known:
+def make_intervals(**rows: tuple[Any, Any, Any, bool]) -> SampleIdentifiability:
     columns = ["parameter", "value", "low", "high", "identifiable", "why"]
     table = [(name, *row, f"why {name}") for name, row in rows.items()]
-    return Known(["plain words"], pl.DataFrame(table, schema=columns, orient="row"))
+    return SampleIdentifiability(["plain words"], pl.DataFrame(table, schema=columns, orient="row"))
 
 
-def written(fit: Fit, folder: Path) -> tuple[str, Reader]:
+def write_page(fit: SampleFit, folder: Path) -> tuple[str, PageReader]:
     text = write_calibration_page(fit, folder / "fit.html").read_text(encoding="utf-8")
-    return text, Reader(text)
+    return text, PageReader(text)
 
 
 def test_the_course_has_every_loss_and_the_best_so_far() -> None:
     losses = [5.0, 7.0, float("nan"), 2.0, 3.0]
-    figure = plot_calibration(Fit(history=course(losses)))["convergence"]
+    figure = plot_calibration(SampleFit(history=make_history(losses)))["convergence"]
     loss, best, before = figure.data
-    assert set(before.y) == {Fit().loss_before}
+    assert set(before.y) == {SampleFit().loss_before}
     assert before.line.dash == "dash"
     assert (loss.x.tolist(), loss.y.tolist()) == ([1, 2, 4, 5], [5.0, 7.0, 2.0, 3.0])
     assert (best.x.tolist(), best.y.tolist()) == ([1, 2, 3, 4, 5], [5.0, 5.0, 5.0, 2.0, 2.0])
     assert figure.layout.yaxis.type == "log"
-    assert figure.layout.meta["notes"] == ["not drawn: 1 evaluation that failed"]
+    assert figure.layout.meta["notes"] == ["not drawn: 1 failed evaluation"]
 
 
 @pytest.mark.parametrize("least", [0.0, -1.0])
 def test_losses_that_are_not_positive_have_a_linear_axis(least: float) -> None:
-    figure = plot_calibration(Fit(history=course([5.0, least])))["convergence"]
+    figure = plot_calibration(SampleFit(history=make_history([5.0, least])))["convergence"]
     assert figure.layout.yaxis.type == "linear"
 
 
 def test_a_long_course_keeps_its_extremes_and_its_best() -> None:
-    history = course(np.random.default_rng(1).random(50_000).tolist())
-    loss, best, _ = plot_calibration(Fit(history=history))["convergence"].data
+    history = make_history(np.random.default_rng(1).random(50_000).tolist())
+    loss, best, _ = plot_calibration(SampleFit(history=history))["convergence"].data
     assert len(loss.y) <= 1000
     assert {min(loss.y), max(loss.y)} == {history["loss"].min(), history["loss"].max()}
     assert set(zip(loss.x - 1, loss.y, strict=True)) <= set(
@@ -111,18 +111,20 @@ def test_a_long_course_keeps_its_extremes_and_its_best() -> None:
 
 
 def test_a_second_search_has_a_best_of_its_own() -> None:
-    history = pl.concat([course([5.0, 3.0]), course([9.0, 8.0, 7.0])])
-    figure = plot_calibration(Fit(history=history))["convergence"]
+    history = pl.concat([make_history([5.0, 3.0]), make_history([9.0, 8.0, 7.0])])
+    figure = plot_calibration(SampleFit(history=history))["convergence"]
     losses, first, second = figure.data
     assert losses.y.tolist() == [5.0, 3.0, 9.0, 8.0, 7.0]
     assert (first.x.tolist(), first.y.tolist()) == ([1, 2], [5.0, 3.0])
     assert (second.x.tolist(), second.y.tolist()) == ([3, 4, 5], [9.0, 8.0, 7.0])
-    assert figure.layout.meta["notes"][0].startswith("from evaluation 3 on other values")
+    assert figure.layout.meta["notes"][0].startswith(
+        "evaluation 3 starts a search of other parameters"
+    )
 
 
 def test_a_cloud_of_few_parameters_has_a_panel_for_each_pair() -> None:
-    confidence_region = points(4)
-    fit = looked_at(confidence_region)
+    confidence_region = make_points(4)
+    fit = make_fit(confidence_region)
     figure = plot_calibration(fit)["confidence_region"]
     panels = [(p, mark) for p, mark in zip(figure.data[::2], figure.data[1::2], strict=True)]
     assert len(panels) == 6
@@ -143,15 +145,15 @@ def test_a_cloud_of_few_parameters_has_a_panel_for_each_pair() -> None:
 
 
 def test_a_cloud_of_one_parameter_has_the_loss_over_it() -> None:
-    confidence_region = points(1)
-    (drawn,) = plot_calibration(looked_at(confidence_region))["confidence_region"].data
+    confidence_region = make_points(1)
+    (drawn,) = plot_calibration(make_fit(confidence_region))["confidence_region"].data
     assert set(zip(drawn.x, drawn.y, strict=True)) == set(confidence_region.rows())
 
 
 def test_a_cloud_of_many_parameters_has_a_line_for_each_point() -> None:
-    confidence_region = points(8).with_columns(mode=pl.Series(["a", "b", "c"] * 10))
+    confidence_region = make_points(8).with_columns(mode=pl.Series(["a", "b", "c"] * 10))
     confidence_region = confidence_region.select("mode", *(f"p{at}" for at in range(8)), "loss")
-    figure = plot_calibration(looked_at(confidence_region))["confidence_region"]
+    figure = plot_calibration(make_fit(confidence_region))["confidence_region"]
     lines = [part for part in figure.data if part.mode == "lines"]
     found = np.concatenate([np.array(part.x).reshape(-1, 10) for part in lines])
     assert np.isnan(found[:, -1]).all()
@@ -164,25 +166,27 @@ def test_a_cloud_of_many_parameters_has_a_line_for_each_point() -> None:
     assert list(figure.layout.yaxis.ticktext) == confidence_region.columns[:-1]
 
 
-def test_failed_points_and_too_many_points_are_said() -> None:
-    confidence_region = points(2, 3000).with_columns(
+def test_failed_points_and_too_many_points_are_noted() -> None:
+    confidence_region = make_points(2, 3000).with_columns(
         loss=pl.when(pl.col("p0") > 1.9).then(float("nan")).otherwise("loss")
     )
-    figure = plot_calibration(looked_at(confidence_region.fill_nan(9.0)))["confidence_region"]
+    figure = plot_calibration(make_fit(confidence_region.fill_nan(9.0)))["confidence_region"]
     assert len(figure.data[0].x) == 500
     failed = int(confidence_region["loss"].is_nan().sum())
-    fit = replace(looked_at(confidence_region.fill_nan(9.0)), confidence_region=confidence_region)
+    fit = replace(make_fit(confidence_region.fill_nan(9.0)), confidence_region=confidence_region)
     notes = plot_calibration(fit)["confidence_region"].layout.meta["notes"]
     assert f"{failed} points that failed" in notes[1]
     assert f"500 of {3000 - failed:,} points" in notes[2]
 
 
 def test_intervals_lie_within_the_range_that_was_searched() -> None:
-    fit = Fit(
+    fit = SampleFit(
         values={"speed": 1.0, "latency": 0.1, "mode": "a"},
         defaults={"speed": 4.0, "latency": 1.0, "mode": "b"},
         history=pl.DataFrame({"speed": [0.0, 4.0], "latency": [0.01, 1.0], "mode": ["a", "b"]}),
-        identifiability=intervals(speed=(1.0, 0.5, 2.0, True), latency=(0.1, 0.01, 1.0, False)),
+        identifiability=make_intervals(
+            speed=(1.0, 0.5, 2.0, True), latency=(0.1, 0.01, 1.0, False)
+        ),
     )
     figure = plot_calibration(fit)["intervals"]
     curves = {curve.name: curve for curve in figure.data}
@@ -198,33 +202,35 @@ def test_intervals_lie_within_the_range_that_was_searched() -> None:
 
 
 def test_the_levels_of_a_value_that_is_a_word_are_its_interval(tmp_path: Path) -> None:
-    found = intervals(mode=(None, None, None, False))
+    found = make_intervals(mode=(None, None, None, False))
     levels = pl.Series("levels", [["a", "c"]])
     known = replace(found, table=found.table.with_columns(levels))
-    fit = Fit(values={"mode": "a"}, defaults={"mode": "b"}, identifiability=known)
-    text, _ = written(fit, tmp_path)
+    fit = SampleFit(values={"mode": "a"}, defaults={"mode": "b"}, identifiability=known)
+    text, _ = write_page(fit, tmp_path)
     assert '<td class="number">a, c</td><td>no</td>' in text
     assert "intervals" not in plot_calibration(fit)
 
 
 def test_values_without_an_interval_are_drawn_and_named() -> None:
-    fit = Fit(identifiability=intervals(speed=(1.0, None, None, False)))
+    fit = SampleFit(identifiability=make_intervals(speed=(1.0, None, None, False)))
     figure = plot_calibration(fit)["intervals"]
     assert [curve.name for curve in figure.data] == ["fitted value"]
-    assert figure.layout.meta["notes"] == ["of unknown interval: speed"]
+    assert figure.layout.meta["notes"] == ["interval unknown: speed"]
 
 
 @cache
-def verdicts() -> tuple[Verdict, Verdict]:
-    tasks = drawn_tasks(60)
-    real = fcfs(tasks)
-    return assess(real, fcfs([(gap, 1.3 * run, n) for gap, run, n in tasks])), assess(real, real)
+def make_verdicts() -> tuple[Verdict, Verdict]:
+    tasks = draw_tasks(60)
+    real = run_fcfs(tasks)
+    return assess(real, run_fcfs([(gap, 1.3 * run, n) for gap, run, n in tasks])), assess(
+        real, real
+    )
 
 
-def test_the_page_says_things_in_the_order_in_which_they_are_asked(tmp_path: Path) -> None:
-    worse, better = verdicts()
+def test_the_sections_of_the_page_are_in_order(tmp_path: Path) -> None:
+    worse, better = make_verdicts()
     assert (worse.status, better.status) == ("FAIL", "PASS")
-    fit = Fit(
+    fit = SampleFit(
         values={"speed": 1.0734567, "mode": "b"},
         defaults={"speed": 1.0, "mode": "a"},
         validation_loss=0.0456,
@@ -234,31 +240,32 @@ def test_the_page_says_things_in_the_order_in_which_they_are_asked(tmp_path: Pat
             {"name": "run 2", "used": "training", "mode": "predict", "injected": []},
             {"name": "run 3", "used": "validation"},
         ],
-        history=course([0.5, float("nan"), 0.0123]).with_columns(
+        history=make_history([0.5, float("nan"), 0.0123]).with_columns(
             speed=pl.Series([1.0, 1.1, 1.07]), mode=pl.lit("a")
         ),
-        confidence_region=points(2).rename({"p0": "speed"}).drop("p1"),
-        identifiability=intervals(speed=(1.0734567, 1.05, 1.09, True)),
+        confidence_region=make_points(2).rename({"p0": "speed"}).drop("p1"),
+        identifiability=make_intervals(speed=(1.0734567, 1.05, 1.09, True)),
         recipe=["speed rose by 7 %: the twin was slow"],
         before=[("run 1", worse), ("run 2", better)],
         after=[("run 1", better)],
         warnings=["the two losses part"],
     )
-    text, page = written(fit, tmp_path)
-    loads_nothing(text, page)
+    text, page = write_page(fit, tmp_path)
+    check_loads_nothing(text, page)
     said = (
-        "predict: nothing taken from the real runs",
-        "2 values fitted to 2 runs (run 1, run 2), with 1 run held out (run 3): the least "
-        "makespan loss that cma found in 3 evaluations.",
+        "predict: nothing injected from the real runs",
+        "2 parameters fitted to 2 runs (run 1, run 2), with 1 run held out (run 3): the lowest "
+        "makespan loss that the optimiser cma found in 3 evaluations.",
         "the two losses part", "plain words", "1.0735", "1.05 to 1.09", "why speed",
         "speed rose by 7 %: the twin was slow", "0.789", "0.0123", "0.0456",
         "0.00321", "failed evaluations",
-        "Verdicts before and after", "Course of the calibration", "Values around the fit",
-        "What the data allow",
+        "Verdicts before and after", "Convergence of the calibration",
+        "Parameter values around the fit",
+        "Acceptable intervals of the values",
     )  # fmt: skip
     places = [page.text.index(each) for each in said]
     assert places == sorted(places)
-    assert list(pictures(page)) == ["convergence", "confidence_region", "intervals"]
+    assert list(read_figures(page)) == ["convergence", "confidence_region", "intervals"]
     fail, passed = (
         '<span class="status fail">FAIL</span>',
         '<span class="status pass">PASS</span>',
@@ -270,40 +277,48 @@ def test_the_page_says_things_in_the_order_in_which_they_are_asked(tmp_path: Pat
     assert f'<td class="number">{makespan.figure_text}</td>' in text
 
 
-def test_a_calibration_that_knows_nothing_else_has_a_page(tmp_path: Path) -> None:
-    text, page = written(Fit(), tmp_path)
-    loads_nothing(text, page)
-    assert pictures(page) == {}
-    for said in ("No run was assessed", "no run was held out", "was not examined", "Not drawn"):
+def test_a_minimal_calibration_has_a_page(tmp_path: Path) -> None:
+    text, page = write_page(SampleFit(), tmp_path)
+    check_loads_nothing(text, page)
+    assert read_figures(page) == {}
+    for said in (
+        "No run was assessed",
+        "no run was held out",
+        "was not analysed",
+        "Omitted figures",
+    ):
         assert said in page.text
-    failed = Fit(
-        values={"a": 1}, history=course([float("nan")]), confidence_region=points(1).clear()
+    failed = SampleFit(
+        values={"a": 1},
+        history=make_history([float("nan")]),
+        confidence_region=make_points(1).clear(),
     )
     assert plot_calibration(failed) == {}
 
 
 @pytest.mark.parametrize("parameters", [1, 3, 7])
 def test_no_name_becomes_markup(tmp_path: Path, parameters: int) -> None:
-    confidence_region = points(parameters).rename(
+    confidence_region = make_points(parameters).rename(
         lambda name: name if name == "loss" else EVIL + name
     )
     if parameters > 1:
         last = confidence_region.columns[-2]
         confidence_region = confidence_region.with_columns(pl.Series(last, [EVIL, "b", "c"] * 10))
-    fit = looked_at(confidence_region)
-    found = intervals(**dict.fromkeys(fit.values, (1.0, 0.5, None, True)))
-    worse, better = verdicts()
+    fit = make_fit(confidence_region)
+    found = make_intervals(**dict.fromkeys(fit.values, (1.0, 0.5, None, True)))
+    worse, better = make_verdicts()
     fit = replace(
-        fit, defaults=dict.fromkeys(fit.values, EVIL), history=confidence_region.with_columns(best=1.0),
+        fit, defaults=dict.fromkeys(fit.values, EVIL),
+        history=confidence_region.with_columns(best=1.0),
         identifiability=replace(found, sentences=[EVIL]), recipe=[EVIL], warnings=[EVIL],
         before=[(EVIL, worse)], after=[(EVIL, better)], loss_name=EVIL, optimiser=EVIL,
         runs=[{"name": EVIL, "used": "training", "mode": "replay", "injected": [EVIL]}],
     )  # fmt: skip
-    text, page = written(fit, tmp_path)
+    text, page = write_page(fit, tmp_path)
     assert [tag for tag, _ in page.tags].count("script") == 3
     assert EVIL not in text
-    drawn = json.dumps(pictures(page))
-    assert len(pictures(page)) == 3
+    drawn = json.dumps(read_figures(page))
+    assert len(read_figures(page)) == 3
     assert "<a" not in drawn
     assert "<script" not in drawn
     assert page.text.count(EVIL) >= 6

@@ -11,7 +11,7 @@ EVIL = "<script>alert('x')</script><a href=\"https://evil.example\">%{x}</a>&amp
 VOID = {"meta", "br", "link", "img", "input", "hr"}
 
 
-class Reader(HTMLParser):
+class PageReader(HTMLParser):
     """Tags, attributes and text of a page; an end without a begin is an error."""
 
     def __init__(self, text: str) -> None:
@@ -40,16 +40,16 @@ class Reader(HTMLParser):
             self.text += data
 
 
-def unpacked(page: Reader, name: str) -> str:
+def decompress(page: PageReader, name: str) -> str:
     return gzip.decompress(base64.b64decode(page.scripts[name])).decode()
 
 
-def pictures(page: Reader) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(unpacked(page, "pictures"))
+def read_figures(page: PageReader) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(decompress(page, "pictures"))
     return found
 
 
-def loads_nothing(text: str, page: Reader) -> None:
+def check_loads_nothing(text: str, page: PageReader) -> None:
     for tag, attrs in page.tags:
         assert tag not in {"link", "img", "iframe", "object", "embed", "base", "form"}
         assert not {"src", "srcset", "action", "data"} & set(attrs)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from twinloop.trace import Trace
 
 
-def fcfs(
+def run_fcfs(
     tasks: list[tuple[float, float, int]], nodes: int = 2, cores: int = 4, **more: Any
 ) -> Trace:
     """Run tasks (gap to the one before, run time, cores) in their order, each on one node."""
@@ -36,25 +36,25 @@ def fcfs(
     )
 
 
-def drawn_tasks(count: int, seed: int = 1) -> list[tuple[float, float, int]]:
+def draw_tasks(count: int, seed: int = 1) -> list[tuple[float, float, int]]:
     """So many tasks at random, of whole seconds."""
     rng = np.random.default_rng(seed)
     gaps, lengths = rng.integers(0, 60, count), rng.integers(1, 300, count)
     return list(zip(gaps * 1.0, lengths * 1.0, rng.integers(1, 5, count).tolist(), strict=True))
 
 
-def without_machines(trace: Trace) -> Trace:
+def remove_machines(trace: Trace) -> Trace:
     unknown = pl.lit(None, dtype=pl.String)
     return trace.replace(placements=trace.placements.with_columns(machine=unknown))
 
 
-def seconds(figure: Any) -> float:
+def sum_seconds(figure: Any) -> float:
     """The length of one unit of the time axis of a figure."""
     unit = figure.layout.xaxis.title.text.split()[0]
     return {"seconds": 1.0, "minutes": 60.0, "hours": 3600.0, "days": 86400.0, "date": 0.001}[unit]
 
 
-def core_seconds(trace: Trace) -> float:
+def sum_core_seconds(trace: Trace) -> float:
     return sum(
         cores * (end - start)
         for cores, start, end in trace.placements.select("cores", "start", "end").iter_rows()

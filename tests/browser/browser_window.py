@@ -1,4 +1,4 @@
-"""A page in a browser, and all that it complains of."""
+"""Browser window with a page, and the errors and requests of the page."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Locator, Request
 
-#: How long anything may take on a busy machine (ms).
+#: The timeout of every step on a busy machine (ms).
 PATIENCE = 120_000
-#: A browser asks its user before a page saves its eleventh file; here nobody would answer.
+#: A browser asks its user before a page saves its eleventh file, which a test cannot answer.
 MOST_SAVES = 9
-#: What is no network.
+#: Addresses that are not on the network.
 LOCAL = ("file:", "data:", "blob:")
 
 
-class Look:
-    """One page in a window of its own."""
+class BrowserWindow:
+    """Window of a browser with one page."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Look:
     ) -> None:
         self.shots = shots
         self.allowed = allowed
-        self.complaints: list[str] = []
+        self.errors: list[str] = []
         self._saves = 0
         self.context = browser.new_context(
             viewport={"width": width, "height": height},
@@ -48,36 +48,36 @@ class Look:
         self.context.set_default_navigation_timeout(PATIENCE)
         self.page = self.context.new_page()
         self.page.on("console", self._console)
-        self.page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        self.page.on("pageerror", lambda error: self.errors.append(f"error: {error}"))
         self.page.on("request", self._request)
-        self.page.on("crash", lambda _: self.complaints.append("crashed"))
+        self.page.on("crash", lambda _: self.errors.append("crashed"))
 
     def _console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            self.complaints.append(f"console {message.type}: {message.text}")
+            self.errors.append(f"console {message.type}: {message.text}")
 
     def _request(self, request: Request) -> None:
         if not request.url.startswith(self.allowed):
-            self.complaints.append(f"asked for {request.url}")
+            self.errors.append(f"asked for {request.url}")
 
     def open(self, path: Path) -> None:
-        """Open a page from disk, and wait until all its pictures are drawn."""
+        """Open a page from disk, and wait until all its figures are drawn."""
         self.page.goto(path.resolve().as_uri())
         self._saves = 0
-        self.drawn()
+        self.wait_for_figures()
 
     def follow(self, link: Locator) -> None:
-        """Click on what leads to another page, and wait until that is there and drawn.
+        """Click on a link to another page, and wait until that page is loaded and drawn.
 
-        The page before may have no pictures: to wait for these alone would be to look too soon.
+        The previous page may have no figures, so waiting for figures alone would end too early.
         """
         with self.page.expect_navigation():
             link.click()
-        self.drawn()
+        self.wait_for_figures()
 
-    def drawn(self) -> None:
-        """Wait until all pictures are drawn."""
-        self.until(
+    def wait_for_figures(self) -> None:
+        """Wait until all figures are drawn."""
+        self.wait_until(
             "[...document.querySelectorAll('.picture')].every((p) => p.querySelector('.main-svg'))"
         )
         assert not self.page.locator("#problem").is_visible()
@@ -85,50 +85,50 @@ class Look:
     def close(self) -> None:
         self.context.close()
 
-    def shot(self, name: str, *, full: bool = True) -> None:
-        """Take a picture of the page for whoever wants to look."""
+    def take_screenshot(self, name: str, *, full: bool = True) -> None:
+        """Take a screenshot of the page for manual inspection."""
         self.shots.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=self.shots / f"{name}.png", full_page=full)
 
-    def complains(self, of: str) -> bool:
-        """Wait for a complaint: the browser tells of it when it finds the time."""
+    def has_error(self, text: str) -> bool:
+        """Wait for an error with this text, which the browser reports with a delay."""
         end = time.monotonic() + PATIENCE / 1000
-        while not any(of in said for said in self.complaints) and time.monotonic() < end:
+        while not any(text in error for error in self.errors) and time.monotonic() < end:
             self.page.wait_for_timeout(50)
-        return any(of in said for said in self.complaints)
+        return any(text in error for error in self.errors)
 
-    def ask(self, script: str, argument: Any = None) -> Any:
+    def evaluate(self, script: str, argument: Any = None) -> Any:
         return self.page.evaluate(script, argument)
 
-    def until(self, script: str, argument: Any = None) -> None:
-        """Wait until this is true; from outside, because the page forbids to evaluate strings."""
+    def wait_until(self, script: str, argument: Any = None) -> None:
+        """Wait until a script is true, by polling, because the page forbids `eval`."""
         end = time.monotonic() + PATIENCE / 1000
-        while not self.ask(script, argument):
+        while not self.evaluate(script, argument):
             assert time.monotonic() < end, f"never came true: {script}"
             self.page.wait_for_timeout(50)
 
     @property
     def text(self) -> str:
-        """What a reader sees, with single spaces."""
+        """The visible text, with single spaces."""
         return re.sub(r"\s+", " ", self.page.inner_text("body"))
 
     @property
     def pictures(self) -> list[str]:
-        return [str(name) for name in self.ask(
+        return [str(name) for name in self.evaluate(
             "[...document.querySelectorAll('.picture')].map((p) => p.id)")]  # fmt: skip
 
     def cards(self) -> dict[str, str]:
-        """The key figures as they are shown."""
-        found = self.ask(
+        """Read the key figures from the page."""
+        found = self.evaluate(
             "[...document.querySelectorAll('.figures div')].map((d) => "
             "[d.querySelector('dt').innerText, d.querySelector('dd').innerText])"
         )
         return dict(found)
 
     def hover(self, picture: str, trace: int, point: int) -> str:
-        """Put the mouse on a point or the middle of a bar; what is shown there."""
+        """Move the mouse to a point or the middle of a bar, and return the hover text."""
         self.page.locator(f"#{picture}").scroll_into_view_if_needed()
-        x, y = self.ask(
+        x, y = self.evaluate(
             """([id, trace, point]) => {
               const gd = document.getElementById(id), full = gd._fullData[trace];
               const { xaxis, yaxis } = gd._fullLayout;
@@ -147,23 +147,23 @@ class Look:
         label.first.wait_for(state="visible")
         return " ".join(label.all_text_contents())
 
-    def saved(self, picture: str, kind: str) -> tuple[str, bytes]:
-        """Press the button that saves a picture; the name and the bytes of the file."""
+    def save_figure(self, picture: str, kind: str) -> tuple[str, bytes]:
+        """Click the button that saves a figure, and return the name and the bytes of the file."""
         self._saves += 1
         if self._saves > MOST_SAVES:
             self.page.reload()
             self._saves = 1
-            self.drawn()
+            self.wait_for_figures()
         button = self.page.locator(f'[data-of="{picture}"][data-save="{kind}"]')
         with self.page.expect_download(timeout=PATIENCE) as coming:
             button.click()
         return coming.value.suggested_filename, Path(coming.value.path()).read_bytes()
 
 
-def drawn_data(page: Path) -> dict[str, Any]:
-    """The pictures that are packed in a page, as Python reads them."""
+def read_figures(page: Path) -> dict[str, Any]:
+    """Read the figures of a page from its file."""
     text = page.read_text(encoding="utf-8")
     found = re.search(r'<script type="application/gzip" id="pictures">([^<]*)</script>', text)
     assert found
-    unpacked: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(found[1])))
-    return unpacked
+    figures: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(found[1])))
+    return figures

@@ -11,13 +11,13 @@ from twinloop.exploration.study.study import Study
 from twinloop.scenario import Scenario
 
 
-def scenario(policy: str = "fifo") -> Scenario:
+def make_scenario(policy: str = "fifo") -> Scenario:
     tasks = [{"id": f"t{i}", "run_time": 10, "cores": 1 + i % 3} for i in range(20)]
     return Scenario(platform="2x4", policy=policy, workload={"tasks": tasks})
 
 
 @cache
-def study(more: str = "") -> Study:
+def make_study(more: str = "") -> Study:
     """Two platforms, two policies, and overcommit for one policy more."""
     factors: dict[str, Any] = {
         "platform": ["2x4", "1x8"],
@@ -26,7 +26,7 @@ def study(more: str = "") -> Study:
     }
     if more:
         factors[f"label {more}"] = {"field": "name", "levels": ["plain", more]}
-    return tl.explore(scenario(), {"factors": factors, "seeds": 2})
+    return tl.explore(make_scenario(), {"factors": factors, "seeds": 2})
 
 
 #: What three configurations were predicted to take, and took in three repetitions, in s.
@@ -39,11 +39,13 @@ TOOK = {
 }
 
 
-def confirmation(names: dict[str, str] | None = None, **options: Any) -> Confirmation:
-    """One recommendation that holds, one that is reversed, one that nobody can tell."""
+def make_confirmation(names: dict[str, str] | None = None, **options: Any) -> Confirmation:
+    """One recommendation of each verdict: holds, reversed, tie."""
     called = {name: name for name in PREDICTED} | (names or {})
     made = {
-        name: Candidate(called[name], scenario(), {"makespan_s": value, "wait_p95_s": value / 2})
+        name: Candidate(
+            called[name], make_scenario(), {"makespan_s": value, "wait_p95_s": value / 2}
+        )
         for name, value in PREDICTED.items()
     }
     rows = [
@@ -64,7 +66,7 @@ def confirmation(names: dict[str, str] | None = None, **options: Any) -> Confirm
 
 
 @cache
-def loop() -> Any:
+def make_loop() -> Any:
     """A loop whose truth is a twin that is faster than it comes."""
     plan = Scenario(
         platform="2x2",
@@ -79,6 +81,6 @@ def loop() -> Any:
     return SimpleNamespace(
         scenario=plan, real=real, probes=(twin,), probe_names=("probe of the cache",), twin=twin,
         before=tl.assess(real, twin), fit=fit, fitted_twin=fitted, after=tl.assess(real, fitted),
-        unseen=None, study=study(), confirmation=confirmation(),
+        unseen=None, study=make_study(), confirmation=make_confirmation(),
         lines=("First line.", "Take easy."), notes=("no energy was measured",),
     )  # fmt: skip

@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.report.runs import core_seconds, drawn_tasks, fcfs, tasks_to_run, without_machines
+from tests.report.sample_runs import (
+    draw_tasks,
+    remove_machines,
+    run_fcfs,
+    sum_core_seconds,
+    tasks_to_run,
+)
 from twinloop.description import InputError
 from twinloop.report import Plots, render_run_chart, render_run_svg
 
@@ -20,17 +26,17 @@ SVG = "{http://www.w3.org/2000/svg}"
 @given(tasks_to_run)
 def test_the_svg_has_the_area_of_the_tasks(tasks: list[tuple[float, float, int]]) -> None:
     tasks = [(gap, run_time + 1.0, size) for gap, run_time, size in tasks]
-    trace = without_machines(fcfs(tasks))
+    trace = remove_machines(run_fcfs(tasks))
     root = ET.fromstring(render_run_svg(trace))
     boxes = [box for box in root.iter(f"{SVG}rect") if box.get("class") == "task"]
     shown = sum(float(box.get("width", 0)) * float(box.get("height", 0)) for box in boxes)
     # 712 x 260 pixels for all cores from the first submission to the last end.
     span = trace.placements["end"].max() - trace.tasks["submit"].min()  # type: ignore[operator]
-    assert shown == pytest.approx(core_seconds(trace) * 712 * 260 / (span * 8), rel=0.02)
+    assert shown == pytest.approx(sum_core_seconds(trace) * 712 * 260 / (span * 8), rel=0.02)
 
 
 def test_the_svg_is_one_file_that_loads_nothing_and_escapes_names() -> None:
-    trace = fcfs(drawn_tasks(40))
+    trace = run_fcfs(draw_tasks(40))
     evil = '<script>"&'
     trace = trace.replace(
         nodes=trace.nodes.with_columns(node=pl.lit(evil) + pl.col("node")),
@@ -46,20 +52,20 @@ def test_the_svg_is_one_file_that_loads_nothing_and_escapes_names() -> None:
 
 
 def test_three_hundred_tasks_are_a_still_picture_and_more_are_not() -> None:
-    assert render_run_svg(fcfs(drawn_tasks(300))).count('class="task"') >= 300
+    assert render_run_svg(run_fcfs(draw_tasks(300))).count('class="task"') >= 300
     with pytest.raises(InputError, match="301 tasks are too many"):
-        render_run_svg(fcfs(drawn_tasks(301)))
+        render_run_svg(run_fcfs(draw_tasks(301)))
 
 
 @pytest.mark.parametrize("width", [20, 80, 200])
 def test_the_chart_fits_the_terminal(width: int) -> None:
-    lines = render_run_chart(fcfs(drawn_tasks(100)), width).splitlines()
+    lines = render_run_chart(run_fcfs(draw_tasks(100)), width).splitlines()
     drawn = [line for line in lines if "┤" in line or "└" in line]
     assert max(map(len, drawn)) == width
 
 
 def test_the_chart_names_means_and_extremes() -> None:
-    trace = fcfs([(0.0, 50.0, 4), (0.0, 50.0, 4), (0.0, 50.0, 4), (0.0, 100.0, 4)])
+    trace = run_fcfs([(0.0, 50.0, 4), (0.0, 50.0, 4), (0.0, 50.0, 4), (0.0, 100.0, 4)])
     # 4 x 4 cores of 50, 50, 50 and 100 s in 150 s; two tasks wait for 50 s.
     text = render_run_chart(trace)
     assert "cores in use: 6.67 of 8 on average, at most 8" in text
@@ -67,7 +73,7 @@ def test_the_chart_names_means_and_extremes() -> None:
 
 
 def test_a_record_without_submissions_has_no_queue_to_show() -> None:
-    trace = fcfs(drawn_tasks(10))
+    trace = run_fcfs(draw_tasks(10))
     unknown = pl.lit(None, dtype=pl.Float64)
     trace = trace.replace(tasks=trace.tasks.with_columns(submit=unknown))
     assert "waiting" not in render_run_chart(trace)
@@ -75,7 +81,7 @@ def test_a_record_without_submissions_has_no_queue_to_show() -> None:
 
 
 def test_a_trace_offers_its_pictures() -> None:
-    trace = fcfs(drawn_tasks(20))
+    trace = run_fcfs(draw_tasks(20))
     assert isinstance(trace.plot, Plots)
     assert trace.plot.gantt(colour="status").data[0].name == "completed"
     assert trace.plot.queue().to_plotly_json()["data"][0]["name"] == "tasks"
@@ -91,7 +97,7 @@ def test_a_trace_alone_loads_no_pictures() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def texts(picture: str) -> list[tuple[str, float, str]]:
+def list_texts(picture: str) -> list[tuple[str, float, str]]:
     """The texts around bars: what they say, where they stand, on which side of it they end."""
     found = [t for t in ET.fromstring(picture).iter(f"{SVG}text") if t.get("class") != "name"]
     return [(t.text or "", float(t.get("x", 0)), t.get("text-anchor", "")) for t in found]
@@ -99,13 +105,15 @@ def texts(picture: str) -> list[tuple[str, float, str]]:
 
 @pytest.mark.parametrize("name", ["C01-H01-001", "c", "a-very-long-name-of-a-rack-node-"])
 def test_names_of_machines_lie_within_the_picture(name: str) -> None:
-    trace = fcfs(drawn_tasks(20))
+    trace = run_fcfs(draw_tasks(20))
     called = {node: name + node for node in trace.nodes["node"]}
     trace = trace.replace(
         nodes=trace.nodes.with_columns(pl.col("node").replace(called)),
         placements=trace.placements.with_columns(pl.col("machine").replace(called)),
     )
-    said = [(text, x) for text, x, _ in texts(render_run_svg(trace)) if text.endswith(("n0", "n1"))]
+    said = [
+        (text, x) for text, x, _ in list_texts(render_run_svg(trace)) if text.endswith(("n0", "n1"))
+    ]
     assert len({text for text, _ in said}) == 2
     # A letter of 11 pixels is at most 7 wide on average.
     assert all(x - 7 * len(text) >= 0 for text, x in said)
@@ -113,8 +121,8 @@ def test_names_of_machines_lie_within_the_picture(name: str) -> None:
 
 @given(st.floats(0.01, 1e9), st.floats(0, 1e6))
 def test_times_below_the_svg_are_in_the_unit_that_suits_them(span: float, first: float) -> None:
-    trace = fcfs([(first, span, 1)])
-    below = [(text, x) for text, x, how in texts(render_run_svg(trace)) if how != "start"]
+    trace = run_fcfs([(first, span, 1)])
+    below = [(text, x) for text, x, how in list_texts(render_run_svg(trace)) if how != "start"]
     ticks = [(text, x) for text, x in below if x > 76]
     assert len(ticks) <= 9
     size = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "y": 365.25 * 86400}
@@ -122,5 +130,5 @@ def test_times_below_the_svg_are_in_the_unit_that_suits_them(span: float, first:
         number, unit = text.split()
         t = float(number.replace(",", "")) * size[unit]
         there = first + (x - 76) / 712 * span
-        # Three digits are said, and a pixel has a width.
+        # Times have three digits, and a pixel has a width.
         assert abs(t - there) <= max(0.006 * there, span / 700) + 1e-9
