@@ -265,7 +265,7 @@ def copied(path: Path, folder: Path) -> Path:
 
 
 def sign(path: Path, document: dict[str, object] | None = None) -> None:
-    """Give a trace folder that was changed the hashes of one that was saved so."""
+    """Update the hashes of a trace folder after a change."""
     file = path / "manifest.json"
     document = json.loads(file.read_text()) if document is None else document
     for name, said in document["tables"].items() if isinstance(document["tables"], dict) else ():

@@ -25,7 +25,7 @@ def count(trace: Trace, words: str) -> int:
     return sum(note.count for note in trace.manifest.cleaned if words in note.what)
 
 
-def test_a_map_says_which_column_is_which(tmp_path: Path) -> None:
+def test_a_map_assigns_the_columns(tmp_path: Path) -> None:
     file = table(
         tmp_path,
         "JobID,Colour,When,Begin,Finish,NCPUS,Mem,Host,Deps,How\n"
@@ -101,7 +101,7 @@ zones = st.sampled_from([None, UTC, timezone(timedelta(hours=-9, minutes=-30))])
 
 
 @given(rows=st.lists(st.tuples(moments, zones), min_size=1, max_size=8))
-def test_date_times_are_those_of_the_standard_library(
+def test_date_times_are_parsed_as_in_the_standard_library(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[datetime, timezone | None]]
 ) -> None:
     whens = [when.replace(tzinfo=zone) for when, zone in rows]
@@ -117,7 +117,7 @@ CELLS = st.text(st.sampled_from('ab ",\n;é'), max_size=6)
 
 
 @given(rows=st.lists(st.tuples(CELLS, st.integers(0, 99)), min_size=1, max_size=12))
-def test_quotes_and_line_numbers_are_those_of_the_csv_module(
+def test_quotes_and_line_numbers_are_as_in_the_csv_module(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, int]]
 ) -> None:
     file = tmp_path_factory.mktemp("quotes") / "jobs.csv"
@@ -155,7 +155,7 @@ def test_rows_that_cannot_be_read(tmp_path: Path) -> None:
     assert skipped == {
         "lines whose submit is no time": ("jobs.csv:3",),
         "lines whose exit_code is no whole number": ("jobs.csv:4",),
-        "lines that have not 3 cells": ("jobs.csv:5",),
+        "lines without 3 cells": ("jobs.csv:5",),
         "lines whose quotes cannot be read": ("jobs.csv:6",),
         "lines with a NUL byte": ("jobs.csv:7",),
     }
@@ -189,7 +189,7 @@ def test_a_name_twice_in_a_wide_table_is_found(tmp_path: Path) -> None:
     ("options", "words"),
     [
         ({"columns": {"id": "Nope"}}, "id: there is no column 'Nope'.*JobID, When, NCPUS"),
-        ({"columns": {"idd": "JobID"}}, "'idd' is nothing"),
+        ({"columns": {"idd": "JobID"}}, "cannot be read as 'idd'"),
         ({"columns": {"cores": "NCPUS", "requested_cores": "NCPUS"}}, "mapped twice"),
         ({"columns": {}}, "maps nothing"),
         ({"columns": MAP, "units": {"submit": "fortnight"}}, "is no unit of submit"),

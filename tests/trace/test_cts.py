@@ -201,7 +201,7 @@ def test_bytes_that_are_no_utf8_are_found_in_known_and_unknown_fields() -> None:
             assert native_parse(data, []) == slow_parse(data) == ([], 1)
 
 
-def test_fields_that_nobody_asked_for_are_counted_by_name() -> None:
+def test_unused_fields_are_counted_by_name() -> None:
     parser = JsonLinesParser([("n", "int64")])
     parser.feed(b'{"a":1,"n":1,"b":[1,{"c":2}]}\n{"a":{}}\n{"a":1,"n":"unreadable"}\n')
     parser.feed(b"".join(b'{"k%d":1}\n' % i for i in range(300)))
@@ -211,15 +211,15 @@ def test_fields_that_nobody_asked_for_are_counted_by_name() -> None:
     assert others[""] == 300 - 254
 
 
-def test_fields_that_nobody_asked_for_keep_their_whole_name() -> None:
+def test_unused_fields_keep_their_complete_name() -> None:
     parser = JsonLinesParser([("n", "int64")])
     parser.feed(b'{"k\\u0000one":1,"k\\u0000two":2,"k":3}\n')
     parser.finish()
     assert parser.others == {"k\x00one": 1, "k\x00two": 1, "k": 1}
 
 
-def test_a_column_of_an_unknown_type_is_refused() -> None:
-    with pytest.raises(ValueError, match="no column has the type 'int32'"):
+def test_a_column_of_an_unknown_type_is_rejected() -> None:
+    with pytest.raises(ValueError, match="unknown column type 'int32'"):
         JsonLinesParser([("n", "int32")])
 
 
@@ -402,8 +402,8 @@ BAD_LINES = [
     ('{"pid":1e99}', "pid: '1e99}' is too large", "lines whose pid is out of range"),
     ('{"ts_ms":562949953421313}', "ts_ms: '.*' is too large", "lines whose ts_ms is out of range"),
     ('{"pid":01}', "pid: '01}' is no number", "lines whose pid is no number"),
-    ('{"pid":1,"pid":1}', "pid: a field stands there twice", "lines that name a field twice"),
-    ('{"z":1,"z":1}', "a field stands there twice: '\"z\":1}'", "lines that name a field twice"),
+    ('{"pid":1,"pid":1}', "pid: a field occurs twice", "lines that name a field twice"),
+    ('{"z":1,"z":1}', "a field occurs twice: '\"z\":1}'", "lines that name a field twice"),
     ('{"pid":1}\x00', r"is no JSON from '\\x00' on", "lines that are no JSON"),
     ('{"z":' + "[" * 99, "is nested more than 64 deep", "lines nested more than 64 deep"),
     ('{"z":"' + "x" * (1 << 20), "is longer than 1 MiB", "lines longer than 1 MiB"),
@@ -442,13 +442,13 @@ def test_missing_and_null_fields_are_unknown(tmp_path: Path) -> None:
     assert trace.manifest.epoch_ms is None
 
 
-def test_files_that_lack_and_fields_that_are_not_known_are_said(tmp_path: Path) -> None:
+def test_missing_files_and_unknown_fields_are_noted(tmp_path: Path) -> None:
     lay(tmp_path, invocations=INVOCATIONS.replace('"pid"', '"colour":["red"],"pid"'))
     (tmp_path / "proc_metrics.jsonl").unlink()
     (tmp_path / "nodes.json").unlink()
     assert [str(note) for note in cts.read(tmp_path).manifest.cleaned] == [
-        "assumed 1: there is no proc_metrics.jsonl: nothing is known of what it would say",
-        "assumed 1: there is no nodes.json: nothing is known of what it would say",
+        "assumed 1: there is no proc_metrics.jsonl: its values are unknown",
+        "assumed 1: there is no nodes.json: its values are unknown",
         "ignored 2: field 'colour' of invocations.jsonl",
     ]
     (tmp_path / "invocations.jsonl").rename(tmp_path / "other.jsonl")
@@ -461,7 +461,7 @@ def test_two_files_for_one_are_refused(tmp_path: Path) -> None:
     lay(tmp_path)
     (tmp_path / "invocations.jsonl.gz").write_bytes(gzip.compress(INVOCATIONS.encode()))
     with pytest.raises(
-        InputError, match=r"holds both invocations\.jsonl and invocations\.jsonl\.gz"
+        InputError, match=r"contains both invocations\.jsonl and invocations\.jsonl\.gz"
     ):
         cts.read(tmp_path)
 
@@ -471,8 +471,8 @@ def test_two_files_for_one_are_refused(tmp_path: Path) -> None:
     [
         ("[", r"nodes\.json:1: is no JSON"),
         ("{}\n{}", r"nodes\.json:2: is no JSON"),
-        ('{"cpu_cores": 1, "cpu_cores": 2}', "a field stands twice in one object"),
-        ('{"cpu_cores": NaN}', "NaN is no number of JSON"),
+        ('{"cpu_cores": 1, "cpu_cores": 2}', "a field occurs twice in one object"),
+        ('{"cpu_cores": NaN}', "NaN is no number in JSON"),
         ('{"cpu_cores": 1' + "0" * 5000 + "}", "is no JSON|is out of range"),
         ('{"node_id": 3}', r"nodes\.json: node_id: 3 is no text"),
         ('{"node_id": "a", "cpu_cores": "8"}', r"nodes\.json: cpu_cores: '8' is no number"),
@@ -580,7 +580,7 @@ def test_what_the_schema_cannot_hold_is_counted(tmp_path: Path) -> None:
         "ignored 1: tasks: user",
         "invented 2: exit statuses: 0 where a task completed, 1 where it failed",
         "invented 3: process ids of tasks",
-        "noticed 2: samples without a resident size, which the schema wants",
+        "noticed 2: samples without a resident size, which the schema requires",
         "repaired 1: submissions rounded to milliseconds",
     ]
     again = cts.read(tmp_path / "out")
@@ -612,7 +612,7 @@ def test_a_sample_of_unknown_size_takes_that_of_its_neighbour(tmp_path: Path) ->
     assert sizes == [7 * kib, 7 * kib, 7 * kib, 5 * kib, None]
     assert [str(note) for note in notes if "size" in note.what] == [
         "invented 3: resident sizes of samples, from the nearest sample or the peak of the task",
-        "noticed 1: samples without a resident size, which the schema wants",
+        "noticed 1: samples without a resident size, which the schema requires",
     ]
 
 

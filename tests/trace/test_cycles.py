@@ -10,7 +10,7 @@ from twinloop.trace.dependency_cycles import find_blocked_tasks
 
 
 @given(edges=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=16))
-def test_whoever_reaches_a_task_that_reaches_itself_is_stuck(edges: list[tuple[int, int]]) -> None:
+def test_a_task_that_depends_on_a_cycle_is_blocked(edges: list[tuple[int, int]]) -> None:
     above: dict[int, set[int]] = {task: set() for task in range(8)}
     for parent, child in edges:
         above[child].add(parent)

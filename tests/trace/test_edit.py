@@ -210,7 +210,7 @@ def test_conditions_of_a_selection_hold_together() -> None:
 def test_a_condition_that_is_none_is_a_clear_error(where: pl.Expr) -> None:
     with pytest.raises(InputError, match="where"):
         edit.select(log(), where=where)
-    with pytest.raises(InputError, match="nothing says which"):
+    with pytest.raises(InputError, match="no condition is given"):
         edit.select(log())
 
 
@@ -295,7 +295,7 @@ def test_trimming_by_share_and_by_seconds_agree(trace: Trace, head: int, tail: i
         if t >= first and (t < last or span * tail == 0)
     ]
     if not expected:
-        with pytest.raises(InputError, match="leaves nothing"):
+        with pytest.raises(InputError, match="no task is left"):
             edit.trim(trace, warm_up=f"{head}%", cool_down=f"{tail}%")
         return
     part = edit.trim(trace, warm_up=f"{head}%", cool_down=f"{tail}%", rebase=False)
@@ -345,7 +345,7 @@ def test_names_in_common_are_prefixed_everywhere_and_counted() -> None:
     assert {finding.rule for finding in check(merged).errors} == set()
 
 
-def test_logs_are_laid_by_their_epochs_where_all_know_theirs() -> None:
+def test_logs_are_aligned_by_their_epochs_if_all_are_known() -> None:
     one, two = log().with_manifest(epoch_ms=5_000), log().with_manifest(epoch_ms=3_500)
     merged = edit.merge([one, two])
     assert merged.manifest.epoch_ms == 3_500
@@ -386,14 +386,14 @@ def test_a_parent_that_is_missing_is_a_task_of_another_log_only_at_one_site(
 
 
 def test_impossible_merges_are_clear_errors() -> None:
-    with pytest.raises(InputError, match="nothing to merge"):
+    with pytest.raises(InputError, match="no trace to merge"):
         edit.merge([])
     with pytest.raises(InputError, match="names"):
         edit.merge([log(), log()], names=["x"])
     with pytest.raises(InputError, match="names"):
         edit.merge([log(), log()], names=["x", "x"])
     clash = change(log(), "tasks", 0, id="1/2")
-    with pytest.raises(InputError, match="'1/2' is there already"):
+    with pytest.raises(InputError, match="'1/2' is used already"):
         edit.merge([clash, log()])
 
 

@@ -46,7 +46,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", PACKERS)
-def test_every_compression_is_known_by_its_content(path: Path, name: str) -> None:
+def test_every_compression_is_detected_by_its_content(path: Path, name: str) -> None:
     path.write_bytes(PACKED[name])
     assert b"".join(files.iterate_chunks(path)) == CONTENT
     assert files.read_first_bytes(path, 100) == CONTENT[:100]
@@ -66,7 +66,7 @@ def test_a_file_that_was_cut_off_is_an_error_wherever_that_was(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "cut"
     packed = PACKED[name]
-    # Less than the mark of the compression cannot be told from some other file.
+    # A prefix shorter than the magic bytes of the compression is ambiguous.
     length = data.draw(
         st.one_of(st.integers(6, len(packed) - 1), st.integers(len(packed) - 12, len(packed) - 1))
     )
@@ -102,7 +102,7 @@ def test_a_bomb_is_refused_before_it_fills_the_memory(
     seen: list[int] = []
     with pytest.raises(
         InputError,
-        match=r"or more when decompressed.* bound .*TWINLOOP_MAX_INPUT",
+        match=r"or more when decompressed.* limit .*TWINLOOP_MAX_INPUT",
     ):
         seen.extend(len(chunk) for chunk in files.iterate_chunks(path))
     assert sum(seen) <= max(8 << 20, 250 * len(packed))

@@ -55,9 +55,9 @@ def test_what_is_loaded_is_what_was_saved(
     assert Trace.load(path) == trace
 
 
-def test_a_folder_that_is_there_is_replaced_only_when_asked(tmp_path: Path) -> None:
+def test_an_existing_folder_is_replaced_only_with_overwrite(tmp_path: Path) -> None:
     path = small().save(tmp_path / "run")
-    with pytest.raises(InputError, match="there already"):
+    with pytest.raises(InputError, match="exists already"):
         Trace(tasks=pl.DataFrame({"id": ["z"]})).save(path)
     assert Trace.load(path) == small()
     Trace(tasks=pl.DataFrame({"id": ["z"]})).save(path, overwrite=True)
@@ -73,7 +73,7 @@ def test_a_folder_that_holds_something_else_is_never_replaced(
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / beside).write_text("{}")
     (tmp_path / "thesis" / "chapter.tex").write_text("years of work")
-    with pytest.raises(InputError, match="thesis: is there and holds something else"):
+    with pytest.raises(InputError, match="thesis: exists and contains other files"):
         write(small(), tmp_path / "thesis", form, overwrite=True)
     assert (tmp_path / "thesis" / "chapter.tex").read_text() == "years of work"
 
@@ -116,7 +116,7 @@ def test_a_place_that_cannot_be_is_an_error_of_the_input(tmp_path: Path, form: s
         write(small(), tmp_path / "file" / "below", form)
 
 
-def test_an_option_that_a_format_does_not_have_is_an_error_that_names_those_it_has(
+def test_an_unknown_option_of_a_format_is_an_error_that_lists_its_options(
     tmp_path: Path,
 ) -> None:
     with pytest.raises(InputError, match="'swf' has no option 'missing'"):
@@ -188,9 +188,9 @@ def forget_a_table(path: Path) -> None:
     [
         (remove_manifest, "no manifest.json"),
         (remove_table, "tasks.parquet: is missing"),
-        (change_table, "power.parquet: is not the file that was saved"),
+        (change_table, "power.parquet: has changed since it was saved"),
         (cut_manifest, "manifest.json:.*is no JSON"),
-        (edit_by_hand, "manifest.json: is not as it was saved"),
+        (edit_by_hand, "manifest.json: has changed since it was saved"),
         (forget_a_table, "power.parquet: is there, but the manifest does not name it"),
         (change_manifest(schema_version=99), "schema version 99.*update twinloop"),
         (change_manifest(seed="seven"), "manifest.json: seed"),

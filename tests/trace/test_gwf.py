@@ -94,7 +94,7 @@ def test_broken_lines_are_counted_with_their_place(tmp_path: Path) -> None:
     assert trace.tasks["id"].to_list() == ["7", "9", "7"]
     assert trace.tasks["line"].to_list() == [2, 6, 7]
     notes = {note.what: note for note in trace.manifest.cleaned}
-    assert notes["lines that have not 29 fields"].examples == ("log.gwf:3",)
+    assert notes["lines without 29 fields"].examples == ("log.gwf:3",)
     assert notes["lines whose RunTime is no time"].examples == ("log.gwf:4",)
     assert count(trace, "fields after the 29th") == 1
     assert notes["fields after the 29th"].examples == ("log.gwf:7",)

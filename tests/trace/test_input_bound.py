@@ -1,4 +1,4 @@
-"""Law: no reader takes more memory than the bound, which the error states and a setting lifts."""
+"""No reader takes more memory than the limit, which the error states and a setting raises."""
 
 import json
 from pathlib import Path
@@ -13,12 +13,12 @@ from twinloop.trace import Trace, read
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_reader_has_a_bound_that_a_setting_moves(
+def test_every_reader_has_a_limit_that_a_setting_changes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = sample(FORMATS[name], tmp_path)
     monkeypatch.setenv(MAX_INPUT_VARIABLE, "100")
-    with pytest.raises(InputError, match=f"GiB of memory .* bound .*{MAX_INPUT_VARIABLE}="):
+    with pytest.raises(InputError, match=f"GiB of memory .* limit .*{MAX_INPUT_VARIABLE}="):
         read(path, name)
     for lifted in ("1GiB", "none"):
         monkeypatch.setenv(MAX_INPUT_VARIABLE, lifted)

@@ -225,7 +225,7 @@ def test_contradictions_are_counted_and_nothing_is_changed(tmp_path: Path) -> No
     assert trace.usage.height == 3
 
 
-def test_numbers_that_are_none_are_unknown_and_counted(tmp_path: Path) -> None:
+def test_invalid_numbers_are_unknown_and_counted(tmp_path: Path) -> None:
     broken = FRAGMENTS | {"cpu_usage": [float("nan"), float("inf"), 1000.0]}
     trace = read(folder(tmp_path, fragments=broken))
     assert trace.usage["cpu"].to_list() == [None, None, 20.0]
@@ -268,7 +268,7 @@ def test_the_clock_of_a_topology_is_that_of_the_platform(tmp_path: Path, speed: 
 
 
 @pytest.mark.parametrize("speed", ["fast", "", "2 GB", "1e308 THz", "-1 GHz", True, None, [2100]])
-def test_a_clock_that_is_none_is_said_and_passed_over(tmp_path: Path, speed: object) -> None:
+def test_an_invalid_clock_is_noted_and_ignored(tmp_path: Path, speed: object) -> None:
     cpu = {"coreCount": 1, "coreSpeed": speed}
     host = {"name": "h", "cpu": cpu, "memory": {"memorySize": "1 GiB"}}
     topology = {"clusters": [{"name": "c", "hosts": [host]}]}
@@ -280,7 +280,7 @@ def test_a_clock_that_is_none_is_said_and_passed_over(tmp_path: Path, speed: obj
         Platform.from_dict(topology)
 
 
-def test_a_broken_topology_is_said_and_passed_over(tmp_path: Path) -> None:
+def test_a_broken_topology_is_noted_and_ignored(tmp_path: Path) -> None:
     for text in ("{", "[]", '{"clusters": 3}', "[" * 5000):
         (tmp_path / "topology.json").write_text(text)
         trace = read(folder(tmp_path))

@@ -68,7 +68,7 @@ def test_a_workload_of_opendc_is_the_same_in_pieces_of_any_size(tasks, rows):
     ]
 
 
-def test_a_damaged_file_is_said_to_be_one(tmp_path):
+def test_a_damaged_file_is_an_input_error(tmp_path):
     file = tmp_path / "it.parquet"
     pl.DataFrame({"length": list(range(100_000))}).write_parquet(file)
     content = file.read_bytes()

@@ -37,12 +37,12 @@ def cyclic(trace: Trace) -> Trace:
 
 
 def restarted(trace: Trace) -> Trace:
-    """3 was started once more, and nobody wrote down how long it ran."""
+    """Task 3 was restarted, with an unknown length of the second run."""
     trace = change(trace, "tasks", 2, run_time=None)
     return add(trace, "placements", task="3", attempt=1, cores=1.0, start=40.0, end=45.0)
 
 
-# For every rule: traces that break that one and no other, and where the first bad row stands.
+# For every rule: traces that break only this rule, and the position of the first bad row.
 BREAKING: dict[str, list[tuple[Callable[[], Trace], str]]] = {
     "readable": [(skipping, "log.swf:7")],
     "has-tasks": [(Trace, "tasks row 1")],
@@ -235,7 +235,7 @@ def shortened(trace: Trace) -> Trace:
 
 
 def gappy() -> Trace:
-    """Task a lasts two seconds longer, which nobody sampled until its last second."""
+    """Task a lasts two seconds longer, and is sampled only in the last second."""
     trace = change(recorded(), "placements", 0, end=6.5)
     trace = change(trace, "placements", 1, start=6.5, end=7.0)
     trace = change(change(trace, "tasks", 0, run_time=5.5), "tasks", 1, run_time=0.5)
@@ -304,7 +304,7 @@ def test_order_allows_equal_times() -> None:
 
 
 def test_an_execution_of_no_length_needs_no_sample() -> None:
-    """Started again at 20 s, and nobody knows for how long."""
+    """A restart at 20 s of unknown length."""
     trace = add(recorded(), "placements", task="a", attempt=1, machine="n1", start=20.0, end=20.0)
     assert check(trace)["samples-reach-ends"].broken == 0
     trace = change(trace, "placements", 3, end=22.0)
@@ -318,7 +318,7 @@ def test_a_task_that_never_began_has_no_usage(status: str) -> None:
     # One that ran for a while has been left out by the recorder.
     ran = add(recorded(), "tasks", id="d", submit=0.0, status="failed", run_time=3.0)
     assert count(ran, "usage-of-every-task") == 1
-    # Where no execution is recorded at all, nobody knows that it never began.
+    # Without any recorded execution, it is unknown that it never started.
     silent = drop(change(fragments(), "tasks", 1, status="failed", run_time=None), "usage", 2)
     assert count(silent, "usage-of-every-task") == 1
 
@@ -338,7 +338,7 @@ def test_the_same_process_id_may_be_used_on_two_nodes_or_one_after_the_other() -
     assert check(trace)["pids-apart"].broken == 0
 
 
-def test_a_cycle_is_named_and_its_tasks_and_those_behind_it_counted() -> None:
+def test_a_cycle_is_named_and_all_tasks_blocked_by_it_are_counted() -> None:
     trace = cyclic(log())
     trace = add(trace, "tasks", id="4", submit=0.0, parents=["2", "1"])
     trace = add(trace, "tasks", id="5", submit=0.0, parents=None)

@@ -32,7 +32,7 @@ def test_a_clean_trace_stays_as_it_is(make) -> None:
     assert [edit.operation for edit in fixed.manifest.edits] == ["repair"]
 
 
-def test_the_rules_that_say_they_can_be_repaired_are_these() -> None:
+def test_exactly_these_rules_have_a_fix() -> None:
     assert {rule.name for rule in RULES if rule.fix} == ALWAYS | SOMETIMES
 
 
@@ -46,7 +46,7 @@ def test_of_samples_of_one_time_the_last_is_kept() -> None:
         ("removed", "rows of usage with the time of a later one", 1),
         ("repaired", "samples out of order, sorted", 1),
     ]
-    # The sample that went stood in line 2.
+    # The removed sample was in line 2.
     assert fixed.manifest.cleaned[0].examples == ("proc_metrics.jsonl:2",)
 
 
@@ -76,7 +76,7 @@ def test_the_windows_of_the_example_in_the_schema_overlap_and_are_repaired() -> 
     assert repair(trace).usage["dt"].to_list() == pytest.approx([0.2, 0.2])
 
 
-def test_samples_of_no_task_are_set_aside_but_not_those_that_say_nothing() -> None:
+def test_samples_of_no_task_are_removed_but_not_samples_without_task_and_pid() -> None:
     trace = add(recorded(), "usage", pid=99, t=2.0, dt=1.0, cpu=0.1, rss=1.0, line=40)
     trace = add(trace, "usage", task="z", t=2.0, dt=1.0, cpu=0.1, rss=1.0, line=41)
     trace = add(trace, "usage", t=2.0, dt=1.0, cpu=0.1, rss=1.0, line=42)
@@ -110,7 +110,7 @@ def test_an_impossible_skew_is_a_clear_error(skew: float) -> None:
 
 
 def twice(trace: Trace, row: int, **other) -> Trace:
-    """A line of the source stands there again, further down, perhaps a little different."""
+    """A line of the source is repeated further down, possibly changed."""
     task = trace.tasks.row(row, named=True) | {"line": 90}
     run = trace.placements.row(row, named=True)
     task |= {name: value for name, value in other.items() if name in task}

@@ -55,7 +55,7 @@ def one(task: dict[str, Any], *placements: dict[str, Any]) -> Trace:
             2,
             10,
         ),
-        # Started again: the last whole run, whichever row it stands in.
+        # Restarted: the last complete run, in any row.
         (
             {"requested_cores": 2.0},
             [
@@ -116,7 +116,7 @@ def test_demand_is_that_of_the_last_whole_run() -> None:
     assert workload.fragments.select("duration", "rate").rows() == [(2.0, 0.8)]
 
 
-def test_a_log_of_which_no_task_says_a_size_loses_none() -> None:
+def test_no_task_is_lost_of_a_log_without_sizes() -> None:
     trace = Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "run_time": [5.0]}))
     assert check(trace)["runnable"].broken == 0
     assert Workload.from_trace(trace).tasks["cores"].to_list() == [1.0]

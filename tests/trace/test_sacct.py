@@ -117,7 +117,7 @@ def test_steps_are_folded_into_their_job(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("used", [("", ""), ("00:10:00", "")])
-def test_a_cpu_time_that_no_step_or_not_every_step_says_is_unknown(
+def test_a_cpu_time_that_is_missing_in_a_step_is_unknown(
     tmp_path: Path, used: tuple[str, str]
 ) -> None:
     steps = [step(JobID=f"100.{n}", TotalCPU=each) for n, each in enumerate(used)]
@@ -125,7 +125,7 @@ def test_a_cpu_time_that_no_step_or_not_every_step_says_is_unknown(
     assert trace.tasks["cpu_time"].to_list() == [None, None]
 
 
-def test_run_times_are_known_where_no_record_says_when_it_started(tmp_path: Path) -> None:
+def test_run_times_are_known_without_start_times(tmp_path: Path) -> None:
     fields = ("JobID", "Submit", "Elapsed", "State")
     waiting = {"JobID": "101", "Elapsed": "00:00:00", "State": "CANCELLED"}
     trace = read(log(tmp_path, {}, waiting, fields=fields))
@@ -208,7 +208,7 @@ def test_a_job_that_never_started_has_no_exit_code(tmp_path: Path) -> None:
         ("512", 512 * 2.0**20),
         ("1.5T", 1.5 * 2**40),
         ("0n", None),
-        ("", 8 * 2.0**30),  # then what ReqTRES says
+        ("", 8 * 2.0**30),  # then from ReqTRES
     ],
 )
 def test_requested_memory(tmp_path: Path, text: str, size: float | None) -> None:
@@ -280,7 +280,7 @@ def test_lines_that_cannot_be_read(tmp_path: Path, field: str, value: str) -> No
 def test_a_bar_in_a_name_is_not_read_as_two_fields(tmp_path: Path) -> None:
     trace = read(log(tmp_path, {"JobName": "a|b"}, {"JobID": "2"}))
     assert trace.tasks["id"].to_list() == ["2"]
-    assert count(trace, f"lines that have not {len(FIELDS)} fields") == 1
+    assert count(trace, f"lines without {len(FIELDS)} fields") == 1
 
 
 def test_what_it_claims_and_refuses(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The same scenario and seed give the same bytes of a saved trace; measured times stand apart."""
+"""The same scenario and seed give the same bytes of a saved trace, apart from measured times."""
 
 import json
 from pathlib import Path

@@ -62,7 +62,7 @@ def test_cumulative_time_is_differenced_and_steps_are_added(tmp_path: Path) -> N
             line(780, "7.extern", "00:00.000", "0"),
             line(780, "7.batch", "01:31.000", "3K"),
             line(780, "7.0", "01:00.500", "10K", "4"),
-            line(840, "7.batch", "02:00.000", "4K"),  # and one that has ended
+            line(840, "7.batch", "02:00.000", "4K"),  # and a step that has ended
         ),
     )
     assert usage(trace) == [
@@ -75,12 +75,12 @@ def test_cumulative_time_is_differenced_and_steps_are_added(tmp_path: Path) -> N
     assert set(trace.usage["machine"]) == {"n1"}
     assert trace.usage["line"].to_list()[:4] == [1, 3, 6, 9]
     assert [file.name for file in trace.manifest.source.files] == ["jobs.txt", "samples.txt"]  # type: ignore[union-attr]
-    assert count(trace, "what TotalCPU adds") == 1
+    assert count(trace, "TotalCPU minus the samples") == 1
     assert count(trace, "no zone") == 0
     assert trace.tasks.filter(pl.col("id") == "7")["cpu_time"][0] == trace.usage["cpu"].sum()
 
 
-def test_members_of_arrays_are_known_by_their_number(tmp_path: Path) -> None:
+def test_members_of_arrays_are_identified_by_their_number(tmp_path: Path) -> None:
     file = samples(tmp_path, line(700, "9.batch", "10:00.000", "1M"), line(700, "8.0", "00:01.000"))
     trace = read(accounting(tmp_path), sstat=file)
     assert usage(trace, "8_3") == [(700.0, 100.0, 600.0, 2.0**20), (1200.0, 500.0, 3000.0, None)]
@@ -88,7 +88,7 @@ def test_members_of_arrays_are_known_by_their_number(tmp_path: Path) -> None:
     assert count(trace, "not in the log") == 1
 
 
-def test_a_header_says_what_is_what(tmp_path: Path) -> None:
+def test_a_header_names_the_fields(tmp_path: Path) -> None:
     file = samples(tmp_path, "when|NTasks|jobid|AveCPU", f"{T0 + 700}|2|7.0|01:00.000")
     assert usage(read(accounting(tmp_path), sstat=file))[0] == (700.0, 100.0, 120.0, None)
 
@@ -111,9 +111,7 @@ def test_clocks(tmp_path: Path, zone: str, stamp: str, offset: float | None) -> 
 
 
 @pytest.mark.parametrize(("zone", "stamp"), [("", str(T0 + 700)), ("+0000", "2024-03-01T11:11:40")])
-def test_clocks_of_which_one_says_no_zone_are_not_mixed(
-    tmp_path: Path, zone: str, stamp: str
-) -> None:
+def test_times_with_and_without_a_zone_are_not_mixed(tmp_path: Path, zone: str, stamp: str) -> None:
     file = samples(tmp_path, f"{stamp}|7.0|01:00.000|1K|1K|1")
     with pytest.raises(InputError, match=r"samples\.txt:1: its time .* zone.*utc_offset="):
         read(accounting(tmp_path, zone=zone), sstat=file)
@@ -157,7 +155,7 @@ def test_the_end_must_go_together_with_the_accounting(
     file = samples(tmp_path, line(660, "7.0", "01:00.000"))
     trace = read(accounting(tmp_path, cpu=cpu), sstat=file)
     assert [row[2] for row in usage(trace)] == ([60.0] if rest is None else [60.0, rest])
-    assert count(trace, "do not go together with TotalCPU") == (rest is None)
+    assert count(trace, "contradict TotalCPU") == (rest is None)
 
 
 def test_a_job_that_was_requeued_begins_anew(tmp_path: Path) -> None:

@@ -43,14 +43,14 @@ def test_figures_worked_out_by_hand() -> None:
     assert summary.wait is not None
     assert (summary.wait.known, summary.wait.mean) == (1, 5.0)
     assert summary.run_time is not None
-    # a ran twice, for 10 s and then whole for 5 s; b for 30 s as the record says; c never.
+    # a ran twice, for 10 s and then whole for 5 s; b for 30 s as recorded; c never.
     assert (summary.run_time.minimum, summary.run_time.maximum) == (5.0, 30.0)
     assert summary.core_seconds == 2 * 5 + 4 * 30
     assert summary.offered_load == pytest.approx(130 / (10 * 40))
     assert summary.epoch == "1970-01-01T00:00:00+00:00"
 
 
-def test_cores_in_use_are_those_given_not_those_asked_for() -> None:
+def test_cores_in_use_are_allocated_not_requested_cores() -> None:
     trace = Trace(
         tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "requested_cores": [3.0]}),
         placements=pl.DataFrame({"task": ["a"], "cores": [4.0], "start": [0.0], "end": [10.0]}),

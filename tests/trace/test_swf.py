@@ -172,7 +172,7 @@ def read(path: Path, text: str | bytes, **options: bool) -> Trace:
 
 def test_a_log_becomes_these_tables(path: Path) -> None:
     trace = read(path, LOG)
-    # What no log says is in no row: the rest of the columns.
+    # The other columns, which no log has, are null.
     silent = ("parents", "planned_time", *COMMAND_COLUMNS, *COUNTER_COLUMNS)
     assert trace.tasks.drop(silent).select(pl.all().drop_nulls().len()).row(0) == (
         *(3, 1, 2, 1, 1, 1, 0, 0, 3, 0, 2, 0, 1, 1, 0, 0, 2, 1, 1, 0, 0, 3, 0, 0, 1, 0, 3),
@@ -344,7 +344,7 @@ def test_what_has_no_place_is_counted(path: Path) -> None:
     assert [str(note) for note in trace.manifest.cleaned] == [
         "ignored 1: comments that are not in the header (log.swf:4)",
         "assumed 1: header lines that are not UTF-8 are Latin-1",
-        "noticed 1: MaxRecords of the header: it says 9, the log has 2",
+        "noticed 1: MaxRecords of the header is 9, the log has 2",
         "ignored 1: status codes that the format does not have (log.swf:5)",
         "ignored 1: CPU time or memory per processor where the processors are unknown (log.swf:5)",
     ]
@@ -452,7 +452,7 @@ def test_what_the_format_holds_of_any_trace_comes_back(
     assert again.placements.select(figures).rows() == expected.rows()
 
 
-def test_names_are_numbered_and_the_header_says_which_is_which(path: Path) -> None:
+def test_names_are_numbered_and_listed_in_the_header(path: Path) -> None:
     tasks = pl.DataFrame(
         {
             "id": ["a", "b", "c"],
@@ -497,7 +497,7 @@ def test_names_are_numbered_and_the_header_says_which_is_which(path: Path) -> No
     ]
 
 
-def test_a_log_that_was_changed_says_so_in_its_header(path: Path) -> None:
+def test_the_header_of_an_edited_log_lists_the_edits(path: Path) -> None:
     trace = read(path, LOG).with_manifest(edit=Edit(operation="window", parameters={"end": 5}))
     swf.write(trace.replace(tasks=trace.tasks.head(1), placements=trace.placements.head(1)), path)
     assert [line for line in path.read_text().splitlines() if line.startswith(";")] == [
@@ -512,7 +512,7 @@ def test_a_log_that_was_changed_says_so_in_its_header(path: Path) -> None:
 
 
 @pytest.mark.parametrize("ids", [["a", "a"], ["a", None]])
-def test_tasks_that_cannot_be_told_apart_are_not_written(path: Path, ids: list[str]) -> None:
+def test_tasks_without_unique_ids_are_not_written(path: Path, ids: list[str]) -> None:
     with pytest.raises(InputError, match=r"tasks\.id"):
         swf.write(Trace(tasks=pl.DataFrame({"id": ids})), path)
     assert not path.exists()
@@ -536,7 +536,7 @@ def test_an_empty_trace_is_an_empty_log(path: Path) -> None:
         ("", False),
     ],
 )
-def test_a_log_is_known_by_its_content(tmp_path: Path, text: str, known: bool) -> None:
+def test_a_log_is_recognised_by_its_content(tmp_path: Path, text: str, known: bool) -> None:
     assert swf.FORMAT.recognises(tmp_path / "x", text.encode()) is known
 
 

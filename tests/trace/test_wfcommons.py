@@ -210,7 +210,7 @@ def test_the_old_form(tmp_path: Path) -> None:
     assert read(document(tmp_path, by_id)).tasks["parents"][1].to_list() == ["a_ID1"]
 
 
-def test_dependencies_told_by_one_side_only(tmp_path: Path) -> None:
+def test_dependencies_named_by_one_side_only(tmp_path: Path) -> None:
     spec = ("workflow", "specification", "tasks")
     no_child = changed(NEW, *spec, 0, "children", value=[])
     no_parent = changed(NEW, *spec, 1, "parents", value=[])
@@ -272,7 +272,7 @@ def test_a_name_twice_in_a_large_object_is_found(tmp_path: Path) -> None:
     names = [f'"n{number}": 0' for number in range(100_000)]
     path = tmp_path / "flow.json"
     path.write_text("{" + ", ".join([*names, names[-1]]) + "}")
-    with pytest.raises(InputError, match="n99999: stands twice"):
+    with pytest.raises(InputError, match="n99999: occurs twice"):
         read(path)
 
 
@@ -298,7 +298,7 @@ def test_what_cannot_be_a_workflow(tmp_path: Path, path: Any, value: Any, words:
 
 
 @pytest.mark.parametrize("value", ["fast", -1, True, [], 1e300])
-def test_numbers_that_are_none_are_unknown_and_counted(tmp_path: Path, value: Any) -> None:
+def test_invalid_numbers_are_unknown_and_counted(tmp_path: Path, value: Any) -> None:
     content = changed(NEW, "workflow", "execution", "tasks", 0, "runtimeInSeconds", value=value)
     file = document(tmp_path, content)
     trace = read(file)
@@ -313,7 +313,7 @@ def test_numbers_that_are_none_are_unknown_and_counted(tmp_path: Path, value: An
     [
         ('{"workflow": {\n"tasks": [}', r"flow\.json:2: is no JSON"),
         ("", "is no JSON"),
-        ('{"workflow": {"tasks": [], "tasks": []}}', "tasks: stands twice"),
+        ('{"workflow": {"tasks": [], "tasks": []}}', "tasks: occurs twice"),
         ('{"workflow": {"makespan": NaN}}', "NaN is no number"),
         ('{"workflow": ' + "[" * 100_000, "is no JSON"),
         ('{"workflow": ' + "9" * 5000 + "}", "is no JSON that can be read"),

@@ -1,6 +1,6 @@
 """Descriptions: text with positions, quantities with units, problems by path, errors, atomic files.
 
-The bottom package: it has no notion of clusters, traces or scenarios.
+This is the lowest package: it defines nothing about clusters, traces or scenarios.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Dotted paths such as `platform.clusters[0].hosts[2].cores`: written, read, followed."""
+"""Addresses of values as dotted paths such as `platform.clusters[0].hosts[2].cores`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STEP = re.compile(rf'\.?({_NAME.pattern})|\[([0-9]{{1,9}})\]|\[("(?:[^"\\]|\\.)
 
 
 def address_to_path(address: Sequence[str | int]) -> str:
-    """An address as a dotted path; `address_from_path` is the way back.
+    """Write an address as a dotted path; `address_from_path` is the inverse.
 
     >>> address_to_path(("hosts", 2, "cores")), address_to_path(("overrides", "a.b"))
     ('hosts[2].cores', 'overrides["a.b"]')
@@ -33,7 +33,7 @@ def address_to_path(address: Sequence[str | int]) -> str:
 
 
 def address_from_path(path: str) -> Address:
-    """The address that a dotted path stands for.
+    """Parse a dotted path into an address.
 
     >>> address_from_path('clusters[0].power.idle')
     ('clusters', 0, 'power', 'idle')
@@ -44,7 +44,7 @@ def address_from_path(path: str) -> Address:
         step = _STEP.match(path, end)
         if step is None or (path[end] == ".") != (bool(end) and step[1] is not None):
             raise InputError(
-                f"'{path}' is no path", remedy="write one like clusters[0].hosts[2].cores"
+                f"'{path}' is no path", remedy="write it like clusters[0].hosts[2].cores"
             )
         name, index, quoted = step.groups()
         if name is not None:
@@ -52,14 +52,14 @@ def address_from_path(path: str) -> Address:
         elif index is not None:
             address.append(int(index))
         else:
-            address.append(_unquoted(quoted, path))
+            address.append(_unquote(quoted, path))
         end = step.end()
     if not address:
-        raise InputError("an empty path leads nowhere")
+        raise InputError("the path is empty", remedy="write it like clusters[0].hosts[2].cores")
     return tuple(address)
 
 
-def _unquoted(quoted: str, path: str) -> str:
+def _unquote(quoted: str, path: str) -> str:
     try:
         return str(json.loads(quoted))
     except ValueError:
@@ -67,7 +67,7 @@ def _unquoted(quoted: str, path: str) -> str:
 
 
 def set_value(data: Any, address: Address, value: Any, above: Address = ()) -> Any:
-    """A copy of plain data with one value set; every step but the last must be there."""
+    """Copy plain data with one value set; every step of the address but the last must exist."""
     here = address_to_path(above) or None
     step, rest = address[0], address[1:]
     if isinstance(data, dict) and isinstance(step, str):
@@ -81,7 +81,9 @@ def set_value(data: Any, address: Address, value: Any, above: Address = ()) -> A
         inner = set_value(data[step], rest, value, (*above, step)) if rest else value
         return [*data[:step], inner, *data[step + 1 :]]
     if data is None:
-        raise InputError("is not set, so nothing in it can be", field=here, remedy="set it whole")
+        raise InputError(
+            "is not set, so no field of it can be set", field=here, remedy="set the whole value"
+        )
     kind = (
         "a list"
         if isinstance(data, list)
@@ -89,11 +91,11 @@ def set_value(data: Any, address: Address, value: Any, above: Address = ()) -> A
         if isinstance(data, dict)
         else "one value"
     )
-    raise InputError(f"is {kind}, where {address_to_path((step,))} means nothing", field=here)
+    raise InputError(f"is {kind}, which has no {address_to_path((step,))}", field=here)
 
 
 def suggest_name(name: str, known: Sequence[str]) -> str:
-    """What to say about a name that is not known: the one that was meant, or all of them.
+    """Return the remedy for an unknown name: the closest known name, or a list of all.
 
     >>> suggest_name("core", ["cores", "memory"])
     "did you mean 'cores'?"
@@ -101,4 +103,4 @@ def suggest_name(name: str, known: Sequence[str]) -> str:
     if close := get_close_matches(name, known, n=1, cutoff=0.6):
         return f"did you mean '{close[0]}'?"
     shown = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
-    return f"known: {shown}" if known else "none is known"
+    return f"known: {shown}" if known else "no name is known"

@@ -1,4 +1,4 @@
-"""Data cleaning: what a reader skipped, repaired, invented or assumed, counted with examples."""
+"""Data cleaning notes: rows that a reader skipped, repaired, invented or assumed, with counts."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ CleaningKind = Literal[
 ]
 
 
-#: How many places of one thing are named as examples.
+#: Number of examples that a note lists.
 EXAMPLES: Final = 3
 
 
 class Cleaning(BaseModel):
-    """One kind of data cleaning: what was done, how often, and the first places.
+    """A data cleaning note: the action, the number of rows, and the first positions.
 
     `skipped`: rows that could not be read. `removed`: rows that an operation on the log, or a
-    repair, left out. `repaired`: rows changed. `invented`: values made up. `assumed`: a
-    unit or a meaning that the source does not say. `ignored`: something with no place in a Trace.
-    `noticed`: something odd, left as it is.
+    repair, deleted. `repaired`: rows changed. `invented`: values filled in. `assumed`: a unit or
+    a meaning that the source does not define. `ignored`: data that a Trace has no column for.
+    `noticed`: an anomaly, left unchanged.
 
     >>> print(Cleaning(kind="skipped", what="lines with too few fields", count=2,
     ...                examples=("log.swf:7", "log.swf:9")))

@@ -1,4 +1,4 @@
-"""The base of all descriptions: read from YAML or JSON, checked, changed, written."""
+"""The base class of all descriptions: read from YAML or JSON, validated, changed, written."""
 
 from __future__ import annotations
 
@@ -43,37 +43,37 @@ else:
 
 @dataclass
 class ReadContext:
-    """What a description is told while it is read: the folder of its file."""
+    """Validation context of a description that is read: the folder of its file."""
 
     folder: Path = Path()
-    #: Which description each mapping, known by its identity, was read as.
+    #: The class that each mapping of the data (by its `id`) was read as.
     classes: dict[int, type[Description]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class WriteContext:
-    """What a description is told while it is written: the folder to be, short forms wanted."""
+    """Serialisation context of a description in short form: the folder of the file to write."""
 
     folder: Path = Path()
 
 
 def get_read_folder(info: ValidationInfo) -> Path:
-    """The folder of the file that a description is read from; that of values in memory is `.`."""
+    """Return the folder of the file that a description is read from; `.` for values in memory."""
     return info.context.folder if isinstance(info.context, ReadContext) else Path()
 
 
-def _located(path: str, info: ValidationInfo) -> str:
+def _resolve_path(path: str, info: ValidationInfo) -> str:
     return (get_read_folder(info) / path).as_posix()
 
 
-def _relative(path: str, info: SerializationInfo) -> str:
+def _shorten_path(path: str, info: SerializationInfo) -> str:
     return make_relative(
         path, info.context.folder if isinstance(info.context, WriteContext) else Path()
     )
 
 
 def make_relative(path: str, folder: Path) -> str:
-    """A path as a file in this folder has to write it; one that is absolute stays so.
+    """Make a path relative to a folder; an absolute path is returned unchanged.
 
     >>> make_relative("logs/kth.swf", Path("studies"))
     '../logs/kth.swf'
@@ -87,20 +87,22 @@ def make_relative(path: str, folder: Path) -> str:
 
 
 def is_file_path_validator(validator: AfterValidator) -> bool:
-    """Whether this is what makes a `FilePath` relative to its file."""
-    return validator.func is _located
+    """Whether a validator is the one of `FilePath`."""
+    return validator.func is _resolve_path
 
 
-#: The path of another file: in a file it is relative to that file, in memory to the work folder.
-FilePath = Annotated[str, Field(min_length=1), AfterValidator(_located), PlainSerializer(_relative)]
+#: The path of another file: relative to the describing file, or in memory to the working directory.
+FilePath = Annotated[
+    str, Field(min_length=1), AfterValidator(_resolve_path), PlainSerializer(_shorten_path)
+]
 
 
 @dataclass(frozen=True)
 class TextAlternative:
-    """Says in the JSON Schema of a field that a text may stand for the whole description."""
+    """Annotation of a field whose JSON Schema also accepts a text as short form."""
 
     meaning: str
-    #: What the schema says of the text beside.
+    #: Further JSON Schema keywords of the text.
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def __get_pydantic_json_schema__(
@@ -110,25 +112,25 @@ class TextAlternative:
         return {"anyOf": [text, handler(schema)]}
 
 
-class _Speaking(_ModelMetaclass):
-    """Descriptions made by a call report their problems as those read from a file do."""
+class _DescriptionMeta(_ModelMetaclass):
+    """Metaclass that makes constructor calls raise the same errors as reading from a file."""
 
     def __call__(cls, *texts: Any, **values: Any) -> Any:
         if texts:
             name = cls.__name__
             raise InputError(
-                f"{name} takes its parts by name",
+                f"{name} takes keyword arguments only",
                 remedy=f"{name}.from_text(...) reads a text, {name}.load(...) a file",
             )
         return cast(type[Description], cls).from_dict(values)
 
 
-class Description(BaseModel, metaclass=_Speaking):
-    """A value that describes something: read-only, whole, and with no field it does not know.
+class Description(BaseModel, metaclass=_DescriptionMeta):
+    """Base class of descriptions: immutable, validated as a whole, without unknown fields.
 
     Descriptions are made by a call, from plain values (`from_dict`), from YAML or JSON text
-    (`from_text`) or from a file (`load_document`). Whatever is wrong is told at once in a
-    `DescriptionError`, each problem with its path and, in a text, its line.
+    (`from_text`) or from a file (`load`). A `DescriptionError` lists all problems at once, each
+    with its path and, in a text, its line.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -137,28 +139,28 @@ class Description(BaseModel, metaclass=_Speaking):
 
     @property
     def notes(self) -> tuple[Cleaning, ...]:
-        """What was assumed or left out when this was read from a foreign format."""
+        """Assumptions and omissions made when this was read from a foreign format."""
         return self._notes
 
     def with_notes(self, notes: Iterable[Cleaning]) -> Self:
-        """The same description with these notes kept beside it."""
+        """Return a copy with these notes."""
         copy = self.model_copy()
         copy._notes = tuple(notes)
         return copy
 
     @classmethod
     def from_dict(cls, values: Any) -> Self:
-        """Make one from plain values, short forms included."""
+        """Make a description from plain values; short forms are accepted."""
         return cls._read(ParsedDocument(values), Path())
 
     @classmethod
     def from_text(cls, text: str, *, file: str | None = None) -> Self:
-        """Make one from YAML or JSON text; `file` is what errors call it."""
+        """Make a description from YAML or JSON text; `file` is its name in error messages."""
         return cls._read(text_of.parse_document(text, file), Path())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read one from a YAML or JSON file; paths in it are relative to its folder."""
+        """Read a description from a YAML or JSON file; paths in it are relative to its folder."""
         path = Path(path)
         return cls._read(text_of.load_document(path), path.parent)
 
@@ -173,38 +175,38 @@ class Description(BaseModel, metaclass=_Speaking):
 
     @model_validator(mode="before")
     @classmethod
-    def _begin(cls, data: Any, info: ValidationInfo) -> Any:
+    def _expand(cls, data: Any, info: ValidationInfo) -> Any:
         if isinstance(info.context, ReadContext):
             info.context.classes[id(data)] = cls
         return cls._long_form(data)
 
     @classmethod
     def _long_form(cls, data: Any) -> Any:
-        """What a short form stands for; other data as it is."""
+        """Expand a short form; other data is returned unchanged."""
         return data
 
     @classmethod
     def noun(cls) -> str:
-        """What errors call it."""
+        """Return the name of this class in error messages."""
         return re.sub(r"(?<!^)(?=[A-Z])", " ", cls.__name__.removesuffix("Description")).lower()
 
     def to_dict(self, *, complete: bool = False) -> dict[str, Any]:
-        """Plain values that `from_dict` reads back: what differs from the defaults, or all."""
+        """Return plain values that `from_dict` reads back: without defaults, or all."""
         if complete:
-            return _tidy(self.model_dump(mode="json"))  # type: ignore[no-any-return]
-        return _short(self, Path())  # type: ignore[no-any-return]
+            return _use_integers(self.model_dump(mode="json"))  # type: ignore[no-any-return]
+        return _dump_short(self, Path())  # type: ignore[no-any-return]
 
     def to_yaml(self) -> str:
-        """YAML text that `from_text` reads back."""
-        return dump_yaml(_short(self, Path()))
+        """Return YAML text that `from_text` reads back."""
+        return dump_yaml(_dump_short(self, Path()))
 
     def save(self, path: str | Path) -> Path:
-        """Write it as YAML, or as JSON where the name ends in `.json`; whole or not at all.
+        """Write the description atomically, as JSON if the name ends in `.json`, else as YAML.
 
         Paths in it are written relative to the folder of the file.
         """
         path = Path(path)
-        values = _short(self, path.parent)
+        values = _dump_short(self, path.parent)
         if path.suffix == ".json":
             text = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
         else:
@@ -214,7 +216,7 @@ class Description(BaseModel, metaclass=_Speaking):
         return path
 
     def replace(self, **changes: Any) -> Self:
-        """A description with other values at these dotted paths, checked as a whole.
+        """Return a description with other values at these dotted paths, validated as a whole.
 
         >>> from twinloop.platform import Platform
         >>> platform = Platform.parse("2x8@2400MHz")
@@ -234,12 +236,12 @@ class Description(BaseModel, metaclass=_Speaking):
             if not rest:
                 values[str(name)] = value
             else:
-                whole = _dumped(values[str(name)])
+                whole = _dump(values[str(name)])
                 try:
-                    values = address.set_value({**values, str(name): whole}, where, _dumped(value))
+                    values = address.set_value({**values, str(name): whole}, where, _dump(value))
                 except InputError as error:
-                    said = f"{error.field} {error.problem}"
-                    raise InputError(said, field=path, remedy=error.remedy) from None
+                    problem = f"{error.field} {error.problem}"
+                    raise InputError(problem, field=path, remedy=error.remedy) from None
         return type(self).from_dict(values).with_notes(self._notes)
 
     def __eq__(self, other: object) -> bool:
@@ -251,28 +253,28 @@ class Description(BaseModel, metaclass=_Speaking):
         return hash(json.dumps(self.to_dict(), sort_keys=True))
 
 
-def _dumped(value: Any) -> Any:
+def _dump(value: Any) -> Any:
     if isinstance(value, Description):
         return value.to_dict(complete=True)
     if isinstance(value, tuple | list):
-        return [_dumped(item) for item in value]
+        return [_dump(item) for item in value]
     if isinstance(value, dict):
-        return {name: _dumped(item) for name, item in value.items()}
+        return {name: _dump(item) for name, item in value.items()}
     return value
 
 
-def _short(description: Description, folder: Path) -> Any:
-    return _tidy(
+def _dump_short(description: Description, folder: Path) -> Any:
+    return _use_integers(
         description.model_dump(mode="json", exclude_defaults=True, context=WriteContext(folder))
     )
 
 
-def _tidy(value: Any) -> Any:
-    """Plain values with whole numbers written as such."""
+def _use_integers(value: Any) -> Any:
+    """Replace floats that are whole numbers by integers."""
     if isinstance(value, dict):
-        return {name: _tidy(item) for name, item in value.items()}
+        return {name: _use_integers(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_tidy(item) for item in value]
+        return [_use_integers(item) for item in value]
     if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53:
         return int(value)
     return value

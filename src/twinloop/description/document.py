@@ -1,4 +1,4 @@
-"""Plain values that know the line they stand on, and the bounds of what a description can be."""
+"""Plain values parsed from text, with the line of each, and the size limits of a description."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from twinloop.description.errors import InputError
 
-#: Where a value stands in a document: names of keys and positions in lists, from the outside in.
+#: The position of a value in a document: keys and list indices, outermost first.
 Address = tuple[str | int, ...]
 
-# A description is written by hand or is a topology; far beyond these it is something else. YAML
-# has the narrow bounds because its parser is slow and its aliases multiply.
+# Descriptions are written by hand or are topologies, and both are far below these limits. YAML has
+# the lower ones because its parser is slow and its aliases multiply the data.
 MAX_DEPTH: Final = 64
 MAX_VALUES: Final = 200_000
 MAX_YAML_BYTES: Final = 1 << 20
@@ -21,7 +21,7 @@ MAX_JSON_BYTES: Final = 64 << 20
 
 
 class ParsedDocument:
-    """Plain values, the file they came from, and the line of each.
+    """Plain values, the name of their file, and the line of each value.
 
     >>> from twinloop.description.text import parse_document
     >>> document = parse_document("clusters:\\n  - hosts: 3\\n")
@@ -46,22 +46,22 @@ class ParsedDocument:
         return self._find_lines()
 
     def line(self, address: Address) -> int | None:
-        """The line of the value, or of the nearest one around it where that is not there."""
+        """Return the line of a value, or of the innermost existing value around it."""
         while address and address not in self._lines:
             address = address[:-1]
         return self._lines.get(address)
 
 
 def is_representable(number: float) -> bool:
-    """Whether a number is finite and, if whole, of 64 bits."""
+    """Whether a number is finite and, if an integer, fits into 64 bits."""
     return math.isfinite(number) if isinstance(number, float) else abs(number) < 1 << 63
 
 
 def make_depth_error(file: str | None) -> InputError:
-    """The refusal of what is nested too deep."""
+    """Make the error for data that is nested too deep."""
     return InputError(f"is nested deeper than {MAX_DEPTH} levels", file=file)
 
 
 def make_range_error(file: str | None, line: int | None) -> InputError:
-    """The refusal of a number that no field could hold."""
-    return InputError("is a number beyond all bounds", file=file, line=line)
+    """Make the error for a number that no field can hold."""
+    return InputError("is a number out of range", file=file, line=line)

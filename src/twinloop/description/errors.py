@@ -1,4 +1,4 @@
-"""The errors that speak to a user: what is wrong, where, and what to do."""
+"""The errors and warnings of Twinloop: the problem, its position, and a remedy."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from twinloop.description.safe_text import escape_name
 
 
 class TwinloopError(Exception):
-    """The root of every error that Twinloop raises about its input."""
+    """Base class of the errors that Twinloop raises about its input."""
 
-    #: Where users import it from, and what a traceback shows.
+    #: The module that users import it from, shown in tracebacks.
     __module__ = "twinloop"
 
 
 class InUseError(TwinloopError, RuntimeError):
-    """An object that one thread uses at a time is used a second time before the first use is over.
+    """An object that is not thread-safe is used while another call on it is running.
 
-    The first use may be that of another thread, or the call in which a policy runs.
+    That call may be in another thread, or be the call in which a policy runs.
     """
 
 
 class TwinloopWarning(UserWarning):
-    """The root of every warning that Twinloop gives; a command prints it as one line."""
+    """Base class of the warnings of Twinloop; a command prints each as one line."""
 
 
 class InputError(TwinloopError, ValueError):
-    """Something that was read cannot be used as it is.
+    """An input is invalid.
 
     >>> error = InputError("'abc' is no number", file="log.swf", line=17, field="run time",
     ...                    remedy="write -1 where it is unknown")
@@ -62,17 +62,17 @@ class InputError(TwinloopError, ValueError):
 
 
 class FormatError(InputError):
-    """A file is in no format that is known, or not in the one that was named."""
+    """A file is in an unknown format, or not in the requested format."""
 
     __module__ = "twinloop.description"
 
 
 class UnwritableError(InputError):
-    """A file or a folder cannot be written: no rights, a disk that is full or read-only."""
+    """A file or a folder cannot be written: missing permission, or a full or read-only disk."""
 
 
 class DamagedTraceError(InputError):
-    """A trace folder is unfinished, or not what its manifest says."""
+    """A trace folder is incomplete, or does not match its manifest."""
 
     __module__ = "twinloop.description"
 
@@ -80,7 +80,7 @@ class DamagedTraceError(InputError):
 def input_error_from_os_error(
     error: OSError | ValueError, file: str | Path | None = None
 ) -> InputError:
-    """What the operating system says about a file, as an error that names it.
+    """Convert an error of the operating system into an error that names the file.
 
     >>> print(input_error_from_os_error(PermissionError(13, "Permission denied", "log.swf")))
     log.swf: cannot be read or written: Permission denied
@@ -93,5 +93,5 @@ def input_error_from_os_error(
     text = next((os.fsdecode(name) for name in names if isinstance(name, str | bytes | Path)), None)
     if text is not None and len(text) > 200:
         text = f"{text[:100]}...{text[-60:]}"
-    said = getattr(error, "strerror", None) or str(error)
-    return InputError(f"cannot be read or written: {said}", file=text)
+    reason = getattr(error, "strerror", None) or str(error)
+    return InputError(f"cannot be read or written: {reason}", file=text)

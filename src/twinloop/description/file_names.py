@@ -1,7 +1,7 @@
-"""Names that stand in a file, as paths below a folder: the only place that joins them.
+"""Safe joining of a folder and a name that was read from a file.
 
-A folder that was sent by another user may name `../../.ssh/id_rsa` as one of its parts. What a
-manifest, a plan, a table or an address calls a part of a folder becomes a path here, or is refused.
+A folder that another user sent may name `../../.ssh/id_rsa` as one of its parts. Every name of a
+part in a manifest, a plan, a table or an address is turned into a path here, or rejected.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import Any, Final
 
 from twinloop.description.errors import InputError
 
-#: The longest name of a file that common file systems take (bytes).
+#: The longest file name that common file systems accept (bytes).
 MAX_NAME_BYTES: Final = 255
 
 
 def join_below(
     folder: Path, name: Any, *, deep: bool = False, file: Path | None = None, field: str = ""
 ) -> Path:
-    """The path of the part of a folder that a file names; an error if it would lie elsewhere.
+    """Join a folder and a name from a file; an error if the path would be outside the folder.
 
     Args:
-        folder: Where the part must lie.
-        name: What the file says: the name of an entry of the folder.
-        deep: Whether it may be several names with slashes between them.
-        file: The file that says it, for the error.
-        field: The field that says it, for the error.
+        folder: The folder that must contain the path.
+        name: The name of an entry of the folder, as read from the file.
+        deep: Whether the name may be a relative path with slashes.
+        file: The file that contains the name, for the error.
+        field: The field that contains the name, for the error.
 
     >>> join_below(Path("study"), "fit-1a2b")
     PosixPath('study/fit-1a2b')
@@ -41,16 +41,16 @@ def join_below(
     try:
         inside = path.resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError, ValueError) as error:
-        raise _refused(name, f"cannot be followed: {error}", file, field) from None
+        raise _make_error(name, f"cannot be followed: {error}", file, field) from None
     if not inside:
-        raise _refused(name, "is a link that leads out of this folder", file, field)
+        raise _make_error(name, "is a link that leads out of this folder", file, field)
     return path
 
 
 def check_entry_name(
     name: Any, *, deep: bool = False, file: Path | None = None, field: str = ""
 ) -> None:
-    """Raise an error if a text cannot name a part of a folder, wherever that is.
+    """Raise an error if a text is not a valid name of a folder entry.
 
     >>> check_entry_name("two per core")
     >>> check_entry_name("a/b")
@@ -58,12 +58,12 @@ def check_entry_name(
     twinloop.InputError: 'a/b' is no name of a part of this folder ...
     """
     parts = name.split("/") if isinstance(name, str) and deep else [name]
-    if not all(_is_plain(part) for part in parts):
-        raise _refused(name, "is no name of a part of this folder", file, field)
+    if not all(_is_entry_name(part) for part in parts):
+        raise _make_error(name, "is no name of a part of this folder", file, field)
 
 
-def _is_plain(part: Any) -> bool:
-    """Whether a text is the name of one entry of a folder."""
+def _is_entry_name(part: Any) -> bool:
+    """Whether a text is a valid name of one folder entry."""
     if not isinstance(part, str) or part in ("", ".", ".."):
         return False
     try:
@@ -73,7 +73,7 @@ def _is_plain(part: Any) -> bool:
     return size <= MAX_NAME_BYTES and not set(part) & {"/", "\\", "\0"}
 
 
-def _refused(name: Any, problem: str, file: Path | None, field: str) -> InputError:
+def _make_error(name: Any, problem: str, file: Path | None, field: str) -> InputError:
     shown = ascii(name) if len(ascii(name)) <= 80 else f"{ascii(name)[:77]}..."
     return InputError(
         f"{shown} {problem}",

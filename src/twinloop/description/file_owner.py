@@ -1,4 +1,4 @@
-"""Whose a file is."""
+"""Ownership of files by the current user."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 
 def belongs_to_user(path: Path) -> bool:
-    """Whether a file or folder belongs to this user; a link is not followed.
+    """Whether a file or folder belongs to the current user; links are not followed.
 
-    What another user put into a folder for everybody is not taken for a leftover.
+    Used before leftovers are removed: in a shared folder, files of other users must stay.
 
     >>> belongs_to_user(Path("/nowhere"))
     False

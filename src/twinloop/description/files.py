@@ -1,4 +1,4 @@
-"""Bytes in and out of files: decompressed on the way in, whole or not at all on the way out."""
+"""Reading of files with decompression, and atomic writing of files and folders."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from twinloop.description.replacement import OwnershipRule, check_regular_file, 
 
 CHUNK_BYTES = 1 << 20
 
-_COMPRESSED = {
+_COMPRESSIONS = {
     b"\x1f\x8b": "gzip",
     b"\x28\xb5\x2f\xfd": "zstd",
     b"BZh": "bzip2",
@@ -46,9 +46,9 @@ _COMPRESSED = {
 }
 
 
-#: What the first bytes of files that are no text say.
 PARQUET_KIND: Final = "a Parquet file"
-_BINARY: Final = {
+#: Kinds of binary files by their first bytes.
+_BINARY_KINDS: Final = {
     b"PAR1": PARQUET_KIND,
     b"\x7fELF": "a program (ELF)",
     b"MZ": "a program of Windows",
@@ -66,7 +66,7 @@ _BINARY: Final = {
     b"7z\xbc\xaf": "a 7z archive",
 }
 
-_SPECIAL: Final = (
+_SPECIAL_FILES: Final = (
     (stat.S_ISFIFO, "a pipe"),
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
@@ -75,7 +75,7 @@ _SPECIAL: Final = (
 
 
 class SourceFile(BaseModel):
-    """A file that something was read from: its name, size and hash."""
+    """A file that was read: its name, size and hash."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -85,7 +85,7 @@ class SourceFile(BaseModel):
 
 
 def is_file(path: Path) -> bool:
-    """Whether this is a regular file; a name that cannot be one (too long) is none."""
+    """Whether a path is a regular file; false also for an invalid name (too long)."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except (OSError, ValueError):
@@ -93,10 +93,10 @@ def is_file(path: Path) -> bool:
 
 
 def require_input(path: Path, *, folder: bool = False) -> None:
-    """Raise an InputError unless this is a regular file, or also a folder where that will do.
+    """Raise an InputError unless a path is a regular file or, with `folder`, a folder.
 
-    Every input goes through here before it is opened: a pipe or a device would be read for ever.
-    A file that stdin is redirected from (`/dev/stdin`) is a regular one.
+    Every input is checked here before it is opened: reading a pipe or a device may never end.
+    `/dev/stdin` redirected from a file is a regular file.
     """
     try:
         mode = path.stat().st_mode
@@ -110,20 +110,20 @@ def require_input(path: Path, *, folder: bool = False) -> None:
         if not folder:
             raise InputError("is a folder, not a file", file=path)
     elif not stat.S_ISREG(mode):
-        kind = next((name for test, name in _SPECIAL if test(mode)), "something else")
+        kind = next((name for test, name in _SPECIAL_FILES if test(mode)), "a special file")
         wanted = "no file and no folder" if folder else "no file"
         raise FormatError(
-            f"is {kind}, {wanted}", file=path, remedy="save what it holds as a file first"
+            f"is {kind}, {wanted}", file=path, remedy="save its content as a file first"
         )
 
 
-#: A folder of more files than this, or deeper, is no log.
+#: Limits of a folder that is read as a log.
 MAX_FILES: Final = 10_000
 MAX_FOLDER_DEPTH: Final = 4
 
 
 def list_input_files(folder: Path) -> list[Path]:
-    """The regular files of a folder that is an input, in order; a whole file system is none."""
+    """List the regular files below a folder, sorted; too large a folder is an InputError."""
     found: list[Path] = []
     waiting = [(folder, 0)]
     while waiting:
@@ -146,15 +146,15 @@ def list_input_files(folder: Path) -> list[Path]:
 
 
 def detect_binary_kind(start: bytes) -> str | None:
-    r"""What a file is that is no text, by its first bytes; None: it may be text.
+    r"""Detect the kind of a binary file from its first bytes; None if it may be text.
 
     >>> detect_binary_kind(b"\x7fELF\x02"), detect_binary_kind(b"id,submit\n")
     ('a program (ELF)', None)
     """
-    kind = next((kind for magic, kind in _BINARY.items() if start.startswith(magic)), None)
+    kind = next((kind for magic, kind in _BINARY_KINDS.items() if start.startswith(magic)), None)
     if kind is None and start[257:262] == b"ustar":
         return "a tar archive"
-    # A text cut at the wrong place can have a NUL or two; UTF-16 has many, and is text.
+    # A damaged text can contain a few NULs; UTF-16 text contains many.
     text = start.startswith((b"\xff\xfe", b"\xfe\xff"))
     if kind in ("a program of Windows", "an ORC file") and b"\0" not in start:
         return None
@@ -164,16 +164,16 @@ def detect_binary_kind(start: bytes) -> str | None:
 
 
 def iterate_chunks(path: Path) -> Iterator[bytes]:
-    """The decompressed bytes of a file, a mebibyte at a time.
+    """Yield the decompressed bytes of a file, 1 MiB at a time.
 
-    Gzip, zstd, bzip2 and xz are known by their first bytes. A file that ends too soon, is damaged
-    or grows beyond the bound of `compute_input_limit` is an InputError.
+    Gzip, zstd, bzip2 and xz are detected by their first bytes. A file that is truncated, damaged
+    or larger than `compute_input_limit` allows is an InputError.
     """
     require_input(path)
     total = 0
     try:
         packed, bound = path.stat().st_size, compute_input_limit(path)
-        with path.open("rb") as raw, _decompressed(raw) as stream:
+        with path.open("rb") as raw, _open_decompressed(raw) as stream:
             while chunk := stream.read(CHUNK_BYTES):
                 total += len(chunk)
                 if total > bound:
@@ -188,7 +188,7 @@ def iterate_chunks(path: Path) -> Iterator[bytes]:
 
 
 def iterate_text_chunks(path: Path) -> Iterator[bytes]:
-    """The same as `iterate_chunks`, of a file that is to be text: any other kind is named."""
+    """Yield the chunks of a text file as `iterate_chunks` does; a binary file is a FormatError."""
     first = True
     for chunk in iterate_chunks(path):
         if first and (kind := detect_binary_kind(chunk[: 1 << 16])) is not None:
@@ -198,7 +198,7 @@ def iterate_text_chunks(path: Path) -> Iterator[bytes]:
 
 
 def read_first_bytes(path: Path, count: int = 1 << 16) -> bytes:
-    """The first bytes of a file, decompressed; fewer where it is short or damaged."""
+    """Read the first bytes of a file, decompressed; fewer if it is short or damaged."""
     start = b""
     try:
         for chunk in iterate_chunks(path):
@@ -211,7 +211,7 @@ def read_first_bytes(path: Path, count: int = 1 << 16) -> bytes:
 
 
 def read_text(path: Path, *, limit: int = 1 << 30) -> str:
-    """The whole text of a file of at most `limit` bytes, decompressed, in UTF-8."""
+    """Read a UTF-8 text file of at most `limit` bytes, decompressed."""
     buffer = io.BytesIO()
     for chunk in iterate_chunks(path):
         buffer.write(chunk)
@@ -226,7 +226,7 @@ def read_text(path: Path, *, limit: int = 1 << 30) -> str:
 
 
 def hash_file(file: Path) -> str:
-    """The hash of a file's bytes, in hexadecimal."""
+    """Compute the SHA-256 of a file, in hexadecimal."""
     require_input(file)
     try:
         with file.open("rb") as stream:
@@ -236,24 +236,25 @@ def hash_file(file: Path) -> str:
 
 
 def describe_source_file(path: Path) -> SourceFile:
-    """What a manifest keeps of a file that was read."""
+    """Describe a file that was read, for a manifest."""
     return SourceFile(name=path.name, size=path.stat().st_size, sha256=hash_file(path))
 
 
 @contextmanager
 def write_atomically(path: Path) -> Iterator[IO[bytes]]:
-    """A stream to a file that appears when the block ends well, compressed as its name says.
+    """Open a stream to a file that is created, or replaced, when the block ends without error.
 
-    A file that is there is replaced in one step; a folder, a link or a device never.
+    The suffixes `.gz` and `.zst` select compression. A folder, a link or a device is never
+    replaced.
     """
     check_regular_file(path)
-    unfinished = _unfinished(path)
+    temporary = _make_temporary_name(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(path)
-        with unfinished.open("xb") as raw:
+        _remove_leftovers(path)
+        with temporary.open("xb") as raw:
             if path.suffix == ".gz":
-                # Without a time stamp: the same trace gives the same bytes.
+                # Without a time stamp, so that the same trace gives the same bytes.
                 with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
                     yield cast(IO[bytes], packed)
             elif path.suffix == ".zst":
@@ -261,21 +262,21 @@ def write_atomically(path: Path) -> Iterator[IO[bytes]]:
                     yield packed_zst
             else:
                 yield raw
-        unfinished.replace(path)
+        temporary.replace(path)
     except (OSError, pl.exceptions.ComputeError) as error:
         raise make_write_error(path, error) from None
     finally:
         with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
 def write_folder_atomically(path: Path, owner: OwnershipRule) -> Iterator[Path]:
-    """A new folder that takes the place of `path` when the block ends well, and else is gone.
+    """Open a new folder that becomes `path` when the block ends without error, else is removed.
 
-    A folder that is there is replaced only if everything in it is owned, as `owner` says, and no
-    process works in it: before the block and after it. One that was not there before the block is
-    not replaced. Of a link to a folder, the folder is replaced, and the link stays.
+    An existing folder is replaced only if `owner` lists all files in it and no process has it
+    locked, before the block and after it. A folder that another process created during the block
+    is not replaced. If `path` is a link to a folder, the folder is replaced and the link stays.
     """
     if path.name in ("", "..") or (path.is_symlink() and path.is_dir()):
         path = path.resolve()
@@ -283,22 +284,22 @@ def write_folder_atomically(path: Path, owner: OwnershipRule) -> Iterator[Path]:
     there = path.is_dir()
     with hold_lock(path) if there else nullcontext():
         check_replaceable(path, owner, ours=(LOCK_FILE,))
-        with _unfinished_folder(path) as work:
+        with _temporary_folder(path) as work:
             yield work / "new"
             if there:
                 check_replaceable(path, owner, ours=(LOCK_FILE,))
-                _exchange(work, path)
+                _exchange_folders(work, path)
             else:
-                _put(work / "new", path)
+                _move_to(work / "new", path)
 
 
 @contextmanager
-def _unfinished_folder(path: Path) -> Iterator[Path]:
-    """A folder beside `path`, with an empty one in it for what will become it; gone at the end."""
+def _temporary_folder(path: Path) -> Iterator[Path]:
+    """Create a temporary folder beside `path` with an empty folder `new`; remove it at the end."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(path)
-        work = _unfinished(path)
+        _remove_leftovers(path)
+        work = _make_temporary_name(path)
         work.mkdir()
         try:
             (work / "new").mkdir()
@@ -309,10 +310,10 @@ def _unfinished_folder(path: Path) -> Iterator[Path]:
         raise make_write_error(path, error) from None
 
 
-def _exchange(work: Path, path: Path) -> None:
-    """Put the new folder in the place of the old one, which is left to be removed."""
+def _exchange_folders(work: Path, path: Path) -> None:
+    """Put the new folder in the place of the old one, which moves into `work`."""
     new, old = work / "new", work / "old"
-    if _exchanged(new, path):
+    if _exchange_names(new, path):
         return
     path.rename(old)
     try:
@@ -322,10 +323,10 @@ def _exchange(work: Path, path: Path) -> None:
             old.rename(path)
 
 
-def _put(new: Path, path: Path) -> None:
-    """Give a new folder its name, unless something has that name by now."""
+def _move_to(new: Path, path: Path) -> None:
+    """Rename a new folder, unless the name has been taken in the meantime."""
     try:
-        new.rename(path)  # an empty folder of that name is no loss
+        new.rename(path)  # this replaces an empty folder
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise
@@ -336,36 +337,37 @@ def _put(new: Path, path: Path) -> None:
         ) from None
 
 
-#: What Polars says if the header of a page or the footer of a Parquet file cannot be written.
-_NOT_SAID: Final = "Invalid thrift: transport error"
+#: The message of Polars if a page header or the footer of a Parquet file cannot be written.
+_THRIFT_ERROR: Final = "Invalid thrift: transport error"
 
 
-def make_write_error(path: Path, error: Exception) -> Exception:
-    """What to raise if a file cannot be written; an error that is about something else stays.
+def make_write_error(path: Path, error: Exception, remedy: str | None = None) -> Exception:
+    """Convert an error of writing a file into an `UnwritableError`; return any other unchanged.
 
     >>> print(make_write_error(Path("run"), OSError(28, "No space left on device")))
     run: cannot be written: No space left on device
     """
     if isinstance(error, OSError):
-        return UnwritableError(f"cannot be written: {error.strerror or error}", file=path)
-    # Polars has what the system said in its text only, and not even there in some parts of a file.
+        problem = f"cannot be written: {error.strerror or error}"
+        return UnwritableError(problem, file=path, remedy=remedy)
+    # Polars has the message of the system only in its text, and for some parts not even there.
     found = re.search(r"([^:]*) \(os error \d+\)", str(error))
-    if found is None and _NOT_SAID not in str(error):
+    if found is None and _THRIFT_ERROR not in str(error):
         return error
-    why = " the disk may be full" if found is None else found[1]
-    return UnwritableError(f"cannot be written:{why}", file=path)
+    reason = " the disk may be full" if found is None else found[1]
+    return UnwritableError(f"cannot be written:{reason}", file=path, remedy=remedy)
 
 
-def _unfinished(path: Path) -> Path:
-    """A name for what will become `path`; it says which process is at it."""
+def _make_temporary_name(path: Path) -> Path:
+    """Return a temporary name beside `path` that contains the process id."""
     return path.with_name(f".{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
 
 
-def _sweep(path: Path) -> None:
-    """Remove what a process that was killed left of its attempt to write `path`."""
+def _remove_leftovers(path: Path) -> None:
+    """Remove the temporary files of killed processes that were writing `path`."""
     for left in path.parent.glob(f".{glob.escape(path.name)}-*"):
-        process = _OWNER.match(left.name.removeprefix(f".{path.name}-"))
-        if process is None or _runs(int(process[1])) or not belongs_to_user(left):
+        process = _TEMPORARY_SUFFIX.match(left.name.removeprefix(f".{path.name}-"))
+        if process is None or _is_running(int(process[1])) or not belongs_to_user(left):
             continue
         if left.is_dir():
             shutil.rmtree(left, ignore_errors=True)
@@ -373,10 +375,10 @@ def _sweep(path: Path) -> None:
             left.unlink(missing_ok=True)
 
 
-_OWNER = re.compile(r"([0-9]{1,9})-[0-9a-f]{8}$")
+_TEMPORARY_SUFFIX = re.compile(r"([0-9]{1,9})-[0-9a-f]{8}$")
 
 
-def _runs(process: int) -> bool:
+def _is_running(process: int) -> bool:
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -386,8 +388,8 @@ def _runs(process: int) -> bool:
     return True
 
 
-def _exchanged(one: Path, other: Path) -> bool:
-    """Exchange two names in one step, so that none is ever missing; false where that cannot be."""
+def _exchange_names(one: Path, other: Path) -> bool:
+    """Exchange two names atomically; false where the system cannot do that."""
     try:
         call = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError, TypeError):
@@ -396,10 +398,10 @@ def _exchanged(one: Path, other: Path) -> bool:
     return bool(call(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
 
 
-def _decompressed(raw: IO[bytes]) -> IO[bytes]:
+def _open_decompressed(raw: IO[bytes]) -> IO[bytes]:
     start = raw.read(6)
     raw.seek(0)
-    kind = next((name for magic, name in _COMPRESSED.items() if start.startswith(magic)), None)
+    kind = next((name for magic, name in _COMPRESSIONS.items() if start.startswith(magic)), None)
     if kind == "gzip":
         return cast(IO[bytes], gzip.GzipFile(fileobj=raw))
     if kind == "zstd":
@@ -414,16 +416,16 @@ def _decompressed(raw: IO[bytes]) -> IO[bytes]:
 
 
 def _check_zstd_frames(raw: IO[bytes], size: int) -> None:
-    """Raise EOFError if the last frame is cut off, which the reader takes for the end.
+    """Raise EOFError if the last frame is truncated, which the reader takes for the end.
 
-    A frame is a header, blocks that each say how long they are and whether they are the last, and
-    perhaps a checksum (RFC 8878).
+    A frame is a header, blocks with their length and a flag for the last one, and an optional
+    checksum (RFC 8878).
     """
     at = 0
     while at < size:
         raw.seek(at)
         start = raw.read(18)  # the longest header
-        if start[1:4] == b"\x2a\x4d\x18":  # a frame to be skipped
+        if start[1:4] == b"\x2a\x4d\x18":  # a skippable frame
             at += 8 + int.from_bytes(start[4:8], "little")
         else:
             at += zstandard.frame_header_size(start)
@@ -437,4 +439,4 @@ def _check_zstd_frames(raw: IO[bytes], size: int) -> None:
             if not last:
                 at = size + 1
     if at > size:
-        raise EOFError("the last frame of zstd is cut off")
+        raise EOFError("the last zstd frame is truncated")

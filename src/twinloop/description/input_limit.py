@@ -1,8 +1,8 @@
-"""The memory that one input may take: a bound for every reader, and the setting that lifts it.
+"""The limit of the memory that one input may take, and the setting that raises it.
 
-A small file can stand for a very large table: repeated values shrink by a factor of thousands. So
-each reader estimates what it is about to hold, and refuses what is beyond the bound before memory
-is taken for it.
+A small file can contain a very large table: repeated values compress by a factor of thousands. So
+each reader estimates the memory that it needs, and rejects an input above the limit before any
+memory is allocated for it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import polars as pl
 
 from twinloop.description.errors import InputError
 
-#: The environment variable that sets the bound: a size such as 16GiB, or `none`.
+#: The environment variable that sets the limit: a size such as 16GiB, or `none`.
 MAX_INPUT_VARIABLE: Final = "TWINLOOP_MAX_INPUT"
 
-#: What any input may take.
+#: Memory that any input may take.
 MAX_INPUT_BYTES: Final = 8 << 30
-#: What a small file may take, and how many times its own size a larger one may. The text of a log
-#: shrinks by a factor of 5 to 50; what grows by more than this was made to fill a memory.
+#: Memory that a small file may take, and for a larger file the multiple of its own size. The text
+#: of a log compresses by a factor of 5 to 50; a far higher ratio indicates a decompression bomb.
 SMALL_INPUT_BYTES: Final = 256 << 20
 MAX_EXPANSION_RATIO: Final = 250
 
@@ -35,42 +35,42 @@ _UNITS: Final[dict[str, int]] = {"": 1} | {
 
 
 def compute_input_limit(path: Path) -> float:
-    """Bytes of memory that this file may take."""
-    said = os.environ.get(MAX_INPUT_VARIABLE, "").strip()
-    if said:
-        return _parse(said)
+    """Return the number of bytes of memory that a file may take."""
+    setting = os.environ.get(MAX_INPUT_VARIABLE, "").strip()
+    if setting:
+        return _parse_size(setting)
     return min(MAX_INPUT_BYTES, max(SMALL_INPUT_BYTES, MAX_EXPANSION_RATIO * path.stat().st_size))
 
 
 def check_input_limit(path: Path, estimate: float, what: str, bound: float | None = None) -> None:
-    """Raise an InputError if what is read from a file takes more memory than the bound.
+    """Raise an InputError if the content of a file takes more memory than the limit.
 
     >>> check_input_limit(Path("log.swf"), 3e9, "has 9 rows", bound=1e9)
     Traceback (most recent call last):
     twinloop.InputError: log.swf: has 9 rows, for which about 2.8 GiB of memory are
-    needed; the bound for this file is 0.93 GiB (TWINLOOP_MAX_INPUT=3GiB in the environment lifts
+    needed; the limit for this file is 0.93 GiB (TWINLOOP_MAX_INPUT=3GiB in the environment raises
     it, if you trust the file)
     """
     bound = compute_input_limit(path) if bound is None else bound
     if estimate <= bound:
         return
     raise InputError(
-        f"{what}, for which about {_shown(estimate)} of memory are needed; the bound for this file "
-        f"is {_shown(bound)}",
+        f"{what}, for which about {_format_size(estimate)} of memory are needed; the limit for "
+        f"this file is {_format_size(bound)}",
         file=path,
-        remedy=f"{MAX_INPUT_VARIABLE}={int(estimate / (1 << 30)) + 1}GiB in the environment lifts "
+        remedy=f"{MAX_INPUT_VARIABLE}={int(estimate / (1 << 30)) + 1}GiB in the environment raises "
         "it, if you trust the file",
     )
 
 
 def check_table_size(path: Path, rows: int, *types: Iterable[Any], listed: int = 0) -> None:
-    """Raise an InputError if a table of so many rows, with columns of these types, is too large.
+    """Raise an InputError if a table with this number of rows and these columns is too large.
 
     Args:
-        path: The file that holds it.
-        rows: Its number of rows.
-        types: The types of its columns, as they are held one after the other: the largest counts.
-        listed: What the values of lists in its rows take besides (bytes).
+        path: The file with the table.
+        rows: Number of rows.
+        types: Column types of each stage of reading; the widest stage counts.
+        listed: Memory of the list values in its rows, in addition (bytes).
     """
     widths = [[16 if each in (pl.String, pl.Binary) else 8 for each in held] for held in types]
     widest = max(widths, key=sum)
@@ -78,17 +78,19 @@ def check_table_size(path: Path, rows: int, *types: Iterable[Any], listed: int =
     check_input_limit(path, rows * sum(widest) + listed, what)
 
 
-def _parse(said: str) -> float:
-    if said.lower() == "none":
+def _parse_size(setting: str) -> float:
+    if setting.lower() == "none":
         return float("inf")
-    found = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([KMGT]?(?:i?B)?)", said)
+    found = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([KMGT]?(?:i?B)?)", setting)
     unit = None if found is None else found[2].removesuffix("B") if found[2] == "B" else found[2]
     if found is None or unit not in _UNITS:
         raise InputError(
-            f"{said!r} is no size", field=MAX_INPUT_VARIABLE, remedy="such as 16GiB, or none"
+            f"{setting!r} is no size",
+            field=MAX_INPUT_VARIABLE,
+            remedy="write a size such as 16GiB, or none",
         )
     return float(found[1]) * float(_UNITS[unit])
 
 
-def _shown(size: float) -> str:
+def _format_size(size: float) -> str:
     return f"{size / (1 << 30):.2g} GiB" if size < 10 << 30 else f"{size / (1 << 30):,.0f} GiB"

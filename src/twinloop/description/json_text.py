@@ -1,4 +1,4 @@
-"""JSON text as plain values that know their lines; found only when they are asked for."""
+"""Parsing of JSON text into plain values with line numbers, which are computed on demand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from twinloop.description.errors import InputError
 
 
 def parse_json(text: str, file: str | None) -> ParsedDocument:
-    """Plain values from JSON text; a name that stands twice is an error."""
+    """Parse JSON text; a key that occurs twice in one object is an error."""
     twice: list[str] = []
 
     def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def parse_json(text: str, file: str | None) -> ParsedDocument:
         return values
 
     def refuse(constant: str) -> Any:
-        raise InputError(f"{constant} is no number that JSON knows", file=file)
+        raise InputError(f"{constant} is no number in JSON", file=file)
 
     try:
         data = json.loads(text, object_pairs_hook=mapping, parse_constant=refuse)
@@ -43,41 +43,41 @@ def parse_json(text: str, file: str | None) -> ParsedDocument:
     except ValueError as error:  # an integer of thousands of digits
         raise InputError(f"is no JSON: {error}", file=file) from None
     if twice:
-        line = next((at for name, at in _json_repeats(text) if name == twice[0]), None)
-        raise InputError(f"the key '{twice[0]}' stands here twice", file=file, line=line)
-    document = ParsedDocument(data, file, lambda: _json_lines(text))
+        line = next((at for name, at in _find_repeats(text) if name == twice[0]), None)
+        raise InputError(f"the key '{twice[0]}' occurs twice", file=file, line=line)
+    document = ParsedDocument(data, file, lambda: _number_lines(text))
     _check_values(document)
     return document
 
 
-_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
-def _json_lines(text: str) -> dict[Address, int]:
+def _number_lines(text: str) -> dict[Address, int]:
     lines: dict[Address, int] = {}
-    for address, line in _json_addresses(text):
+    for address, line in _list_addresses(text):
         lines.setdefault(address, line)
     return lines
 
 
-def _json_repeats(text: str) -> list[tuple[str, int]]:
+def _find_repeats(text: str) -> list[tuple[str, int]]:
     seen: set[Address] = set()
     repeats = []
-    for address, line in _json_addresses(text):
+    for address, line in _list_addresses(text):
         if address in seen:
             repeats.append((str(address[-1]), line))
         seen.add(address)
     return repeats
 
 
-def _json_addresses(text: str) -> list[tuple[Address, int]]:
-    """Every value of a valid JSON text with its line; a member has the line of its name."""
+def _list_addresses(text: str) -> list[tuple[Address, int]]:
+    """List all values of a valid JSON text with their lines; a member has the line of its name."""
     found: list[tuple[Address, int]] = []
     place: list[str | int] = []  # the open member or item of each open object or list
     open_objects: list[bool] = []
     line, counted = 1, 0
     name_next = False
-    for token in _JSON_TOKEN.finditer(text):
+    for token in _TOKEN.finditer(text):
         line += text.count("\n", counted, token.start())
         counted = token.start()
         mark = token[0]
@@ -105,7 +105,7 @@ def _json_addresses(text: str) -> list[tuple[Address, int]]:
 
 
 def _check_values(document: ParsedDocument) -> None:
-    """Refuse what is nested too deep, and numbers that no field could hold."""
+    """Raise an error for data that is nested too deep and for numbers that no field can hold."""
     rest: list[tuple[Any, Address]] = [(document.data, ())]
     while rest:
         value, address = rest.pop()

@@ -1,4 +1,4 @@
-"""Values as JSON can hold them."""
+"""Conversion of values to JSON values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def to_json_values(value: Any) -> Any:
-    """Plain data in which what is no number in JSON is null.
+    """Convert to plain data; NaN and infinity, which JSON has no number for, become None.
 
     >>> to_json_values({1: (float("nan"), np.float64(2.5)), "a": [math.inf, "b"]})
     {'1': [None, 2.5], 'a': [None, 'b']}

@@ -1,4 +1,4 @@
-"""Locks of folders and files: one process at a time, and none is left by a process that died."""
+"""Locks of folders and files, which the kernel releases when a process ends."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Final, Self
 
 from twinloop.description.errors import InputError
 
-#: The file that a process has locked which works in a folder.
+#: The file that a process locks while it works in a folder.
 LOCK_FILE: Final = ".lock"
-#: What a file system says that has no locks.
+#: Error numbers of file systems without locks.
 _NO_LOCKS: Final = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
 class FolderLock:
-    """The right to change a folder, held by one process at a time.
+    """An exclusive lock of a folder, held by one process at a time.
 
-    The kernel takes it back when the process ends, however it ends. Other openings of the folder in
-    the same process are refused as well.
+    The kernel releases it when the process ends, also when it is killed. A second lock of the
+    folder in the same process is an error as well.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -45,7 +45,7 @@ class FolderLock:
 
     @classmethod
     def acquire(cls, folder: Path) -> Self:
-        """Lock a folder that is there; an error that names the process which has it."""
+        """Lock an existing folder; if it is locked, the error names the process."""
         path = folder / LOCK_FILE
         while True:
             try:
@@ -54,22 +54,22 @@ class FolderLock:
                 problem = f"cannot be locked: {error.strerror or error}"
                 raise InputError(problem, file=folder) from None
             try:
-                held = lock_file(file)
+                holder = lock_file(file)
             except OSError as error:
                 os.close(file)
                 problem = f"cannot be locked: {error.strerror or error}"
                 raise InputError(problem, file=folder) from None
-            if held is not None:
+            if holder is not None:
                 os.close(file)
-                raise _in_use(folder, held)
-            # The one that had it may have removed the file between our opening and locking it.
+                raise _make_in_use_error(folder, holder)
+            # The previous holder may have removed the file after it was opened here.
             with suppress(OSError):
                 if os.path.samestat(os.fstat(file), path.lstat()):
                     return cls(path, file)
             os.close(file)
 
     def release(self) -> None:
-        """Give the folder back; the file is removed."""
+        """Release the lock and remove its file."""
         if self._closed.alive:
             with suppress(OSError):  # the folder was replaced, or cannot be written any more
                 if os.path.samestat(os.fstat(self._file), self._path.lstat()):
@@ -79,7 +79,7 @@ class FolderLock:
 
 @contextmanager
 def hold_lock(folder: Path) -> Iterator[None]:
-    """Have a folder for this process alone while the block runs."""
+    """Hold the lock of a folder during the block."""
     lock = FolderLock.acquire(folder)
     try:
         yield
@@ -88,9 +88,9 @@ def hold_lock(folder: Path) -> Iterator[None]:
 
 
 def lock_file(file: int) -> str | None:
-    """Lock an open file for this process alone, without waiting; else who has it.
+    """Lock an open file exclusively, without waiting; return the holder if it is locked.
 
-    Where the file system has no locks (Lustre without `-o flock`, some NFS), nothing is locked.
+    On file systems without locks (Lustre without `-o flock`, some NFS), nothing is locked.
     """
     if sys.platform == "win32":
         return None
@@ -99,7 +99,7 @@ def lock_file(file: int) -> str | None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _holder(os.fstat(file).st_ino)
+        return _find_holder(os.fstat(file).st_ino)
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
@@ -107,23 +107,23 @@ def lock_file(file: int) -> str | None:
 
 
 def check_unlocked(folder: Path, files: list[str]) -> None:
-    """Raise an error if a process has one of these files of a folder locked."""
+    """Raise an error if a process holds a lock on one of these files of a folder."""
     for name in files:
         try:
             file = os.open(folder / name, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
-            continue  # it is gone, or cannot be locked by this user
+            continue  # it does not exist any more, or cannot be locked by this user
         try:
-            held = lock_file(file)
+            holder = lock_file(file)
         except OSError:
-            held = None
+            holder = None
         finally:
             os.close(file)
-        if held is not None:
-            raise _in_use(folder, held)
+        if holder is not None:
+            raise _make_in_use_error(folder, holder)
 
 
-def _in_use(folder: Path, holder: str) -> InputError:
+def _make_in_use_error(folder: Path, holder: str) -> InputError:
     return InputError(
         f"is in use by {holder}",
         file=folder,
@@ -131,8 +131,8 @@ def _in_use(folder: Path, holder: str) -> InputError:
     )
 
 
-def _holder(inode: int) -> str:
-    """The process that has a file locked, as far as the kernel says."""
+def _find_holder(inode: int) -> str:
+    """Return the process that holds the lock of a file, if `/proc/locks` lists it."""
     with suppress(OSError):
         for line in Path("/proc/locks").read_text().splitlines():
             words = line.split()

@@ -1,4 +1,4 @@
-"""What is wrong with a description: every problem at once, each with its path and line."""
+"""Problems of a description: collected together, each with its path and line."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from twinloop.description.document import Address, ParsedDocument
 from twinloop.description.errors import InputError
 from twinloop.description.quantities import number_to_text, quote_value
 
-_SHOWN_PROBLEMS = 20
+_MAX_LISTED = 20
 
 
 class DescriptionError(InputError):
-    """A description cannot be used: all its problems, the first one's place in its own fields.
+    """A description is invalid; `problems` has all errors, the own fields repeat the first one.
 
     >>> from twinloop.platform import Platform
     >>> text = "clusters:\\n- hosts:\\n  - cores: 0\\n    core: 8\\n"
@@ -43,9 +43,9 @@ class DescriptionError(InputError):
         )
 
     def __str__(self) -> str:
-        lines = [str(problem) for problem in self.problems[:_SHOWN_PROBLEMS]]
-        if len(self.problems) > _SHOWN_PROBLEMS:
-            lines.append(f"and {len(self.problems) - _SHOWN_PROBLEMS} more")
+        lines = [str(problem) for problem in self.problems[:_MAX_LISTED]]
+        if len(self.problems) > _MAX_LISTED:
+            lines.append(f"and {len(self.problems) - _MAX_LISTED} more")
         return "\n".join(lines)
 
     def __reduce__(self) -> Any:
@@ -53,18 +53,18 @@ class DescriptionError(InputError):
 
 
 class ProblemCollector:
-    """Problems that a description finds in itself, its fields being right, each with its place."""
+    """Collector of the problems of a whole description whose single fields are valid."""
 
     def __init__(self) -> None:
         self._found: list[InitErrorDetails] = []
 
     def add(self, address: Address, problem: str, remedy: str | None = None) -> None:
-        """Note a problem of the value at this address, seen from the description."""
+        """Add a problem of the value at this address, relative to the description."""
         error = PydanticCustomError("finding", "{problem}", {"problem": problem, "remedy": remedy})
         self._found.append(InitErrorDetails(type=error, loc=address, input=None))
 
     def add_repeats(self, names: Iterable[tuple[str, Address]], what: str) -> None:
-        """Note every name that stands in the list for the second time."""
+        """Add a problem for every name that repeats an earlier one."""
         seen: set[str] = set()
         for name, address in names:
             if name in seen:
@@ -72,7 +72,7 @@ class ProblemCollector:
             seen.add(name)
 
     def check(self) -> None:
-        """Refuse the description if anything was found."""
+        """Raise a validation error if there are any problems."""
         if self._found:
             raise ValidationError.from_exception_data("description", self._found)
 
@@ -80,24 +80,24 @@ class ProblemCollector:
 def problems_from_validation_error(
     error: ValidationError, document: ParsedDocument, classes: Mapping[int, Any]
 ) -> list[InputError]:
-    """The problems that pydantic found, by path and line.
+    """Convert the errors of pydantic into problems with path and line.
 
-    `classes` says which description each mapping of the document was read as.
+    `classes` has the class that each mapping of the document was read as.
     """
     problems: list[InputError] = []
     for details in error.errors(include_url=False):
         context = details.get("ctx", {})
-        # Items that are wrong themselves are not counted; that they are too few is no news then.
+        # Pydantic does not count invalid items, which have errors of their own.
         if details["type"] == "too_short" and len(details["input"]) >= context["min_length"]:
             continue
-        address, parent = _address(details, document.data)
+        address, parent = _locate(details, document.data)
         cause = context.get("error")
         if isinstance(cause, DescriptionError) and cause.file is not None:
             problems += cause.problems
         elif isinstance(cause, InputError) and cause.file is not None:
             problems.append(cause)
         else:
-            problem, remedy = _said(details, cause, address, classes.get(id(parent)))
+            problem, remedy = _explain(details, cause, address, classes.get(id(parent)))
             problems.append(
                 InputError(
                     problem,
@@ -110,11 +110,10 @@ def problems_from_validation_error(
     return sorted(problems, key=lambda problem: problem.line or 0)
 
 
-def _address(details: ErrorDetails, data: Any) -> tuple[Address, Any]:
-    """Where in the document the error lies, and the value around it.
+def _locate(details: ErrorDetails, data: Any) -> tuple[Address, Any]:
+    """Return the address of an error in the document, and the value around it.
 
-    Pydantic's location also names the member of a union that was tried; the document does not
-    have that step.
+    Pydantic's location also contains the tried member of a union, which the document does not.
     """
     address: list[str | int] = []
     parent, node = None, data
@@ -124,7 +123,7 @@ def _address(details: ErrorDetails, data: Any) -> tuple[Address, Any]:
             isinstance(node, list | tuple) and isinstance(step, int) and step < len(node)
         ):
             parent, node = node, node[step]  # type: ignore[index]
-        elif named and not (isinstance(node, dict) and step in _texts(node)):
+        elif named and not (isinstance(node, dict) and step in _list_texts(node)):
             parent, node = node, None
         else:
             continue
@@ -135,11 +134,11 @@ def _address(details: ErrorDetails, data: Any) -> tuple[Address, Any]:
     return tuple(address), parent
 
 
-def _texts(node: Mapping[str, Any]) -> list[str]:
+def _list_texts(node: Mapping[str, Any]) -> list[str]:
     return [value for value in node.values() if isinstance(value, str)]
 
 
-def _said(
+def _explain(
     details: ErrorDetails, cause: object, address: Address, cls: Any
 ) -> tuple[str, str | None]:
     if isinstance(cause, InputError):
@@ -160,23 +159,23 @@ def _said(
                 str(address[-1]), known
             ) if known else None
         case "literal_error" | "union_tag_invalid":
-            expected = _quoted(context.get("expected", context.get("expected_tags", "")))
+            expected = _split_expected(context.get("expected", context.get("expected_tags", "")))
             given = context.get("tag", details["input"])
             remedy = suggest_name(given, expected) if isinstance(given, str) else None
             return f"must be one of {', '.join(expected)}, not {quote_value(given)}", remedy
         case "too_short":
-            return f"must have at least {_items(context['min_length'])}", None
+            return f"must have at least {_count_items(context['min_length'])}", None
         case "too_long":
-            return f"must have at most {_items(context['max_length'])}", None
+            return f"must have at most {_count_items(context['max_length'])}", None
         case kind:
-            return f"{_must(kind, context, details['msg'])}, not {value}", None
+            return f"{_describe_requirement(kind, context, details['msg'])}, not {value}", None
 
 
-def _quoted(expected: str) -> list[str]:
+def _split_expected(expected: str) -> list[str]:
     return [name.strip("' ") for name in expected.replace(" or ", ", ").split(", ")]
 
 
-def _must(kind: str, context: Mapping[str, Any], message: str) -> str:
+def _describe_requirement(kind: str, context: Mapping[str, Any], message: str) -> str:
     match kind:
         case "greater_than" if context["gt"] == 0:
             return "must be positive"
@@ -206,14 +205,14 @@ def _must(kind: str, context: Mapping[str, Any], message: str) -> str:
             return message.replace("Input should", "must")
 
 
-def _items(count: int) -> str:
+def _count_items(count: int) -> str:
     return f"{count} item{'' if count == 1 else 's'}"
 
 
 def find_unknown_names(
     given: Sequence[str], known: Sequence[str], what: str
 ) -> list[tuple[int, str]]:
-    """Position and remedy of every name that is not known as one of `what`."""
+    """Return position and remedy of every name that is not a known `what`."""
     everything = set(known)
     return [
         (position, suggest_name(name, known) if known else f"there is no {what}")

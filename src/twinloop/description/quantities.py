@@ -1,7 +1,7 @@
 """Numbers with units: frequencies in MHz, memory in bytes, power in W, durations in s.
 
-A number without a unit is in the unit of its field. A text is a number and a unit (`2.1 GHz`),
-a duration may have several (`1h30m`). The case of a unit counts: `MB` is no `mb`.
+A number without a unit is in the unit of its field. A text is a number and a unit (`2.1 GHz`);
+a duration may have several (`1h30m`). Units are case-sensitive.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from twinloop.description.errors import InputError
 
 _NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _PART = re.compile(rf"\s*({_NUMBER})\s*([A-Za-zµ]*)\s*")
-_LONGEST = 80
+_MAX_TEXT = 80
 
-#: Times (s) and powers (W) beyond these are refused: beside them the other numbers of a run would
+#: Times (s) and powers (W) above these are rejected: added to them, other values of a run would
 #: lose their digits.
 MAX_TIME: Final = 1e15
 MAX_POWER: Final = 1e15
@@ -30,17 +30,17 @@ MAX_POWER: Final = 1e15
 
 @dataclass(frozen=True)
 class Unit:
-    """A kind of quantity: its units, the one it is stored in, the one a bare number has."""
+    """A kind of quantity: its units, and the unit of stored values and of bare numbers."""
 
     what: str
     stored: str
     factors: Mapping[str, Decimal]
     several: bool = False
-    #: Beyond this a number is a slip: beside it, other numbers of a run would lose their digits.
+    #: The largest value that is accepted.
     largest: float = math.inf
 
     def read(self, value: Any) -> float:
-        """The value in the stored unit.
+        """Convert a number or a text to the stored unit.
 
         >>> FREQUENCY.read("2.1 GHz"), MEMORY.read("64GiB"), DURATION.read("1h30m")
         (2100.0, 68719476736.0, 5400.0)
@@ -51,16 +51,16 @@ class Unit:
             )
         if not isinstance(value, str):
             try:
-                return self._bounded(float(value))
+                return self._check_range(float(value))
             except OverflowError:
-                raise InputError("is a number beyond all bounds") from None
-        parts = self._parts(value)
+                raise InputError("is a number out of range") from None
+        parts = self._split(value)
         if len(parts) == 1 and not parts[0][1]:
             parts = [(parts[0][0], self.stored)]
         total = sum((Decimal(number) * self._factor(unit) for number, unit in parts), Decimal())
-        return self._bounded(float(total))
+        return self._check_range(float(total))
 
-    def _bounded(self, value: float) -> float:
+    def _check_range(self, value: float) -> float:
         if math.isfinite(value) and abs(value) > self.largest:
             raise InputError(
                 f"{value:g} {self.stored} is beyond {self.largest:g} {self.stored}, the largest "
@@ -68,15 +68,15 @@ class Unit:
             )
         return value
 
-    def _parts(self, text: str) -> list[tuple[str, str]]:
+    def _split(self, text: str) -> list[tuple[str, str]]:
         parts, end = [], 0
-        while end < len(text) <= _LONGEST and (part := _PART.match(text, end)):
+        while end < len(text) <= _MAX_TEXT and (part := _PART.match(text, end)):
             parts.append((part[1], part[2]))
             end = part.end()
         if not parts or end < len(text) or (len(parts) > 1 and not self.several):
             raise InputError(f"must be {self.what}, not {quote_value(text)}", remedy=self._remedy())
         if not all(math.isfinite(float(number)) for number, _ in parts):
-            raise InputError("is a number beyond all bounds")
+            raise InputError("is a number out of range")
         return parts
 
     def _factor(self, unit: str) -> Decimal:
@@ -89,10 +89,10 @@ class Unit:
         raise InputError(f"'{unit}' is no unit of {self.what.split(' ', 1)[1]}", remedy=remedy)
 
     def _remedy(self) -> str:
-        return f"a number in {self.stored}, or with a unit: {', '.join(self.factors)}"
+        return f"write a number in {self.stored}, or with a unit: {', '.join(self.factors)}"
 
     def schema(self, *, positive: bool) -> dict[str, Any]:
-        """The JSON Schema of such a field."""
+        """Return the JSON Schema of such a field."""
         bound = {"exclusiveMinimum": 0} if positive else {"minimum": 0}
         unit = f"({'|'.join(self.factors)})"
         one = rf"[0-9.]+([eE][-+]?[0-9]+)?\s*{unit}"
@@ -144,26 +144,26 @@ Seconds = Annotated[
 ]
 
 
-def _number(value: Any) -> Any:
-    # Numbers in quotes and truth values pass for numbers elsewhere; here they are mistakes.
+def _check_number(value: Any) -> Any:
+    # Pydantic would accept numbers in quotes and truth values; here they are errors.
     if isinstance(value, bool | str):
         raise InputError(f"must be a number, not {quote_value(value)}")
     return value
 
 
-def _whole(value: Any) -> Any:
+def _check_whole(value: Any) -> Any:
     if isinstance(value, bool | str) or (isinstance(value, float) and not value.is_integer()):
         raise InputError(f"must be a whole number, not {quote_value(value)}")
     return value
 
 
-Number = Annotated[float, BeforeValidator(_number)]
-NotNegative = Annotated[float, Field(ge=0), BeforeValidator(_number)]
-Positive = Annotated[float, Field(gt=0), BeforeValidator(_number)]
-Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_number)]
-Whole = Annotated[int, Field(ge=0, le=2**63 - 1), BeforeValidator(_whole)]
-#: As many as there can be of anything that a description counts.
-Count = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(_whole)]
+Number = Annotated[float, BeforeValidator(_check_number)]
+NotNegative = Annotated[float, Field(ge=0), BeforeValidator(_check_number)]
+Positive = Annotated[float, Field(gt=0), BeforeValidator(_check_number)]
+Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_check_number)]
+Whole = Annotated[int, Field(ge=0, le=2**63 - 1), BeforeValidator(_check_whole)]
+#: A number of items in a description.
+Count = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(_check_whole)]
 Flag = Annotated[bool, Strict()]
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^\S([^\x00-\x1f\x7f]*\S)?$")]
 
@@ -173,7 +173,7 @@ Label = Annotated[str, Field(max_length=200, pattern=r"^(\S([^\x00-\x1f\x7f]*\S)
 
 
 def quote_value(value: Any) -> str:
-    """A value as an error shows it: short."""
+    """Format a value for an error message, shortened."""
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list | tuple):
@@ -183,7 +183,7 @@ def quote_value(value: Any) -> str:
 
 
 def number_to_text(number: float) -> str:
-    """A number as a text that reads back as the same, without a fraction it does not need.
+    """Format a number so that it reads back as the same value, without a redundant fraction.
 
     >>> number_to_text(2400.0), number_to_text(0.5)
     ('2400', '0.5')
@@ -193,7 +193,7 @@ def number_to_text(number: float) -> str:
 
 
 def memory_to_text(amount: float) -> str:
-    """An amount of memory in the largest binary unit that it is a whole number of.
+    """Format an amount of memory in the largest binary unit of which it is a whole multiple.
 
     >>> memory_to_text(2.0**36), memory_to_text(1e9)
     ('64GiB', '1000000000B')

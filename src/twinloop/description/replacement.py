@@ -1,8 +1,7 @@
-"""Replacing what is there: only what the same program wrote, and only when nothing else is lost.
+"""Safe replacement of existing files and folders.
 
-Each kind of folder knows the files that it owns from its own manifest. A folder that holds any
-other file is not replaced, nor is one in which a process is at work, nor one that is an input of
-what replaces it.
+A folder is replaced only if its manifest lists all files in it, no process has it locked, and it
+is not an input of the new content.
 """
 
 from __future__ import annotations
@@ -25,36 +24,36 @@ from twinloop.description.locks import LOCK_FILE, check_unlocked
 
 #: The list of the files of a folder whose format has no manifest.
 FILE_LIST: Final = ".twinloop.json"
-#: Files that a process has locked which works in a folder.
-_LOCKS: Final = (LOCK_FILE, "journal.jsonl", "power-journal.jsonl")
-#: The folder in which replaced files wait for the new ones, as a process names what it writes.
+#: Files that a process locks while it works in a folder.
+_LOCKED_FILES: Final = (LOCK_FILE, "journal.jsonl", "power-journal.jsonl")
+#: Name of the folder for replaced files, in the pattern of temporary names.
 _ASIDE: Final = "replaced"
-#: What a process that was killed leaves: the name of what it wrote, and its own number.
-_LEFT: Final = re.compile(r"\.(?P<name>.+)-[0-9]{1,9}-[0-9a-f]{8}")
-#: How many foreign files are named.
-_NAMED: Final = 5
+#: Temporary names, which a killed process leaves behind: the final name and the process id.
+_TEMPORARY_NAME: Final = re.compile(r"\.(?P<name>.+)-[0-9]{1,9}-[0-9a-f]{8}")
+#: Number of foreign files that an error lists.
+_LISTED: Final = 5
 
 
 @dataclass(frozen=True)
 class OwnedFiles:
-    """The files of a folder that are known to be written by this program.
+    """The files of a folder that this program has written.
 
     >>> OwnedFiles.of(["plan.json"]).add_prefix("runs") | OwnedFiles(trees=frozenset({"output"}))
     OwnedFiles(files=frozenset({'runs/plan.json'}), trees=frozenset({'output'}))
     """
 
-    #: Paths below the folder, with slashes.
+    #: Paths relative to the folder, with slashes.
     files: frozenset[str] = frozenset()
-    #: Folders below it of which everything is owned.
+    #: Subfolders that are owned with all their content.
     trees: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, files: Iterable[str]) -> OwnedFiles:
-        """These files and nothing else."""
+        """Make a set of owned files without subfolders."""
         return cls(frozenset(files))
 
     def add_prefix(self, name: str) -> OwnedFiles:
-        """The same of a folder that lies in another one under this name."""
+        """Return the same files relative to the parent folder, given the name of the folder."""
         return OwnedFiles(
             frozenset(f"{name}/{file}" for file in self.files),
             frozenset(f"{name}/{tree}" for tree in self.trees),
@@ -64,29 +63,29 @@ class OwnedFiles:
         return OwnedFiles(self.files | other.files, self.trees | other.trees)
 
     def has(self, path: str) -> bool:
-        """Whether a file is owned, or was left by a process that was killed while writing one."""
+        """Whether a file is owned, or is the temporary file of an owned one."""
         if path in self.files:
             return True
         above, _, name = path.rpartition("/")
-        left = _LEFT.fullmatch(name)
+        left = _TEMPORARY_NAME.fullmatch(name)
         written = left["name"] if left else name.removeprefix(".")
         return written != name and (f"{above}/{written}" if above else written) in self.files
 
     def has_tree(self, path: str) -> bool:
-        """Whether all of a folder is owned."""
+        """Whether a subfolder is owned with all its content."""
         above, _, name = path.rpartition("/")
-        left = _LEFT.fullmatch(name)
+        left = _TEMPORARY_NAME.fullmatch(name)
         written = left["name"] if left else name
         whole = f"{above}/{written}" if above else written
         return whole in self.trees or (left is not None and left["name"] == _ASIDE)
 
 
-#: Says which files of a folder are owned; an error if it is no folder of this kind.
+#: Returns the owned files of a folder; raises an error if it is not a folder of the right kind.
 OwnershipRule = Callable[[Path], OwnedFiles]
 
 
 def find_foreign_files(folder: Path, owned: OwnedFiles) -> list[str]:
-    """The files of a folder that are not owned, by their paths below it.
+    """List the files of a folder that are not owned, by their relative paths.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -95,7 +94,7 @@ def find_foreign_files(folder: Path, owned: OwnedFiles) -> list[str]:
     ...     find_foreign_files(Path(there), OwnedFiles.of(["plan.json"]))
     ['thesis.tex']
     """
-    return [path for path in _files(folder, owned) if not owned.has(path)]
+    return [path for path in _iterate_files(folder, owned) if not owned.has(path)]
 
 
 def check_replaceable(
@@ -105,20 +104,20 @@ def check_replaceable(
     inputs: Iterable[Path] = (),
     ours: Collection[str] = (),
 ) -> None:
-    """Raise an error unless all that is at a path may be replaced.
+    """Raise an error unless a path does not exist, is an empty folder, or may be replaced.
 
     Args:
-        path: What is to be replaced. Nothing there, or an empty folder, is always fine.
-        owner: Says what may be replaced in a folder.
-        inputs: Files and folders that are read for what is to be written.
-        ours: Lock files of it that this process holds itself.
+        path: The folder to replace.
+        owner: Returns the files of a folder that may be replaced.
+        inputs: Files and folders that are read to produce the new content.
+        ours: Lock files of the folder that this process holds itself.
     """
     check_not_input(path, inputs)
-    if not _is_there(path):
+    if not os.path.lexists(path):
         return
     if not path.is_dir():
         raise InputError(
-            "is there and is no folder, so it is not replaced",
+            "exists and is no folder, so it is not replaced",
             file=path,
             remedy="choose another name, or remove it yourself",
         )
@@ -126,17 +125,19 @@ def check_replaceable(
         check_unlocked(path, [LOCK_FILE] if LOCK_FILE not in ours else [])
         if all(entry.name == LOCK_FILE for entry in path.iterdir()):
             return
-        owned = owner(path) | OwnedFiles.of([LOCK_FILE])  # one that was killed leaves it
-        strange = find_foreign_files(path, owned)
-        locks = [each for each in _files(path, owned) if each.rpartition("/")[2] in _LOCKS]
+        owned = owner(path) | OwnedFiles.of([LOCK_FILE])  # a killed process leaves it
+        foreign = find_foreign_files(path, owned)
+        locks = [
+            each for each in _iterate_files(path, owned) if each.rpartition("/")[2] in _LOCKED_FILES
+        ]
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
         raise InputError(problem, file=path) from None
-    if strange:
-        more = ", ..." if len(strange) > _NAMED else ""
+    if foreign:
+        more = ", ..." if len(foreign) > _LISTED else ""
         raise InputError(
-            "is there and holds something else, so it is not replaced: "
-            f"{', '.join(strange[:_NAMED])}{more}",
+            "exists and contains other files, so it is not replaced: "
+            f"{', '.join(foreign[:_LISTED])}{more}",
             file=path,
             remedy="choose another name, or move these files away",
         )
@@ -144,28 +145,28 @@ def check_replaceable(
 
 
 def check_not_input(path: Path, inputs: Iterable[Path]) -> None:
-    """Raise an error if what is at a path is an input, holds one, or lies in one.
+    """Raise an error if a path is an input, contains an input, or is inside an input.
 
     >>> check_not_input(Path("runs/real"), [Path("runs/real/manifest.json")])
     Traceback (most recent call last):
-    twinloop.InputError: runs/real: holds the input runs/real/manifest.json ...
+    twinloop.InputError: runs/real: contains the input runs/real/manifest.json ...
     """
     place = path.resolve()
     for given in inputs:
         other = given.resolve()
-        if place == other or _is_same(path, given):
+        if place == other or _is_same_file(path, given):
             raise InputError("is the input", file=path, remedy="write to another place")
         if other.is_relative_to(place):
-            problem = f"holds the input {given}"
+            problem = f"contains the input {given}"
         elif given.is_dir() and place.is_relative_to(other):
-            problem = f"lies in the input {given}"
+            problem = f"is inside the input {given}"
         else:
             continue
         raise InputError(problem, file=path, remedy="write to another place")
 
 
 def check_regular_file(path: Path) -> None:
-    """Raise an error if a path is something else than a regular file, or nothing.
+    """Raise an error if a path exists and is not a regular file.
 
     >>> check_regular_file(Path("/dev/null"))
     Traceback (most recent call last):
@@ -174,7 +175,7 @@ def check_regular_file(path: Path) -> None:
     try:
         mode = path.lstat().st_mode
     except (OSError, ValueError):
-        return  # nothing is there, or writing says why not
+        return  # it does not exist, or writing raises the error
     if stat.S_ISREG(mode):
         return
     what = "is a folder" if stat.S_ISDIR(mode) else "is a link" if stat.S_ISLNK(mode) else ""
@@ -187,11 +188,12 @@ def check_regular_file(path: Path) -> None:
 
 @contextmanager
 def set_aside(folder: Path, keep: Collection[str] = (LOCK_FILE,)) -> Iterator[None]:
-    """Move all that is in a folder aside while its successor is begun in the same place.
+    """Move the content of a folder aside during the block, which writes its new content.
 
-    When the block ends well, the old files are removed; else those that the block made are, and
-    the old ones are put back. The folder itself stays: it may be a mount point, or the working
-    directory of a shell. The caller has checked that all may be replaced, and holds its lock.
+    When the block ends without error, the old files are removed; otherwise the new files are
+    removed and the old ones restored. The folder itself stays: it may be a mount point, or the
+    working directory of a shell. The caller has checked that all files may be replaced, and holds
+    the lock.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -225,17 +227,17 @@ def set_aside(folder: Path, keep: Collection[str] = (LOCK_FILE,)) -> Iterator[No
 
 
 def is_set_aside(name: str) -> bool:
-    """Whether a folder of this name holds what a killed process was replacing.
+    """Whether this is the name of a folder in which `set_aside` of a killed process left files.
 
     >>> is_set_aside(".replaced-4711-0123abcd"), is_set_aside("replaced")
     (True, False)
     """
-    left = _LEFT.fullmatch(name)
+    left = _TEMPORARY_NAME.fullmatch(name)
     return left is not None and left["name"] == _ASIDE
 
 
 def remove_path(path: Path) -> None:
-    """Remove a file, a link, or a folder with all that is in it."""
+    """Remove a file, a link, or a folder with its content."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -243,10 +245,10 @@ def remove_path(path: Path) -> None:
 
 
 def write_file_list(folder: Path, kind: str) -> None:
-    """Write the list of all files of a folder, by which it is known again as ours."""
+    """Write the list of all files of a folder, by which `read_file_list` recognises them."""
     files = {
-        each: _digest(folder / each)
-        for each in sorted(_files(folder, OwnedFiles()))
+        each: _hash_regular_file(folder / each)
+        for each in sorted(_iterate_files(folder, OwnedFiles()))
         if each != FILE_LIST
     }
     document = {"twinloop": kind, "files": files}
@@ -254,7 +256,7 @@ def write_file_list(folder: Path, kind: str) -> None:
 
 
 def read_file_list(folder: Path) -> OwnedFiles:
-    """The files that the list of a folder names, as far as they are as they were written.
+    """Read the files that the list of a folder names and that are unchanged since.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -269,23 +271,23 @@ def read_file_list(folder: Path) -> OwnedFiles:
         document = json.loads((folder / FILE_LIST).read_bytes())
         known = dict(document["files"]) if isinstance(document["twinloop"], str) else {}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return OwnedFiles()  # without a list, all is foreign
-    held = set(_files(folder, OwnedFiles()))
+        return OwnedFiles()  # without a list, all files are foreign
+    held = set(_iterate_files(folder, OwnedFiles()))
     return OwnedFiles.of(
-        [FILE_LIST, *(n for n in held & known.keys() if _digest(folder / n) == known[n])]
+        [FILE_LIST, *(n for n in held & known.keys() if _hash_regular_file(folder / n) == known[n])]
     )
 
 
-def _digest(file: Path) -> str | None:
+def _hash_regular_file(file: Path) -> str | None:
     if file.is_symlink() or not file.is_file():
         return None
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _files(folder: Path, owned: OwnedFiles) -> Iterator[str]:
-    """All that is in a folder and is no folder, apart from trees that are owned as a whole."""
-    for place, inner, names in os.walk(folder, onerror=_raised):
+def _iterate_files(folder: Path, owned: OwnedFiles) -> Iterator[str]:
+    """Yield all files below a folder, except in subfolders that are owned as a whole."""
+    for place, inner, names in os.walk(folder, onerror=_raise):
         above = Path(place).relative_to(folder)
         walked = []
         for name in sorted(inner):
@@ -298,15 +300,11 @@ def _files(folder: Path, owned: OwnedFiles) -> Iterator[str]:
         yield from ((above / name).as_posix() for name in sorted(names))
 
 
-def _raised(error: OSError) -> None:
+def _raise(error: OSError) -> None:
     raise error
 
 
-def _is_there(path: Path) -> bool:
-    return os.path.lexists(path)
-
-
-def _is_same(one: Path, other: Path) -> bool:
+def _is_same_file(one: Path, other: Path) -> bool:
     with suppress(OSError):
         return one.samefile(other)
     return False

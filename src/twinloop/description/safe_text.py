@@ -1,4 +1,4 @@
-"""Text that comes from files, made fit for a terminal."""
+"""Escaping of text from files for output on a terminal."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-#: What a terminal, or a reader, takes for something else than a character: control characters (C0,
-#: DEL, C1), marks that turn the direction of writing, separators of lines, halves of characters.
+#: Characters that are escaped: control characters (C0, DEL, C1), directional marks, line
+#: separators, surrogates.
 _DIRECTIONS: Final = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _UNSAFE: Final = f"\x7f-\x9f{_DIRECTIONS}\u2028\u2029\ud800-\udfff"
 _IN_TEXT: Final = re.compile(f"[\x00-\x08\x0b-\x1f{_UNSAFE}]")
@@ -16,28 +16,28 @@ _SHORT: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def escape_controls(text: str) -> str:
-    """Write control characters as Python does in a literal; newlines and tabs stay.
+    """Escape control characters as in a Python literal; newlines and tabs stay.
 
-    Names in logs and descriptions come from other people. On a terminal a control character in one
-    could change the title or the colours of the window, or what was printed before.
+    Names in logs and descriptions come from other people. On a terminal a control character in a
+    name could change the title or the colours of the window, or the text printed before.
 
     >>> escape_controls("a\\x1b[31mb\\x9bc\\nd")
     'a\\\\x1b[31mb\\\\x9bc\\nd'
     """
-    return _IN_TEXT.sub(_escaped, text)
+    return _IN_TEXT.sub(_escape_match, text)
 
 
 def escape_name(name: object) -> str:
-    """Write a name in one line: as `escape_controls`, and newlines and tabs as well.
+    """Escape control characters, newlines and tabs, so that a name is on one line.
 
     >>> escape_name("a\\nerror: b")
     'a\\\\nerror: b'
     """
-    return _IN_NAMES.sub(_escaped, str(name))
+    return _IN_NAMES.sub(_escape_match, str(name))
 
 
 def join_lines(lines: Iterable[str]) -> str:
-    """Lines of text that hold names, one below the other; no name can make a line of its own.
+    """Join lines of text that contain names; a newline in a name is escaped.
 
     >>> join_lines(["task a", "task b\\nc"])
     'task a\\ntask b\\\\nc'
@@ -46,7 +46,7 @@ def join_lines(lines: Iterable[str]) -> str:
 
 
 def escape_json(text: str) -> str:
-    """JSON without control characters: the same document, fit for a terminal.
+    """Escape control characters in JSON text; the document stays the same.
 
     >>> escape_json('{"a": "\\x9b\u202e"}')
     '{"a": "\\\\u009b\\\\u202e"}'
@@ -54,6 +54,6 @@ def escape_json(text: str) -> str:
     return _IN_TEXT.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape_match(found: re.Match[str]) -> str:
     code = ord(found[0])
     return _SHORT.get(found[0]) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")

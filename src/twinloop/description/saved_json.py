@@ -1,4 +1,4 @@
-"""JSON documents that a command wrote to read again: their shape is checked before use."""
+"""Reading of JSON documents that Twinloop wrote, with a check of their schema."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_DOCUMENT_BYTES = 1 << 28
 
 
 class StoredJson(pydantic.BaseModel):
-    """The shape of a document: fields with their types, taken as they stand. Others are ignored."""
+    """Base class of document schemas: fields with strict types; other fields are ignored."""
 
     model_config = pydantic.ConfigDict(extra="ignore", strict=True)
 
@@ -24,7 +24,7 @@ Shape = TypeVar("Shape", bound=StoredJson)
 
 
 def read_stored_json(path: Path, shape: type[Shape], remedy: str | None = None) -> Shape:
-    """The document in a file, if it has this shape; else an InputError that names the field.
+    """Read a document from a file; if it does not fit the schema, the error names the field.
 
     >>> import tempfile
     >>> class Size(StoredJson):
@@ -56,13 +56,13 @@ def check_shape(
     *,
     line: int | None = None,
 ) -> Shape:
-    """What was read from a file, or from a line of it, if it has this shape; else an InputError."""
+    """Validate a document read from a file, or from a line of it, against a schema."""
     try:
         return shape.model_validate(document)
     except (pydantic.ValidationError, OverflowError) as error:
-        field, said = _first(error)
+        field, problem = _first_problem(error)
         raise InputError(
-            f"cannot be read: {said}; it is damaged, or of another version",
+            f"cannot be read: {problem}; it is damaged, or of another version",
             file=path,
             line=line,
             field=field,
@@ -70,11 +70,11 @@ def check_shape(
         ) from None
 
 
-def _first(error: pydantic.ValidationError | OverflowError) -> tuple[str | None, str]:
-    """The field of the first thing that is wrong, and what is."""
+def _first_problem(error: pydantic.ValidationError | OverflowError) -> tuple[str | None, str]:
+    """Return the field and the message of the first validation error."""
     if isinstance(error, OverflowError):
         return None, "a number in it is too large"
     first = error.errors(include_input=False, include_url=False)[0]
-    said = first["msg"].removeprefix("Value error, ")
+    problem = first["msg"].removeprefix("Value error, ")
     field = ".".join(str(part) for part in first["loc"] if not isinstance(part, type))
-    return field or None, said[:1].lower() + said[1:]
+    return field or None, problem[:1].lower() + problem[1:]

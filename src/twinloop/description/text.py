@@ -1,4 +1,4 @@
-"""The text of a description, YAML or JSON, as a document."""
+"""Parsing of the text of a description, YAML or JSON."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def load_document(path: Path) -> ParsedDocument:
 
 
 def parse_document(text: str, file: str | None = None) -> ParsedDocument:
-    """Plain values from YAML or JSON text.
+    """Parse YAML or JSON text.
 
-    Scalars follow the core schema of YAML 1.2: `no` and `on` are texts, `1e3` is a number. A key
-    that stands twice, a tag, and anything deeper or larger than a description can be is an error.
+    Scalars follow the core schema of YAML 1.2: `no` and `on` are texts, `1e3` is a number. A
+    repeated key, a tag, and a text beyond the limits of depth and size are errors.
     """
     if file is not None and file.removesuffix(".gz").removesuffix(".zst").endswith(".json"):
         return parse_json(text, file)

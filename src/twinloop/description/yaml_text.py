@@ -1,4 +1,4 @@
-"""YAML text as plain values that know their lines, and back.
+"""Parsing of YAML text into plain values with line numbers, and writing of YAML.
 
 Scalars follow the core schema of YAML 1.2: `no` and `on` are texts, `1e3` is a number.
 """
@@ -26,7 +26,7 @@ from twinloop.description.errors import InputError
 _CORE = "tag:yaml.org,2002:"
 
 
-def _core_schema(cls: Any) -> None:
+def _use_core_schema(cls: Any) -> None:
     cls.yaml_implicit_resolvers = {}
     for tag, pattern, first in (
         ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
@@ -42,7 +42,7 @@ def _core_schema(cls: Any) -> None:
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes nodes, not deeper than a description goes."""
+    """A loader that limits the depth of nesting."""
 
     _depth = 0
 
@@ -57,35 +57,35 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what `_Loader` reads back as the same values, without anchors."""
+    """A dumper whose output `_Loader` reads back as the same values, without anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
-_core_schema(_Loader)
-_core_schema(_Dumper)
+_use_core_schema(_Loader)
+_use_core_schema(_Dumper)
 
 
 def dump_yaml(data: Any) -> str:
-    """YAML text of plain values; `parse` gives them back.
+    """Write plain values as YAML text, which `parse_yaml` reads back.
 
     >>> dump_yaml({"name": "on", "size": 1e3})
     'name: on\\nsize: 1000.0\\n'
     """
-    # Line breaks and marks that only Unicode knows come back changed unless they are escaped.
+    # Unicode line breaks and directional marks do not survive unless they are escaped.
     printable = json.dumps(data, ensure_ascii=False).isprintable()
     text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=printable, width=100)
     return text
 
 
 def parse_yaml(text: str, file: str | None) -> ParsedDocument:
-    """Plain values from YAML text; a key that stands twice, and a tag, are errors."""
+    """Parse YAML text; a repeated key and a tag are errors."""
     if len(text) > MAX_YAML_BYTES:
         raise InputError(
-            f"is larger than {MAX_YAML_BYTES:,} characters, which no YAML description is",
+            f"is larger than {MAX_YAML_BYTES:,} characters, the limit of a YAML description",
             file=file,
-            remedy="JSON may be larger",
+            remedy="write it as JSON, whose limit is higher",
         )
     try:
         loader = _Loader(text)
@@ -95,21 +95,21 @@ def parse_yaml(text: str, file: str | None) -> ParsedDocument:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        said = ", ".join(part for part in (error.context, error.problem) if part)
+        problem = ", ".join(part for part in (error.context, error.problem) if part)
         line = None if mark is None else mark.line + 1
-        raise InputError(f"is no YAML: {said}", file=file, line=line) from None
+        raise InputError(f"is no YAML: {problem}", file=file, line=line) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise InputError(f"is no YAML: {error.reason}", file=file, line=line) from None
     except InputError as error:
         raise InputError(error.problem, file=file) from None
     lines: dict[Address, int] = {}
-    data = None if root is None else _Reading(file, lines).value(root, ())
+    data = None if root is None else _NodeReader(file, lines).value(root, ())
     return ParsedDocument(data, file, lambda: lines)
 
 
-class _Reading:
-    """One pass over the nodes of a YAML document, aliases followed."""
+class _NodeReader:
+    """Conversion of YAML nodes to plain values, with aliases expanded."""
 
     def __init__(self, file: str | None, lines: dict[Address, int]) -> None:
         self.file = file
@@ -129,7 +129,7 @@ class _Reading:
             return [self.value(item, (*address, i)) for i, item in enumerate(node.value)]
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node)
-        raise self._refused_tag(node)
+        raise self._make_tag_error(node)
 
     def _mapping(self, node: yaml.MappingNode, address: Address) -> dict[str, Any]:
         values: dict[str, Any] = {}
@@ -138,9 +138,7 @@ class _Reading:
                 raise InputError("a key must be a plain text", file=self.file, line=_line(key))
             name = key.value
             if name in values:
-                raise InputError(
-                    f"the key '{name}' stands here twice", file=self.file, line=_line(key)
-                )
+                raise InputError(f"the key '{name}' occurs twice", file=self.file, line=_line(key))
             self.lines[(*address, name)] = _line(key)
             values[name] = self.value(item, (*address, name))
         return values
@@ -160,20 +158,20 @@ class _Reading:
                 case "float":
                     number = float(text)
                 case _:
-                    raise self._refused_tag(node)
+                    raise self._make_tag_error(node)
         except InputError:
             raise
         except ValueError:
             raise InputError(
-                f"'{text[:40]}' is not what its tag says", file=self.file, line=_line(node)
+                f"'{text[:40]}' does not match its tag", file=self.file, line=_line(node)
             ) from None
         if not is_representable(number):
             raise make_range_error(self.file, _line(node))
         return number
 
-    def _refused_tag(self, node: yaml.Node) -> InputError:
+    def _make_tag_error(self, node: yaml.Node) -> InputError:
         return InputError(
-            f"the tag {node.tag.replace(_CORE, '!!')} has no place in a description",
+            f"the tag {node.tag.replace(_CORE, '!!')} is not allowed in a description",
             file=self.file,
             line=_line(node),
         )

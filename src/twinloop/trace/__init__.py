@@ -1,4 +1,4 @@
-"""Traces: what happened, real or simulated; read, checked, changed, written."""
+"""Traces of real and simulated runs: tables, manifest, formats, quality gate, editing."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""A hash of what tables hold, whatever file format or library version they are kept with."""
+"""Content hash of tables, independent of file format and library version."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def hash_tables(
     facts: Mapping[str, Any],
     arrays: Mapping[str, NDArray[Any]] | None = None,
 ) -> str:
-    """The SHA-256 of named tables, of plain data and of arrays, in hexadecimal.
+    """Compute the SHA-256 of named tables, plain data and arrays, in hexadecimal.
 
-    Tables without rows and columns without values count as if they were not there, so a column
-    that a later version adds changes no hash.
+    Tables without rows and columns without values are skipped, so that a column which a later
+    version adds does not change the hash.
 
     >>> one = hash_tables({"tasks": pl.DataFrame({"id": ["a", "b"], "user": [None, None]})}, {})
     >>> one == hash_tables({"tasks": pl.DataFrame({"id": ["a", "b"]})}, {})
@@ -50,7 +50,7 @@ def _add_column(found: hashlib._Hash, values: pl.Series) -> None:
         known = values.fill_null("")
         _add_array(found, known.str.len_bytes().to_numpy())
         found.update((known.str.join("").item() or "").encode())
-    else:  # lists and structures, which few rows have
+    else:  # lists and structures
         found.update(json.dumps(values.to_list(), default=str).encode())
 
 

@@ -1,4 +1,4 @@
-"""Dependencies between tasks: who can never be ready, because tasks wait for each other."""
+"""Cycles in the dependencies between tasks."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ Rows = NDArray[np.int64]
 
 
 def find_blocked_tasks(parent_rows: Rows, child_rows: Rows, count: int) -> tuple[Rows, list[int]]:
-    """The tasks that can never be ready, and one cycle among them; both empty if there is none.
+    """Find the tasks that can never become ready, and one cycle; both are empty without a cycle.
 
-    The cycle goes from each task to a parent of it, and ends with the task it begins with.
+    The cycle lists tasks from child to parent, and ends with the task it begins with.
 
     Args:
         parent_rows: The row of the parent of each dependency.
-        child_rows: The row of the task that waits for it.
-        count: How many tasks there are.
+        child_rows: The row of the child of each dependency.
+        count: Number of tasks.
 
     >>> find_blocked_tasks(np.array([0, 1, 0]), np.array([1, 2, 2]), 3)
     (array([], dtype=int64), [])
     >>> find_blocked_tasks(np.array([2, 0, 1, 1]), np.array([0, 1, 2, 3]), 5)
     (array([0, 1, 2, 3]), [0, 2, 1, 0])
     """
-    # In most logs parents come first, and then there is nothing to search.
+    # In most logs all parents precede their children, so that there is no cycle.
     if (parent_rows < child_rows).all():
         return np.zeros(0, dtype=np.int64), []
     order = np.argsort(parent_rows, kind="stable")
@@ -41,7 +41,7 @@ def find_blocked_tasks(parent_rows: Rows, child_rows: Rows, count: int) -> tuple
     rows = np.flatnonzero(held)
     if not rows.size:
         return rows, []
-    # Whoever is held has a parent that is held: going up from one must come round.
+    # Every blocked task has a blocked parent, so that following parents leads into a cycle.
     inside = held[parent_rows]
     above = np.full(count, count)
     np.minimum.at(above, child_rows[inside], parent_rows[inside])

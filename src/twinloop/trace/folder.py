@@ -1,9 +1,9 @@
-"""A Trace on disk: a folder with one Parquet file per table, and `manifest.json`.
+"""Trace folders: one Parquet file per table, and `manifest.json`.
 
-The manifest names every table with its rows and its hash, and holds a hash of itself. Measured
-times stand in `timings.json`, which no hash covers: the same scenario and seed give the same bytes
-of all else. The folder is written under another name and renamed when it is complete, so a folder
-with a manifest that does not fit was damaged later.
+The manifest lists every table with its number of rows and its hash, and has a hash of itself.
+Measured times are in `timings.json`, which no hash covers: the same scenario and seed give the
+same bytes in all other files. The folder is written under a temporary name and renamed when it is
+complete, so that a folder that does not match its manifest must have been damaged later.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from twinloop.trace.stored_workload import (
 from twinloop.trace.tables import SCHEMA_VERSION, TABLES, conform_table
 
 MANIFEST = "manifest.json"
-#: Measured times, which differ between runs of the same scenario: no hash covers this file.
+#: Measured times, which differ between runs of the same scenario; no hash covers this file.
 TIMINGS: Final = "timings.json"
-#: Files that a trace folder may have beside its manifest and the tables that this names.
+#: Files that a trace folder may have beside its manifest and its tables.
 EXTRA_FILES: Final = (LOCK_FILE, TIMINGS)
 
 
@@ -50,13 +50,13 @@ def save_folder(
     timings: Mapping[str, float] | None = None,
     workload: StorableWorkload | None = None,
 ) -> Path:
-    """Write tables, manifest and kept workload as the folder `path`, whole or not at all.
+    """Write tables, manifest and stored workload as the folder `path`, atomically.
 
-    A folder that is there is replaced if asked, and if it is a trace of the same kind and nothing
-    else; `owner` says of a folder of ours what else may be replaced.
+    With `overwrite`, an existing folder is replaced if it contains only a trace of the same kind;
+    `owner` returns further files that may be replaced.
     """
     if path.exists() and not overwrite:
-        raise InputError("is there already", file=path, remedy="overwrite=True replaces it")
+        raise InputError("exists already", file=path, remedy="overwrite=True replaces it")
     with write_folder_atomically(path, owner or make_ownership_rule(manifest.kind)) as new:
         if timings:
             text = json.dumps(dict(timings), indent=2) + "\n"
@@ -66,7 +66,7 @@ def save_folder(
 
 
 def find_owned_files(path: Path) -> OwnedFiles:
-    """The files of a trace folder that its manifest names; an error if it is no trace folder.
+    """Find the files of a trace folder that its manifest lists; an error if it has no manifest.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -74,25 +74,25 @@ def find_owned_files(path: Path) -> OwnedFiles:
     ...     "manifest.json" in find_owned_files(run).files
     True
     """
-    return OwnedFiles.of([MANIFEST, *EXTRA_FILES, *_named(_document(path))])
+    return OwnedFiles.of([MANIFEST, *EXTRA_FILES, *_list_files(_read_manifest(path))])
 
 
 def make_ownership_rule(kind: str) -> OwnershipRule:
-    """Says which files of a trace folder may be replaced by a trace of this kind.
+    """Make the rule for the files of a trace folder that a trace of this kind may replace.
 
-    A recorded run is not replaced by a simulated one, nor the other way round: it was written by
-    another command, which would have to be given again.
+    A recorded run is never replaced by a simulated one, nor a simulated run by a recorded one:
+    they are results of different commands.
     """
 
     def owner(path: Path) -> OwnedFiles:
         try:
-            document = _document(path)
+            document = _read_manifest(path)
         except DamagedTraceError:
-            return OwnedFiles()  # it is no trace, so nothing in it was written as one
+            return OwnedFiles()  # it is no trace folder
         if document.get("kind") != kind:
             raise InputError(
-                f"holds a trace of another kind ({document.get('kind')}, not {kind}), so it is not "
-                "replaced",
+                f"contains a trace of another kind ({document.get('kind')}, not {kind}), so it is "
+                "not replaced",
                 file=path,
                 remedy="choose another name, or remove it yourself",
             )
@@ -101,8 +101,8 @@ def make_ownership_rule(kind: str) -> OwnershipRule:
     return owner
 
 
-def _named(document: Mapping[str, Any]) -> list[str]:
-    """The files that a manifest names, as far as this program knows them."""
+def _list_files(document: Mapping[str, Any]) -> list[str]:
+    """List the files of a manifest that this version defines."""
     tables = [file for file in (f"{name}.parquet" for name in TABLES) if file in document["tables"]]
     return [*tables, *(WORKLOAD_FILES if document.get("workload") is not None else ())]
 
@@ -114,9 +114,9 @@ def write_tables(
     *,
     workload: StorableWorkload | None = None,
 ) -> None:
-    """Write tables and manifest into a folder that is there; the manifest comes last.
+    """Write tables and manifest into an existing folder; the manifest is written last.
 
-    A folder without a manifest is no trace, so one that is half written is never read as whole.
+    A folder without a manifest is not a trace, so that a half-written one is never read.
     """
 
     def write(frame: pl.DataFrame, name: str) -> dict[str, Any]:
@@ -137,19 +137,21 @@ def write_tables(
 
 
 def load_folder(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest, StoredWorkload | None]:
-    """Read what `save_folder` wrote; check every file against the manifest."""
-    document = _document(path)
+    """Read a folder written by `save_folder`; check every file against the manifest."""
+    document = _read_manifest(path)
     version = document.get("schema_version")
     if type(version) is not int or not 1 <= version <= SCHEMA_VERSION:
         raise DamagedTraceError(
-            f"schema version {version!r} is none that this program reads (1 to {SCHEMA_VERSION})",
+            f"schema version {version!r} is not supported (1 to {SCHEMA_VERSION})",
             file=path / MANIFEST,
             field="schema_version",
             remedy="update twinloop",
         )
-    said = document.pop("sha256", None)
-    if said != _hash_manifest(document):
-        raise DamagedTraceError("is not as it was saved: its hash differs", file=path / MANIFEST)
+    expected_hash = document.pop("sha256", None)
+    if expected_hash != _hash_manifest(document):
+        raise DamagedTraceError(
+            "has changed since it was saved: its hash differs", file=path / MANIFEST
+        )
     written = document.pop("tables")
     kept = document.pop("workload", None)
     try:
@@ -162,30 +164,30 @@ def load_folder(path: Path) -> tuple[dict[str, pl.DataFrame], Manifest, StoredWo
     for name in TABLES:
         expected = written.pop(f"{name}.parquet", None)
         if expected is not None:
-            tables[name] = _table(path / f"{name}.parquet", name, expected)
+            tables[name] = _load_table(path / f"{name}.parquet", name, expected)
         elif (path / f"{name}.parquet").exists():
             raise DamagedTraceError(
                 "is there, but the manifest does not name it", file=path / f"{name}.parquet"
             )
     if written:
         raise DamagedTraceError(
-            f"names tables that this program does not know: {', '.join(written)}",
+            f"lists unknown tables: {', '.join(written)}",
             file=path / MANIFEST,
         )
     return tables, manifest, _read_workload(kept, tables, path)
 
 
 def _read_workload(
-    said: Any, tables: Mapping[str, pl.DataFrame], path: Path
+    entry: Any, tables: Mapping[str, pl.DataFrame], path: Path
 ) -> StoredWorkload | None:
-    """The workload that is kept beside the tables of the run; None: the manifest names none."""
+    """Read the workload stored beside the tables of the run; None if the manifest has none."""
     named: set[str] = set()
 
     def read(name: str, expected: Any) -> pl.DataFrame:
         named.add(name)
         return _read_table(path / name, expected)
 
-    found = None if said is None else read_workload(said, tables, path / MANIFEST, read)
+    found = None if entry is None else read_workload(entry, tables, path / MANIFEST, read)
     for name in WORKLOAD_FILES:
         if name not in named and (path / name).exists():
             raise DamagedTraceError("is there, but the manifest does not name it", file=path / name)
@@ -193,7 +195,7 @@ def _read_workload(
 
 
 def _write_table(frame: pl.DataFrame, file: Path) -> dict[str, Any]:
-    """Write a table as a file; its rows and its hash, as the manifest names them."""
+    """Write a table as a Parquet file; return its entry in the manifest."""
     unfinished = file.with_name(f".{file.name}")
     try:
         frame.write_parquet(to_exact_path(unfinished), compression="zstd")
@@ -204,7 +206,7 @@ def _write_table(frame: pl.DataFrame, file: Path) -> dict[str, Any]:
 
 
 def load_timings(path: Path) -> dict[str, float]:
-    """The measured times of a trace folder; none where they are missing or cannot be read."""
+    """Read the measured times of a trace folder; empty if they are missing or unreadable."""
     try:
         document = json.loads((path / TIMINGS).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -219,18 +221,18 @@ def load_timings(path: Path) -> dict[str, float]:
 
 
 def _hash_manifest(document: dict[str, Any]) -> str:
-    """The hash of what a manifest says, apart from this."""
+    """Compute the hash of a manifest without its field `sha256`."""
     rest = {key: value for key, value in document.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
-def _document(path: Path) -> dict[str, Any]:
+def _read_manifest(path: Path) -> dict[str, Any]:
     file = path / MANIFEST
     if not path.is_dir():
         raise DamagedTraceError("is no folder" if path.exists() else "does not exist", file=path)
     if not file.is_file():
         raise DamagedTraceError(
-            f"has no {MANIFEST}: it is unfinished, or no trace folder", file=path
+            f"has no {MANIFEST}: it is incomplete, or no trace folder", file=path
         )
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
@@ -242,8 +244,8 @@ def _document(path: Path) -> dict[str, Any]:
     return document
 
 
-def _bounded(table: pl.DataFrame, name: str) -> pl.DataFrame:
-    """The table, if no time and no power in it is beyond what can be one."""
+def _check_range(table: pl.DataFrame, name: str) -> pl.DataFrame:
+    """Raise an error if a time or a power in a table is out of range; return the table."""
     for field, column in TABLES[name].items():
         largest = {"s": MAX_TIME, "W": MAX_POWER}.get(column.unit)
         if largest is None:
@@ -254,15 +256,15 @@ def _bounded(table: pl.DataFrame, name: str) -> pl.DataFrame:
             row = int(beyond.arg_true()[0])
             raise TwinloopError(
                 f"{field} in row {row + 1}: {values[row]:g} {column.unit} is beyond "
-                f"{largest:g} {column.unit}, the largest that is taken"
+                f"{largest:g} {column.unit}, the largest value allowed"
             )
     return table
 
 
-def _table(file: Path, name: str, expected: Any) -> pl.DataFrame:
+def _load_table(file: Path, name: str, expected: Any) -> pl.DataFrame:
     frame = _read_table(file, expected, [column.dtype for column in TABLES[name].values()])
     try:
-        return _bounded(conform_table(name, frame), name)
+        return _check_range(conform_table(name, frame), name)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise DamagedTraceError(f"cannot be read: {error}", file=file) from None
     except TwinloopError as error:
@@ -271,9 +273,9 @@ def _table(file: Path, name: str, expected: Any) -> pl.DataFrame:
 
 def _read_table(file: Path, expected: Any, types: Iterable[Any] | None = None) -> pl.DataFrame:
     if not file.is_file():
-        raise DamagedTraceError("is missing, but the manifest names it", file=file)
+        raise DamagedTraceError("is missing, but the manifest lists it", file=file)
     if not isinstance(expected, dict) or hash_file(file) != expected.get("sha256"):
-        raise DamagedTraceError("is not the file that was saved: its hash differs", file=file)
+        raise DamagedTraceError("has changed since it was saved: its hash differs", file=file)
     try:
         return read_parquet(file, types)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:

@@ -1,4 +1,4 @@
-"""The manifest of a Trace: where it came from, and what was done to it."""
+"""The manifest of a Trace: its origin, and the operations applied to it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from twinloop.description.files import SourceFile
 from twinloop.trace.tables import SCHEMA_VERSION
 
 
-class _Part(BaseModel):
+class _ManifestModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class TraceOrigin(_Part):
-    """What a Trace was made from."""
+class TraceOrigin(_ManifestModel):
+    """The format and the files that a Trace was read from."""
 
     format: str
     files: tuple[SourceFile, ...] = ()
-    #: What the files say of themselves: the header of a log, line by line, without its mark.
+    #: The header of the log, line by line, without comment marks.
     header: tuple[str, ...] = ()
 
 
-class Edit(_Part):
-    """One operation on a log: its name and what it was given."""
+class Edit(_ManifestModel):
+    """An operation that was applied to a log: its name and parameters."""
 
     operation: str
     parameters: dict[str, Any] = {}
@@ -37,28 +37,28 @@ def _programs() -> dict[str, str]:
     return {"twinloop": __version__, "python": platform.python_version()}
 
 
-class Manifest(_Part):
-    """Where a Trace came from, and all that was done to it since.
+class Manifest(_ManifestModel):
+    """The origin of a Trace, and the operations applied to it.
 
     >>> Manifest(seed=7).seed
     7
     """
 
     schema_version: int = SCHEMA_VERSION
-    #: What kind of run this is: read from a log, recorded, simulated or generated.
+    #: Kind of the run: read from a log, recorded, simulated or generated.
     kind: Literal["log", "recorded", "simulated", "generated"] = "log"
     source: TraceOrigin | None = None
-    #: The scenario that produced it, whole, with the hashes of its inputs.
+    #: The complete scenario of the run, with the hashes of its inputs.
     scenario: dict[str, Any] | None = None
-    #: Unix time of t = 0 in milliseconds; null: not known.
+    #: Unix time of t = 0 in milliseconds; null: unknown.
     epoch_ms: int | None = None
     seed: int | None = None
-    #: Clock of the core whose seconds `usage.cpu` counts; null: the node's own.
+    #: Clock rate of the core whose seconds `usage.cpu` counts; null: that of each node.
     reference_mhz: float | None = None
-    #: Length of the sampling window that the recorder aimed at.
+    #: Nominal sampling period of the recorder.
     sampling_period: float | None = None
     programs: dict[str, str] = Field(default_factory=_programs)
     cleaned: tuple[Cleaning, ...] = ()
     edits: tuple[Edit, ...] = ()
-    #: Anything else worth keeping that is not a table.
+    #: Further data about the run.
     facts: dict[str, Any] = {}

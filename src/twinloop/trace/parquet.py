@@ -1,7 +1,7 @@
-"""Parquet files by their exact names: the only place that opens one.
+"""Opening of Parquet files by their exact names; no other module opens one.
 
-Polars takes a path for a pattern: `run[1]/tasks.parquet` would be the table of `run1`, `all*` the
-tables of every folder that fits, and `~` the home folder.
+Polars treats a path as a pattern: `run[1]/tasks.parquet` would be the table of `run1`, `all*` the
+tables of every matching folder, and `~` the home folder.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from twinloop.trace.parquet_footer import read_column_chunks
 
 
 def read_parquet(path: Path, types: Iterable[Any] | None = None) -> pl.DataFrame:
-    """Read one Parquet file, if its table is within the memory that an input may take.
+    """Read one Parquet file, after a check of its size against the input limit.
 
     Args:
         path: The file.
-        types: The types of the columns into which it will be brought; by default those of the file.
+        types: The column types that it will be cast to; by default those of the file.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -37,20 +37,20 @@ def read_parquet(path: Path, types: Iterable[Any] | None = None) -> pl.DataFrame
 
 
 def scan_parquet(path: Path) -> pl.LazyFrame:
-    """One Parquet file, of which only the columns that are asked for are read."""
+    """Scan one Parquet file lazily, so that only the selected columns are read."""
     return pl.scan_parquet(to_exact_path(path), glob=False, hive_partitioning=False)
 
 
 def read_parquet_schema(path: Path) -> dict[str, pl.DataType]:
-    """The names and types of the columns of one Parquet file."""
+    """Read the names and types of the columns of one Parquet file."""
     return dict(scan_parquet(path).collect_schema())
 
 
 def _check_size(path: Path, types: Iterable[Any] | None) -> None:
-    """Raise an InputError if the table is beyond the bound, by the values that its footer names.
+    """Raise an InputError if the table is above the input limit, by the counts in its footer.
 
-    All columns of the file count, also those that will be refused: they are read first. No page is
-    read. What is no Parquet file is left to the reader.
+    All columns of the file count, also columns that are rejected after reading. No page is read. A
+    file that is not Parquet is left to the reader.
     """
     try:
         scan = scan_parquet(path)
@@ -62,12 +62,12 @@ def _check_size(path: Path, types: Iterable[Any] | None) -> None:
 
 
 def estimate_list_bytes(path: Path, columns: Mapping[str, pl.DataType]) -> int:
-    """What the values of lists in these columns take, besides one value for each row (bytes)."""
+    """Estimate the memory of list values in these columns beyond one value per row (bytes)."""
     nested = {name for name, dtype in columns.items() if dtype.is_nested()}
     chunks = [each for each in read_column_chunks(path) if each.column in nested] if nested else []
     return sum(max(0, each.values - each.rows) * (16 if each.is_text else 8) for each in chunks)
 
 
 def to_exact_path(path: Path) -> str:
-    """The path as Polars takes it as it stands: a relative one may begin with a tilde."""
+    """Return a path that Polars does not expand: a relative one may begin with a tilde."""
     return os.fspath(path.absolute())

@@ -1,8 +1,8 @@
-"""The footer of a Parquet file: how many values its columns hold, before any of them is read.
+"""Parser of the footer of a Parquet file, for the number of values in each column.
 
-A row may hold a list of any length, so the number of rows does not say how large a table is. The
-footer counts the values of each column (parquet.thrift of Apache Parquet, in the compact protocol
-of Apache Thrift); Polars does not show these counts.
+A row may contain a list of any length, so that the number of rows does not determine the size of a
+table. The footer counts the values of each column (parquet.thrift of Apache Parquet, in the compact
+protocol of Apache Thrift); Polars does not expose these counts.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 _MARK: Final = b"PAR1"
-#: Physical types of columns whose values have a length of their own: BYTE_ARRAY and its kin.
+#: Physical types of values with a length: BYTE_ARRAY and FIXED_LEN_BYTE_ARRAY.
 _TEXTS: Final = (6, 7)
-#: Numbers of fields: FileMetaData, RowGroup, ColumnChunk and ColumnMetaData.
+#: Field numbers in FileMetaData, RowGroup, ColumnChunk and ColumnMetaData.
 _ROW_GROUPS: Final = 4
 _COLUMNS: Final = 1
 _ROWS: Final = 3
@@ -26,20 +26,20 @@ _VALUES: Final = 5
 
 
 class ColumnChunk(NamedTuple):
-    """The values of one column, or of one field of it, in one group of rows."""
+    """The values of one column, or of one field of it, in one row group."""
 
-    #: The name of the column.
+    #: Name of the column.
     column: str
     #: Rows of the group.
     rows: int
-    #: Values of the column in it: more than rows where rows hold lists.
+    #: Values of the column in the group: more than rows if rows contain lists.
     values: int
-    #: Whether a value has a length of its own.
+    #: Whether the values are byte arrays.
     is_text: bool
 
 
 def read_column_chunks(path: Path) -> list[ColumnChunk]:
-    """What the footer says of every column in every group of rows; nothing if it cannot be read.
+    """Read the entries of all columns in all row groups; empty if the footer cannot be read.
 
     >>> import tempfile
     >>> import polars as pl
@@ -49,17 +49,17 @@ def read_column_chunks(path: Path) -> list[ColumnChunk]:
     [ColumnChunk(column='a', rows=1, values=3, is_text=False)]
     """
     try:
-        groups = _Reader(_footer(path)).struct().get(_ROW_GROUPS, [])
+        groups = _ThriftReader(_read_footer(path)).struct().get(_ROW_GROUPS, [])
         return [
             ColumnChunk(meta[_PATH][0].decode(), group[_ROWS], meta[_VALUES], meta[_TYPE] in _TEXTS)
             for group in groups
             for meta in (column[_META] for column in group[_COLUMNS])
         ]
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return []  # it is damaged, which the reader says
+        return []  # it is damaged, for which the reader raises an error
 
 
-def _footer(path: Path) -> bytes:
+def _read_footer(path: Path) -> bytes:
     with path.open("rb") as stream:
         size = stream.seek(0, 2)
         stream.seek(max(0, size - 8))
@@ -71,8 +71,8 @@ def _footer(path: Path) -> bytes:
         return stream.read(length)
 
 
-class _Reader:
-    """A reader of Thrift's compact protocol: structures become dictionaries by field number."""
+class _ThriftReader:
+    """A reader of the compact protocol of Thrift; structures become dictionaries by field id."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0

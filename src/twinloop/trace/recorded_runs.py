@@ -1,4 +1,4 @@
-"""What the tasks of a log ran as, and which of them can be run again."""
+"""The recorded runs of the tasks of a trace: times, processors, and whether they are runnable."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from twinloop.trace.trace import Trace
 
 
 def collect_runs(trace: Trace) -> pl.DataFrame:
-    """What each task ran as, in the order of `tasks`; what is not known is null.
+    """Collect the recorded run of each task, in the order of `tasks`; unknown values are null.
 
     - `id`, `submit`.
-    - `start`, `end`: the first start and the last end of its executions; `wait`: until the first.
+    - `start`, `end`: first start and last end of its executions; `wait`: submission to first start.
     - `last_start`, `last_end`: of its last attempt that has both.
-    - `processors`: those requested or, where that is not more than none, those of the last attempt
-      that says; null where that is none.
-    - `run_time`: as recorded, else the length of the last attempt that has start and end: a task
-      that was started again needs one whole run. Null where it is negative.
-    - `runnable`: are `processors` and `run_time` known? Tasks of zero seconds and tasks that
-      failed are runnable.
+    - `processors`: the requested ones or, unless they are positive, those of the last attempt with
+      a known number; null unless positive.
+    - `run_time`: as recorded, else the length of the last attempt with start and end: a task that
+      was restarted needs one complete run. Null if negative.
+    - `runnable`: whether `processors` and `run_time` are known. Tasks of zero seconds and failed
+      tasks are runnable.
 
-    A number that is none (not finite) is not known.
+    A number that is not finite is unknown.
 
     >>> trace = Trace(
     ...     tasks=pl.DataFrame({
@@ -41,7 +41,7 @@ def collect_runs(trace: Trace) -> pl.DataFrame:
     run_time = pl.coalesce("run_time", pl.col("last_end") - pl.col("last_start"))
     return (
         tasks.with_columns(pl.when(pl.col("requested_cores") > 0).then("requested_cores"))
-        .join(_executed(trace), left_on="id", right_on="task", how="left", maintain_order="left")
+        .join(_attempts(trace), left_on="id", right_on="task", how="left", maintain_order="left")
         .select(
             *("id", "submit", "start", "end", "last_start", "last_end"),
             processors=pl.when(processors > 0).then(processors),
@@ -54,8 +54,8 @@ def collect_runs(trace: Trace) -> pl.DataFrame:
     )
 
 
-def _executed(trace: Trace) -> pl.DataFrame:
-    """A row per task that has placements: when it ran, when it last ran, on how much."""
+def _attempts(trace: Trace) -> pl.DataFrame:
+    """Aggregate the placements of each task: its times, its last attempt, its processors."""
     placements = trace.placements.select(
         "task", pl.col("attempt").fill_null(0), *map(_finite, ("start", "end", "cores"))
     )

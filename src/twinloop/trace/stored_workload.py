@@ -1,7 +1,8 @@
-"""The workload that a scenario held in memory, kept with the trace of its run.
+"""Storage of the workload of a scenario with the trace of its run.
 
-In a trace folder its tables are files beside those of the run, `workload-tasks.parquet` among them.
-A column that the run has as well is not written twice: the manifest says which column it equals.
+A workload that a scenario had in memory is stored in the trace folder, as files such as
+`workload-tasks.parquet`. A column that is equal to a column of the run is not written twice: the
+manifest names the column of the run.
 """
 
 from __future__ import annotations
@@ -16,41 +17,41 @@ import polars as pl
 from twinloop.description.errors import DamagedTraceError
 from twinloop.trace.tables import TABLES
 
-#: The kinds of object that can be kept.
+#: The kinds of object that can be stored.
 KINDS: Final = ("Trace", "Workload")
-#: The tables that either of them has.
+#: All tables of these kinds.
 STORED_TABLES: Final = (*TABLES, "fragments")
 
 
 @dataclass(frozen=True, eq=False)
 class StoredWorkload:
-    """A Trace or a Workload as plain tables, and what else belongs to it as plain data.
+    """A Trace or a Workload as plain tables and plain data.
 
     >>> StoredWorkload("Trace", {}, {"tasks": pl.DataFrame({"id": ["a"]})}).to_stored().kind
     'Trace'
     """
 
-    #: What it is made back into: one of `KINDS`.
+    #: The kind of the stored object: one of `KINDS`.
     kind: str
-    #: Of a Trace its manifest, of a Workload its clock, epoch and notes.
+    #: The manifest of a Trace, or the clock, epoch and notes of a Workload.
     facts: Mapping[str, Any]
     tables: Mapping[str, pl.DataFrame]
 
     def to_stored(self) -> StoredWorkload:
-        """Itself: what was read from a folder is kept again as it is."""
+        """Return the object itself, so that a workload read from a folder can be stored again."""
         return self
 
 
 class StorableWorkload(Protocol):
-    """What can be kept as the workload of a run: a Trace, a Workload, or one that was read."""
+    """A Trace, a Workload or a StoredWorkload, which can be stored with a run."""
 
     def to_stored(self) -> StoredWorkload:
-        """Itself as plain tables."""
+        """Convert to plain tables."""
         ...
 
 
 def workload_file_name(table: str) -> str:
-    """The name of the file of a table in a trace folder.
+    """Return the file name of a table of the workload in a trace folder.
 
     >>> workload_file_name("tasks")
     'workload-tasks.parquet'
@@ -58,7 +59,7 @@ def workload_file_name(table: str) -> str:
     return f"workload-{table}.parquet"
 
 
-#: All files that a kept workload can have.
+#: All files that a stored workload can have.
 FILES: Final = tuple(map(workload_file_name, STORED_TABLES))
 
 
@@ -67,42 +68,42 @@ def write_workload(
     tables: Mapping[str, pl.DataFrame],
     write: Callable[[pl.DataFrame, str], dict[str, Any]],
 ) -> dict[str, Any]:
-    """Write the tables of a workload beside those of its run; what the manifest says of it.
+    """Write the tables of a workload beside those of its run; return its entry in the manifest.
 
     Args:
         kept: The workload.
         tables: The tables of the run.
-        write: Writes a table under a file name, and answers with its rows and its hash.
+        write: Writes a table under a file name, and returns its entry in the manifest.
     """
-    said: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     for name, frame in kept.tables.items():
         if not frame.height:
             continue
-        same = _shared(frame, tables.get(name))
+        same = _find_equal_columns(frame, tables.get(name))
         own = [c for c in frame.columns if c not in same and frame[c].null_count() < frame.height]
         written = (
             write(frame.select(own), workload_file_name(name)) if own else {"rows": frame.height}
         )
-        said[name] = written | {"same": same}
-    return {"kind": kept.kind, "facts": dict(kept.facts), "tables": said}
+        entries[name] = written | {"same": same}
+    return {"kind": kept.kind, "facts": dict(kept.facts), "tables": entries}
 
 
 def read_workload(
-    said: Any,
+    entry: Any,
     tables: Mapping[str, pl.DataFrame],
     file: Path,
     read: Callable[[str, Any], pl.DataFrame],
 ) -> StoredWorkload:
-    """The workload that the manifest of a trace folder describes.
+    """Read the workload that the manifest of a trace folder describes.
 
     Args:
-        said: What the manifest says of it.
+        entry: The entry of the workload in the manifest.
         tables: The tables of the run.
         file: The manifest, for messages.
-        read: Reads a file by its name, checked against what the manifest says of it.
+        read: Reads a file by its name, checked against its entry in the manifest.
     """
     try:
-        kind, facts, described = said["kind"], said["facts"], said["tables"]
+        kind, facts, described = entry["kind"], entry["facts"], entry["tables"]
         if kind not in KINDS or not isinstance(facts, dict) or set(described) - set(STORED_TABLES):
             raise ValueError("it is of an unknown kind")
         found = {}
@@ -113,18 +114,18 @@ def read_workload(
             heights = {run.height} if same else set()
             heights |= {frame.height} if "sha256" in one else set()
             if heights != {rows} or set(same) & set(frame.columns):
-                raise ValueError(f"its table {name} does not fit the run")
+                raise ValueError(f"its table {name} does not match the run")
             shared = [run[of].alias(column) for column, of in same.items()]
             found[name] = pl.DataFrame([*frame.get_columns(), *shared])
     except (KeyError, TypeError, ValueError, AttributeError, pl.exceptions.PolarsError) as error:
         raise DamagedTraceError(
-            f"describes no workload: {error}", file=file, field="workload"
+            f"is no description of a workload: {error}", file=file, field="workload"
         ) from None
     return StoredWorkload(kind, facts, found)
 
 
-def _shared(frame: pl.DataFrame, run: pl.DataFrame | None) -> dict[str, str]:
-    """The columns that the run has as well, each with the name that it has there."""
+def _find_equal_columns(frame: pl.DataFrame, run: pl.DataFrame | None) -> dict[str, str]:
+    """Find the columns that the run has as well; map each to its name there."""
     found: dict[str, str] = {}
     if run is None or run.height != frame.height:
         return found

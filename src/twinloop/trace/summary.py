@@ -1,4 +1,4 @@
-"""What is in a trace, in figures: counts, ranges, and the load over time."""
+"""Summary statistics of a trace: counts, distributions, and the load over time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Floats = npt.NDArray[np.float64]
 
 
 class Spread(BaseModel):
-    """The spread of one quantity over the rows where it is known."""
+    """Order statistics and mean of one quantity over the rows where it is known."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -29,7 +29,7 @@ class Spread(BaseModel):
 
     @classmethod
     def from_values(cls, values: pl.Series) -> Spread | None:
-        """The spread of a column; None where nothing in it is known."""
+        """Compute the statistics of a column; None if it has no finite value."""
         known = values.drop_nulls().to_numpy()
         known = known[np.isfinite(known)]
         if not known.size:
@@ -46,7 +46,7 @@ class Spread(BaseModel):
 
 
 class Summary(BaseModel):
-    """What is in a trace. Times in seconds, memory in bytes; None: the trace does not say.
+    """Summary of a trace. Times in seconds, memory in bytes; None: unknown.
 
     >>> import polars as pl
     >>> trace = Trace(tasks=pl.DataFrame({"id": ["a", "b"], "user": ["x", "x"],
@@ -62,7 +62,7 @@ class Summary(BaseModel):
     kind: str
     #: Date and time of t = 0 in UTC.
     epoch: str | None
-    #: Rows of every table that has any.
+    #: Number of rows of every non-empty table.
     rows: dict[str, int]
     tasks: int
     users: int
@@ -78,11 +78,11 @@ class Summary(BaseModel):
     wait: Spread | None
     requested_time: Spread | None
     memory: Spread | None
-    #: Cores times run time, over the tasks that have both.
+    #: Sum of cores times run time over the tasks that have both.
     core_seconds: float
-    #: Cores of all nodes, or of the machine as the log's header says.
+    #: Cores of all nodes, or of the machine according to the header of the log.
     capacity: float | None
-    #: core_seconds over what the capacity could do from the first submission to the last.
+    #: core_seconds divided by capacity times the time from the first submission to the last.
     offered_load: float | None
     #: Mean length of the sampling windows.
     sampling_period: float | None
@@ -91,7 +91,7 @@ class Summary(BaseModel):
 
     @classmethod
     def from_trace(cls, trace: Trace) -> Summary:
-        """Look at a trace."""
+        """Compute the summary of a trace."""
         tasks, manifest = trace.tasks, trace.manifest
         ran = collect_runs(trace)
         submit = tasks["submit"].drop_nulls()
@@ -135,7 +135,7 @@ class Summary(BaseModel):
 
 
 def compute_capacity(trace: Trace) -> float | None:
-    """The cores of the platform that a trace comes from, where the trace says."""
+    """Return the number of cores of the platform of a trace; None if unknown."""
     cores = trace.nodes["cores"]
     if len(cores) and cores.null_count() == 0:
         return float(cores.sum())
@@ -144,14 +144,14 @@ def compute_capacity(trace: Trace) -> float | None:
 
 
 def compute_load_over_time(trace: Trace, bins: int = 100) -> pl.DataFrame:
-    """The load of a trace over time, in equal bins from its first to its last event.
+    """Compute the load of a trace over time, in equal bins from its first to its last event.
 
-    Events that are all at one instant are in one bin of one second.
+    If all events are at one instant, there is one bin of one second.
 
     Columns: `t` (begin of the bin), `dt`, `submitted` (tasks), `offered` (core-seconds of work
-    submitted per second), `running` (mean cores in use by placements; null where no start is
-    known), `used` (mean cores busy by usage samples; null without samples). Where a placement does
-    not say its cores, those of the task count; a task of unknown size counts as one core.
+    submitted per second), `running` (mean cores in use by placements; null if no start is known),
+    `used` (mean busy cores by usage samples; null without samples). A placement with unknown cores
+    counts with those of its task; a task of unknown size counts as one core.
 
     >>> import polars as pl
     >>> trace = Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.0], "requested_cores": [2.0]}),
@@ -175,7 +175,7 @@ def compute_load_over_time(trace: Trace, bins: int = 100) -> pl.DataFrame:
     if not known.size or bins < 1:
         return pl.DataFrame(schema=dict.fromkeys(_LOAD, pl.Float64))
     first, last = known.min(), known.max()
-    # Bins must be wider than a clock can tell apart, or their widths are mostly rounding.
+    # Narrower bins would have widths that consist mostly of rounding errors.
     if last - first <= bins * max(1e-9, 2.0**-40 * max(-first, last)):
         last, bins = first + 1.0, 1
     edges = np.linspace(first, last, bins + 1)
@@ -209,14 +209,14 @@ _LOAD = ("t", "dt", "submitted", "offered", "running", "used")
 
 
 def _mean_in_bins(start: _Floats, end: _Floats, height: _Floats, edges: _Floats) -> pl.Series:
-    """The mean over each bin of the sum of boxes `height` from `start` to `end`."""
+    """Compute the mean over each bin of a sum of boxes with `height` from `start` to `end`."""
     keep = (end > start) & np.isfinite(height)
     start, end, height = start[keep], end[keep], height[keep]
     at = np.concatenate([start, end])
     step = np.concatenate([height, -height])
     order = np.argsort(at, kind="stable")
     at, level = at[order], np.cumsum(step[order])
-    # The integral up to each event is exact, and linear in between.
+    # The integral is linear between events.
     integral = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(at))]) if at.size else at
     if not at.size:
         return pl.Series(np.zeros(edges.size - 1))

@@ -1,8 +1,8 @@
-"""The tables of a Trace: every column, its type, its unit and what it means.
+"""The tables of a Trace: type, unit and meaning of every column.
 
-All times are seconds since t = 0 of the run (the epoch in the manifest says when that was); all
-memory is bytes; all CPU time is seconds of one core. A value that is not known is null, never -1
-and never zero. Every table of a Trace has all of its columns, in this order.
+All times are seconds since t = 0 of the run (the manifest has its Unix time); all memory is bytes;
+all CPU time is seconds of one core. An unknown value is null, never -1 and never zero. Every table
+of a Trace has all of its columns, in this order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from polars.datatypes import DataType, DataTypeClass
 
 from twinloop.description.errors import TwinloopError
 
-#: Raised by one when a table changes in a way that older readers would misunderstand.
+#: Incremented when a table changes in a way that older readers would misinterpret.
 SCHEMA_VERSION: Final = 1
 
 RESOURCES: Final = pl.List(pl.Struct({"name": pl.String, "amount": pl.Float64}))
@@ -34,16 +34,16 @@ class Column:
 
 
 def text_column(meaning: str) -> Column:
-    """A column of names or words.
+    """Make a column of text.
 
-    >>> text_column("who submits it").dtype
+    >>> text_column("user that submits it").dtype
     String
     """
     return Column(pl.String, "", meaning)
 
 
 def seconds_column(meaning: str) -> Column:
-    """A column of times or lengths.
+    """Make a column of times or durations.
 
     >>> seconds_column("when it should have ended").unit
     's'
@@ -59,14 +59,14 @@ def _count(meaning: str) -> Column:
     return Column(pl.Int64, "", f"{meaning}; null: not counted")
 
 
-#: How a task is started, as tables of tasks keep it.
+#: Columns of the command of a task.
 COMMAND_COLUMNS: Final[Mapping[str, Column]] = {
     "command": Column(pl.List(pl.String), "", "program it runs and its arguments; no shell"),
     "environment": Column(ENVIRONMENT, "", "variables that are set for it"),
     "folder": text_column("folder it runs in"),
 }
 
-#: What was counted of a task while it ran.
+#: Columns of the performance counters of a task.
 COUNTER_COLUMNS: Final[Mapping[str, Column]] = {
     "voluntary_switches": _count("times it gave up a CPU to wait"),
     "involuntary_switches": _count("times a CPU was taken from it"),
@@ -83,14 +83,14 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
     "tasks": {
         "id": text_column("name of the task, unique in the trace"),
         "name": text_column("program or application it runs"),
-        "user": text_column("who submitted it"),
+        "user": text_column("user that submitted it"),
         "group": text_column("the group of that user"),
         "queue": text_column("queue it was submitted to"),
         "partition": text_column("partition of the machine it ran in"),
         "array": text_column("the job array it is a member of"),
         "submit_recorded": seconds_column("submission in the record that this run replays"),
         "submit": seconds_column("submission in this run"),
-        "ready": seconds_column("when everything it waits for was there"),
+        "ready": seconds_column("when all its dependencies had ended"),
         "requested_cores": Column(pl.Float64, "cores", "cores asked for, over all nodes"),
         "requested_nodes": Column(pl.Int64, "nodes", "nodes asked for; null: anywhere"),
         "requested_memory": _bytes("memory asked for, over all nodes"),
@@ -100,9 +100,7 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
         ),
         "requested_mhz": Column(pl.Float64, "MHz", "CPU capacity asked for, over all its cores"),
         "resources": Column(RESOURCES, "", "other resources asked for: gpu, licences..."),
-        "run_time": seconds_column(
-            "how long it ran, where the record says so, also without its start"
-        ),
+        "run_time": seconds_column("how long it ran, also if its start is unknown"),
         "cpu_time": seconds_column("CPU seconds it used, over all its cores"),
         "memory_used": _bytes("memory it used, over all nodes"),
         "energy": Column(pl.Float64, "J", "energy of its machines, by its share of their use"),
@@ -161,12 +159,12 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
     },
     "decisions": {
         "t": seconds_column("when it was taken"),
-        "policy": text_column("who took it"),
+        "policy": text_column("policy that took it"),
         "kind": text_column(
-            "place, reserve, preempt, kill, set-state...; of real runs also what was told"
+            "place, reserve, preempt, kill, set-state...; in real runs also notifications"
         ),
-        "subject": text_column("what it is about: a task or a machine"),
-        "target": text_column("what was chosen: a machine, a state; of what was told, how or why"),
+        "subject": text_column("the task or machine that it concerns"),
+        "target": text_column("chosen machine or state; of a notification, its reason"),
     },
     "files": {
         "file": text_column("name of the file, unique"),
@@ -179,25 +177,25 @@ TABLES: Final[Mapping[str, Mapping[str, Column]]] = {
     },
 }
 
-#: How a task can end. `lost`: nobody knows, its machine died; `rejected`: it could never fit.
+#: How a task can end. `lost`: unknown, because its machine failed; `rejected`: it fits no machine.
 STATUSES: Final = ("completed", "failed", "cancelled", "killed", "rejected", "lost")
 
 
 def make_empty_table(table: str) -> pl.DataFrame:
-    """The named table without rows."""
-    return _empty(table).clone()
+    """Make the named table without rows."""
+    return _cached_empty_table(table).clone()
 
 
 @cache
-def _empty(table: str) -> pl.DataFrame:
+def _cached_empty_table(table: str) -> pl.DataFrame:
     return pl.DataFrame(schema={name: column.dtype for name, column in TABLES[table].items()})
 
 
 def conform_table(table: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with all columns of the table, in order and of their types.
+    """Convert a frame to all columns of a table, in their order and with their types.
 
-    Columns that are missing are added as unknown; one that the table does not have, or that
-    cannot be cast without loss, is an error.
+    Missing columns are added as null; an unknown column, or one that cannot be cast without loss,
+    is an error.
 
     >>> conform_table("files", pl.DataFrame({"file": ["a.txt"]}))["size"].to_list()
     [None]
@@ -208,7 +206,7 @@ def conform_table(table: str, frame: pl.DataFrame) -> pl.DataFrame:
 def conform_columns(
     frame: pl.DataFrame, columns: Mapping[str, Column], called: str
 ) -> pl.DataFrame:
-    """The frame with these columns, as `conform_table` does it; `called` is what errors call it.
+    """Convert a frame to these columns as `conform_table` does; `called` is its name in errors.
 
     >>> size = {"size": Column(pl.Float64, "bytes", "size")}
     >>> conform_columns(pl.DataFrame({"size": [1]}), size, "it")
@@ -233,7 +231,7 @@ def conform_columns(
         frame = frame.with_columns(casts) if casts else frame
     except pl.exceptions.PolarsError as error:
         raise TwinloopError(f"{called}: {error}") from None
-    # Put together from series: with an expression for each column, Polars would plan a query.
+    # From series, which avoids the query planning of Polars for expressions.
     return pl.DataFrame(
         [
             frame[name]

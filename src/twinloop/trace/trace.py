@@ -1,4 +1,4 @@
-"""The Trace: what happened, real or simulated."""
+"""The Trace: the record of one real or simulated run."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from twinloop.trace.manifest import Edit, Manifest
 from twinloop.trace.stored_workload import StorableWorkload, StoredWorkload
 from twinloop.trace.tables import TABLES, conform_table, make_empty_table
 
-#: The fact of a trace that has the speed of a core of each node, in reference cores.
+#: The fact of a manifest with the speed of a core of each node, in reference cores.
 NODE_SPEEDS: Final = "node_speeds"
 
 
 class Trace:
-    """What happened in one run, real or simulated: tables, and a manifest saying whence.
+    """The record of one run, real or simulated: tables, and a manifest with their origin.
 
-    A Trace is a value: nothing changes it, every operation makes a new one. The tables are Polars
-    frames with the columns and units of `TABLES`; one that was not given is empty.
+    A Trace is immutable: every operation returns a new one. The tables are Polars frames with the
+    columns and units of `TABLES`; a table that is not given is empty.
 
     >>> import polars as pl
     >>> trace = Trace(tasks=pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 5.0]}))
@@ -51,10 +51,10 @@ class Trace:
         self._workload: StorableWorkload | None = None
         self._hash: str | None = None
 
-    # Frames can be changed in place, so each caller gets one of his own; the columns are shared.
+    # Frames can be changed in place, so each caller gets a copy, which shares the columns.
     @property
     def tasks(self) -> pl.DataFrame:
-        """A row per task: who, what was asked for, how it ended."""
+        """A row per task: user, requested resources, status."""
         return self._tables["tasks"].clone()
 
     @property
@@ -99,23 +99,23 @@ class Trace:
 
     @property
     def manifest(self) -> Manifest:
-        """Where it came from, and what was done to it."""
+        """Origin of the trace, and the operations applied to it."""
         return self._manifest
 
     @property
     def timings(self) -> dict[str, float]:
-        """How long it took to make it (s), such as `wall_s` of a simulation.
+        """Measured times of producing the trace (s), such as `wall_s` of a simulation.
 
-        Another run of the same scenario takes another time, so these are no part of the manifest:
-        no hash covers them, and traces that differ only in them are equal.
+        They differ between runs of the same scenario, so they are not in the manifest: no hash
+        covers them, and traces that differ only in them are equal.
         """
         return dict(self._timings)
 
     @property
     def workload(self) -> StorableWorkload | None:
-        """The Trace or Workload that the scenario of this run held in memory; None: it held none.
+        """The Trace or Workload object of the scenario of this run; None if it had none in memory.
 
-        `Scenario.from_trace` gives the scenario of the run with this workload in it.
+        `Scenario.from_trace` returns the scenario of the run with this workload.
         """
         return self._workload
 
@@ -126,25 +126,25 @@ class Trace:
 
     @property
     def plot(self) -> Any:
-        """Its pictures, as Plotly figures: `trace.plot.gantt()`; see `twinloop.report.Plots`."""
-        # Pictures are of a higher layer, so this names it, and loads it only when one is wanted.
+        """Plotly figures of the trace: `trace.plot.gantt()`; see `twinloop.report.Plots`."""
+        # The report package is a higher layer, so it is imported by name, when it is used.
         return load_component("trace-plots")(self)
 
     def replace(self, *, manifest: Manifest | None = None, **tables: pl.DataFrame) -> Trace:
-        """A Trace with these tables, or this manifest, in place of its own."""
+        """Return a Trace with these tables, or this manifest, replaced."""
         made = Trace(
             manifest=self._manifest if manifest is None else manifest, **{**self._tables, **tables}
         )
         return made.with_timings(self._timings).with_workload(self._workload)
 
     def with_timings(self, timings: Mapping[str, float]) -> Trace:
-        """The same Trace with these `timings`."""
+        """Return the same Trace with these `timings`."""
         made = copy.copy(self)
         made._timings = dict(timings)
         return made
 
     def with_workload(self, workload: StorableWorkload | None) -> Trace:
-        """A Trace that keeps this workload: the one that the scenario of its run held in memory.
+        """Return the same Trace with the workload object of the scenario of its run.
 
         >>> Trace().with_workload(Trace()).workload
         <Trace of 0 tasks>
@@ -156,7 +156,10 @@ class Trace:
     def with_manifest(
         self, *, cleaned: Iterable[Cleaning] = (), edit: Edit | None = None, **changes: Any
     ) -> Trace:
-        """A Trace whose manifest says this as well; what was cleaned zero times is left out."""
+        """Return a Trace with a changed manifest: notes and an edit appended, fields replaced.
+
+        Notes with a count of zero are omitted.
+        """
         old = self._manifest
         changes["cleaned"] = old.cleaned + tuple(note for note in cleaned if note.count)
         changes["edits"] = old.edits + ((edit,) if edit else ())
@@ -165,8 +168,8 @@ class Trace:
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the trace as a folder of Parquet files and `manifest.json`.
 
-        The folder appears whole or not at all. With `overwrite`, a folder that is there is replaced
-        if it is a trace of the same kind that holds no other file, and no process works in it.
+        The folder is written atomically. With `overwrite`, an existing folder is replaced if it is
+        a trace of the same kind without other files, and no process has it locked.
 
         >>> import tempfile, polars as pl
         >>> with tempfile.TemporaryDirectory() as there:
@@ -185,34 +188,34 @@ class Trace:
 
     @classmethod
     def load(cls, path: str | Path) -> Trace:
-        """Read a folder that `save_folder` wrote. An unfinished or damaged one is an error."""
+        """Read a folder that `save` wrote; an incomplete or damaged folder is an error."""
         tables, manifest, workload = folder.load_folder(Path(path))
         trace = cls(manifest=manifest, **tables).with_workload(workload)
         return trace.with_timings(folder.load_timings(Path(path)))
 
     def to_stored(self) -> StoredWorkload:
-        """Itself as the workload of another run is kept: without its decisions and its power.
+        """Convert to the stored workload of another run, without decisions and power.
 
         >>> Trace().to_stored().kind
         'Trace'
         """
-        return StoredWorkload("Trace", self._manifest.model_dump(mode="json"), self._demanded())
+        return StoredWorkload("Trace", self._manifest.model_dump(mode="json"), self._demand())
 
     def content_hash(self) -> str:
-        """A hash of all that decides how it runs as a workload, the same for equal traces.
+        """Compute a hash of all data that affects a run with this trace as its workload.
 
         >>> Trace().content_hash() == Trace(manifest=Manifest(kind="recorded")).content_hash()
         False
         """
         if self._hash is None:
-            said = self._manifest.model_dump(include={"kind", "epoch_ms", "reference_mhz"})
+            facts = self._manifest.model_dump(include={"kind", "epoch_ms", "reference_mhz"})
             if NODE_SPEEDS in self._manifest.facts:  # which set the work of its tasks
-                said[NODE_SPEEDS] = self._manifest.facts[NODE_SPEEDS]
-            self._hash = hash_tables(self._demanded(), said)
+                facts[NODE_SPEEDS] = self._manifest.facts[NODE_SPEEDS]
+            self._hash = hash_tables(self._demand(), facts)
         return self._hash
 
-    def _demanded(self) -> dict[str, pl.DataFrame]:
-        """The tables that say what is to run."""
+    def _demand(self) -> dict[str, pl.DataFrame]:
+        """Select the tables that describe the work of the run."""
         return {name: f for name, f in self._tables.items() if name not in ("decisions", "power")}
 
     def __eq__(self, other: object) -> bool:
@@ -235,7 +238,7 @@ class Trace:
 
 
 def require_trace(value: object) -> Trace:
-    """The value, if it is a Trace; else an error that says how to get one.
+    """Return the value if it is a Trace; otherwise raise an error that names the remedy.
 
     >>> require_trace("log.swf")
     Traceback (most recent call last):
@@ -248,7 +251,7 @@ def require_trace(value: object) -> Trace:
 
 
 def format_count(number: int, one: str, many: str | None = None) -> str:
-    """A number of things.
+    """Format a count with its noun.
 
     >>> format_count(1, "task"), format_count(28475, "task")
     ('1 task', '28,475 tasks')

@@ -1,7 +1,7 @@
-"""Working on logs as researchers do: windows, subsets, load scaling, trimming, merging.
+"""Operations on logs: time windows, subsets, load scaling, trimming, merging.
 
-Every operation makes a new Trace, keeps its tables consistent, counts what it left out as
-`removed`, and records itself in the manifest.
+Every operation returns a new Trace with consistent tables, counts omitted rows as `removed`, and
+is recorded in the manifest.
 """
 
 from twinloop.trace.edit.merging import merge

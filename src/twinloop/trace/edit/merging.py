@@ -1,4 +1,4 @@
-"""Several logs made one."""
+"""Merging of several logs into one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twinloop.trace.manifest import Edit, Manifest, TraceOrigin
 from twinloop.trace.tables import TABLES
 from twinloop.trace.trace import Trace
 
-#: What the names of one kind are, and where they stand.
+#: The columns that contain the names of each kind.
 _NAMES: Final = {
     "tasks": (
         ("tasks", "id"),
@@ -42,8 +42,8 @@ _NAMES: Final = {
     ),
     "files": (("files", "file"), ("task_files", "file")),
 }
-#: Tables whose equal rows are one thing, when the logs are of one site.
-_OF_THE_SITE: Final = ("nodes", "node_states", "power", "files")
+#: Tables whose duplicate rows are removed if the logs are of one site.
+_SITE_TABLES: Final = ("nodes", "node_states", "power", "files")
 
 
 def merge(
@@ -52,18 +52,17 @@ def merge(
     *,
     same_site: bool | None = None,
 ) -> Trace:
-    """One log of several; the tasks are in the order of their submission.
+    """Merge several logs; the tasks are in the order of their submission.
 
-    The logs are laid over each other by their epochs where all know theirs, else each begins at
-    t = 0. Names that two logs have in common are told apart by a prefix, and counted: those of
-    tasks and job arrays always; those of users, groups, nodes and files unless the logs are of
-    one site.
+    The logs are aligned by their epochs if all are known, otherwise each begins at t = 0. Names
+    that several logs have in common get a prefix, and are counted: names of tasks and job arrays
+    always; names of users, groups, nodes and files unless the logs are of one site.
 
     Args:
         traces: The logs.
-        names: What each is called in a prefix; their numbers from 1 if not given.
-        same_site: Whether a user, group, node or file is the same one in every log. If not
-            given, that is taken from the manifests: parts of one source are of one site.
+        names: The prefix of each log; their numbers from 1 by default.
+        same_site: Whether equal names of users, groups, nodes and files mean the same in every
+            log. By default this is derived from the manifests: parts of one source are of one site.
 
     >>> one = Trace(tasks=pl.DataFrame({"id": ["1", "2"], "submit": [0.0, 9.0]}))
     >>> two = Trace(tasks=pl.DataFrame({"id": ["1"], "submit": [5.0]}))
@@ -72,18 +71,18 @@ def merge(
     """
     logs = list(traces)
     if not logs:
-        raise InputError("there is nothing to merge", remedy="give at least one trace")
+        raise InputError("there is no trace to merge", remedy="give at least one trace")
     if names is None:
         names = [str(number) for number in range(1, len(logs) + 1)]
     if len(names) != len(logs) or len(set(names)) != len(logs):
         raise InputError(f"{len(logs)} logs need as many names, all different", field="names")
     if same_site is None:
-        same_site = _one_source(logs) is not None
+        same_site = _common_origin(logs) is not None
     apart = ("tasks", "arrays") if same_site else tuple(_NAMES)
-    # Parts of one log have all been cleaned in the same way, once.
+    # Parts of one log have the same notes, which count once.
     notes = [note for log in logs for note in log.manifest.cleaned]
     notes = list(dict.fromkeys(notes)) if same_site else notes
-    logs = _in_one_unit(_aligned(logs, notes), notes)
+    logs = _unify_clocks(_align_epochs(logs, notes), notes)
     edit = Edit(
         operation="merge",
         parameters={
@@ -92,28 +91,30 @@ def merge(
             "edits": [[step.model_dump() for step in log.manifest.edits] for log in logs],
         },
     )
-    logs = _told_apart(logs, names, apart, notes, strangers=not same_site)
+    logs = _prefix_common_names(logs, names, apart, notes, other_sites=not same_site)
     tables = {table: pl.concat([log.tables[table] for log in logs]) for table in TABLES}
     if same_site:
-        for table in _OF_THE_SITE:
+        for table in _SITE_TABLES:
             tables[table] = tables[table].unique(maintain_order=True)
     tables["tasks"] = tables["tasks"].sort("submit", maintain_order=True, nulls_last=True)
-    source = _one_source(logs)
+    source = _common_origin(logs)
     if source is None:
-        # A line says nothing when nobody knows of which file.
+        # Without a single source file, line numbers are meaningless.
         for table in ("tasks", "usage"):
             tables[table] = tables[table].with_columns(line=pl.lit(None, dtype=pl.UInt32))
-    return Trace(manifest=_manifest(logs, source), **tables).with_manifest(cleaned=notes, edit=edit)
+    return Trace(manifest=_merge_manifests(logs, source), **tables).with_manifest(
+        cleaned=notes, edit=edit
+    )
 
 
-def _one_source(logs: list[Trace]) -> TraceOrigin | None:
-    """The source that all logs are parts of."""
+def _common_origin(logs: list[Trace]) -> TraceOrigin | None:
+    """Return the origin that all logs share; None if they differ."""
     sources = {log.manifest.source for log in logs}
     source = sources.pop()
     return source if not sources and source is not None and source.files else None
 
 
-def _aligned(logs: list[Trace], notes: list[Cleaning]) -> list[Trace]:
+def _align_epochs(logs: list[Trace], notes: list[Cleaning]) -> list[Trace]:
     epochs = [log.manifest.epoch_ms for log in logs]
     known = [epoch for epoch in epochs if epoch is not None]
     if len(known) < len(logs):
@@ -130,8 +131,8 @@ def _aligned(logs: list[Trace], notes: list[Cleaning]) -> list[Trace]:
     ]
 
 
-def _in_one_unit(logs: list[Trace], notes: list[Cleaning]) -> list[Trace]:
-    """The logs with CPU seconds of the same core."""
+def _unify_clocks(logs: list[Trace], notes: list[Cleaning]) -> list[Trace]:
+    """Convert CPU seconds of all logs to the same reference core."""
     clocks = {log.manifest.reference_mhz for log in logs if log.usage.height}
     if len(clocks) < 2:
         clock = clocks.pop() if clocks else None
@@ -154,21 +155,21 @@ def _in_one_unit(logs: list[Trace], notes: list[Cleaning]) -> list[Trace]:
     return converted
 
 
-def _told_apart(
+def _prefix_common_names(
     logs: list[Trace],
     names: Sequence[str],
     kinds: tuple[str, ...],
     notes: list[Cleaning],
     *,
-    strangers: bool,
+    other_sites: bool,
 ) -> list[Trace]:
-    """The logs with a prefix to the names that several have.
+    """Add a prefix to the names that several logs have in common.
 
-    A parent that is no task of its own log may be one of another log of the same site; that of a
-    stranger is another task of the same name.
+    A parent that is not in its own log may be a task of another log of the same site; in logs of
+    different sites (`other_sites`) it is another task of the same name.
     """
     for kind in kinds:
-        own = [_own_names(log, kind, parents=strangers) for log in logs]
+        own = [_collect_names(log, kind, parents=other_sites) for log in logs]
         times = Counter(name for part in own for name in part)
         common = {name for name, number in times.items() if number > 1}
         if not common:
@@ -176,7 +177,7 @@ def _told_apart(
         prefixed = {f"{prefix}/{name}" for prefix in names for name in common}
         if clash := sorted(prefixed & times.keys()):
             raise InputError(
-                f"'{clash[0]}' is there already, so it cannot be told apart",
+                f"the name '{clash[0]}' is used already, so it cannot be a prefixed name",
                 field=kind,
                 remedy="give other names",
             )
@@ -185,14 +186,14 @@ def _told_apart(
             Cleaning(kind="repaired", what=what, count=sum(len(part & common) for part in own))
         )
         logs = [
-            _renamed(log, kind, {old: f"{prefix}/{old}" for old in part & common})
+            _rename(log, kind, {old: f"{prefix}/{old}" for old in part & common})
             for log, prefix, part in zip(logs, names, own, strict=True)
         ]
     return logs
 
 
-def _own_names(log: Trace, kind: str, *, parents: bool) -> set[str]:
-    """The names of a kind that stand in a log; whether those of parents that are no task of it."""
+def _collect_names(log: Trace, kind: str, *, parents: bool) -> set[str]:
+    """Collect the names of a kind in a log; with `parents`, also of parents that are not in it."""
     found: set[str] = set()
     for table, column in _NAMES[kind]:
         if table != "decisions" and (parents or column != "parents"):
@@ -201,7 +202,7 @@ def _own_names(log: Trace, kind: str, *, parents: bool) -> set[str]:
     return found
 
 
-def _renamed(log: Trace, kind: str, new: dict[str, str]) -> Trace:
+def _rename(log: Trace, kind: str, new: dict[str, str]) -> Trace:
     tables = log.tables
     for table, column in _NAMES[kind]:
         if tables[table].height:
@@ -213,8 +214,8 @@ def _renamed(log: Trace, kind: str, new: dict[str, str]) -> Trace:
     return log.replace(manifest=log.manifest, **tables)
 
 
-def _manifest(logs: list[Trace], source: TraceOrigin | None) -> Manifest:
-    """What all logs agree on; what they do not is not known of the whole."""
+def _merge_manifests(logs: list[Trace], source: TraceOrigin | None) -> Manifest:
+    """Make the manifest of the merged log; fields that differ between logs are unknown."""
     first = logs[0].manifest
     agreed = {
         field: getattr(first, field)

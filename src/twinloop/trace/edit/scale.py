@@ -1,4 +1,4 @@
-"""The load of a log, scaled."""
+"""Scaling of the load of a log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twinloop.trace.trace import Trace
 def scale_load(
     trace: Trace, factor: float, *, by: Literal["arrivals", "run-time"] = "arrivals"
 ) -> Trace:
-    """The log with its load multiplied by `factor`.
+    """Multiply the load of a log by `factor`.
 
     Args:
         trace: The log.
@@ -27,8 +27,7 @@ def scale_load(
             and with them requested times, CPU times and the windows of samples; submissions and
             waits are kept.
 
-    What was measured of the machines, power and decisions on them, belongs to the load that was,
-    and is left out.
+    Power, and decisions on machines, were measured under the original load, and are removed.
 
     >>> tasks = pl.DataFrame({"id": ["a", "b"], "submit": [0.0, 10.0], "run_time": [4.0, 8.0]})
     >>> scale_load(Trace(tasks=tasks), 2).tasks["submit"].to_list()
@@ -37,13 +36,13 @@ def scale_load(
     [8.0, 16.0]
     """
     if not (math.isfinite(factor) and factor > 0):
-        raise InputError(f"{factor} is no factor", field="factor", remedy="a number above 0")
+        raise InputError(f"{factor} is no factor", field="factor", remedy="give a number above 0")
     if by == "arrivals":
-        scaled = _closer(trace, factor)
+        scaled = _scale_arrivals(trace, factor)
     elif by == "run-time":
-        scaled = _longer(trace, factor)
+        scaled = _scale_run_times(trace, factor)
     else:
-        raise InputError(f"'{by}' is nothing to scale", field="by", remedy="arrivals or run-time")
+        raise InputError(f"'{by}' cannot be scaled", field="by", remedy="arrivals or run-time")
     of_tasks = pl.col("subject").is_in(trace.tasks["id"].implode()).fill_null(False)
     machines = trace.decisions.with_row_index("row").filter(~of_tasks)["row"]
     power = trace.power.with_row_index("row")["row"]
@@ -60,14 +59,14 @@ def scale_load(
     )
 
 
-def _closer(trace: Trace, factor: float) -> Trace:
+def _scale_arrivals(trace: Trace, factor: float) -> Trace:
     old = pl.col("submit")
     new = old.min() + (old - old.min()) / factor
     moves = trace.tasks.select(task="id", old=old, new=new)
     return move_tasks(trace.replace(tasks=trace.tasks.with_columns(submit=new)), moves)
 
 
-def _longer(trace: Trace, factor: float) -> Trace:
+def _scale_run_times(trace: Trace, factor: float) -> Trace:
     starts = trace.placements.group_by("task").agg(start=pl.col("start").min())
     # Usage without an execution begins at the submission, as the fragments of OpenDC do.
     begin = pl.coalesce("start", "submit")

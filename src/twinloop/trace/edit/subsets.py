@@ -1,4 +1,4 @@
-"""Part of a log: a window of time, some users, without its begin and end."""
+"""Subsets of a log: a time window, selected tasks, warm-up and cool-down removed."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ def window(
     by: Moment = "submit",
     rebase: bool = True,
 ) -> Trace:
-    """The tasks from `start` on and before `end`, in seconds since t = 0.
+    """Select the tasks in the half-open interval from `start` to `end`, in seconds since t = 0.
 
-    Windows that follow each other divide a log: no task is in two of them, or in none. A task is
-    kept whole, also where it runs beyond the window.
+    Consecutive windows partition a log: every task is in exactly one. A task is kept complete,
+    also if it runs beyond the window.
 
     Args:
         trace: The log.
-        start: First moment of the window; None: from the begin of the log.
-        end: First moment after the window; None: to the end of the log.
-        by: The moment of a task that must lie in the window: its submission, its first start or
-            its last end. A task of which it is not known is left out, and counted.
-        rebase: Whether `start` becomes t = 0 (in whole milliseconds, as the epoch has them).
+        start: Begin of the window, inclusive; None: begin of the log.
+        end: End of the window, exclusive; None: end of the log.
+        by: The time of a task that must be in the window: its submission, its first start or its
+            last end. A task for which it is unknown is removed, and counted.
+        rebase: Whether `start` becomes t = 0 (in whole milliseconds, the resolution of the epoch).
 
     >>> tasks = pl.DataFrame({"id": ["a", "b", "c"], "submit": [0.0, 10.0, 20.0]})
     >>> window(Trace(tasks=tasks), 10, 20).tasks.select("id", "submit").rows()
     [('b', 0.0)]
     """
-    within = Interval(_time(start, "start"), _time(end, "end"))
+    within = Interval(_check_time(start, "start"), _check_time(end, "end"))
     if within.start is not None and within.end is not None and within.end < within.start:
-        raise InputError(f"{end} s lies before the start, {start} s", field="end")
+        raise InputError(f"{end} s is before the start, {start} s", field="end")
     if by not in _MOMENTS:
         raise InputError(f"'{by}' is no moment", field="by", remedy=f"one of {', '.join(_MOMENTS)}")
-    inside = within.holds(_moments(trace, by))
+    inside = within.contains(_get_moments(trace, by))
     kept = keep_tasks(trace, inside, "not in the window", within)
     parameters = {"start": within.start, "end": within.end, "by": by, "rebase": rebase}
     edit = Edit(operation="window", parameters=parameters)
-    return _rebased(kept, within.start if rebase else None).with_manifest(edit=edit)
+    return _rebase(kept, within.start if rebase else None).with_manifest(edit=edit)
 
 
 def trim(
@@ -62,13 +62,13 @@ def trim(
     cool_down: float | str = 0.0,
     rebase: bool = True,
 ) -> Trace:
-    """The log without its begin and its end, while a system fills up and runs empty.
+    """Remove the warm-up and the cool-down of a log.
 
     Args:
         trace: The log.
-        warm_up: What is cut off after the first submission: seconds, or a share of the time from
+        warm_up: Length to remove after the first submission: seconds, or a share of the time from
             the first to the last submission, such as "5%".
-        cool_down: What is cut off before the last submission, likewise.
+        cool_down: Length to remove before the last submission, likewise.
         rebase: Whether the new begin becomes t = 0.
 
     >>> tasks = pl.DataFrame({"id": list("abcde"), "submit": [0.0, 10.0, 20.0, 30.0, 40.0]})
@@ -79,19 +79,20 @@ def trim(
     first, last = trace.tasks.select(first=submit.min(), last=submit.max()).row(0)
     if first is None:
         raise InputError("no task of the trace has a submission time", field="submit")
-    head = _length(warm_up, last - first, "warm_up")
-    tail = _length(cool_down, last - first, "cool_down")
+    head = _parse_length(warm_up, last - first, "warm_up")
+    tail = _parse_length(cool_down, last - first, "cool_down")
     within = Interval(first + head if head else None, last - tail if tail else None)
-    inside = within.holds(trace.tasks["submit"])
+    inside = within.contains(trace.tasks["submit"])
     if not inside.any():
         raise InputError(
-            f"this leaves nothing of the {last - first:g} s of submissions",
+            f"no task is left of the {last - first:g} s of submissions",
             field="warm_up and cool_down",
+            remedy="give shorter ones",
         )
     kept = keep_tasks(trace, inside, "in warm-up or cool-down", within)
     parameters = {"warm_up": warm_up, "cool_down": cool_down, "rebase": rebase}
     edit = Edit(operation="trim", parameters=parameters)
-    return _rebased(kept, within.start if rebase else None).with_manifest(edit=edit)
+    return _rebase(kept, within.start if rebase else None).with_manifest(edit=edit)
 
 
 def select(
@@ -102,10 +103,10 @@ def select(
     where: pl.Expr | None = None,
     invert: bool = False,
 ) -> Trace:
-    """The tasks of these users, in these queues, for which an expression on `tasks` holds.
+    """Select the tasks of these users, in these queues, for which an expression on `tasks` is true.
 
-    A task of which that is not known is not selected; `invert` gives all the tasks that are not
-    selected, so that the two divide the log. What belongs to no task, such as power, stays.
+    A task for which the condition is unknown is not selected; `invert` returns all other tasks, so
+    that the two results partition the log. Rows that belong to no task, such as power, are kept.
 
     >>> log = Trace(tasks=pl.DataFrame({"id": ["a", "b", "c"], "user": ["u", "v", None]}))
     >>> select(log, users=["u"]).tasks["id"].to_list()
@@ -124,27 +125,27 @@ def select(
             chosen &= trace.tasks[column].is_in(names).fill_null(False)
     if where is not None:
         parameters["where"] = str(where)
-        chosen &= _where(trace.tasks, where)
+        chosen &= _evaluate(trace.tasks, where)
     if not parameters:
-        raise InputError("nothing says which tasks", remedy="give users, queues or where")
+        raise InputError("no condition is given", remedy="give users, queues or where")
     kept = keep_tasks(trace, chosen != invert, "not selected", None)
     return kept.with_manifest(
         edit=Edit(operation="select", parameters=parameters | {"invert": invert})
     )
 
 
-def _where(tasks: pl.DataFrame, where: pl.Expr) -> pl.Series:
+def _evaluate(tasks: pl.DataFrame, where: pl.Expr) -> pl.Series:
     remedy = "an expression on columns of tasks, true or false for each"
     try:
-        holds = tasks.select(where.alias("holds"))["holds"]
+        mask = tasks.select(where.alias("mask"))["mask"]
     except pl.exceptions.PolarsError as error:
         raise InputError(str(error).partition("\n")[0], field="where", remedy=remedy) from None
-    if holds.dtype != pl.Boolean or holds.len() != tasks.height:
-        raise InputError(f"gives {holds.dtype}, {holds.len()} rows", field="where", remedy=remedy)
-    return holds.fill_null(False)
+    if mask.dtype != pl.Boolean or mask.len() != tasks.height:
+        raise InputError(f"gives {mask.dtype}, {mask.len()} rows", field="where", remedy=remedy)
+    return mask.fill_null(False)
 
 
-def _moments(trace: Trace, by: Moment) -> pl.Series:
+def _get_moments(trace: Trace, by: Moment) -> pl.Series:
     if by == "submit":
         return trace.tasks["submit"]
     of_task = pl.col("start").min() if by == "start" else pl.col("end").max()
@@ -153,7 +154,7 @@ def _moments(trace: Trace, by: Moment) -> pl.Series:
     return tasks.join(moments, on="task", how="left", maintain_order="left")["moment"]
 
 
-def _rebased(trace: Trace, start: float | None) -> Trace:
+def _rebase(trace: Trace, start: float | None) -> Trace:
     if start is None:
         return trace
     # Whole milliseconds, rounded down: the epoch stays exact and no time becomes negative.
@@ -164,13 +165,13 @@ def _rebased(trace: Trace, start: float | None) -> Trace:
     )
 
 
-def _time(value: float | None, field: str) -> float | None:
+def _check_time(value: float | None, field: str) -> float | None:
     if value is not None and not math.isfinite(value):
         raise InputError(f"{value} is no time", field=field, remedy="seconds, or None")
     return value
 
 
-def _length(value: float | str, whole: float, field: str) -> float:
+def _parse_length(value: float | str, whole: float, field: str) -> float:
     remedy = "seconds, or a share such as '5%'"
     try:
         if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Times of a Trace moved: all by the same, or each task by its own."""
+"""Shifting of the times of a Trace: all by one offset, or each task by its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import polars as pl
 
 from twinloop.trace.trace import Trace
 
-#: The columns that are points in time of this run.
+#: The columns with points in time.
 TIME_COLUMNS: Final = {
     "tasks": ("submit_recorded", "submit", "ready", "deadline"),
     "placements": ("start", "end"),
@@ -20,7 +20,7 @@ TIME_COLUMNS: Final = {
 
 
 def shift_times(trace: Trace, seconds: float) -> Trace:
-    """The trace with every time moved by so many seconds.
+    """Add an offset in seconds to all times of a trace.
 
     >>> tasks = pl.DataFrame({"id": ["a"], "submit": [5.0]})
     >>> shift_times(Trace(tasks=tasks), -5.0).tasks["submit"].to_list()
@@ -35,10 +35,10 @@ def shift_times(trace: Trace, seconds: float) -> Trace:
 
 
 def move_tasks(trace: Trace, moves: pl.DataFrame, factor: float = 1.0) -> Trace:
-    """The trace with the times of each task moved: what was at `old` is at `new`.
+    """Move the times of each task from `old` to `new`.
 
-    What came after is `factor` times as long after it, so that nothing changes its order.
-    `moves` has a row per task: `task`, `old`, `new`; a task with no place in it stays.
+    Distances from `old` are multiplied by `factor`, so that the order of times is kept. `moves` has
+    a row per task: `task`, `old`, `new`; a task without a row is not moved.
     """
     known = moves.drop_nulls().unique("task", keep="first", maintain_order=True)
     tables = trace.tables

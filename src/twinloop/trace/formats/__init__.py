@@ -1,4 +1,4 @@
-"""Readers and writers: what users have, in and out of a Trace."""
+"""Readers and writers of trace formats."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def _write_opendc(
     platform: Any = None,
     reference_mhz: float | None = None,
 ) -> Iterable[Cleaning]:
-    # From usage to demand is a matter of workloads, a layer above: named here, loaded when used.
+    # The workload package is a higher layer, so it is imported by name, when it is used.
     written: Iterable[Cleaning] = load_component("opendc-writer")(
         trace, path, missing=missing, platform=platform, reference_mhz=reference_mhz
     )
     return written
 
 
-# A file is held against them in this order: the more particular a format, the earlier.
+# A file is tested against the formats in this order: the more specific, the earlier.
 for _format in (
     trace_folder.FORMAT,
     unfinished_run.FORMAT,

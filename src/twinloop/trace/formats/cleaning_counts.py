@@ -1,4 +1,4 @@
-"""Counting what a reader could not take as it stood."""
+"""Counting of data cleaning by readers and writers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twinloop.description.cleaning import EXAMPLES, Cleaning, CleaningKind
 
 
 class Tally:
-    """Counts by kind and description, and keeps the first places of each.
+    """Counter of data cleaning by kind and description, with the first positions of each.
 
     >>> tally = Tally()
     >>> tally.note("skipped", "lines with too few fields", examples=["log.gwf:7"])
@@ -26,7 +26,7 @@ class Tally:
     def note(
         self, kind: CleaningKind, what: str, *, count: int = 1, examples: Iterable[str] = ()
     ) -> None:
-        """Count something that happened; nothing is noted for a count of zero."""
+        """Add to a count; a count of zero adds no note."""
         if count == 0:
             return
         key = (kind, what)
@@ -38,7 +38,7 @@ class Tally:
             places.append(example)
 
     def note_lines(self, kind: CleaningKind, what: str, file: str, lines: pl.Series) -> None:
-        """Count the lines of a file that something happened in.
+        """Add the number of affected lines of a file.
 
         >>> tally = Tally()
         >>> tally.note_lines("skipped", "lines of noise", "log.gwf", pl.Series([7, 9]))
@@ -49,7 +49,7 @@ class Tally:
         self.note(kind, what, count=lines.len(), examples=examples)
 
     def cleanings(self) -> tuple[Cleaning, ...]:
-        """All that was counted, in the order in which it first happened."""
+        """Return all counts as notes, in the order of their first occurrence."""
         return tuple(
             Cleaning(kind=kind, what=what, count=count, examples=tuple(self._examples[kind, what]))
             for (kind, what), count in self._counts.items()

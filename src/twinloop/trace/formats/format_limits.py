@@ -1,4 +1,4 @@
-"""What stands between a Trace and a format that is to hold it."""
+"""Checks before writing: columns that a format does not support, and unique task ids."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twinloop.trace.trace import Trace
 
 
 def note_unsupported_columns(trace: Trace, tally: Tally, **held: Collection[str]) -> None:
-    """Count the known values in all columns that the format does not hold, table by table.
+    """Count the known values in all columns that a format does not support, table by table.
 
     >>> trace = Trace(tasks=pl.DataFrame({"id": ["a"], "user": ["ann"], "queue": ["q"]}))
     >>> tally = Tally()
@@ -34,18 +34,18 @@ def note_unsupported_columns(trace: Trace, tally: Tally, **held: Collection[str]
 
 
 def number_tasks(trace: Trace) -> pl.DataFrame:
-    """The tasks with their `order`; an error if an id does not tell them apart.
+    """Return the tasks with their row number `order`; an error if ids are not unique.
 
     >>> number_tasks(Trace(tasks=pl.DataFrame({"id": ["a", "a"]})))
     Traceback (most recent call last):
-    twinloop.InputError: tasks.id: 'a' stands there more than once (...)
+    twinloop.InputError: tasks.id: 'a' occurs more than once (...)
     """
     tasks = trace.tasks.with_row_index("order")
     bad = tasks.filter(pl.col("id").is_duplicated() | pl.col("id").is_null())
     if bad.height:
         name = bad["id"].to_list()[0]
         raise InputError(
-            "a task has none" if name is None else f"'{name}' stands there more than once",
+            "a task has none" if name is None else f"'{name}' occurs more than once",
             field="tasks.id",
             remedy="check the trace, and repair or remove such tasks",
         )

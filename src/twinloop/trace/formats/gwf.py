@@ -1,9 +1,9 @@
 """The Grid Workloads Format: text, 29 fields a line, as the Grid Workloads Archive gives its logs.
 
-Lines that start with `#` are comments; a field that is not known is -1. Fields are separated by
-tabs or blanks; a first line that names the fields (then also separated by commas) is understood as
-well, with the further fields `WorkflowID` and `Dependencies` that workflow logs have. Times are
-seconds, memory is kilobytes per processor, CPU time is the mean over the processors.
+Lines that start with `#` are comments; an unknown field is -1. Fields are separated by tabs or
+blanks; a first line that names the fields (then separated by commas) is supported as well, with the
+further fields `WorkflowID` and `Dependencies` of workflow logs. Times are seconds, memory is
+kilobytes per processor, CPU time is the mean over the processors.
 
 Source of the field list: the archive's description of the format, gwa.ewi.tudelft.nl.
 """
@@ -41,7 +41,7 @@ FIELDS: Final = (
     *("JobStructureParams", "UsedNetwork", "UsedLocalDiskSpace", "UsedResources", "ReqPlatform"),
     *("ReqNetwork", "ReqLocalDiskSpace", "ReqResources", "VOID", "ProjectID"),
 )
-_OTHER_NAMES: Final = {"NProcs": "NProc", "AverageCPUTimeUsed": "UsedCPUTime"}
+_ALTERNATIVE_NAMES: Final = {"NProcs": "NProc", "AverageCPUTimeUsed": "UsedCPUTime"}
 _TIMES: Final = ("SubmitTime", "WaitTime", "RunTime", "ReqTime")
 _NUMBERS: Final = ("NProc", "UsedCPUTime", "UsedMemory", "ReqNProcs", "ReqMemory", "Status")
 _TEXTS: Final = ("JobID", "UserID", "GroupID", "ExecutableID", "QueueID", "PartitionID")
@@ -56,7 +56,7 @@ def read(path: Path, *, strict: bool = False) -> Trace:
 
     Args:
         path: The log, possibly compressed.
-        strict: Raise at the first line that cannot be read, instead of leaving it out.
+        strict: Raise at the first line that cannot be read, instead of skipping it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -66,55 +66,57 @@ def read(path: Path, *, strict: bool = False) -> Trace:
     ('7', 15.0, 75.0, 2.0)
     """
     tally = Tally()
-    sieve = RowFilter(path, tally, strict=strict)
+    row_filter = RowFilter(path, tally, strict=strict)
     header: list[str] = []
-    columns, rows = _rows(path, sieve, header)
+    columns, rows = _read_rows(path, row_filter, header)
     width = max(columns.values()) + 1
-    frames = [_values(batch, columns, sieve) for batch in batch_rows(rows, width)]
+    frames = [_parse_batch(batch, columns, row_filter) for batch in batch_rows(rows, width)]
     jobs = pl.concat(frames) if frames else None
     if jobs is None or jobs.height == 0:
         raise InputError("has no job that can be read", file=path)
     jobs, epoch_ms = shift_to_first_time(jobs, ["SubmitTime"], tally)
-    _note_what_is_left(jobs, path, tally)
+    _note_ignored(jobs, path, tally)
     manifest = Manifest(
         source=TraceOrigin(format="gwf", files=(describe_source_file(path),), header=tuple(header)),
         epoch_ms=epoch_ms,
         cleaned=tally.cleanings(),
     )
-    return Trace(manifest=manifest, tasks=_tasks(jobs), placements=_placements(jobs))
+    return Trace(manifest=manifest, tasks=_make_tasks(jobs), placements=_make_placements(jobs))
 
 
-def _rows(
-    path: Path, sieve: RowFilter, header: list[str]
+def _read_rows(
+    path: Path, row_filter: RowFilter, header: list[str]
 ) -> tuple[dict[str, int], Iterator[tuple[int, list[str]]]]:
-    """Where each field stands in a row, and the rows."""
-    content = _content(path, sieve, header)
+    """Return the column of each field, and the rows."""
+    content = _read_content(path, row_filter, header)
     first = next(content, None)
     if first is None:
         raise InputError("has no job", file=path)
-    named = _named_fields(first[1])
+    named = _parse_field_names(first[1])
     if named is not None:
-        return named, _cells(content, sieve, len(named), separator=",")
+        return named, _split_cells(content, row_filter, len(named), separator=",")
     columns = {name: index for index, name in enumerate(FIELDS)}
 
     def rest() -> Iterator[tuple[int, str]]:
         yield first
         yield from content
 
-    return columns, _cells(rest(), sieve, len(FIELDS), separator=None)
+    return columns, _split_cells(rest(), row_filter, len(FIELDS), separator=None)
 
 
-def _content(path: Path, sieve: RowFilter, header: list[str]) -> Iterator[tuple[int, str]]:
+def _read_content(
+    path: Path, row_filter: RowFilter, header: list[str]
+) -> Iterator[tuple[int, str]]:
     for line, text in read_lines(path):
         if text.startswith("#"):
-            if len(header) < _HEADER_LINES and sieve.is_readable(line, text):
+            if len(header) < _HEADER_LINES and row_filter.is_readable(line, text):
                 header.append(text[1:].strip())
-        elif text and not text.isspace() and sieve.is_readable(line, text):
+        elif text and not text.isspace() and row_filter.is_readable(line, text):
             yield line, text
 
 
-def _cells(
-    content: Iterator[tuple[int, str]], sieve: RowFilter, width: int, separator: str | None
+def _split_cells(
+    content: Iterator[tuple[int, str]], row_filter: RowFilter, width: int, separator: str | None
 ) -> Iterator[tuple[int, list[str]]]:
     for line, text in content:
         if separator is None and "\t" in text:
@@ -122,36 +124,38 @@ def _cells(
         else:
             cells = text.split(separator)
         if len(cells) == width + 1 and separator is None:
-            # Some of the archive's logs have a 30th field, which its description does not name.
-            where = f"{sieve.path.name}:{line}"
-            sieve.tally.note("ignored", "fields after the 29th", examples=[where])
+            # Some logs of the archive have an undocumented 30th field.
+            where = f"{row_filter.path.name}:{line}"
+            row_filter.tally.note("ignored", "fields after the 29th", examples=[where])
             del cells[width:]
         if len(cells) != width:
-            sieve.reject(
+            row_filter.reject(
                 line,
                 f"has {len(cells)} fields, not {width}",
-                what=f"lines that have not {width} fields",
+                what=f"lines without {width} fields",
             )
         else:
             yield line, cells
 
 
-def _named_fields(text: str) -> dict[str, int] | None:
+def _parse_field_names(text: str) -> dict[str, int] | None:
     cells = [cell.strip() for cell in text.split(",")]
-    names = [_OTHER_NAMES.get(cell, cell) for cell in cells]
+    names = [_ALTERNATIVE_NAMES.get(cell, cell) for cell in cells]
     if len(set(names)) == len(names) and {"JobID", "SubmitTime", "RunTime"} <= set(names):
         return {name: index for index, name in enumerate(names)}
     return None
 
 
-def _values(batch: pl.DataFrame, columns: Mapping[str, int], sieve: RowFilter) -> pl.DataFrame:
-    """The fields of a batch by their names, typed; -1 is null."""
+def _parse_batch(
+    batch: pl.DataFrame, columns: Mapping[str, int], row_filter: RowFilter
+) -> pl.DataFrame:
+    """Convert the fields of a batch to typed columns; -1 becomes null."""
     checks = [
         make_number_check(str(columns[name]), name, MAX_LOG_TIME if name in _TIMES else MAX_NUMBER)
         for name in (*_TIMES, *_NUMBERS)
         if name in columns
     ]
-    batch = sieve.filter_rows(batch, checks)
+    batch = row_filter.filter_rows(batch, checks)
     parts = [pl.col("line")]
     for name in (*_TIMES, *_NUMBERS):
         value = (
@@ -168,7 +172,7 @@ def _values(batch: pl.DataFrame, columns: Mapping[str, int], sieve: RowFilter) -
     return batch.select(parts)
 
 
-def _tasks(jobs: pl.DataFrame) -> pl.DataFrame:
+def _make_tasks(jobs: pl.DataFrame) -> pl.DataFrame:
     allocated, requested = pl.col("NProc"), pl.col("ReqNProcs")
     status = pl.col("Status").replace_strict(_STATUSES, default=None, return_dtype=pl.String)
     parents = pl.col("Dependencies").str.split(" ").list.filter(pl.element() != "")
@@ -195,7 +199,7 @@ def _tasks(jobs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _placements(jobs: pl.DataFrame) -> pl.DataFrame:
+def _make_placements(jobs: pl.DataFrame) -> pl.DataFrame:
     start = pl.col("SubmitTime") + pl.col("WaitTime")
     return jobs.select(
         task=pl.col("JobID"),
@@ -207,7 +211,7 @@ def _placements(jobs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _note_what_is_left(jobs: pl.DataFrame, path: Path, tally: Tally) -> None:
+def _note_ignored(jobs: pl.DataFrame, path: Path, tally: Tally) -> None:
     odd = jobs.filter(~pl.col("Status").is_in(list(_STATUSES)))
     what = "values of Status that are not 0, 1 or 5"
     tally.note_lines("ignored", what, path.name, odd["line"])
@@ -221,12 +225,12 @@ def _note_what_is_left(jobs: pl.DataFrame, path: Path, tally: Tally) -> None:
 
 def _recognises(path: Path, start: bytes) -> bool:
     text = start.decode("utf-8", "replace")
-    # The last line may be cut off in the middle.
+    # The last line may be truncated.
     whole = text.splitlines()[:-1] if len(start) >= 1 << 16 else text.splitlines()
     for line in whole:
         if line.startswith("#") or not line.strip():
             continue
-        if _named_fields(line) is not None:
+        if _parse_field_names(line) is not None:
             return True
         cells = line.split("\t") if "\t" in line else line.split()
         numeric = [cell.strip().lstrip("-").replace(".", "", 1).isdigit() for cell in cells[1:6]]

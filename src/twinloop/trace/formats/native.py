@@ -1,4 +1,4 @@
-"""Text files through the native parsers: the table, and what was wrong with which line."""
+"""Parsing of text files by the native parsers, with notes on invalid lines."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from twinloop.description.files import iterate_text_chunks, require_input
 from twinloop.description.input_limit import check_input_limit, compute_input_limit
 from twinloop.trace.formats.cleaning_counts import Tally
 
-# What is said of one line (with what stands there, and how many fields), and of all of them.
-_WORDS: Final[dict[str, tuple[str, str]]] = {
+# The error for one line (with its text and number of fields), and the note for all such lines.
+_MESSAGES: Final[dict[str, tuple[str, str]]] = {
     "too_long": ("is longer than 1 MiB", "lines longer than 1 MiB"),
     "field_count": ("has {found} fields, not {fields}", "lines without {fields} fields"),
     "not_a_number": ("'{text}' is no number", "lines whose {field} is no number"),
@@ -25,13 +25,13 @@ _WORDS: Final[dict[str, tuple[str, str]]] = {
     "malformed": ("is no JSON from '{text}' on", "lines that are no JSON"),
     "not_an_object": ("is no JSON object: '{text}'", "lines that are no JSON object"),
     "wrong_type": ("'{text}' is of the wrong type", "lines whose {field} is of the wrong type"),
-    "duplicate": ("a field stands there twice: '{text}'", "lines that name a field twice"),
+    "duplicate": ("a field occurs twice: '{text}'", "lines that name a field twice"),
     "not_utf8": ("is not UTF-8 from '{text}' on", "lines that are not UTF-8"),
     "too_deep": ("is nested more than 64 deep", "lines nested more than 64 deep"),
     "negative": ("'{text}' is below zero", "values of {field} below zero, taken as unknown"),
     "comment": ("is a comment between records", "comments that are not in the header"),
 }
-_KEPT: Final[dict[str, CleaningKind]] = {"negative": "repaired", "comment": "ignored"}
+_KINDS: Final[dict[str, CleaningKind]] = {"negative": "repaired", "comment": "ignored"}
 
 
 def parse_text_file(
@@ -42,7 +42,7 @@ def parse_text_file(
     strict: bool,
     tally: Tally,
 ) -> pl.DataFrame:
-    """The table of a file. What could not be taken as it stood is counted, or raised if strict."""
+    """Parse a file into a table; invalid lines are counted, or raise an error if strict."""
     require_input(path)
     rows, bound = 0, compute_input_limit(path)
     for chunk in iterate_text_chunks(path):
@@ -57,8 +57,8 @@ def parse_text_file(
     for problem in parser.problems:
         field = fields[problem.field] if problem.field >= 0 else ""
         tally.note(
-            _KEPT.get(problem.kind, "skipped"),
-            _WORDS[problem.kind][1].format(field=field, fields=len(fields)),
+            _KINDS.get(problem.kind, "skipped"),
+            _MESSAGES[problem.kind][1].format(field=field, fields=len(fields)),
             count=problem.count,
             examples=[f"{path.name}:{line}" for line, _, _ in problem.places],
         )
@@ -73,7 +73,7 @@ def _raise_first(path: Path, problems: Sequence[LineProblem], fields: Sequence[s
     line, found, text = problem.places[0]
     shown = text.decode("utf-8", errors="replace")
     raise InputError(
-        _WORDS[problem.kind][0].format(found=found, fields=len(fields), text=shown),
+        _MESSAGES[problem.kind][0].format(found=found, fields=len(fields), text=shown),
         file=path,
         line=line,
         field=fields[problem.field] if problem.field >= 0 else None,

@@ -1,4 +1,4 @@
-"""Parquet files of others: columns by any of their names, of any sensible type."""
+"""Parquet files of other programs: columns by alternative names, cast to the wanted types."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twinloop.trace.parquet import estimate_list_bytes, read_parquet_schema, sca
 
 MAGIC = b"PAR1"
 
-#: A column that is gone through piece by piece has at most so many, of at least so many rows.
+#: Limits for the conversion of a column in pieces: number of pieces, rows of a piece.
 MAX_PIECES = 32
 MIN_PIECE_ROWS = 1 << 16
 
@@ -25,14 +25,14 @@ MIN_PIECE_ROWS = 1 << 16
 def load_columns(
     path: Path, names: Mapping[str, Sequence[str]], required: Sequence[str]
 ) -> pl.DataFrame:
-    """The named columns of a file, each under its first name, and `line`, the row from 1.
+    """Load the named columns of a file, and `line`, the row from 1.
 
     Args:
         path: The file.
-        names: By the name wanted here, the names under which a file may have it.
-        required: What must be there.
+        names: For each column, the alternative names in a file.
+        required: The columns that must exist.
     """
-    with _readable(path):
+    with _name_file_in_errors(path):
         found, _ = _scan(path, names, required)
         frame = found.collect()
     return frame.with_row_index("line", offset=1)
@@ -45,17 +45,18 @@ def convert_column(
     name: str,
     made: Callable[[pl.DataFrame], pl.Series],
 ) -> pl.Series:
-    """The numbers that are made of one column, which is as `load_columns` finds it.
+    """Convert one column of a file, found as `load_columns` does, to numbers.
 
-    This goes piece by piece, so that of a large column nothing is there as a whole but the result.
+    The conversion is done in pieces, so that a large column is never in memory as a whole, only the
+    result.
     """
-    with _readable(path):
+    with _name_file_in_errors(path):
         found, rows = _scan(path, names, required)
     step = max(MIN_PIECE_ROWS, -(-rows // MAX_PIECES))
     whole, unknown = None, np.zeros(rows, dtype=bool)
-    # An empty table has a piece too, which says the types.
+    # An empty table has one piece, for the types.
     for begin in range(0, max(rows, 1), step):
-        with _readable(path):
+        with _name_file_in_errors(path):
             piece = found.select(name).slice(begin, step).collect()
         part = made(piece)
         if whole is None:
@@ -67,8 +68,8 @@ def convert_column(
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """What goes wrong while the file is read is said of the file."""
+def _name_file_in_errors(path: Path) -> Iterator[None]:
+    """Convert errors while a file is read to an InputError that names the file."""
     try:
         yield
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
@@ -79,7 +80,7 @@ def _readable(path: Path) -> Iterator[None]:
 def _scan(
     path: Path, names: Mapping[str, Sequence[str]], required: Sequence[str]
 ) -> tuple[pl.LazyFrame, int]:
-    """The named columns, not read yet, and the number of rows."""
+    """Scan the named columns lazily; return them and the number of rows."""
     require_input(path)
     with path.open("rb") as stream:
         start = stream.read(len(MAGIC))
@@ -107,51 +108,51 @@ def _scan(
 
 
 def list_other_columns(path: Path, names: Mapping[str, Sequence[str]]) -> list[str]:
-    """The columns of a file that `names` does not name."""
+    """List the columns of a file that are not in `names`."""
     known = {other for others in names.values() for other in others}
     return [name for name in read_parquet_schema(path) if name not in known]
 
 
 def cast_text(frame: pl.DataFrame, name: str, path: Path) -> pl.Expr:
-    """A column of identifiers as text: whole numbers or text."""
+    """Cast a column of identifiers, whole numbers or text, to text."""
     dtype = frame.schema[name]
     if not (dtype.is_integer() or dtype in (pl.String, pl.Categorical, pl.Null)):
-        raise _wrong_type(path, name, dtype, "text or whole numbers")
+        raise _make_type_error(path, name, dtype, "text or whole numbers")
     return pl.col(name).cast(pl.String)
 
 
 def cast_text_lists(frame: pl.DataFrame, name: str, path: Path) -> pl.Expr:
-    """A column of lists of identifiers as lists of text."""
+    """Cast a column of lists of identifiers to lists of text."""
     dtype = frame.schema[name]
     inner = dtype.inner if isinstance(dtype, pl.List) else None
     if dtype != pl.Null and not (
         inner is not None and (inner.is_integer() or inner in (pl.String, pl.Null))
     ):
-        raise _wrong_type(path, name, dtype, "lists of text or whole numbers")
+        raise _make_type_error(path, name, dtype, "lists of text or whole numbers")
     return pl.col(name).cast(pl.List(pl.String))
 
 
 def cast_number(frame: pl.DataFrame, name: str, path: Path) -> pl.Expr:
-    """A column of numbers as float64."""
+    """Cast a column of numbers to float64."""
     dtype = frame.schema[name]
     if not (dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)):
-        raise _wrong_type(path, name, dtype, "numbers")
+        raise _make_type_error(path, name, dtype, "numbers")
     return pl.col(name).cast(pl.Float64)
 
 
 def cast_milliseconds(frame: pl.DataFrame, name: str, path: Path) -> pl.Expr:
-    """A column of lengths of time, or of points in time since 1970, in milliseconds (float64)."""
+    """Cast a column of durations, or of times since 1970, to milliseconds (float64)."""
     dtype = frame.schema[name]
     if isinstance(dtype, (pl.Datetime, pl.Duration)):
         ticks = pl.col(name).cast(pl.Int64)
         if dtype.time_unit == "ms":
             return ticks.cast(pl.Float64)
-        # Nanoseconds since 1970 have more digits than a float64.
+        # Nanoseconds since 1970 exceed the precision of float64.
         return scale_ticks_expr(ticks // 1000 if dtype.time_unit == "ns" else ticks)
     if dtype == pl.Date:
         return pl.col(name).cast(pl.Datetime("ms")).cast(pl.Int64).cast(pl.Float64)
     return cast_number(frame, name, path)
 
 
-def _wrong_type(path: Path, name: str, dtype: pl.DataType, wanted: str) -> InputError:
+def _make_type_error(path: Path, name: str, dtype: pl.DataType, wanted: str) -> InputError:
     return FormatError(f"is of type {dtype}, not {wanted}", file=path, field=name)

@@ -1,4 +1,4 @@
-"""The formats that are known, and which one a file is in."""
+"""The registry of trace formats, and the recognition of the format of a file."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from twinloop.trace.trace import Trace
 
 @dataclass(frozen=True)
 class Format:
-    """One format: how to know it, to read it and, where that is possible, to write it."""
+    """A trace format: its recogniser, its reader and, if it is writable, its writer."""
 
     name: str
     title: str
-    #: Given the path and its first bytes (decompressed; empty for a folder): is it this format?
+    #: Whether a path is in this format, given its first bytes (decompressed; empty for a folder).
     recognises: Callable[[Path, bytes], bool]
     read: Callable[..., Trace]
-    #: Writes a Trace to a path; returns what the format could not hold.
+    #: Writes a Trace to a path; returns notes on data that the format cannot represent.
     write: Callable[..., Iterable[Cleaning]] | None = None
-    #: Ends of file names that ask for this format when writing.
+    #: Suffixes of file names that select this format for writing.
     suffixes: tuple[str, ...] = ()
-    #: The other files that are read with a file, which its name says.
-    beside: Callable[[Path], Iterable[Path]] = lambda path: ()
+    #: Returns the other files that are read with a file, by their names.
+    related_files: Callable[[Path], Iterable[Path]] = lambda path: ()
     #: Options of the reader that are paths of further files.
     path_options: tuple[str, ...] = ()
 
@@ -43,17 +43,17 @@ _FORMATS: dict[str, Format] = {}
 
 
 def register(form: Format) -> None:
-    """Make a format known; the name of one that is there already replaces it."""
+    """Register a format; it replaces a format of the same name."""
     _FORMATS[form.name] = form
 
 
 def list_formats() -> tuple[Format, ...]:
-    """All known formats, in the order in which a file is held against them."""
+    """List all formats, in the order in which a file is tested against them."""
     return tuple(_FORMATS.values())
 
 
 def get_format(name: str) -> Format:
-    """The format of this name."""
+    """Return the format with this name."""
     try:
         return _FORMATS[name]
     except KeyError:
@@ -62,7 +62,7 @@ def get_format(name: str) -> Format:
 
 
 def list_path_options() -> frozenset[str]:
-    """The options of all readers that are paths.
+    """List the options of all readers that are paths.
 
     >>> sorted(list_path_options())
     ['sstat']
@@ -71,18 +71,18 @@ def list_path_options() -> frozenset[str]:
 
 
 def list_related_files(path: Path, options: Mapping[str, Any]) -> list[Path]:
-    """The files that are read with a file beside it: its neighbours, and those that options name.
+    """List the files that are read together with a file: by their names, and by options.
 
     >>> [each.as_posix() for each in list_related_files(Path("jobs.txt"), {"sstat": "samples.txt"})]
     ['samples.txt']
     """
-    found = [file for form in _FORMATS.values() for file in form.beside(path)]
+    found = [file for form in _FORMATS.values() for file in form.related_files(path)]
     named = [options[name] for name in sorted(list_path_options() & options.keys())]
     return found + [Path(each) for each in named if isinstance(each, str | Path)]
 
 
 def recognise(path: str | Path) -> Format:
-    """The format of a file or folder, found by its content."""
+    """Recognise the format of a file or folder by its content."""
     path = Path(path)
     require_input(path, folder=True)
     start = b"" if path.is_dir() else read_first_bytes(path)
@@ -91,28 +91,28 @@ def recognise(path: str | Path) -> Format:
             return form
     binary = detect_binary_kind(start)
     if binary is not None:
-        raise FormatError(f"is {binary}, not a log", file=path, remedy=_remedy(binary))
+        raise FormatError(f"is {binary}, not a log", file=path, remedy=_suggest_remedy(binary))
     known = ", ".join(sorted(_FORMATS))
     raise FormatError(
-        _unknown(path, start),
+        _describe_unknown(path, start),
         file=path,
-        remedy="name it: twinloop convert --format NAME, format=NAME in Python, or format: NAME "
-        f"beside the path in a scenario; known: {known}",
+        remedy="name the format: twinloop convert --format NAME, format=NAME in Python, or "
+        f"format: NAME beside the path in a scenario; known: {known}",
     )
 
 
-def _remedy(binary: str) -> str:
+def _suggest_remedy(binary: str) -> str:
     if binary == PARQUET_KIND:
         return (
             "of Parquet, folders are read: a trace folder with manifest.json, or tasks.parquet and "
             "fragments.parquet of OpenDC; write any other table as CSV, and map its columns"
         )
-    return "export what it holds as text, such as CSV"
+    return "export its content as text, such as CSV"
 
 
-def _unknown(path: Path, start: bytes) -> str:
+def _describe_unknown(path: Path, start: bytes) -> str:
     if path.is_file() and not start:
-        # What cannot be decompressed says so itself.
+        # This raises an error if the file cannot be decompressed.
         for _ in iterate_chunks(path):
             break
         return "is empty"
@@ -124,14 +124,14 @@ def _unknown(path: Path, start: bytes) -> str:
         )
     whole = len(start) < 1 << 16
     if whole and {line.lstrip()[:1] for line in start.splitlines()} - {b""} == {b";"}:
-        return "has no job: it has comments only, like the header of an SWF log"
-    return "is in no format that is known by its content"
+        return "has no job, only comments, like the header of an SWF log"
+    return "is in no known format, by its content"
 
 
 def read(path: str | Path, format: str | None = None, **options: Any) -> Trace:
     """Read a Trace from a file or folder in any known format.
 
-    The format is found by content unless it is named. Options go to the reader of that format.
+    The format is recognised by content unless it is given. Options are passed to its reader.
     """
     path = Path(path)
     if format is None and "columns" in options:
@@ -150,11 +150,11 @@ def write(
     overwrite: bool = False,
     **options: Any,
 ) -> tuple[Cleaning, ...]:
-    """Write a Trace in any writable format, found by the file's suffix unless it is named.
+    """Write a Trace in any writable format, selected by the suffix unless it is given.
 
-    What is there already is replaced only with `overwrite`: a regular file, or a folder that this
-    function wrote and that holds no other file. Returns what the format could not hold or needs in
-    addition, counted.
+    An existing file, or a folder that this function wrote and that contains no other file, is
+    replaced only with `overwrite`. Returns notes on data that the format cannot represent, or that
+    were added for it.
     """
     path = Path(path)
     form = format_from_path(path) if format is None else get_format(format)
@@ -162,7 +162,7 @@ def write(
         writable = ", ".join(sorted(f.name for f in _FORMATS.values() if f.write))
         raise FormatError(f"{form.title} can only be read", remedy=f"writable: {writable}")
     if path.exists() and not overwrite:
-        raise InputError("is there already", file=path, remedy="overwrite=True replaces it")
+        raise InputError("exists already", file=path, remedy="overwrite=True replaces it")
     _check_options(form, form.write, path, options)
     return tuple(note for note in form.write(trace, path, **options) if note.count)
 
@@ -182,7 +182,7 @@ def _check_options(
 
 
 def format_from_path(path: Path) -> Format:
-    """The format that the name of a file to be written asks for; without a suffix, a trace folder.
+    """Return the format for writing to a path, by its suffix; without one, a trace folder.
 
     >>> from pathlib import Path
     >>> format_from_path(Path("runs/first")).name, format_from_path(Path("log.swf.gz")).name
@@ -198,7 +198,7 @@ def format_from_path(path: Path) -> Format:
             return form
     known = "; ".join(f"{f.name}: {', '.join(f.suffixes)}" for f in _FORMATS.values() if f.suffixes)
     raise FormatError(
-        "its name does not say which format to write",
+        "has a suffix of no writable format",
         file=path,
-        remedy=f"name one with --to, or use a suffix ({known})",
+        remedy=f"name the format with --to, or use a suffix ({known})",
     )

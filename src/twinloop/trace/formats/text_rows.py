@@ -1,7 +1,7 @@
-"""Text logs row by row: numbered lines, cells in batches, and a sieve for what cannot be read.
+"""Reading of text logs in batches of rows, with a filter for unreadable lines.
 
-Whatever the size of a file, only one line and one batch of rows are held as text; a batch becomes
-columns before the next one is read.
+Only one line and one batch of rows are in memory as text; a batch is converted to columns before
+the next one is read.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ MAX_LINE_BYTES = 16 << 20
 BATCH_ROWS = 1 << 14
 BATCH_CELLS = 1 << 22
 
-#: A number beyond this is a slip of the pen. Products of three such numbers are still finite.
+#: Larger numbers are rejected as errors. Products of three accepted numbers are finite.
 MAX_NUMBER = 1e18
-#: A time further than this from t = 0 or from 1970, in seconds (3,000 years), is none: beside it,
-#: the other times of a log would lose their milliseconds.
+#: Largest distance of a time from t = 0 or from 1970, in seconds (3,000 years): with larger times
+#: in a log, the others would lose their milliseconds.
 MAX_LOG_TIME = 1e11
-#: The first Unix time with ten digits (2001). No log counts so many seconds from a zero of its own.
+#: The first Unix time with ten digits (2001); no log counts so many seconds from its own start.
 FIRST_UNIX_TIME = 1e9
 
 _UNREADABLE = re.compile("[\x00\udc80-\udcff]")
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    r"""The lines of a text, numbered from 1, without their ends (``\n``, ``\r\n`` or ``\r``).
+    r"""Yield the lines of a text, numbered from 1, without their ends (``\n``, ``\r\n``, ``\r``).
 
-    Bytes that are not UTF-8 become surrogates, which `has_unreadable_bytes` finds.
+    Bytes that are not UTF-8 become surrogates, which `has_unreadable_bytes` detects.
     """
     number = 0
     carry = b""
     for chunk in iterate_text_chunks(path):
         block = carry + chunk
-        # A '\r' at the very end may be the first half of a '\r\n'.
+        # A final '\r' may be the first half of a '\r\n'.
         cut = max(block.rfind(b"\n"), block.rfind(b"\r", 0, len(block) - 1)) + 1
         carry = block[cut:]
         if len(carry) > MAX_LINE_BYTES:
@@ -52,14 +52,14 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
             )
         for raw in block[:cut].splitlines():
             number += 1
-            yield number, _decoded(raw, number)
+            yield number, _decode(raw, number)
     for raw in carry.splitlines():
         number += 1
-        yield number, _decoded(raw, number)
+        yield number, _decode(raw, number)
 
 
 def has_unreadable_bytes(text: str) -> bool:
-    r"""Does the text hold a NUL, or bytes that are not UTF-8?
+    r"""Whether a text contains a NUL, or bytes that are not UTF-8.
 
     >>> has_unreadable_bytes("J\xfcrgen"), has_unreadable_bytes("a\x00b")
     (False, True)
@@ -68,7 +68,7 @@ def has_unreadable_bytes(text: str) -> bool:
 
 
 def split_header(start: bytes, separator: str) -> list[str]:
-    """The cells of the first line of a text, without the blanks around them.
+    """Split the first line of a text into cells, without surrounding blanks.
 
     >>> split_header(b"JobID|User\\n1|a", "|")
     ['JobID', 'User']
@@ -79,7 +79,7 @@ def split_header(start: bytes, separator: str) -> list[str]:
 
 
 def batch_rows(rows: Iterable[tuple[int, Sequence[str]]], width: int) -> Iterator[pl.DataFrame]:
-    """Rows of `width` cells as frames of text columns `0`, `1`..., with the column `line`."""
+    """Yield batches of rows as frames with text columns `0`, `1`... and the column `line`."""
     numbers: list[int] = []
     cells: list[Sequence[str]] = []
     most = max(1, min(BATCH_ROWS, BATCH_CELLS // max(width, 1)))
@@ -87,25 +87,25 @@ def batch_rows(rows: Iterable[tuple[int, Sequence[str]]], width: int) -> Iterato
         numbers.append(number)
         cells.append(row)
         if len(cells) == most:
-            yield _frame(numbers, cells, width)
+            yield _make_frame(numbers, cells, width)
             numbers, cells = [], []
     if cells:
-        yield _frame(numbers, cells, width)
+        yield _make_frame(numbers, cells, width)
 
 
 @dataclass(frozen=True)
 class CellCheck:
-    """A reason for which a row cannot be read: what is wrong with which field, and where so."""
+    """A check of one field: the problem, and the expression that is true for bad cells."""
 
     field: str
     problem: str
     bad: pl.Expr
-    #: The column whose text is shown.
+    #: The column whose text the error shows.
     column: str
 
 
 class RowFilter:
-    """Takes out what cannot be read, and counts it; when strict, the first such thing raises."""
+    """A filter that removes and counts unreadable lines; in strict mode, the first one raises."""
 
     def __init__(self, path: Path, tally: Tally, *, strict: bool) -> None:
         self.path = path
@@ -113,13 +113,13 @@ class RowFilter:
         self.strict = strict
 
     def reject(self, number: int, problem: str, *, what: str, count: int = 1) -> None:
-        """Leave out a line (or `count` lines from there on) that `what` describes."""
+        """Skip a line (or `count` lines from it on) that `what` describes."""
         if self.strict:
             raise InputError(problem, file=self.path, line=number)
         self.tally.note("skipped", what, count=count, examples=[f"{self.path.name}:{number}"])
 
     def is_readable(self, number: int, text: str) -> bool:
-        """Is the line text at all? One that is not is left out."""
+        """Whether a line is readable text; otherwise it is skipped."""
         if not has_unreadable_bytes(text):
             return True
         if "\x00" in text:
@@ -129,7 +129,7 @@ class RowFilter:
         return False
 
     def filter_rows(self, frame: pl.DataFrame, checks: Sequence[CellCheck]) -> pl.DataFrame:
-        """The rows of a batch that pass all checks."""
+        """Return the rows of a batch that pass all checks."""
         if not checks:
             return frame
         marked = frame.with_columns(
@@ -156,30 +156,30 @@ class RowFilter:
 
 
 def parse_number(column: str) -> pl.Expr:
-    """The numbers of a text column; null where there is none."""
-    return _stripped(column).cast(pl.Float64, strict=False)
+    """Parse a text column as numbers; null if a cell is not a number."""
+    return _strip(column).cast(pl.Float64, strict=False)
 
 
 def make_number_check(column: str, field: str, largest: float = MAX_NUMBER) -> CellCheck:
-    """Finds cells that are neither empty nor a number of a possible size."""
+    """Make a check for cells that are neither empty nor a number in range."""
     value = parse_number(column)
     good = value.is_finite().fill_null(False) & (value.abs() <= largest)
     problem = "is no number" if largest == MAX_NUMBER else "is no time"
-    return CellCheck(field, problem, _stripped(column).ne("") & ~good, column)
+    return CellCheck(field, problem, _strip(column).ne("") & ~good, column)
 
 
 def parse_text(column: str) -> pl.Expr:
-    """The text of a column without blanks around it; null where there is none."""
-    stripped = _stripped(column)
+    """Strip a text column; null if a cell is empty."""
+    stripped = _strip(column)
     return pl.when(stripped.ne("")).then(stripped)
 
 
 def shift_to_first_time(
     frame: pl.DataFrame, times: Sequence[str], tally: Tally
 ) -> tuple[pl.DataFrame, int | None]:
-    """Times in seconds, counted from the first of them where they are Unix times; the epoch in ms.
+    """Shift Unix times so that the first is t = 0; return the frame and the epoch in ms.
 
-    Logs that count from a zero of their own keep it.
+    Times of logs that do not use Unix times are not shifted.
     """
     first = frame.select(pl.min_horizontal(pl.col(name).min() for name in times)).item()
     if first is None or first < FIRST_UNIX_TIME:
@@ -189,16 +189,16 @@ def shift_to_first_time(
     return frame.with_columns(pl.col(name) - epoch_ms / 1000 for name in times), epoch_ms
 
 
-def _stripped(column: str) -> pl.Expr:
+def _strip(column: str) -> pl.Expr:
     return pl.col(column).str.strip_chars()
 
 
-def _decoded(raw: bytes, number: int) -> str:
+def _decode(raw: bytes, number: int) -> str:
     text = raw.decode("utf-8", "surrogateescape")
     return text.removeprefix("\ufeff") if number == 1 else text
 
 
-def _frame(numbers: list[int], cells: list[Sequence[str]], width: int) -> pl.DataFrame:
+def _make_frame(numbers: list[int], cells: list[Sequence[str]], width: int) -> pl.DataFrame:
     columns = list(zip(*cells, strict=True))
     return pl.DataFrame(
         [pl.Series("line", numbers, dtype=pl.UInt32)]

@@ -1,4 +1,4 @@
-"""The working form of a Trace: a folder of Parquet files with a manifest."""
+"""The format of trace folders: Parquet files with a manifest."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from twinloop.trace.trace import Trace
 
 
 def read(path: Path, *, strict: bool = False) -> Trace:
-    """Read a trace folder; it is always checked against its own hashes, strict or not."""
+    """Read a trace folder; its hashes are always checked, strict or not."""
     return Trace.load(path)
 
 
 def write(trace: Trace, path: Path) -> Iterable[Cleaning]:
-    """Write a trace folder; it holds everything."""
+    """Write a trace folder, which represents all data."""
     trace.save(path, overwrite=path.exists())
     return ()
 

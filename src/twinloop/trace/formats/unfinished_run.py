@@ -1,4 +1,4 @@
-"""The folder of a real run that goes on, or that was cut short."""
+"""The format of folders of real runs that are still running, or were interrupted."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from twinloop.trace.trace import Trace
 
 
 def read(path: Path, *, strict: bool = False) -> Trace:
-    """Read a run as far as its journal goes; what it says of tasks that ran then is `lost`."""
-    # Recording is a matter of a higher layer: named here, loaded when used.
+    """Read a run up to the end of its journal; tasks that were running then are `lost`."""
+    # The execution package is a higher layer, so it is imported by name, when it is used.
     found: Trace = load_component("unfinished-run-reader")(path)
     return found
 
 
 FORMAT: Format = Format(
     name="unfinished",
-    title="folder of a real run that is not over, or was cut short",
+    title="folder of a real run that is still running, or was interrupted",
     recognises=lambda path, start: (
         not (path / MANIFEST).is_file() and (path / "recording" / "journal.jsonl").is_file()
     ),

@@ -1,4 +1,4 @@
-"""The quality gate: can this trace be trusted, and what can be done about it."""
+"""The quality gate: rules that a trace must satisfy, their audit, and repairs."""
 
 from twinloop.trace.quality.audit import Audit, QualityError, RuleExample, RuleFinding
 from twinloop.trace.quality.gate import check

@@ -1,4 +1,4 @@
-"""The audit: what the quality gate found in a trace."""
+"""The audit: the findings of the quality gate in a trace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twinloop.trace.trace import format_count
 
 @dataclass(frozen=True, slots=True)
 class RuleExample:
-    """One row that breaks a rule: where it stands, and in what way."""
+    """A row that breaks a rule: its position and a message."""
 
     place: SourcePosition
     text: str
@@ -27,9 +27,9 @@ class RuleExample:
 
 @dataclass(frozen=True, slots=True)
 class RuleFinding:
-    """What came of one rule: the rows it looked at, those that broke it, and the first of them.
+    """The result of one rule: the number of rows checked, of rows that break it, and examples.
 
-    A rule that does not apply has looked at nothing: the trace has no rows that it speaks of.
+    A rule that does not apply has checked no rows: the trace has none that it concerns.
     """
 
     rule: str
@@ -48,21 +48,21 @@ class QualityError(InputError):
     def __init__(self, audit: Audit) -> None:
         self.audit = audit
         worst = sorted(audit.errors, key=lambda finding: -finding.broken)
-        said = [f"{finding.rule} ({finding.broken:,})" for finding in worst[:3]]
+        rules = [f"{finding.rule} ({finding.broken:,})" for finding in worst[:3]]
         if len(worst) > 3:
-            said.append(f"and {len(worst) - 3} more")
+            rules.append(f"and {len(worst) - 3} more")
         first = next((finding.examples[0] for finding in worst if finding.examples), None)
         super().__init__(
-            f"the trace breaks {', '.join(said)}" + (f"; {first}" if first is not None else ""),
+            f"the trace breaks {', '.join(rules)}" + (f"; {first}" if first is not None else ""),
             file=None if first is None else first.place.file,
             line=None if first is None else first.place.line,
-            remedy="the audit lists all; repair(trace) does what can be done"
+            remedy="the audit lists all; repair(trace) fixes some of them"
             if any(finding.fix for finding in worst)
             else "the audit lists all",
         )
 
     def __str__(self) -> str:
-        # The problem already says where: several places are meant.
+        # The problem contains the position of its example, and concerns several positions.
         return escape_name(f"{self.problem} ({self.remedy})")
 
     def __reduce__(self) -> Any:
@@ -71,7 +71,7 @@ class QualityError(InputError):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Audit:
-    """What the quality gate found: every rule, what it looked at and what broke it.
+    """The findings of the quality gate: the result of every rule.
 
     >>> import polars as pl
     >>> from twinloop.trace import Trace
@@ -80,7 +80,7 @@ class Audit:
     ...                                 "run_time": [1.0, 1.0]})))
     <Audit of 2 tasks: 2 errors, 0 warnings
       error    complete      1 of 2  tasks row 2: has no submit
-      error    unique-names  1 of 2  tasks row 2: id 'a' stands there before>
+      error    unique-names  1 of 2  tasks row 2: id 'a' repeats an earlier row>
     """
 
     findings: tuple[RuleFinding, ...]
@@ -94,16 +94,16 @@ class Audit:
 
     @property
     def warnings(self) -> tuple[RuleFinding, ...]:
-        """The broken rules that are only counted and shown."""
+        """The broken rules that do not stop a simulation."""
         return self._broken("warning")
 
     @property
     def ok(self) -> bool:
-        """May it be simulated: is no rule broken that is an error?"""
+        """Whether the trace can be simulated: no rule with severity error is broken."""
         return not self.errors
 
     def __getitem__(self, rule: str) -> RuleFinding:
-        """The finding of one rule.
+        """Return the finding of one rule.
 
         >>> from twinloop.trace import Trace
         >>> from twinloop.trace.quality import check
@@ -129,7 +129,7 @@ class Audit:
             raise QualityError(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """The audit as plain data, as `twinloop check --json` prints it."""
+        """Return the audit as plain data, as `twinloop check --json` prints it."""
         source = self.manifest.source
         return {
             "ok": self.ok,
@@ -143,7 +143,7 @@ class Audit:
         }
 
     def to_markdown(self) -> str:
-        """The audit as a page: verdict, source, every rule, examples, what was done before."""
+        """Return the audit as a page: result, source, rules, examples, data cleaning, edits."""
         return format_audit(self)
 
     def _broken(self, severity: Severity) -> tuple[RuleFinding, ...]:

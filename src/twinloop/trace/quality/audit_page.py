@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def format_audit(audit: Audit) -> str:
-    """The page, one section after the other."""
+    """Format an audit as a Markdown page."""
     return "\n".join(_lines(audit)) + "\n"
 
 
@@ -20,7 +20,7 @@ def _lines(audit: Audit) -> Iterator[str]:
     found = f"{len(audit.errors)} rules broken as errors, {len(audit.warnings)} as warnings"
     verdict = "**The gate is open.**" if audit.ok else "**The gate is closed.**"
     yield f"{verdict} {audit.tasks:,} tasks; {found}."
-    yield from _source(audit)
+    yield from _origin_lines(audit)
     yield from [
         "",
         "## Rules",
@@ -29,26 +29,26 @@ def _lines(audit: Audit) -> Iterator[str]:
         "|---|---|--:|--:|---|",
     ]
     for finding in audit.findings:
-        yield f"| {' | '.join(_cells(finding))} |"
+        yield f"| {' | '.join(_format_cells(finding))} |"
     broken = (*audit.errors, *audit.warnings)
     if broken:
         yield from ["", "## Examples"]
     for finding in broken:
         yield from ["", f"`{finding.rule}` ({finding.severity}, {finding.broken:,} rows)", ""]
-        yield from (f"- {_escaped(str(example))}" for example in finding.examples)
+        yield from (f"- {_escape(str(example))}" for example in finding.examples)
         if finding.fix:
             yield f"- *What `repair` does:* {finding.fix}"
     notes = [str(note) for note in audit.manifest.cleaned]
-    yield from ["", "## What was not taken as it stood", ""]
-    yield from (f"- {_escaped(note)}" for note in notes or ["nothing"])
+    yield from ["", "## Data cleaning", ""]
+    yield from (f"- {_escape(note)}" for note in notes or ["nothing"])
     if audit.manifest.edits:
-        yield from ["", "## What was done to it", ""]
+        yield from ["", "## Edits", ""]
         for step in audit.manifest.edits:
             given = ", ".join(f"{name}={value!r}" for name, value in step.parameters.items())
-            yield f"- {step.operation}({_escaped(given)})"
+            yield f"- {step.operation}({_escape(given)})"
 
 
-def _source(audit: Audit) -> Iterator[str]:
+def _origin_lines(audit: Audit) -> Iterator[str]:
     source = audit.manifest.source
     yield from ["", "## Source", ""]
     if source is None:
@@ -58,10 +58,10 @@ def _source(audit: Audit) -> Iterator[str]:
     if source.files:
         yield from ["", "| file | bytes | SHA-256 |", "|---|--:|---|"]
     for file in source.files:
-        yield f"| {_escaped(file.name)} | {file.size:,} | `{file.sha256}` |"
+        yield f"| {_escape(file.name)} | {file.size:,} | `{file.sha256}` |"
 
 
-def _cells(finding: RuleFinding) -> tuple[str, ...]:
+def _format_cells(finding: RuleFinding) -> tuple[str, ...]:
     figures = (
         (f"{finding.rows:,}", f"{finding.broken:,}") if finding.applies else ("", "not applicable")
     )
@@ -69,6 +69,6 @@ def _cells(finding: RuleFinding) -> tuple[str, ...]:
     return f"`{finding.rule}`", finding.severity, figures[0], broken, finding.law
 
 
-def _escaped(text: str) -> str:
-    """The text, unable to end a cell of a table or a line."""
+def _escape(text: str) -> str:
+    """Escape a text for a cell of a Markdown table."""
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("\r", " ").replace("\n", " ")

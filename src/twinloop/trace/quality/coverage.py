@@ -1,7 +1,7 @@
-"""Rules on tasks and their samples: every task is watched from its start to its end.
+"""Rules on the coverage of tasks by usage samples.
 
-Where executions were recorded, samples are held against them; where a log has only usage (the
-fragments of OpenDC), against the run time.
+If executions were recorded, samples are compared with them; if a log has only usage (the fragments
+of OpenDC), with the run time.
 """
 
 from __future__ import annotations
@@ -14,67 +14,67 @@ from twinloop.trace.quality.prepared_tables import PreparedTables
 from twinloop.trace.quality.rule import TIME_TOLERANCE, Violations, select_rows
 
 
-def _watched(facts: PreparedTables) -> tuple[pl.DataFrame, float]:
-    """Every executed task with the range of its samples, and the longest that may be missing.
+def _sampled_tasks(prepared: PreparedTables) -> tuple[pl.DataFrame, float]:
+    """Return every executed task with the range of its samples, and the longest gap allowed.
 
-    There are none where no usage was recorded. An execution of no length has nothing to sample: it
-    makes no task longer.
+    Without recorded usage there are no such tasks. Executions of zero length need no samples, so
+    they do not count.
     """
-    lasting = facts.placements.filter(pl.col("start") < pl.col("end"))
+    lasting = prepared.placements.filter(pl.col("start") < pl.col("end"))
     longest = lasting.group_by("task_row").agg(first=pl.min("start"), last=pl.max("end"))
-    spans = facts.spans.join(longest, on="task_row", how="left", maintain_order="left").select(
+    spans = prepared.spans.join(longest, on="task_row", how="left", maintain_order="left").select(
         "task_row", start=pl.coalesce("first", "start"), end=pl.coalesce("last", "end")
     )
-    period = facts.period
-    if period is None or not facts.table("usage").height:
+    period = prepared.period
+    if period is None or not prepared.table("usage").height:
         spans, period = spans.clear(), 0.0
-    tasks = spans.join(facts.sampled, on="task_row", how="left").rename({"task_row": "row"})
+    tasks = spans.join(prepared.sampled, on="task_row", how="left").rename({"task_row": "row"})
     return tasks, period + TIME_TOLERANCE
 
 
-def check_sampled(facts: PreparedTables) -> Iterator[Violations]:
+def check_sampled(prepared: PreparedTables) -> Iterator[Violations]:
     """A task that is longer than a sampling period has a sample."""
-    tasks, limit = _watched(facts)
+    tasks, limit = _sampled_tasks(prepared)
     length = pl.col("end") - pl.col("start")
     if tasks.height:
         rows = select_rows(tasks, pl.col("last").is_null() & (length > limit))
-        says = "task '{id}' ran for {length} s without a sample"
-        yield Violations("tasks", tasks.height, rows.select("row", length=length), says)
+        message = "task '{id}' ran for {length} s without a sample"
+        yield Violations("tasks", tasks.height, rows.select("row", length=length), message)
 
 
-def check_too_short_to_sample(facts: PreparedTables) -> Iterator[Violations]:
+def check_too_short_to_sample(prepared: PreparedTables) -> Iterator[Violations]:
     """A task has a sample, however short it is."""
-    tasks, limit = _watched(facts)
+    tasks, limit = _sampled_tasks(prepared)
     length = pl.col("end") - pl.col("start")
     if tasks.height:
         rows = select_rows(tasks, pl.col("last").is_null() & (length <= limit))
-        says = "task '{id}' ran for {length} s, too short to have a sample"
-        yield Violations("tasks", tasks.height, rows.select("row", length=length), says)
+        message = "task '{id}' ran for {length} s, too short to have a sample"
+        yield Violations("tasks", tasks.height, rows.select("row", length=length), message)
 
 
-def check_samples_within(facts: PreparedTables) -> Iterator[Violations]:
+def check_samples_within(prepared: PreparedTables) -> Iterator[Violations]:
     """The window of a sample touches the execution of its task."""
-    if not facts.spans.height or not facts.samples.height:
+    if not prepared.spans.height or not prepared.samples.height:
         return
-    samples = facts.samples.join(facts.spans, on="task_row")
+    samples = prepared.samples.join(prepared.spans, on="task_row")
     before, begin = pl.col("t") < pl.col("start") - TIME_TOLERANCE, pl.col("t") - pl.col("dt")
     rows = select_rows(samples, before | (begin > pl.col("end") + TIME_TOLERANCE))
-    says = "task '{task}' ran from {start} s to {end} s; the window ends at {t} s"
-    yield Violations("usage", samples.height, rows.select("row", "start", "end"), says)
+    message = "task '{task}' ran from {start} s to {end} s; the window ends at {t} s"
+    yield Violations("usage", samples.height, rows.select("row", "start", "end"), message)
 
 
-def check_samples_reach_ends(facts: PreparedTables) -> Iterator[Violations]:
+def check_samples_reach_ends(prepared: PreparedTables) -> Iterator[Violations]:
     """Samples begin and end within one sampling period of the start and the end of their task."""
-    yield from _ends(facts, far=True)
+    yield from _check_ends(prepared, far=True)
 
 
-def check_samples_cover(facts: PreparedTables) -> Iterator[Violations]:
+def check_samples_cover(prepared: PreparedTables) -> Iterator[Violations]:
     """Samples cover their task from its start to its end."""
-    yield from _ends(facts, far=False)
+    yield from _check_ends(prepared, far=False)
 
 
-def _ends(facts: PreparedTables, *, far: bool) -> Iterator[Violations]:
-    watched, limit = _watched(facts)
+def _check_ends(prepared: PreparedTables, *, far: bool) -> Iterator[Violations]:
+    watched, limit = _sampled_tasks(prepared)
     tasks = watched.drop_nulls("last")
     if not tasks.height:
         return
@@ -82,29 +82,31 @@ def _ends(facts: PreparedTables, *, far: bool) -> Iterator[Violations]:
     missing = pl.max_horizontal(late, early)
     broken = missing > limit if far else (missing > TIME_TOLERANCE) & (missing <= limit)
     rows = select_rows(tasks, broken).select("row", "start", "end", "first", "last")
-    says = "task '{id}' ran from {start} s to {end} s, was sampled from {first} s to {last} s"
-    yield Violations("tasks", tasks.height, rows, says)
+    message = "task '{id}' ran from {start} s to {end} s, was sampled from {first} s to {last} s"
+    yield Violations("tasks", tasks.height, rows, message)
 
 
-def _unwatched(facts: PreparedTables) -> pl.DataFrame:
-    """The tasks of which only usage is known, not when they were executed."""
-    if not facts.table("usage").height:
-        return facts.table("tasks").clear().with_columns(total=0.0)
+def _tasks_without_executions(prepared: PreparedTables) -> pl.DataFrame:
+    """Return the tasks with usage but without recorded executions."""
+    if not prepared.table("usage").height:
+        return prepared.table("tasks").clear().with_columns(total=0.0)
     status = pl.col("status")
     ran = status.is_null() | status.is_in(("completed", "failed", "killed"))
     return (
-        facts.table("tasks")
+        prepared.table("tasks")
         .filter(ran)
-        .join(facts.placements.select("task").unique(), left_on="id", right_on="task", how="anti")
-        .join(facts.sampled, left_on="row", right_on="task_row", how="left")
+        .join(
+            prepared.placements.select("task").unique(), left_on="id", right_on="task", how="anti"
+        )
+        .join(prepared.sampled, left_on="row", right_on="task_row", how="left")
     )
 
 
-def check_usage_of_every_task(facts: PreparedTables) -> Iterator[Violations]:
-    """Where usage is all that is known, every task has some."""
-    tasks = _unwatched(facts)
-    if facts.placements.height:
-        # Whoever failed there without an execution never began.
+def check_usage_of_every_task(prepared: PreparedTables) -> Iterator[Violations]:
+    """If a log has usage but no executions, every task has usage."""
+    tasks = _tasks_without_executions(prepared)
+    if prepared.placements.height:
+        # A task that failed without an execution never started.
         failed = pl.col("status").is_in(("failed", "killed")).fill_null(value=False)
         unknown = pl.col("run_time").is_null() & pl.col("total").is_null()
         tasks = tasks.filter(~(failed & unknown))
@@ -113,12 +115,12 @@ def check_usage_of_every_task(facts: PreparedTables) -> Iterator[Violations]:
         yield Violations("tasks", tasks.height, rows, "task '{id}' has no usage")
 
 
-def check_run_time_matches_usage(facts: PreparedTables) -> Iterator[Violations]:
-    """Where usage is all that is known, it lasts as long as the run time."""
-    both = _unwatched(facts).filter(
+def check_run_time_matches_usage(prepared: PreparedTables) -> Iterator[Violations]:
+    """If a log has usage but no executions, the usage lasts as long as the run time."""
+    both = _tasks_without_executions(prepared).filter(
         pl.col("run_time").is_not_null() & pl.col("total").is_not_null()
     )
     if both.height:
         rows = select_rows(both, (pl.col("run_time") - pl.col("total")).abs() > TIME_TOLERANCE)
-        says = "task '{id}' has a run time of {run_time} s, but {total} s of usage"
-        yield Violations("tasks", both.height, rows.select("row", "total"), says)
+        message = "task '{id}' has a run time of {run_time} s, but {total} s of usage"
+        yield Violations("tasks", both.height, rows.select("row", "total"), message)

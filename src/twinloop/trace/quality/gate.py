@@ -1,4 +1,4 @@
-"""The quality gate: every rule held against a trace."""
+"""The quality gate: application of every rule to a trace."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from twinloop.trace.trace import Trace, require_trace
 
 
 def check(trace: Trace) -> Audit:
-    """Hold a trace against every rule of the quality gate.
+    """Check a trace against every rule of the quality gate.
 
-    Errors stop a simulation; warnings are counted and shown. Rules that speak of something that
-    the trace does not have (samples, nodes...) do not apply.
+    Errors stop a simulation; warnings are only reported. Rules about data that the trace does not
+    have (samples, nodes...) do not apply.
 
     >>> import polars as pl
     >>> tasks = pl.DataFrame({"id": ["a"], "submit": [5.0]})
@@ -27,23 +27,23 @@ def check(trace: Trace) -> Audit:
     >>> audit.ok, [str(example) for example in audit["lifecycle-order"].examples]
     (False, ["placements row 1: task 'a' starts at 4 s, but is submitted at 5 s"])
     """
-    facts = PreparedTables(require_trace(trace))
-    findings = tuple(_held_against(rule, facts) for rule in RULES)
+    prepared = PreparedTables(require_trace(trace))
+    findings = tuple(_apply_rule(rule, prepared) for rule in RULES)
     return Audit(findings, trace.tasks.height, trace.manifest)
 
 
-def _held_against(rule: Rule, facts: PreparedTables) -> RuleFinding:
-    results = list(rule.check(facts))
-    examples = [example for broken in results for example in _examples(facts.trace, broken)]
+def _apply_rule(rule: Rule, prepared: PreparedTables) -> RuleFinding:
+    results = list(rule.check(prepared))
+    examples = [example for broken in results for example in _examples(prepared.trace, broken)]
     return RuleFinding(
         rule.name,
         rule.severity,
         rule.law,
         rule.fix,
         applies=bool(results),
-        rows=sum(broken.looked_at for broken in results),
+        rows=sum(broken.checked for broken in results),
         broken=sum(
-            broken.rows.height + sum(note.count for note in broken.noted) for broken in results
+            broken.rows.height + sum(note.count for note in broken.notes) for broken in results
         ),
         examples=tuple(examples[:EXAMPLES]),
     )
@@ -54,18 +54,18 @@ def _examples(trace: Trace, broken: Violations) -> Iterator[RuleExample]:
     for found in broken.rows.bottom_k(EXAMPLES, by="row").sort("row").iter_rows(named=True):
         row = found["row"]
         own = table.row(row, named=True) if row < table.height else {}
-        values = {name: shown(value) for name, value in (own | found).items()}
-        says = found.get("says", broken.says)
-        yield RuleExample(locate_row(trace, broken.table, row), says.format_map(values))
-    for note in broken.noted:
+        values = {name: _format_value(value) for name, value in (own | found).items()}
+        message = found.get("message", broken.message)
+        yield RuleExample(locate_row(trace, broken.table, row), message.format_map(values))
+    for note in broken.notes:
         for where in note.examples:
-            yield RuleExample(SourcePosition.named(where), note.what)
+            yield RuleExample(SourcePosition.from_text(where), note.what)
 
 
-def shown(value: Any) -> str:
-    """A value as it stands in a sentence: three decimals at most, whole numbers without any.
+def _format_value(value: Any) -> str:
+    """Format a value for a message: at most three decimals, whole numbers without any.
 
-    >>> shown(2.0), shown(0.12345), shown(None)
+    >>> _format_value(2.0), _format_value(0.12345), _format_value(None)
     ('2', '0.123', 'unknown')
     """
     if value is None:

@@ -1,4 +1,4 @@
-"""Rules on amounts: what a node can give, and what can be run at all."""
+"""Rules on amounts: capacity of nodes, requests of tasks, run times."""
 
 from __future__ import annotations
 
@@ -11,35 +11,37 @@ from twinloop.trace.quality.prepared_tables import PreparedTables
 from twinloop.trace.quality.rule import Violations, name_conditions, select_rows
 from twinloop.trace.recorded_runs import collect_runs
 
-#: CPU time is counted in ticks of 10 ms and read a little before or after the clock.
+#: Tolerance of CPU times: they are counted in ticks of 10 ms and not read exactly at the clock.
 CPU_TOLERANCE: Final = 1.05
 CPU_TICK: Final = 0.01
 
 
-def check_cpu_possible(facts: PreparedTables) -> Iterator[Violations]:
+def check_cpu_possible(prepared: PreparedTables) -> Iterator[Violations]:
     """A sample has no more CPU time than its node could give."""
     most = pl.col("limit") * pl.col("dt")
-    yield from _cpu(facts, pl.col("cpu") > most * CPU_TOLERANCE + CPU_TICK)
+    yield from _check_cpu(prepared, pl.col("cpu") > most * CPU_TOLERANCE + CPU_TICK)
 
 
-def check_cpu_exact(facts: PreparedTables) -> Iterator[Violations]:
-    """A sample has not even a few per cent more CPU time than its node."""
+def check_cpu_exact(prepared: PreparedTables) -> Iterator[Violations]:
+    """A sample has no more CPU time than its node could give, without any tolerance."""
     most = pl.col("limit") * pl.col("dt")
     above = pl.col("cpu") > most * (1 + 1e-9) + 1e-9
-    yield from _cpu(facts, above & (pl.col("cpu") <= most * CPU_TOLERANCE + CPU_TICK))
+    yield from _check_cpu(prepared, above & (pl.col("cpu") <= most * CPU_TOLERANCE + CPU_TICK))
 
 
-def check_memory_possible(facts: PreparedTables) -> Iterator[Violations]:
+def check_memory_possible(prepared: PreparedTables) -> Iterator[Violations]:
     """A sample has no more memory than its node."""
-    says = "task '{task}' has {rss} bytes at {t} s; its node has {limit}"
-    yield from _beyond(facts, "rss", "memory", pl.col("rss") > pl.col("limit"), says)
+    message = "task '{task}' has {rss} bytes at {t} s; its node has {limit}"
+    yield from _check_node_limit(
+        prepared, "rss", "memory", pl.col("rss") > pl.col("limit"), message
+    )
 
 
-def check_overcommit(facts: PreparedTables) -> Iterator[Violations]:
+def check_overcommit(prepared: PreparedTables) -> Iterator[Violations]:
     """A node never runs more cores at once than it has."""
-    nodes = facts.table("nodes").select(machine="node", limit="cores").drop_nulls()
+    nodes = prepared.table("nodes").select(machine="node", limit="cores").drop_nulls()
     running = (
-        facts.table("placements")
+        prepared.table("placements")
         .select("row", "machine", "cores", "start", "end")
         .drop_nulls(["machine", "cores", "start"])
         .join(nodes.unique("machine"), on="machine")
@@ -50,21 +52,21 @@ def check_overcommit(facts: PreparedTables) -> Iterator[Violations]:
     ends = running.drop_nulls("end").select(
         "row", "machine", "limit", t="end", change=-pl.col("cores")
     )
-    # What ends at a moment makes room for what begins then.
+    # Executions that end at an instant free their cores for executions that start at it.
     changes = pl.concat([begins, ends]).sort("machine", "t", "change")
     busy = changes.with_columns(busy=pl.col("change").cum_sum().over("machine"))
     above = (pl.col("change") > 0) & (pl.col("busy") > pl.col("limit") * (1 + 1e-9))
     rows = select_rows(busy, above).select("row", "busy", "limit")
-    says = "at {start} s node '{machine}' runs {busy} cores, but has {limit}"
-    yield Violations("placements", running.height, rows, says)
+    message = "at {start} s node '{machine}' runs {busy} cores, but has {limit}"
+    yield Violations("placements", running.height, rows, message)
 
 
-def check_fits_no_node(facts: PreparedTables) -> Iterator[Violations]:
+def check_fits_no_node(prepared: PreparedTables) -> Iterator[Violations]:
     """A task asks for no more than some node has."""
-    nodes = facts.table("nodes")
-    executed = facts.placements.drop_nulls("start")
+    nodes = prepared.table("nodes")
+    executed = prepared.placements.drop_nulls("start")
     tasks = (
-        facts.table("tasks")
+        prepared.table("tasks")
         .join(executed, left_on="id", right_on="task", how="anti")
         .with_columns(spread=pl.col("requested_nodes").clip(lower_bound=1).fill_null(1))
     )
@@ -78,65 +80,65 @@ def check_fits_no_node(facts: PreparedTables) -> Iterator[Violations]:
     if looked.height:
         above = {name: share > most[name] for name, share in asked.items()}
         rows = select_rows(looked, pl.any_horizontal(above.values()))
-        says = "task '{id}' asks for more {what} than any node has"
+        message = "task '{id}' asks for more {what} than any node has"
         rows = rows.select("row", what=name_conditions(above))
-        yield Violations("tasks", looked.height, rows, says)
+        yield Violations("tasks", looked.height, rows, message)
 
 
-def check_runnable(facts: PreparedTables) -> Iterator[Violations]:
+def check_runnable(prepared: PreparedTables) -> Iterator[Violations]:
     """A task of a log has processors, and a run time."""
-    if facts.recorded or not facts.table("tasks").height:
+    if prepared.recorded or not prepared.table("tasks").height:
         return
-    tasks = collect_runs(facts.trace).with_row_index("row")
-    # Usage stands for a run time; a log in which nobody says processors gives each task one core.
+    tasks = collect_runs(prepared.trace).with_row_index("row")
+    # Usage replaces a run time; without any processors in the log, each task has one core.
     lacking: dict[str, pl.Expr] = {}
     if tasks["processors"].count():
         lacking["processors"] = pl.col("processors").is_null()
-    if tasks["run_time"].count() or not facts.table("usage").height:
+    if tasks["run_time"].count() or not prepared.table("usage").height:
         lacking["run time"] = pl.col("run_time").is_null()
     if lacking:
         rows = select_rows(tasks, pl.any_horizontal(lacking.values()))
-        says = "task '{id}' cannot be run: it has no {lacking}"
+        message = "task '{id}' cannot be run: it has no {lacking}"
         yield Violations(
-            "tasks", tasks.height, rows.select("row", lacking=name_conditions(lacking)), says
+            "tasks", tasks.height, rows.select("row", lacking=name_conditions(lacking)), message
         )
 
 
-def check_within_requested_time(facts: PreparedTables) -> Iterator[Violations]:
+def check_within_requested_time(prepared: PreparedTables) -> Iterator[Violations]:
     """A task runs no longer than its user asked for."""
-    both = facts.table("tasks").drop_nulls(["run_time", "requested_time"])
+    both = prepared.table("tasks").drop_nulls(["run_time", "requested_time"])
     if both.height:
         rows = select_rows(both, pl.col("run_time") > pl.col("requested_time")).select("row")
-        says = "task '{id}' ran for {run_time} s, but asked for {requested_time} s"
-        yield Violations("tasks", both.height, rows, says)
+        message = "task '{id}' ran for {run_time} s, but asked for {requested_time} s"
+        yield Violations("tasks", both.height, rows, message)
 
 
-def check_zero_length(facts: PreparedTables) -> Iterator[Violations]:
-    """A task runs for some time."""
-    known = facts.table("tasks").drop_nulls("run_time")
+def check_zero_length(prepared: PreparedTables) -> Iterator[Violations]:
+    """The run time of a task is positive."""
+    known = prepared.table("tasks").drop_nulls("run_time")
     if known.height:
         rows = select_rows(known, pl.col("run_time") == 0).select("row")
         yield Violations("tasks", known.height, rows, "task '{id}' has a run time of 0 s")
 
 
-def _cpu(facts: PreparedTables, condition: pl.Expr) -> Iterator[Violations]:
-    says = "task '{task}' used {cpu} CPU s in {dt} s; its node has {limit} cores"
-    yield from _beyond(facts, "cpu", "cores", condition & (pl.col("dt") > 0), says)
+def _check_cpu(prepared: PreparedTables, condition: pl.Expr) -> Iterator[Violations]:
+    message = "task '{task}' used {cpu} CPU s in {dt} s; its node has {limit} cores"
+    yield from _check_node_limit(prepared, "cpu", "cores", condition & (pl.col("dt") > 0), message)
 
 
-def _beyond(
-    facts: PreparedTables, used: str, amount: str, condition: pl.Expr, says: str
+def _check_node_limit(
+    prepared: PreparedTables, used: str, amount: str, condition: pl.Expr, message: str
 ) -> Iterator[Violations]:
-    """The samples that use more of something than their node has, `limit`.
+    """Check the samples that use more of a resource than their node has, `limit`.
 
-    Where the node is not said, it is what all nodes have together.
+    If the node is unknown, the limit is the sum over all nodes.
     """
-    nodes = facts.table("nodes").select("mhz", limit=amount)
-    reference = facts.manifest.reference_mhz
+    nodes = prepared.table("nodes").select("mhz", limit=amount)
+    reference = prepared.manifest.reference_mhz
     if amount == "cores" and reference is not None:
         nodes = nodes.with_columns(pl.col("limit") * pl.col("mhz").fill_null(reference) / reference)
-    known = facts.samples[used].count()
+    known = prepared.samples[used].count()
     if known and nodes.height and not nodes["limit"].null_count():
-        limit = nodes["limit"].gather(facts.samples["node_row"]).fill_null(nodes["limit"].sum())
-        rows = select_rows(facts.samples.with_columns(limit=limit), condition)
-        yield Violations("usage", known, rows.select("row", "limit"), says)
+        limit = nodes["limit"].gather(prepared.samples["node_row"]).fill_null(nodes["limit"].sum())
+        rows = select_rows(prepared.samples.with_columns(limit=limit), condition)
+        yield Violations("usage", known, rows.select("row", "limit"), message)

@@ -1,4 +1,4 @@
-"""The tables of a Trace as the rules look at them: numbered, joined once, in order."""
+"""The tables of a Trace prepared for the rules: with row numbers, joined, sorted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twinloop.trace.trace import Trace
 
 
 class PreparedTables:
-    """What several rules need to know of one Trace, worked out when first asked for.
+    """Tables of one Trace that several rules need, computed on first use.
 
     >>> import polars as pl
     >>> from twinloop.trace import Trace
@@ -28,11 +28,11 @@ class PreparedTables:
         self._known: dict[str, pl.DataFrame] = {}
 
     def raw(self, name: str) -> pl.DataFrame:
-        """A table as it stands, with the index of each row."""
+        """Return an unchanged table with the index of each row."""
         return self._tables[name]
 
     def table(self, name: str) -> pl.DataFrame:
-        """A table in which a number that is none is unknown, so that only one rule speaks of it."""
+        """Return a table in which numbers that are not finite are null, for all rules but one."""
         if name not in self._known:
             numbers = cs.float()
             self._known[name] = self._tables[name].with_columns(
@@ -42,17 +42,17 @@ class PreparedTables:
 
     @cached_property
     def is_cts(self) -> bool:
-        """Was it read from the Core Trace Schema?"""
+        """Whether the trace was read from the Core Trace Schema."""
         return self.manifest.source is not None and self.manifest.source.format == "cts"
 
     @cached_property
     def recorded(self) -> bool:
-        """Was every execution watched, so that its start and end must be there?"""
+        """Whether executions were recorded, so that every start and end must be known."""
         return self.manifest.kind == "recorded" or self.is_cts
 
     @cached_property
     def period(self) -> float | None:
-        """The sampling period: what the manifest says, else the median window; None: no samples."""
+        """The sampling period of the manifest, else the median window; None without samples."""
         if self.manifest.sampling_period is not None:
             return self.manifest.sampling_period
         usage = self.table("usage")
@@ -61,7 +61,7 @@ class PreparedTables:
 
     @cached_property
     def ids(self) -> pl.DataFrame:
-        """The row of each task by its id; of the first, where an id stands twice."""
+        """The row of each task by its id; the first row if an id is repeated."""
         tasks = self.table("tasks").select(task="id", task_row="row").drop_nulls("task")
         return tasks.unique("task", keep="first", maintain_order=True)
 
@@ -107,21 +107,21 @@ class PreparedTables:
 
     @cached_property
     def samples(self) -> pl.DataFrame:
-        """The samples whose time is known, series by series, each in the order of the file.
+        """The samples with a known time, sorted by series, each in the order of the file.
 
-        `series` numbers the samples of one process of one task on one node; `previous` is the
-        time of the sample before in the same series; `task_row` and `node_row` say where task and
-        node stand, null where they are not there.
+        `series` identifies one process of one task on one node; `previous` is the time of the
+        previous sample of the series; `task_row` and `node_row` are the rows of task and node,
+        null if they do not exist.
         """
         usage = self.table("usage").drop_nulls("t")
         nodes = self.table("nodes").select(machine="node", node_row="row").unique("machine")
-        task, machine = _Numbers.of(usage["task"]), _Numbers.of(usage["machine"])
+        task, machine = _ValueCodes.of(usage["task"]), _ValueCodes.of(usage["machine"])
         return sort_by_series(
             usage.select(
                 "row",
-                task.looked_up(self.ids),
-                machine.looked_up(nodes),
-                _Numbers.together(task, machine, _Numbers.of(usage["pid"])).alias("series"),
+                task.look_up(self.ids),
+                machine.look_up(nodes),
+                _ValueCodes.combine(task, machine, _ValueCodes.of(usage["pid"])).alias("series"),
                 "t",
                 "dt",
                 "cpu",
@@ -131,13 +131,13 @@ class PreparedTables:
 
     @cached_property
     def power(self) -> pl.DataFrame:
-        """The windows of power whose time is known, node by node, in the order of the file."""
+        """The power windows with a known time, sorted by node, each in the order of the file."""
         power = self.table("power").drop_nulls("t")
-        return sort_by_series(power.select("row", _Numbers.of(power["node"]).series, "t", "dt"))
+        return sort_by_series(power.select("row", _ValueCodes.of(power["node"]).series, "t", "dt"))
 
     @cached_property
     def sampled(self) -> pl.DataFrame:
-        """Begin of the first and end of the last sample of every task that has one, their sum."""
+        """Begin of the first sample, end of the last, and total length, by task."""
         return (
             self.samples.filter(pl.col("task_row").is_not_null())
             .group_by("task_row")
@@ -150,7 +150,7 @@ class PreparedTables:
 
 
 def sort_by_series(frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows sorted by series, each with the time of the one before it."""
+    """Sort rows by series, and add the time of the previous row of the series."""
     if not frame["series"].is_sorted():
         frame = frame.sort("series", maintain_order=True)
     same = pl.col("series") == pl.col("series").shift(1)
@@ -158,21 +158,21 @@ def sort_by_series(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def sort_by_time(frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows of `sort_by_series`, sorted by time within each series."""
+    """Sort the rows of `sort_by_series` by time within each series."""
     if not (frame["t"] < frame["previous"]).any():
         return frame
     return sort_by_series(frame.sort("series", "t", maintain_order=True))
 
 
 @dataclass(frozen=True, slots=True)
-class _Numbers:
-    """The distinct values of a column, and for every row the number of its value."""
+class _ValueCodes:
+    """The distinct values of a column, and for every row the code of its value."""
 
     values: pl.DataFrame
     series: pl.Series
 
     @classmethod
-    def of(cls, column: pl.Series) -> _Numbers:
+    def of(cls, column: pl.Series) -> _ValueCodes:
         values = column.unique(maintain_order=True).to_frame()
         if values.height < 2:
             number = pl.Series("series", [0], dtype=pl.UInt32).new_from_index(0, column.len())
@@ -187,16 +187,16 @@ class _Numbers:
         return cls(values, number)
 
     @staticmethod
-    def together(*parts: _Numbers) -> pl.Series:
-        """One number per combination of values."""
+    def combine(*parts: _ValueCodes) -> pl.Series:
+        """Return one code per combination of values."""
         number = parts[0].series.cast(pl.UInt64)
         for part in parts[1:]:
             if part.values.height > 1:
                 number = number * part.values.height + part.series
         return number
 
-    def looked_up(self, table: pl.DataFrame) -> pl.Series:
-        """For every row, what a table says of its value: two columns, the value and that."""
+    def look_up(self, table: pl.DataFrame) -> pl.Series:
+        """Look up the value of every row in a table of two columns, value and result."""
         key, result = table.columns
         found = self.values.join(table, on=key, how="left", maintain_order="left")[result]
         return found.gather(self.series) if self.series.len() else found.clear()

@@ -1,4 +1,4 @@
-"""Rules on references: whatever is named is there, and nothing waits for itself."""
+"""Rules on references between tables: referenced rows exist, dependencies have no cycle."""
 
 from __future__ import annotations
 
@@ -12,55 +12,55 @@ from twinloop.trace.quality.prepared_tables import PreparedTables
 from twinloop.trace.quality.rule import TIME_TOLERANCE, Violations, select_rows
 
 
-def check_placements_of_tasks(facts: PreparedTables) -> Iterator[Violations]:
-    """Every execution is of a task that is there."""
-    known = facts.placements.filter(pl.col("task").is_not_null())
+def check_placements_of_tasks(prepared: PreparedTables) -> Iterator[Violations]:
+    """The task of every execution exists."""
+    known = prepared.placements.filter(pl.col("task").is_not_null())
     if known.height:
         rows = select_rows(known, pl.col("task_row").is_null()).select("row")
         yield Violations("placements", known.height, rows, "no task is called '{task}'")
 
 
-def check_samples_of_tasks(facts: PreparedTables) -> Iterator[Violations]:
-    """Every sample is of a task that is there."""
-    named = facts.table("usage").filter(pl.col("task").is_not_null() | pl.col("pid").is_not_null())
+def check_samples_of_tasks(prepared: PreparedTables) -> Iterator[Violations]:
+    """The task of every sample exists."""
+    named = prepared.table("usage").filter(
+        pl.col("task").is_not_null() | pl.col("pid").is_not_null()
+    )
     if named.height:
-        rows = named.join(facts.ids, on="task", how="anti").select("row")
-        says = "the sample of process {pid}, task {task}, belongs to no task"
-        yield Violations("usage", named.height, rows, says)
+        rows = named.join(prepared.ids, on="task", how="anti").select("row")
+        message = "the sample of process {pid}, task {task}, belongs to no task"
+        yield Violations("usage", named.height, rows, message)
 
 
-def check_known_parents(facts: PreparedTables) -> Iterator[Violations]:
-    """Every parent is a task that is there."""
-    edges = facts.edges
+def check_known_parents(prepared: PreparedTables) -> Iterator[Violations]:
+    """Every parent of a task exists."""
+    edges = prepared.edges
     if edges.height:
         lost = edges.filter(pl.col("parent_row").is_null()).group_by("row").agg("parent")
         rows = lost.select("row", names=pl.col("parent").list.join(", "))
-        looked_at = edges["row"].n_unique()
-        yield Violations(
-            "tasks", looked_at, rows, "task '{id}' waits for {names}, which is no task"
-        )
+        checked = edges["row"].n_unique()
+        yield Violations("tasks", checked, rows, "task '{id}' waits for {names}, which is no task")
 
 
-def check_acyclic(facts: PreparedTables) -> Iterator[Violations]:
+def check_acyclic(prepared: PreparedTables) -> Iterator[Violations]:
     """No task waits for itself, directly or through others."""
-    edges = facts.edges.drop_nulls("parent_row")
+    edges = prepared.edges.drop_nulls("parent_row")
     if not edges.height:
         return
-    looked_at = edges["row"].n_unique()
+    checked = edges["row"].n_unique()
     parents, children = (edges[name].to_numpy().astype(np.int64) for name in ("parent_row", "row"))
-    held, cycle = find_blocked_tasks(parents, children, facts.trace.tasks.height)
-    names = facts.trace.tasks["id"].gather(cycle).fill_null("(no id)").to_list()
+    held, cycle = find_blocked_tasks(parents, children, prepared.trace.tasks.height)
+    names = prepared.trace.tasks["id"].gather(cycle).fill_null("(no id)").to_list()
     rows = pl.DataFrame({"row": held}, schema={"row": pl.UInt32}).with_columns(
         cycle=pl.lit(" -> ".join(names))
     )
-    yield Violations("tasks", looked_at, rows, "task '{id}' can never be ready: {cycle}")
+    yield Violations("tasks", checked, rows, "task '{id}' can never be ready: {cycle}")
 
 
-def check_parents_first(facts: PreparedTables) -> Iterator[Violations]:
+def check_parents_first(prepared: PreparedTables) -> Iterator[Violations]:
     """A task starts after its parents have ended."""
-    spans = facts.spans
+    spans = prepared.spans
     known = (
-        facts.edges.drop_nulls("parent_row")
+        prepared.edges.drop_nulls("parent_row")
         .join(spans.select(row="task_row", start="start"), on="row")
         .join(spans.select(parent_row="task_row", parent_end="end"), on="parent_row")
     )
@@ -72,25 +72,27 @@ def check_parents_first(facts: PreparedTables) -> Iterator[Violations]:
             .last()
             .select("row", "parent", "start", "parent_end")
         )
-        says = "task '{id}' starts at {start} s, but its parent '{parent}' ends at {parent_end} s"
-        yield Violations("tasks", known["row"].n_unique(), rows, says)
+        message = (
+            "task '{id}' starts at {start} s, but its parent '{parent}' ends at {parent_end} s"
+        )
+        yield Violations("tasks", known["row"].n_unique(), rows, message)
 
 
-def check_known_files(facts: PreparedTables) -> Iterator[Violations]:
-    """Every file that a task reads or writes, and that task, are there."""
-    uses = facts.table("task_files").drop_nulls(["task", "file"])
+def check_known_files(prepared: PreparedTables) -> Iterator[Violations]:
+    """Every file that a task reads or writes, and that task, exist."""
+    uses = prepared.table("task_files").drop_nulls(["task", "file"])
     if uses.height:
-        files = facts.trace.files.select("file", there=pl.lit(True)).unique()
-        looked = uses.join(facts.ids, on="task", how="left").join(files, on="file", how="left")
+        files = prepared.trace.files.select("file", there=pl.lit(True)).unique()
+        looked = uses.join(prepared.ids, on="task", how="left").join(files, on="file", how="left")
         rows = looked.filter(pl.col("task_row").is_null() | pl.col("there").is_null()).select("row")
         yield Violations(
-            "task_files", uses.height, rows, "task '{task}' or file '{file}' is not there"
+            "task_files", uses.height, rows, "task '{task}' or file '{file}' does not exist"
         )
 
 
-def check_known_nodes(facts: PreparedTables) -> Iterator[Violations]:
+def check_known_nodes(prepared: PreparedTables) -> Iterator[Violations]:
     """Every node that is named is in the table of nodes."""
-    nodes = facts.trace.nodes.select("node").drop_nulls()
+    nodes = prepared.trace.nodes.select("node").drop_nulls()
     if not nodes.height:
         return
     for table, column in (
@@ -99,17 +101,17 @@ def check_known_nodes(facts: PreparedTables) -> Iterator[Violations]:
         ("node_states", "node"),
         ("power", "node"),
     ):
-        naming = facts.table(table).select("row", column).drop_nulls()
+        naming = prepared.table(table).select("row", column).drop_nulls()
         if naming.height:
             rows = naming.join(nodes, left_on=column, right_on="node", how="anti").select("row")
             yield Violations(table, naming.height, rows, f"no node is called '{{{column}}}'")
 
 
-def check_pids_apart(facts: PreparedTables) -> Iterator[Violations]:
+def check_pids_apart(prepared: PreparedTables) -> Iterator[Violations]:
     """Two tasks never have one process id on one node at one time."""
-    pids = facts.table("tasks").select(task_row="row", pid="pid").drop_nulls()
+    pids = prepared.table("tasks").select(task_row="row", pid="pid").drop_nulls()
     held = (
-        facts.placements.join(pids, on="task_row")
+        prepared.placements.join(pids, on="task_row")
         .drop_nulls(["start", "end"])
         .sort("machine", "pid", "start", "row")
     )
@@ -122,5 +124,5 @@ def check_pids_apart(facts: PreparedTables) -> Iterator[Violations]:
         looked = held.with_columns(**before, until=until)
         clash = (pl.col("until") > pl.col("start")) & (pl.col("other_row") != pl.col("task_row"))
         rows = select_rows(looked, clash).select("row", "pid", "other")
-        says = "task '{task}' starts as process {pid}, which task '{other}' still is"
-        yield Violations("placements", held.height, rows, says)
+        message = "task '{task}' starts as process {pid}, which is still that of task '{other}'"
+        yield Violations("placements", held.height, rows, message)

@@ -1,4 +1,4 @@
-"""Repair: what has a defined fix is fixed, and counted; everything else is left alone."""
+"""Repair of traces: defects with a defined fix are fixed and counted; others are unchanged."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from twinloop.trace.trace import Trace
 
 
 def repair(trace: Trace, *, skew: float | None = None) -> Trace:
-    """Fix what has a defined fix; count every row that was changed or left out.
+    """Repair the defects that have a defined fix; count every row changed or removed.
 
     Args:
         trace: The trace; it is not changed.
-        skew: How far two clocks may disagree, in seconds: by so much a task may start before its
-            submission, or end before its start, and be put right. One sampling period if not
-            given; without samples, nothing.
+        skew: Tolerated clock skew in seconds: a task that starts before its submission, or ends
+            before its start, by at most this is repaired. By default one sampling period; without
+            samples, such tasks are not repaired.
 
     >>> import polars as pl
     >>> tasks = pl.DataFrame({"id": ["a"], "submit": [0.0]})
@@ -38,25 +38,31 @@ def repair(trace: Trace, *, skew: float | None = None) -> Trace:
     if skew is not None and not (math.isfinite(skew) and skew >= 0):
         raise InputError(f"{skew} is no length of time", field="skew", remedy="seconds, 0 or more")
     notes: list[Cleaning] = []
-    facts = PreparedTables(trace)
-    for fix in (_equal_tasks, _orphans, _doubles, _order, _overlaps):
-        facts = _facts_of(fix(facts, notes), facts)
-    # The samples are in order now, so a second repair would find the same period.
-    skew = skew if skew is not None else facts.period
+    prepared = PreparedTables(trace)
+    for fix in (
+        _remove_equal_tasks,
+        _remove_orphans,
+        _remove_duplicate_samples,
+        _sort_samples,
+        _shorten_overlaps,
+    ):
+        prepared = _prepare_again(fix(prepared, notes), prepared)
+    # After the samples are sorted, so that a second repair computes the same period.
+    skew = skew if skew is not None else prepared.period
     if skew is not None:
-        facts = _facts_of(_ends(facts, skew, notes), facts)
-        facts = _facts_of(_submissions(facts, skew, notes), facts)
+        prepared = _prepare_again(_move_ends(prepared, skew, notes), prepared)
+        prepared = _prepare_again(_move_submissions(prepared, skew, notes), prepared)
     edit = Edit(operation="repair", parameters={"skew": skew})
-    return facts.trace.with_manifest(cleaned=notes, edit=edit)
+    return prepared.trace.with_manifest(cleaned=notes, edit=edit)
 
 
-def _facts_of(trace: Trace, facts: PreparedTables) -> PreparedTables:
-    """The facts of a trace; what is known already, if nothing was changed."""
-    return facts if trace is facts.trace else PreparedTables(trace)
+def _prepare_again(trace: Trace, prepared: PreparedTables) -> PreparedTables:
+    """Prepare the tables of a trace; reuse the old ones if the trace is unchanged."""
+    return prepared if trace is prepared.trace else PreparedTables(trace)
 
 
-def _equal_tasks(facts: PreparedTables, notes: list[Cleaning]) -> Trace:
-    trace = facts.trace
+def _remove_equal_tasks(prepared: PreparedTables, notes: list[Cleaning]) -> Trace:
+    trace = prepared.trace
     tasks = trace.tasks.with_row_index("row")
     twice = tasks.filter(pl.col("id").is_duplicated() & pl.col("id").is_not_null())
     if not twice.height:
@@ -69,7 +75,7 @@ def _equal_tasks(facts: PreparedTables, notes: list[Cleaning]) -> Trace:
     repeated = executions.group_by(trace.placements.columns).agg(
         pl.len().alias("times"), pl.col("copies").first()
     )
-    # Each copy brought the same executions, or there is only one execution in all.
+    # Each copy has the same executions, or there is only one execution in total.
     same = repeated.group_by("task").agg(
         same=(pl.col("times") == pl.col("copies")).all() | (pl.col("times").sum() == 1)
     )
@@ -87,77 +93,79 @@ def _equal_tasks(facts: PreparedTables, notes: list[Cleaning]) -> Trace:
     what = "executions of tasks that are there before, the same"
     notes.append(note_rows(trace, "removed", what, "placements", double))
     return trace.replace(
-        tasks=_without(trace.tasks, again), placements=_without(trace.placements, double)
+        tasks=_remove_rows(trace.tasks, again), placements=_remove_rows(trace.placements, double)
     )
 
 
-def _orphans(facts: PreparedTables, notes: list[Cleaning]) -> Trace:
-    trace = facts.trace
-    named = facts.table("usage").filter(pl.col("task").is_not_null() | pl.col("pid").is_not_null())
-    rows = named.join(facts.ids, on="task", how="anti")["row"]
+def _remove_orphans(prepared: PreparedTables, notes: list[Cleaning]) -> Trace:
+    trace = prepared.trace
+    named = prepared.table("usage").filter(
+        pl.col("task").is_not_null() | pl.col("pid").is_not_null()
+    )
+    rows = named.join(prepared.ids, on="task", how="anti")["row"]
     if not rows.len():
         return trace
     notes.append(note_rows(trace, "removed", "samples of no task", "usage", rows))
-    return trace.replace(usage=_without(trace.usage, rows))
+    return trace.replace(usage=_remove_rows(trace.usage, rows))
 
 
-def _doubles(facts: PreparedTables, notes: list[Cleaning]) -> Trace:
-    trace = facts.trace
-    for table, frame in _series_of(facts):
+def _remove_duplicate_samples(prepared: PreparedTables, notes: list[Cleaning]) -> Trace:
+    trace = prepared.trace
+    for table, frame in _list_series(prepared):
         if (frame["t"] <= frame["previous"]).any():
             rows = frame.filter(~pl.struct("series", "t").is_last_distinct())["row"]
             what = f"rows of {table} with the time of a later one"
             notes.append(note_rows(trace, "removed", what, table, rows))
-            trace = _with(trace, table, _without(trace.tables[table], rows))
+            trace = _replace_table(trace, table, _remove_rows(trace.tables[table], rows))
     return trace
 
 
-def _order(facts: PreparedTables, notes: list[Cleaning]) -> Trace:
-    trace = facts.trace
-    for table, frame in _series_of(facts):
+def _sort_samples(prepared: PreparedTables, notes: list[Cleaning]) -> Trace:
+    trace = prepared.trace
+    for table, frame in _list_series(prepared):
         early = frame.filter(pl.col("t") < pl.col("previous"))["row"]
         if early.len():
             what = (
                 "samples out of order, sorted" if table == "usage" else "power out of order, sorted"
             )
             notes.append(note_rows(trace, "repaired", what, table, early))
-            # A series keeps the rows it has in the table; only its samples change places.
+            # Samples are permuted only among the rows of their own series.
             rows = pl.DataFrame({"to": frame["row"], "row": sort_by_time(frame)["row"]})
             every = pl.int_range(trace.tables[table].height, dtype=pl.UInt32, eager=True)
             source = pl.DataFrame({"to": every}).join(
                 rows, on="to", how="left", maintain_order="left"
             )
             order = source.select(pl.coalesce("row", "to")).to_series()
-            trace = _with(trace, table, trace.tables[table][order])
+            trace = _replace_table(trace, table, trace.tables[table][order])
     return trace
 
 
-def _overlaps(facts: PreparedTables, notes: list[Cleaning]) -> Trace:
-    trace = facts.trace
-    for table, frame in _series_of(facts):
+def _shorten_overlaps(prepared: PreparedTables, notes: list[Cleaning]) -> Trace:
+    trace = prepared.trace
+    for table, frame in _list_series(prepared):
         begin = pl.col("t") - pl.col("dt")
         rows = select_rows(frame, pl.col("previous") - begin > TIME_TOLERANCE)
         rows = rows.select("row", value=pl.col("t") - pl.col("previous"))
         if rows.height:
             what = f"windows of {table} that overlap the one before, shortened"
             notes.append(note_rows(trace, "repaired", what, table, rows["row"]))
-            trace = _with(trace, table, _changed(trace.tables[table], "dt", rows))
+            trace = _replace_table(trace, table, _set_values(trace.tables[table], "dt", rows))
     return trace
 
 
-def _ends(facts: PreparedTables, skew: float, notes: list[Cleaning]) -> Trace:
-    trace, placements = facts.trace, facts.placements
+def _move_ends(prepared: PreparedTables, skew: float, notes: list[Cleaning]) -> Trace:
+    trace, placements = prepared.trace, prepared.placements
     short = (pl.col("end") < pl.col("start")) & (pl.col("start") - pl.col("end") <= skew)
     rows = select_rows(placements, short).select("row", value="start")
     if not rows.height:
         return trace
     what = "executions that ended a little before their start, now at it"
     notes.append(note_rows(trace, "repaired", what, "placements", rows["row"]))
-    return trace.replace(placements=_changed(trace.placements, "end", rows))
+    return trace.replace(placements=_set_values(trace.placements, "end", rows))
 
 
-def _submissions(facts: PreparedTables, skew: float, notes: list[Cleaning]) -> Trace:
-    trace, placements = facts.trace, facts.placements
+def _move_submissions(prepared: PreparedTables, skew: float, notes: list[Cleaning]) -> Trace:
+    trace, placements = prepared.trace, prepared.placements
     first = placements.drop_nulls(["task_row", "submit", "start"]).group_by("task_row")
     starts = first.agg(pl.col("start").min(), pl.col("submit").first())
     early = (pl.col("start") < pl.col("submit")) & (pl.col("submit") - pl.col("start") <= skew)
@@ -166,25 +174,25 @@ def _submissions(facts: PreparedTables, skew: float, notes: list[Cleaning]) -> T
         return trace
     what = "submissions a little after the start, now at it"
     notes.append(note_rows(trace, "repaired", what, "tasks", rows["row"]))
-    return trace.replace(tasks=_changed(trace.tasks, "submit", rows))
+    return trace.replace(tasks=_set_values(trace.tasks, "submit", rows))
 
 
-def _series_of(facts: PreparedTables) -> list[tuple[str, pl.DataFrame]]:
-    found = (("usage", facts.samples), ("power", facts.power))
+def _list_series(prepared: PreparedTables) -> list[tuple[str, pl.DataFrame]]:
+    found = (("usage", prepared.samples), ("power", prepared.power))
     return [(table, frame) for table, frame in found if frame.height]
 
 
-def _with(trace: Trace, table: str, frame: pl.DataFrame) -> Trace:
+def _replace_table(trace: Trace, table: str, frame: pl.DataFrame) -> Trace:
     return trace.replace(manifest=trace.manifest, **{table: frame})
 
 
-def _without(frame: pl.DataFrame, rows: pl.Series) -> pl.DataFrame:
+def _remove_rows(frame: pl.DataFrame, rows: pl.Series) -> pl.DataFrame:
     index = pl.int_range(frame.height, dtype=pl.UInt32, eager=True)
     return frame.filter(~index.is_in(rows.implode()))
 
 
-def _changed(frame: pl.DataFrame, column: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """The frame with another value (`value`) of a column in some rows (`row`)."""
+def _set_values(frame: pl.DataFrame, column: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """Set the values (`value`) of a column in some rows (`row`)."""
     values = (
         frame.select(column)
         .with_row_index("row")

@@ -1,4 +1,4 @@
-"""What a rule of the quality gate is, and what it gives back."""
+"""The rules of the quality gate and their results."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from twinloop.trace.quality.prepared_tables import PreparedTables
 
 Severity = Literal["error", "warning"]
 
-#: Times closer than this are equal: recorders write whole milliseconds.
+#: Tolerance of times (s): recorders write whole milliseconds.
 TIME_TOLERANCE: Final = 0.001
 
 
 @dataclass(frozen=True, slots=True)
 class Violations:
-    """What a rule found in one table: how many rows it looked at, and those that break it.
+    """The rows of one table that break a rule, and the number of rows checked.
 
-    `rows` has a column `row`, the index in the table, and whatever else the sentence `says`
-    mentions beside the columns of that table; a column `says` has a sentence for each row.
+    `rows` has a column `row`, the index in the table, and the further columns that the template
+    `message` uses beside the columns of the table; a column `message` overrides the template.
     """
 
     table: str
-    looked_at: int
+    checked: int
     rows: pl.DataFrame
-    says: str
-    #: Rows that are not in the trace any more, as the manifest counts them.
-    noted: tuple[Cleaning, ...] = ()
+    message: str
+    #: Notes of the manifest on rows that are not in the trace any more.
+    notes: tuple[Cleaning, ...] = ()
 
 
 RuleCheck = Callable[[PreparedTables], Iterable[Violations]]
@@ -38,9 +38,9 @@ RuleCheck = Callable[[PreparedTables], Iterable[Violations]]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One law that a trace keeps: its name, how bad it is to break it, and the check.
+    """A rule that a trace must satisfy: its name, its severity, and the check.
 
-    A check that yields nothing does not apply: the trace has no rows that the law speaks of.
+    A check that yields nothing does not apply: the trace has no rows that the rule concerns.
 
     >>> from twinloop.trace.quality import RULES
     >>> rule = next(rule for rule in RULES if rule.name == "lifecycle-order")
@@ -51,22 +51,22 @@ class Rule:
     name: str
     severity: Severity
     check: RuleCheck
-    #: What `repair` does about it; empty: nothing.
+    #: The fix that `repair` applies; empty if there is none.
     fix: str = ""
 
     @property
     def law(self) -> str:
-        """The law in one sentence, which is the documentation of its check."""
+        """The rule in one sentence: the docstring of its check."""
         return self.check.__doc__ or self.name
 
 
 def select_rows(frame: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:
-    """The rows that break a law; where the condition is not known, nothing is broken."""
+    """Select the rows for which a condition is true; unknown counts as false."""
     return frame.filter(condition.fill_null(False))
 
 
 def name_conditions(conditions: dict[str, pl.Expr]) -> pl.Expr:
-    """The names of the conditions that hold, as a text."""
+    """Join the names of the conditions that are true."""
     return pl.concat_str(
         [pl.when(condition).then(pl.lit(name)) for name, condition in conditions.items()],
         separator=", ",

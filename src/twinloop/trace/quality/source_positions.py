@@ -1,4 +1,4 @@
-"""Where in its source a row of a Trace stands."""
+"""Positions of the rows of a Trace in its source files."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import polars as pl
 from twinloop.description.cleaning import EXAMPLES, Cleaning, CleaningKind
 from twinloop.trace.trace import Trace
 
-#: How the file of a table is called, where a source has several.
-_FILES = {
+#: Prefixes of the file names of a table, for sources with several files.
+_FILE_PREFIXES = {
     "tasks": ("invocations.", "tasks."),
     "usage": ("proc_metrics.", "fragments.", "usage."),
 }
@@ -18,7 +18,7 @@ _FILES = {
 
 @dataclass(frozen=True, slots=True)
 class SourcePosition:
-    """A line of a file where that is known, else a row of a table.
+    """A line of a source file if known, else a row of a table.
 
     >>> print(SourcePosition(file="log.swf", line=17), "and", SourcePosition(table="tasks", row=2))
     log.swf:17 and tasks row 3
@@ -35,16 +35,16 @@ class SourcePosition:
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
     @classmethod
-    def named(cls, text: str) -> SourcePosition:
-        """The place that a note in a manifest names, such as 'log.swf:17'."""
+    def from_text(cls, text: str) -> SourcePosition:
+        """Parse a position in a note of a manifest, such as 'log.swf:17'."""
         file, _, line = text.rpartition(":")
         return cls(file=file, line=int(line)) if file and line.isdecimal() else cls(file=text)
 
 
 def locate_row(trace: Trace, table: str, row: int) -> SourcePosition:
-    """Where a row (from 0) of a table stands in the source.
+    """Locate a row (from 0) of a table in the source.
 
-    What has no line of its own stands where its task does.
+    A row without a line of its own has the position of its task.
 
     >>> import polars as pl
     >>> locate_row(Trace(tasks=pl.DataFrame({"id": ["a", "b"]})), "tasks", 1)
@@ -58,12 +58,12 @@ def locate_row(trace: Trace, table: str, row: int) -> SourcePosition:
         line = frame["line"][0] if frame.height else None
     else:
         line = frame["line"][row] if "line" in frame.columns and row < frame.height else None
-    file = _file(trace, home) if line is not None else None
+    file = _find_file(trace, home) if line is not None else None
     return SourcePosition(table, row) if file is None else SourcePosition(table, row, file, line)
 
 
 def note_rows(trace: Trace, kind: CleaningKind, what: str, table: str, rows: pl.Series) -> Cleaning:
-    """What was done to some rows of a table, with the first places where they stood."""
+    """Make a cleaning note on some rows of a table, with their first positions."""
     first = rows.sort().head(EXAMPLES).to_list()
     return Cleaning(
         kind=kind,
@@ -73,9 +73,9 @@ def note_rows(trace: Trace, kind: CleaningKind, what: str, table: str, rows: pl.
     )
 
 
-def _file(trace: Trace, table: str) -> str | None:
+def _find_file(trace: Trace, table: str) -> str | None:
     source = trace.manifest.source
     names = [] if source is None else [file.name for file in source.files]
     if len(names) == 1:
         return names[0]
-    return next((name for name in names if name.startswith(_FILES.get(table, ()))), None)
+    return next((name for name in names if name.startswith(_FILE_PREFIXES.get(table, ()))), None)

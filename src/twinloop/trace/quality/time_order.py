@@ -1,4 +1,4 @@
-"""Rules on time: what comes first, and windows that follow each other."""
+"""Rules on the order of times and of sampling windows."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from twinloop.trace.quality.prepared_tables import PreparedTables, sort_by_time
 from twinloop.trace.quality.rule import TIME_TOLERANCE, Violations, select_rows
 
 
-def check_lifecycle_order(facts: PreparedTables) -> Iterator[Violations]:
+def check_lifecycle_order(prepared: PreparedTables) -> Iterator[Violations]:
     """Nothing starts before it is submitted, or ends before it starts."""
-    placements = facts.placements
+    placements = prepared.placements
     if placements.height:
         early, ended = pl.col("start") < pl.col("submit"), pl.col("end") < pl.col("start")
         starts = "task '{task}' starts at {start} s, but is submitted at {submit} s"
@@ -20,32 +20,32 @@ def check_lifecycle_order(facts: PreparedTables) -> Iterator[Violations]:
         rows = select_rows(placements, early | ended).select(
             "row",
             "submit",
-            says=pl.when(early).then(pl.lit(starts)).otherwise(pl.lit(ends)),
+            message=pl.when(early).then(pl.lit(starts)).otherwise(pl.lit(ends)),
         )
         yield Violations("placements", placements.height, rows, ends)
-    states = facts.table("node_states")
+    states = prepared.table("node_states")
     if states.height:
         rows = select_rows(states, pl.col("end") < pl.col("start")).select("row")
-        says = "state '{state}' of node '{node}' ends at {end} s, but starts at {start} s"
-        yield Violations("node_states", states.height, rows, says)
+        message = "state '{state}' of node '{node}' ends at {end} s, but starts at {start} s"
+        yield Violations("node_states", states.height, rows, message)
 
 
-def check_samples_in_order(facts: PreparedTables) -> Iterator[Violations]:
+def check_samples_in_order(prepared: PreparedTables) -> Iterator[Violations]:
     """The samples of one process, and the power of one node, have strictly increasing times."""
     for table, frame, of in (
-        ("usage", facts.samples, "task '{task}'"),
-        ("power", facts.power, "node '{node}'"),
+        ("usage", prepared.samples, "task '{task}'"),
+        ("power", prepared.power, "node '{node}'"),
     ):
         if frame.height:
             rows = select_rows(frame, pl.col("t") <= pl.col("previous")).select("row", "previous")
-            says = f"{of} at {{t}} s, after the sample at {{previous}} s"
-            yield Violations(table, frame.height, rows, says)
+            message = f"{of} at {{t}} s, after the sample at {{previous}} s"
+            yield Violations(table, frame.height, rows, message)
 
 
-def check_windows_positive(facts: PreparedTables) -> Iterator[Violations]:
+def check_windows_positive(prepared: PreparedTables) -> Iterator[Violations]:
     """A sampling window has a length."""
     for table in ("usage", "power"):
-        frame = facts.table(table)
+        frame = prepared.table(table)
         if frame.height:
             rows = select_rows(frame, pl.col("dt") <= 0).select("row")
             yield Violations(
@@ -53,46 +53,46 @@ def check_windows_positive(facts: PreparedTables) -> Iterator[Violations]:
             )
 
 
-def check_windows_disjoint(facts: PreparedTables) -> Iterator[Violations]:
+def check_windows_disjoint(prepared: PreparedTables) -> Iterator[Violations]:
     """A sampling window begins where the one before has ended, or later."""
-    for table, frame in (("usage", facts.samples), ("power", facts.power)):
+    for table, frame in (("usage", prepared.samples), ("power", prepared.power)):
         if frame.height:
             overlap = pl.col("previous") - (pl.col("t") - pl.col("dt"))
             later = pl.col("previous") < pl.col("t")
             rows = select_rows(sort_by_time(frame), later & (overlap > TIME_TOLERANCE)).select(
                 "row", overlap=overlap
             )
-            says = "the window that ends at {t} s reaches {overlap} s into the one before"
-            yield Violations(table, frame.height, rows, says)
+            message = "the window that ends at {t} s reaches {overlap} s into the one before"
+            yield Violations(table, frame.height, rows, message)
 
 
-def check_gaps_in_samples(facts: PreparedTables) -> Iterator[Violations]:
-    """Between two samples of a process nothing is left out."""
-    period = facts.period
-    if not facts.samples.height or period is None:
+def check_gaps_in_samples(prepared: PreparedTables) -> Iterator[Violations]:
+    """Consecutive samples of a process have no gap of more than one sampling period."""
+    period = prepared.period
+    if not prepared.samples.height or period is None:
         return
     gap = pl.col("t") - pl.col("dt") - pl.col("previous")
-    rows = select_rows(sort_by_time(facts.samples), gap > period + TIME_TOLERANCE).select(
+    rows = select_rows(sort_by_time(prepared.samples), gap > period + TIME_TOLERANCE).select(
         "row", gap=gap
     )
-    says = "task '{task}': {gap} s before the window that ends at {t} s were not sampled"
-    yield Violations("usage", facts.samples.height, rows, says)
+    message = "task '{task}': {gap} s before the window that ends at {t} s were not sampled"
+    yield Violations("usage", prepared.samples.height, rows, message)
 
 
-def check_after_zero(facts: PreparedTables) -> Iterator[Violations]:
+def check_after_zero(prepared: PreparedTables) -> Iterator[Violations]:
     """Nothing happens before t = 0."""
     for table, column in (("tasks", "submit"), ("placements", "start"), ("usage", "t")):
-        known = facts.table(table).filter(pl.col(column).is_not_null())
+        known = prepared.table(table).filter(pl.col(column).is_not_null())
         if known.height:
             rows = select_rows(known, pl.col(column) < 0).select("row")
             yield Violations(table, known.height, rows, f"{column} is {{{column}}} s")
 
 
-def check_run_time_matches_execution(facts: PreparedTables) -> Iterator[Violations]:
+def check_run_time_matches_execution(prepared: PreparedTables) -> Iterator[Violations]:
     """A run time is the length of the executions."""
     # Attempts follow each other; the placements of one attempt run side by side.
     lengths = (
-        facts.placements.filter(pl.col("task_row").is_not_null())
+        prepared.placements.filter(pl.col("task_row").is_not_null())
         .group_by("task_row", "attempt")
         .agg(
             length=pl.col("end").max() - pl.col("start").min(),
@@ -103,12 +103,12 @@ def check_run_time_matches_execution(facts: PreparedTables) -> Iterator[Violatio
         .filter("known")
     )
     both = (
-        facts.table("tasks")
+        prepared.table("tasks")
         .select("row", "run_time")
         .drop_nulls()
         .join(lengths, left_on="row", right_on="task_row")
     )
     if both.height:
         rows = select_rows(both, (pl.col("run_time") - pl.col("length")).abs() > TIME_TOLERANCE)
-        says = "task '{id}' has a run time of {run_time} s, but ran from start to end {length} s"
-        yield Violations("tasks", both.height, rows.select("row", "length"), says)
+        message = "task '{id}' has a run time of {run_time} s, but ran from start to end {length} s"
+        yield Violations("tasks", both.height, rows.select("row", "length"), message)

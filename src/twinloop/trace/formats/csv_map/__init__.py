@@ -1,4 +1,4 @@
-"""Any table in text (CSV, TSV...), given which of its columns means what."""
+"""Reader of tables in text (CSV, TSV...) with a map of their columns."""
 
 from twinloop.trace.formats.csv_map.reader import FORMAT, read
 

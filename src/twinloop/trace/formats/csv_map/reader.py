@@ -1,8 +1,8 @@
-"""Any table in text (CSV, TSV...), given which of its columns means what.
+"""Reader of tables in text (CSV, TSV...) with a map of their columns.
 
-A column map goes from names of this program to names of the file: the columns of the table
-`tasks`, and `start`, `end`, `wait`, `machine` and `allocated_cores` for where a task ran. Without
-a map, the columns of the file that have such a name already are taken.
+A column map has names of Twinloop as keys (the columns of the table `tasks`, and `start`, `end`,
+`wait`, `machine` and `allocated_cores` of the execution) and column names of the file as values.
+Without a map, the columns of the file with such names are read.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from twinloop.trace.trace import Trace
 
 SEPARATORS: Final = (",", "\t", ";", "|")
 
-#: Short names of what is mapped most often.
+#: Short names of frequent columns.
 SHORT_NAMES: Final = {
     "cores": "requested_cores",
     "nodes": "requested_nodes",
@@ -61,14 +61,14 @@ def read(
 
     Args:
         path: The table, possibly compressed.
-        columns: Which column of the file (value) is which column of `tasks`, or `start`, `end`,
-            `wait`, `machine`, `allocated_cores` (key). `cores`, `nodes`, `memory` and `time_limit`
-            stand for what was requested.
+        columns: For each column of `tasks`, or `start`, `end`, `wait`, `machine`,
+            `allocated_cores` (key), the column of the file (value). `cores`, `nodes`, `memory` and
+            `time_limit` are short for the requested ones.
         units: The unit of a key of `columns`: s, ms, us, ns, min, h or datetime for times; B, KB,
-            MB, GB, TB, KiB, MiB, GiB, TiB for memory. One that is not given is bytes, seconds, or
-            date-times where the column has such; that choice is noted.
-        separator: What is between two cells; by default what the first line has most of.
-        strict: Raise at the first line that cannot be read, instead of leaving it out.
+            MB, GB, TB, KiB, MiB, GiB, TiB for memory. The default is bytes, seconds, or date-times
+            if the column contains them; that choice is noted.
+        separator: The character between two cells; by default the most frequent in the first line.
+        strict: Raise at the first line that cannot be read, instead of skipping it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -79,18 +79,18 @@ def read(
     (('7', 0.0, 4.0), 1704067210000)
     """
     tally = Tally()
-    sieve = RowFilter(path, tally, strict=strict)
-    names, rows = _table(path, sieve, separator)
-    wanted = _targets(path, names, columns, units or {})
+    row_filter = RowFilter(path, tally, strict=strict)
+    names, rows = _open_table(path, row_filter, separator)
+    wanted = _make_targets(path, names, columns, units or {})
     frames: list[pl.DataFrame] = []
     for batch in batch_rows(rows, len(names)):
         if not frames:
-            wanted = [target.settled(batch, tally) for target in wanted]
-            _one_clock(path, wanted)
+            wanted = [target.choose_unit(batch, tally) for target in wanted]
+            _check_one_clock(path, wanted)
         checks = [check for target in wanted if (check := target.check()) is not None]
-        values = batch.with_columns(target.parsed(batch) for target in wanted)
+        values = batch.with_columns(target.parse(batch) for target in wanted)
         names_here = [target.name for target in wanted]
-        frames.append(sieve.filter_rows(values, checks).select("line", *names_here))
+        frames.append(row_filter.filter_rows(values, checks).select("line", *names_here))
     jobs = pl.concat(frames) if frames else None
     if jobs is None or jobs.height == 0:
         raise InputError("has no row that can be read", file=path)
@@ -98,8 +98,8 @@ def read(
     for name in names:
         if name not in fields:
             tally.note("ignored", f"values of the column '{name}'", count=jobs.height)
-    jobs, epoch_ms = _from_zero(clear_unknown_statuses(jobs, path.name, tally), wanted, tally)
-    tasks, placements = _tables(jobs)
+    jobs, epoch_ms = _shift_to_epoch(clear_unknown_statuses(jobs, path.name, tally), wanted, tally)
+    tasks, placements = _make_tables(jobs)
     manifest = Manifest(
         source=TraceOrigin(format="csv", files=(describe_source_file(path),), header=tuple(names)),
         epoch_ms=epoch_ms,
@@ -108,10 +108,10 @@ def read(
     return Trace(manifest=manifest, tasks=tasks, placements=placements)
 
 
-def _table(
-    path: Path, sieve: RowFilter, separator: str | None
+def _open_table(
+    path: Path, row_filter: RowFilter, separator: str | None
 ) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """The names in the first line, and the rows after it."""
+    """Return the names in the first line, and the rows after it."""
     first = next((text for _, text in read_lines(path) if text.strip()), None)
     if first is None:
         raise InputError("is empty", file=path)
@@ -119,7 +119,7 @@ def _table(
         separator = max(SEPARATORS, key=first.count)
     elif len(separator) != 1 or separator in '"\r\n':
         raise InputError(f"{separator!r} cannot separate cells", field="separator")
-    records = _records(path, sieve, separator)
+    records = _read_records(path, row_filter, separator)
     line, cells = next(records, (1, []))
     names = [cell.strip() for cell in cells]
     twice = sorted(name for name, count in Counter(names).items() if name and count > 1)
@@ -133,15 +133,17 @@ def _table(
                 yield number, cells
             else:
                 problem = f"has {len(cells)} cells, not {len(names)}"
-                what = f"lines that have not {len(names)} cells"
+                what = f"lines without {len(names)} cells"
                 count = 1 + sum(cell.count("\n") for cell in cells)
-                sieve.reject(number, problem, what=what, count=count)
+                row_filter.reject(number, problem, what=what, count=count)
 
     return names, rows()
 
 
-def _records(path: Path, sieve: RowFilter, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Records with the line on which they start; a quoted cell may go over several lines."""
+def _read_records(
+    path: Path, row_filter: RowFilter, separator: str
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield records with the line on which they start; a quoted cell may span several lines."""
     reader = csv.reader(
         (text + "\n" for _, text in read_lines(path)), delimiter=separator, strict=True
     )
@@ -158,30 +160,30 @@ def _records(path: Path, sieve: RowFilter, separator: str) -> Iterator[tuple[int
                 ) from None
             count = max(reader.line_num - start + 1, 1)
             what = "lines whose quotes cannot be read"
-            sieve.reject(start, f"cannot be read: {error}", what=what, count=count)
+            row_filter.reject(start, f"cannot be read: {error}", what=what, count=count)
             continue
-        if cells and sieve.is_readable(start, separator.join(cells)):
+        if cells and row_filter.is_readable(start, separator.join(cells)):
             yield start, cells
 
 
-def _targets(
+def _make_targets(
     path: Path, names: list[str], columns: Mapping[str, str] | None, units: Mapping[str, str]
 ) -> list[Target]:
-    """What is read from which column, with the units that were given."""
+    """Make the targets of the columns, with the given units."""
     if columns is None:
         columns = {name: name for name in names if SHORT_NAMES.get(name, name) in TARGETS}
         if not {"id", "submit"} & set(columns):
             raise FormatError(
-                "no column of it has a name that is known, and no map of columns was given",
+                "has no column with a known name, and no map of columns was given",
                 file=path,
-                remedy=f"say which is which: columns={{'id': ...}}; there are: {', '.join(names)}",
+                remedy=f"map the columns: columns={{'id': ...}}; there are: {', '.join(names)}",
             )
     chosen: dict[str, Target] = {}
     for key, field in columns.items():
         name = SHORT_NAMES.get(key, key)
         if name not in TARGETS:
             raise InputError(
-                f"'{key}' is nothing that a column can be read as",
+                f"a column cannot be read as '{key}'",
                 field="columns",
                 remedy=f"one of: {', '.join((*TARGETS, *SHORT_NAMES))}",
             )
@@ -209,7 +211,7 @@ def _targets(
     return list(chosen.values())
 
 
-def _one_clock(path: Path, wanted: Sequence[Target]) -> None:
+def _check_one_clock(path: Path, wanted: Sequence[Target]) -> None:
     dates, numbers = list_time_columns(wanted, DATETIME), list_time_columns(wanted, "s")
     if dates and numbers:
         raise InputError(
@@ -219,10 +221,10 @@ def _one_clock(path: Path, wanted: Sequence[Target]) -> None:
         )
 
 
-def _from_zero(
+def _shift_to_epoch(
     jobs: pl.DataFrame, wanted: Sequence[Target], tally: Tally
 ) -> tuple[pl.DataFrame, int | None]:
-    """The points in time in seconds since t = 0, and the Unix time of that in ms."""
+    """Convert times to seconds since t = 0; return the jobs and the epoch in ms."""
     dates = list_time_columns(wanted, DATETIME)
     if not dates:
         numbers = list_time_columns(wanted, "s")
@@ -235,7 +237,7 @@ def _from_zero(
     return jobs, None if first is None else epoch_ms
 
 
-def _tables(jobs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _make_tables(jobs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     own = [name for name in jobs.columns if name not in PLACEMENT_COLUMNS]
     placed = any(name in jobs.columns for name in PLACEMENT_COLUMNS)
     jobs = jobs.with_columns(

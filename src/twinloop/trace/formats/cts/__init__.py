@@ -4,8 +4,8 @@
 ts_ms (the end of the window), pid, dt_ms, cpu_ms and rss_kb; `nodes.json` has node_id, cpu_cores,
 mem_mb and cpu_freq_mhz of one node or of a list. All times are integer Unix milliseconds, and a
 kilobyte is 1,024 bytes. Two fields are added, always written and optional when read: `node_id` in
-invocations and samples (without it, the pids of two nodes cannot be told apart), and `exit_status`
-in invocations. The JSON Lines may be compressed.
+invocations and samples (without it, the pids of two nodes are ambiguous), and `exit_status` in
+invocations. The JSON Lines may be compressed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which invocation a usage sample belongs to: by node, process id and time."""
+"""Attribution of usage samples to invocations by node, process id and time."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from numpy.typing import NDArray
 
 
 def attribute_samples(samples: pl.DataFrame, invocations: pl.DataFrame) -> pl.Series:
-    """For each sample the row of its invocation; null: there is none.
+    """Find the row of the invocation of each sample; null if there is none.
 
-    It is the invocation with the same pid, on the same node, whose time from start to end the
-    window of the sample touches; of several, the one that started last before the window ended,
-    because that is the one that ran when the sample was taken. One that started just when the
-    window ended has it only if nothing else does. Systems use a pid again, so the pid alone does
-    not do.
-    Nodes are compared only if both sides name any. An end that is not known is taken as never, a
-    start that is not known as always.
+    It is the invocation with the same pid, on the same node, whose interval from start to end
+    overlaps the window of the sample; of several, the last that started before the end of the
+    window, because it was running when the sample was taken. An invocation that started exactly at
+    the end of the window is used only if there is no other. The pid alone is not sufficient,
+    because systems reuse pids.
+    Nodes are compared only if both tables have any. An unknown end is infinitely late, an unknown
+    start infinitely early.
 
     >>> invocations = pl.DataFrame({"pid": [7, 7], "node_id": [None, None],
     ...                             "ts_start": [0, 5000], "ts_end": [1000, 9000]})
@@ -25,7 +25,7 @@ def attribute_samples(samples: pl.DataFrame, invocations: pl.DataFrame) -> pl.Se
     >>> attribute_samples(samples, invocations).to_list()
     [0, 1, None, None]
     """
-    nodes = _nodes(samples["node_id"], invocations["node_id"])
+    nodes = _encode_nodes(samples["node_id"], invocations["node_id"])
     runs = _Runs(invocations.with_columns(node=nodes[1]))
     windows = samples.select(
         "pid",
@@ -33,20 +33,20 @@ def attribute_samples(samples: pl.DataFrame, invocations: pl.DataFrame) -> pl.Se
         begin=pl.col("ts_ms") - pl.col("dt_ms").fill_null(0).clip(0),
         end="ts_ms",
     )
-    found = [runs.touched_by(part) for part in windows.iter_slices(_ROWS)]
+    found = [runs.find_overlapping(part) for part in windows.iter_slices(_BATCH_ROWS)]
     return pl.concat(found) if found else pl.Series(dtype=pl.UInt32)
 
 
-# So many samples at once: what is needed on the way takes little memory beside the samples.
-_ROWS = 1 << 17
+# Number of samples per batch, which limits the memory of intermediate results.
+_BATCH_ROWS = 1 << 17
 
 _EARLIEST, _LATEST = -(1 << 62), 1 << 62
 _NONE = 2**32 - 1
 _PROCESS = ("pid", "node")
 
 
-def _nodes(of_samples: pl.Series, of_invocations: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """A number for each node, also for the unknown one; the same for all if nodes do not count."""
+def _encode_nodes(of_samples: pl.Series, of_invocations: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Encode nodes, including the unknown one, as numbers; all equal if nodes are not compared."""
     both = pl.concat([of_samples, of_invocations], rechunk=False)
     if any(side.null_count() == side.len() for side in (of_samples, of_invocations)):
         numbers = pl.zeros(both.len(), dtype=pl.UInt32, eager=True)
@@ -56,7 +56,7 @@ def _nodes(of_samples: pl.Series, of_invocations: pl.Series) -> tuple[pl.Series,
 
 
 class _Runs:
-    """Invocations in the order of their starts."""
+    """Invocations sorted by their starts."""
 
     def __init__(self, invocations: pl.DataFrame) -> None:
         runs = (
@@ -65,7 +65,7 @@ class _Runs:
                 start=pl.col("ts_start").fill_null(_EARLIEST),
                 end=pl.col("ts_end").fill_null(_LATEST),
             )
-            # One that ends before it starts is a fault of its own; its samples are still its own.
+            # If the end is before the start (an error of another rule), they are exchanged.
             .with_columns(
                 start=pl.min_horizontal("start", "end"), end=pl.max_horizontal("start", "end")
             )
@@ -84,22 +84,22 @@ class _Runs:
         self._before = of_process["before"].to_numpy()
         self._latest = of_process["latest"].to_numpy()
 
-    def touched_by(self, windows: pl.DataFrame) -> pl.Series:
-        """For each window the invocation that it touches, of several the one that started last.
+    def find_overlapping(self, windows: pl.DataFrame) -> pl.Series:
+        """Find the invocation that each window overlaps, of several the last started.
 
-        Runs of one process hardly ever overlap, so that the last one that started settles nearly
-        every window. If it ended too early, those before it are tried, as long as one of them may
+        Runs of one process hardly ever overlap, so that the last started run is nearly always the
+        right one. If it ended before the window, earlier runs are tried as long as one of them may
         have ended later.
         """
-        run = self._settled(windows, until_end=False)
+        run = self._find_runs(windows, until_end=False)
         open_ = run == _NONE
         if open_.any():
-            run[open_] = self._settled(windows.filter(open_), until_end=True)
+            run[open_] = self._find_runs(windows.filter(open_), until_end=True)
         found = pl.Series(run)
         return self._invocations.gather(found.set(found == _NONE, None))
 
-    def _settled(self, windows: pl.DataFrame, *, until_end: bool) -> NDArray[np.uint32]:
-        run = self._last_started(windows, until_end=until_end)
+    def _find_runs(self, windows: pl.DataFrame, *, until_end: bool) -> NDArray[np.uint32]:
+        run = self._find_last_started(windows, until_end=until_end)
         begin = windows["begin"].fill_null(_LATEST).to_numpy()
         left = np.flatnonzero(run != _NONE)
         while left.size:
@@ -110,10 +110,10 @@ class _Runs:
             run[left] = self._before[run[left]]
         return run
 
-    def _last_started(self, windows: pl.DataFrame, *, until_end: bool) -> NDArray[np.uint32]:
-        """For each window the last run of its process that started before it ended, if any.
+    def _find_last_started(self, windows: pl.DataFrame, *, until_end: bool) -> NDArray[np.uint32]:
+        """Find the last run of the process of each window that started before its end, if any.
 
-        `until_end`: or just when it ended.
+        `until_end`: or exactly at its end.
         """
         usable = windows.select(*_PROCESS, "end").with_row_index("window")
         if windows["end"].null_count() or windows["pid"].null_count():

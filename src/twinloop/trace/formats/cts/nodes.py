@@ -1,4 +1,4 @@
-"""`nodes.json`: one node or a list of them."""
+"""Reader of `nodes.json`: one node or a list of nodes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ _SCHEMA: Final = {"node": pl.String, "cores": pl.Float64, "mhz": pl.Float64, "me
 
 
 def read_nodes(file: Path, *, strict: bool, tally: Tally) -> pl.DataFrame:
-    """The nodes; an entry that cannot be used is left out and counted, or raised if strict."""
+    """Read the nodes; an invalid entry is skipped and counted, or raises an error if strict."""
     try:
         document = json.loads(
-            read_text(file, limit=1 << 26), object_pairs_hook=_object, parse_constant=_refuse
+            read_text(file, limit=1 << 26),
+            object_pairs_hook=_make_object,
+            parse_constant=_refuse_constant,
         )
     except (ValueError, RecursionError) as error:
         if isinstance(error, InputError):
@@ -35,7 +37,7 @@ def read_nodes(file: Path, *, strict: bool, tally: Tally) -> pl.DataFrame:
     rows = []
     for number, entry in enumerate(entries):
         try:
-            rows.append(_row(entry, f"[{number}]" if entries is document else "", tally))
+            rows.append(_make_row(entry, f"[{number}]" if entries is document else "", tally))
         except InputError as error:
             problem = InputError(error.problem, file=file, field=error.field)
             if strict or len(entries) == 1:
@@ -45,7 +47,7 @@ def read_nodes(file: Path, *, strict: bool, tally: Tally) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
 
-def _row(entry: Any, where: str, tally: Tally) -> tuple[Any, ...]:
+def _make_row(entry: Any, where: str, tally: Tally) -> tuple[Any, ...]:
     if not isinstance(entry, Mapping):
         raise InputError("is no JSON object", field=where or "top level")
     for name in entry:
@@ -69,12 +71,12 @@ def _row(entry: Any, where: str, tally: Tally) -> tuple[Any, ...]:
     return (name, figures["cores"], figures["mhz"], figures["memory"])
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entry = dict(pairs)
     if len(entry) < len(pairs):
-        raise ValueError("a field stands twice in one object")
+        raise ValueError("a field occurs twice in one object")
     return entry
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number of JSON")
+def _refuse_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is no number in JSON")

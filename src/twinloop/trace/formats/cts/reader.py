@@ -1,4 +1,4 @@
-"""From a folder in the Core Trace Schema to a Trace."""
+"""Reader of folders in the Core Trace Schema."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read(path: Path, *, strict: bool = False) -> Trace:
 
     Args:
         path: The folder; its JSON Lines may be compressed.
-        strict: Raise at the first line that cannot be read, instead of leaving it out.
+        strict: Raise at the first line that cannot be read, instead of skipping it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -72,19 +72,19 @@ def read(path: Path, *, strict: bool = False) -> Trace:
     for name, there in files.items():
         if len(there) > 1:
             names = " and ".join(file.name for file in there)
-            raise InputError(f"holds both {names}", file=path, remedy="remove one of them")
+            raise InputError(f"contains both {names}", file=path, remedy="remove one of them")
         if not there and name == INVOCATIONS_FILE:
             raise FormatError(f"has no {name}", file=path)
         if not there:
-            tally.note("assumed", f"there is no {name}: nothing is known of what it would say")
-    invocations = _lines(files[INVOCATIONS_FILE], INVOCATIONS, strict, tally)
-    samples = _lines(files[SAMPLES_FILE], SAMPLES, strict, tally)
+            tally.note("assumed", f"there is no {name}: its values are unknown")
+    invocations = _parse_lines(files[INVOCATIONS_FILE], INVOCATIONS, strict, tally)
+    samples = _parse_lines(files[SAMPLES_FILE], SAMPLES, strict, tally)
     nodes = [read_nodes(file, strict=strict, tally=tally) for file in files[NODES_FILE]]
-    epoch = _epoch(invocations, samples)
+    epoch = _find_epoch(invocations, samples)
     return Trace(
-        tasks=_tasks(invocations, epoch),
-        placements=_placements(invocations, epoch),
-        usage=_usage(samples, invocations, epoch),
+        tasks=_make_tasks(invocations, epoch),
+        placements=_make_placements(invocations, epoch),
+        usage=_make_usage(samples, invocations, epoch),
         nodes=nodes[0] if nodes else make_empty_table("nodes"),
         manifest=Manifest(
             source=TraceOrigin(
@@ -100,12 +100,12 @@ def read(path: Path, *, strict: bool = False) -> Trace:
 
 
 def find_files(folder: Path, name: str) -> list[Path]:
-    """The files of that name, plain and compressed."""
+    """Find the files of a name, plain and compressed."""
     candidates = (folder / f"{name}{end}" for end in ("", *COMPRESSIONS.values()))
     return [file for file in candidates if file.is_file()]
 
 
-def _lines(
+def _parse_lines(
     files: Sequence[Path], columns: Sequence[tuple[str, str]], strict: bool, tally: Tally
 ) -> pl.DataFrame:
     parser = JsonLinesParser(columns, MAX_INTEGER)
@@ -120,8 +120,8 @@ def _lines(
     return table
 
 
-def _epoch(invocations: pl.DataFrame, samples: pl.DataFrame) -> int | None:
-    """The earliest submission; where none is known, the earliest time at all."""
+def _find_epoch(invocations: pl.DataFrame, samples: pl.DataFrame) -> int | None:
+    """Return the earliest submission or, if none is known, the earliest other time."""
     times = (invocations["ts_enqueue"], invocations["ts_start"], invocations["ts_end"])
     for column in (*times, samples["ts_ms"]):
         earliest = column.min()
@@ -130,45 +130,47 @@ def _epoch(invocations: pl.DataFrame, samples: pl.DataFrame) -> int | None:
     return None
 
 
-def _since(epoch: int | None, times: pl.Series) -> pl.Series:
+def _seconds_since(epoch: int | None, times: pl.Series) -> pl.Series:
     return scale_ticks(times - (epoch or 0))
 
 
-def _status(column: str) -> pl.Expr:
+def _decode_status(column: str) -> pl.Expr:
     code = pl.col(column)
     return pl.when(code == 0).then(pl.lit("completed")).when(code != 0).then(pl.lit("failed"))
 
 
-def _tasks(invocations: pl.DataFrame, epoch: int | None) -> pl.DataFrame:
+def _make_tasks(invocations: pl.DataFrame, epoch: int | None) -> pl.DataFrame:
     return invocations.select(
         id="trace_id",
-        submit=_since(epoch, invocations["ts_enqueue"]),
-        status=_status("exit_status"),
+        submit=_seconds_since(epoch, invocations["ts_enqueue"]),
+        status=_decode_status("exit_status"),
         exit_code="exit_status",
         pid="pid",
         line="line",
     )
 
 
-def _placements(invocations: pl.DataFrame, epoch: int | None) -> pl.DataFrame:
+def _make_placements(invocations: pl.DataFrame, epoch: int | None) -> pl.DataFrame:
     recorded = pl.any_horizontal(pl.col("node_id", "ts_start", "ts_end").is_not_null())
     invocations = invocations.filter(recorded)
     return invocations.select(
         task="trace_id",
         attempt=pl.lit(0, pl.Int64),
         machine="node_id",
-        start=_since(epoch, invocations["ts_start"]),
-        end=_since(epoch, invocations["ts_end"]),
-        reason=_status("exit_status"),
+        start=_seconds_since(epoch, invocations["ts_start"]),
+        end=_seconds_since(epoch, invocations["ts_end"]),
+        reason=_decode_status("exit_status"),
     )
 
 
-def _usage(samples: pl.DataFrame, invocations: pl.DataFrame, epoch: int | None) -> pl.DataFrame:
+def _make_usage(
+    samples: pl.DataFrame, invocations: pl.DataFrame, epoch: int | None
+) -> pl.DataFrame:
     return samples.select(
         task=invocations["trace_id"].gather(attribute_samples(samples, invocations)),
         machine="node_id",
         pid="pid",
-        t=_since(epoch, samples["ts_ms"]),
+        t=_seconds_since(epoch, samples["ts_ms"]),
         dt=scale_ticks(samples["dt_ms"]),
         cpu=scale_ticks(samples["cpu_ms"]),
         rss=pl.col("rss_kb").cast(pl.Float64) * KB,

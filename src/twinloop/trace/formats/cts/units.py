@@ -1,4 +1,4 @@
-"""The whole units of the schema, and those of a Trace."""
+"""Conversion of the units of a Trace to the integer units of the schema."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from twinloop.trace.formats.clock import scale_ticks
 KB: Final = 1 << 10
 MB: Final = 1 << 20
 
-#: Milliseconds up to here, as seconds in a double, come back to the same integer.
+#: Milliseconds up to this convert to seconds in a double and back without change.
 MAX_INTEGER: Final = 1 << 49
 
 
 def to_milliseconds(values: pl.Series, what: str, tally: Tally, *, zero: int = 0) -> pl.Series:
-    """Seconds as whole milliseconds after `zero`; what that changes is counted."""
-    whole = _bounded((values * 1000.0).round(), MAX_INTEGER - abs(zero), what, tally)
+    """Convert seconds to whole milliseconds after `zero`; changed values are counted."""
+    whole = _clear_out_of_range((values * 1000.0).round(), MAX_INTEGER - abs(zero), what, tally)
     _note_changed(scale_ticks(whole), values, f"{what} rounded to milliseconds", tally)
     return whole.cast(pl.Int64) + zero
 
 
 def to_whole_units(values: pl.Series, unit: int, what: str, tally: Tally) -> pl.Series:
-    """Values as whole multiples of a unit that is a power of two; what that changes is counted."""
-    whole = _bounded((values / unit).round(), MAX_INTEGER, what, tally)
+    """Convert values to whole multiples of a power of two; changed values are counted."""
+    whole = _clear_out_of_range((values / unit).round(), MAX_INTEGER, what, tally)
     _note_changed(whole * unit, values, f"{what} rounded to whole units", tally)
     return whole.cast(pl.Int64)
 
 
-def _bounded(values: pl.Series, limit: int, what: str, tally: Tally) -> pl.Series:
+def _clear_out_of_range(values: pl.Series, limit: int, what: str, tally: Tally) -> pl.Series:
     beyond = ~values.is_between(-limit, limit)
     tally.note("ignored", f"{what} out of range", count=int(beyond.sum()))
     return values.set(beyond.fill_null(False), None)

@@ -1,4 +1,4 @@
-"""From a Trace to a folder in the Core Trace Schema."""
+"""Writer of folders in the Core Trace Schema."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from twinloop.trace.formats.format_limits import note_unsupported_columns, numbe
 from twinloop.trace.trace import Trace
 
 _ROWS: Final = 1 << 16
-_HELD: Final = {
+_SUPPORTED: Final = {
     "tasks": ("id", "submit", "status", "exit_code", "pid", "run_time", "line"),
     "placements": ("task", "attempt", "machine", "start", "end", "reason"),
     "usage": ("task", "machine", "pid", "t", "dt", "cpu", "rss", "line"),
@@ -29,16 +29,16 @@ _HELD: Final = {
 }
 _EXIT_STATUS: Final = {"completed": 0, "failed": 1}
 
-#: Milliseconds that a whole number may be off, after all the sums it went through.
+#: Tolerance of whole milliseconds, for the rounding errors of sums.
 ROUNDING_TOLERANCE_MS: Final = 1e-6
 
 
 def write(trace: Trace, path: Path, *, compression: str | None = None) -> Iterable[Cleaning]:
-    """Write a folder in the Core Trace Schema; it appears whole or not at all.
+    """Write a folder in the Core Trace Schema, atomically.
 
     Args:
-        trace: What to write.
-        path: The folder; one that is there is replaced if this function wrote it.
+        trace: The trace.
+        path: The folder; an existing one is replaced if this function wrote it.
         compression: None, "gz" or "zst", for the two files of JSON Lines.
 
     >>> import tempfile
@@ -49,23 +49,23 @@ def write(trace: Trace, path: Path, *, compression: str | None = None) -> Iterab
     {"trace_id":"a","pid":1,"ts_enqueue":500,"ts_start":null,...,"exit_status":null}
     >>> print(*notes, sep="\\n")
     ignored 1: tasks: user
-    assumed 1: t = 0 is 1970-01-01: the trace does not say when it was
+    assumed 1: t = 0 is 1970-01-01: the epoch of the trace is unknown
     invented 1: process ids of tasks
     """
     if compression is not None and compression not in COMPRESSIONS:
         raise InputError(f"'{compression}' is no compression", remedy="None, 'gz' or 'zst'")
     tally = Tally()
-    note_unsupported_columns(trace, tally, **_HELD)
+    note_unsupported_columns(trace, tally, **_SUPPORTED)
     epoch = trace.manifest.epoch_ms
     if epoch is None:
-        tally.note("assumed", "t = 0 is 1970-01-01: the trace does not say when it was")
+        tally.note("assumed", "t = 0 is 1970-01-01: the epoch of the trace is unknown")
     source = trace.manifest.source
     foreign = source is None or source.format != "cts"
-    tasks = _with_pids(number_tasks(trace), trace.usage, tally, every=foreign)
-    invocations = _invocations(tasks, trace.placements, epoch or 0, tally)
-    usage = _with_sizes(trace.usage, tasks, tally) if foreign else trace.usage
-    samples = _samples(usage, tasks, epoch or 0, tally)
-    nodes = _nodes(trace.nodes, tally)
+    tasks = _add_pids(number_tasks(trace), trace.usage, tally, every=foreign)
+    invocations = _make_invocations(tasks, trace.placements, epoch or 0, tally)
+    usage = _add_sizes(trace.usage, tasks, tally) if foreign else trace.usage
+    samples = _make_samples(usage, tasks, epoch or 0, tally)
+    nodes = _make_nodes(trace.nodes, tally)
     end = "" if compression is None else COMPRESSIONS[compression]
     with write_folder_atomically(path, read_file_list) as folder:
         for name, frame in ((INVOCATIONS_FILE, invocations), (SAMPLES_FILE, samples)):
@@ -78,12 +78,12 @@ def write(trace: Trace, path: Path, *, compression: str | None = None) -> Iterab
     return tally.cleanings()
 
 
-def _with_pids(
+def _add_pids(
     tasks: pl.DataFrame, usage: pl.DataFrame, tally: Tally, *, every: bool
 ) -> pl.DataFrame:
-    """A pid for each task whose samples have none: by it alone they find their task again.
+    """Add a pid for each task whose samples have none, so that readers can attribute them.
 
-    Every task gets one if it came from elsewhere: the schema wants it.
+    If the trace is from another format, every task gets a pid, which the schema requires.
     """
     lacking = usage.filter(pl.col("pid").is_null() & pl.col("task").is_not_null())
     needed = pl.col("pid").is_null()
@@ -92,13 +92,13 @@ def _with_pids(
     pids = [pid for pid in (tasks["pid"].max(), usage["pid"].max(), 0) if isinstance(pid, int)]
     tally.note("invented", "process ids of tasks", count=tasks.filter(needed).height)
     unknown = tasks.filter(pl.col("pid").is_null() & ~needed).height
-    tally.note("noticed", "tasks without a process id, which the schema wants", count=unknown)
+    tally.note("noticed", "tasks without a process id, which the schema requires", count=unknown)
     return tasks.with_columns(
         pid=pl.when(needed).then(max(pids) + needed.cum_sum()).otherwise("pid").cast(pl.Int64)
     )
 
 
-def _invocations(
+def _make_invocations(
     tasks: pl.DataFrame, placements: pl.DataFrame, epoch: int, tally: Tally
 ) -> pl.DataFrame:
     last = placements.sort("attempt", maintain_order=True).unique(
@@ -119,9 +119,9 @@ def _invocations(
     invented = pl.col("exit_code").is_null() & code.is_not_null()
     what = "exit statuses: 0 where a task completed, 1 where it failed"
     tally.note("invented", what, count=rows.filter(invented).height)
-    told = pl.when(code == 0).then(pl.lit("completed")).when(code != 0).then(pl.lit("failed"))
-    untold = pl.col("status").is_not_null() & ~pl.col("status").eq_missing(told)
-    tally.note("ignored", "tasks: status", count=rows.filter(untold).height)
+    implied = pl.when(code == 0).then(pl.lit("completed")).when(code != 0).then(pl.lit("failed"))
+    lost_status = pl.col("status").is_not_null() & ~pl.col("status").eq_missing(implied)
+    tally.note("ignored", "tasks: status", count=rows.filter(lost_status).height)
     return rows.select(
         pl.col("id").alias("trace_id"),
         "pid",
@@ -133,11 +133,11 @@ def _invocations(
     )
 
 
-def _with_sizes(usage: pl.DataFrame, tasks: pl.DataFrame, tally: Tally) -> pl.DataFrame:
-    """A resident size for each sample of a task, which the schema wants.
+def _add_sizes(usage: pl.DataFrame, tasks: pl.DataFrame, tally: Tally) -> pl.DataFrame:
+    """Add a resident size for each sample of a task, which the schema requires.
 
-    It is not known of a sample at the end of a process. The nearest sample before or after it says
-    it then or, where there is none, the task's peak: so no task gets a larger peak.
+    It is unknown for a sample at the end of a process. It is taken from the nearest sample before
+    or after it or, if there is none, from the peak of the task, so that no peak increases.
     """
     unknown = pl.col("rss").is_null() & pl.col("task").is_not_null()
     if not usage.filter(unknown).height:
@@ -159,18 +159,20 @@ def _with_sizes(usage: pl.DataFrame, tasks: pl.DataFrame, tally: Tally) -> pl.Da
     left = sized.filter(unknown).height
     what = "resident sizes of samples, from the nearest sample or the peak of the task"
     tally.note("invented", what, count=usage.filter(unknown).height - left)
-    tally.note("noticed", "samples without a resident size, which the schema wants", count=left)
+    tally.note("noticed", "samples without a resident size, which the schema requires", count=left)
     return sized.drop("peak")
 
 
-def _samples(usage: pl.DataFrame, tasks: pl.DataFrame, epoch: int, tally: Tally) -> pl.DataFrame:
+def _make_samples(
+    usage: pl.DataFrame, tasks: pl.DataFrame, epoch: int, tally: Tally
+) -> pl.DataFrame:
     if usage["pid"].null_count():
         pids = tasks.select(task="id", of_task="pid")
         usage = usage.join(pids, on="task", how="left", maintain_order="left")
         usage = usage.with_columns(pid=pl.coalesce("pid", "of_task"))
     end = to_milliseconds(usage["t"], "ends of samples", tally, zero=epoch)
     length = to_milliseconds(usage["dt"], "lengths of samples", tally)
-    # Where a length has to be rounded, its two ends are: so windows that meet still do.
+    # Both ends of a window are rounded, so that adjacent windows stay adjacent.
     begin = to_milliseconds(usage["t"] - usage["dt"], "begins of samples", Tally(), zero=epoch)
     rounded = (usage["dt"] * 1e3 - length).abs() > ROUNDING_TOLERANCE_MS
     return usage.select(
@@ -183,7 +185,7 @@ def _samples(usage: pl.DataFrame, tasks: pl.DataFrame, epoch: int, tally: Tally)
     )
 
 
-def _nodes(nodes: pl.DataFrame, tally: Tally) -> list[dict[str, Any]]:
+def _make_nodes(nodes: pl.DataFrame, tally: Tally) -> list[dict[str, Any]]:
     return nodes.select(
         pl.col("node").alias("node_id"),
         to_whole_units(nodes["cores"], 1, "cores of nodes", tally).alias("cpu_cores"),

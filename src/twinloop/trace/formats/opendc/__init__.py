@@ -1,4 +1,4 @@
-"""The workload tables of OpenDC: `tasks.parquet` and `fragments.parquet` in one folder."""
+"""Reader of the workload tables of OpenDC: `tasks.parquet` and `fragments.parquet` in a folder."""
 
 from twinloop.trace.formats.opendc.reader import FORMAT, KB, read
 from twinloop.trace.formats.opendc.series import read_carbon, read_failures

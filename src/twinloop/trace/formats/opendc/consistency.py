@@ -1,4 +1,4 @@
-"""What the tables of OpenDC leave open, or where they contradict each other."""
+"""Notes on missing values and contradictions in the tables of OpenDC."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def note_inconsistencies(
     file: str,
     tally: Tally,
 ) -> None:
-    """Count what the tables leave open or contradict; nothing is changed.
+    """Count missing values and contradictions; the tables are not changed.
 
     Args:
-        tasks: The tasks as OpenDC calls their columns, times in ms.
+        tasks: The tasks with the column names of OpenDC, times in ms.
         fragments: The fragments: `task` is the row among the tasks with a submission, from 0.
-        topology: What is known of the hosts.
+        topology: The largest and fastest hosts, if known.
         file: Name of the file of the tasks.
         tally: Counts.
     """
@@ -46,25 +46,25 @@ def note_inconsistencies(
         tally.note("assumed", "mem_capacity is in KB of 1024 bytes", count=known.height)
     tally.note("assumed", "cpu_capacity and cpu_usage are in MHz", count=tasks.height)
     if topology is not None and topology.cores is not None:
-        what = f"tasks that want more cores than any host has ({topology.cores:g})"
+        what = f"tasks that request more cores than any host has ({topology.cores:g})"
         note(what, tasks.filter(pl.col("cpu_count") > topology.cores))
     if "parents" in tasks.columns:
-        edges = _edges(tasks, "parents")
-        strangers = edges.join(tasks, left_on="other", right_on="id", how="anti")
-        note("parents that are no task", strangers)
+        edges = _list_edges(tasks, "parents")
+        unknown = edges.join(tasks, left_on="other", right_on="id", how="anti")
+        note("parents that are no task", unknown)
         if "children" in tasks.columns:
-            turned = _edges(tasks, "children").rename({"id": "other", "other": "id"})
+            reverse = _list_edges(tasks, "children").rename({"id": "other", "other": "id"})
             on = ["id", "other"]
-            said_once = pl.concat(
+            one_sided = pl.concat(
                 [
-                    edges.join(strangers, on=on, how="anti").join(turned, on=on, how="anti"),
-                    turned.join(edges, on=on, how="anti").select(edges.columns),
+                    edges.join(unknown, on=on, how="anti").join(reverse, on=on, how="anti"),
+                    reverse.join(edges, on=on, how="anti").select(edges.columns),
                 ]
             )
-            note("dependencies that only one of parents and children names", said_once)
+            note("dependencies that only one of parents and children names", one_sided)
 
 
-def _edges(tasks: pl.DataFrame, column: str) -> pl.DataFrame:
-    """A row per dependency: the row and id of the task, and the other one that it names."""
+def _list_edges(tasks: pl.DataFrame, column: str) -> pl.DataFrame:
+    """Return a row per dependency: line and id of the task, and the id of the other task."""
     named = tasks.select("line", "id", pl.col(column).alias("other"))
     return named.explode("other").filter(pl.col("other").is_not_null())

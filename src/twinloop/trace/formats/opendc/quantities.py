@@ -1,4 +1,4 @@
-"""How OpenDC writes quantities: a number, bare or with one of its ways to write a unit."""
+"""Parsing of quantities in the spelling of OpenDC: a number, bare or with a unit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"\s*([-+0-9.eE]+)\s*")
 
 @dataclass(frozen=True)
 class Quantity:
-    """A kind of quantity: its units, and what a number without one is in.
+    """A kind of quantity: its units, and the unit of a bare number.
 
     >>> FREQUENCY.read("2.1 GHz"), FREQUENCY.read("2100 megahertz"), FREQUENCY.read(2100)
     (2100.0, 2100.0, 2100.0)
@@ -29,38 +29,38 @@ class Quantity:
     (1024.0, 1048576.0, 200.0)
     """
 
-    #: The unit of a bare number, and how much of ours that is.
+    #: The unit of a bare number, and its factor to the unit of Twinloop.
     bare: str
     worth: float
-    #: How much of our own unit each of OpenDC's is.
+    #: The factor of each unit of OpenDC to the unit of Twinloop.
     units: Mapping[str, str]
     ignore_case: bool = True
 
     def read(self, value: Any) -> float:
-        """The quantity in our own unit: MHz, bytes, W."""
-        found = self._found(value)
+        """Convert a quantity to the unit of Twinloop: MHz, bytes, W."""
+        found = self._parse(value)
         if found is None or not math.isfinite(found):
             raise InputError(
-                f"{_shown(value)} is no quantity", remedy=f"write it like '100 {self.bare}'"
+                f"{_quote(value)} is no quantity", remedy=f"write it like '100 {self.bare}'"
             )
         return found
 
-    def _found(self, value: Any) -> float | None:
+    def _parse(self, value: Any) -> float | None:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return self._bare(str(value))
+            return self._convert_bare(str(value))
         if isinstance(value, str) and (number := _NUMBER.match(value)):
             rest = value[number.end() :].strip()
             word = rest.casefold() if self.ignore_case else rest
             for unit, factor in self.units.items():
                 prefix = word.removesuffix(unit).strip().casefold()
                 if word.endswith(unit) and prefix in _PREFIXES:
-                    return float(_decimal(number[1]) * _PREFIXES[prefix] * Decimal(factor))
+                    return float(_parse_decimal(number[1]) * _PREFIXES[prefix] * Decimal(factor))
             if not rest:
-                return self._bare(number[1])
+                return self._convert_bare(number[1])
         return None
 
-    def _bare(self, number: str) -> float:
-        return float(_decimal(number)) * self.worth
+    def _convert_bare(self, number: str) -> float:
+        return float(_parse_decimal(number)) * self.worth
 
 
 FREQUENCY: Final = Quantity("MHz", 1.0, {"hz": "1e-6", "hertz": "1e-6"})
@@ -74,8 +74,8 @@ SIZE: Final = Quantity(
 POWER: Final = Quantity("W", 1.0, dict.fromkeys(("watts", "watt", "w"), "1"))
 
 
-def _decimal(text: str) -> Decimal:
-    """The number as it is written, so that changing its unit rounds once."""
+def _parse_decimal(text: str) -> Decimal:
+    """Parse a number exactly, so that the conversion of its unit rounds only once."""
     try:
         if math.isfinite(float(text)):
             return Decimal(text)
@@ -84,6 +84,6 @@ def _decimal(text: str) -> Decimal:
     raise InputError(f"'{text[:40]}' is no number")
 
 
-def _shown(value: Any) -> str:
+def _quote(value: Any) -> str:
     text = "null" if value is None else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

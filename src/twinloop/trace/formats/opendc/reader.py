@@ -1,10 +1,10 @@
-"""The workload tables of OpenDC: `tasks.parquet` and `fragments.parquet` in one folder.
+"""Reader of the workload tables of OpenDC: `tasks.parquet` and `fragments.parquet` in one folder.
 
-Tasks have a submission, a duration and a demand; fragments are stretches of constant CPU usage, one
-after the other. There are no start times: the fragments are laid end to end from the submission.
-Older folders have `meta.parquet` and `trace.parquet`, and older names of columns. Durations are
-milliseconds, CPU is MHz, memory is KB (of 1024 bytes, as `/proc` counts them). A `topology.json`
-beside them gives the nodes.
+Tasks have a submission, a duration and a demand; fragments are consecutive periods of constant CPU
+usage. There are no start times: the fragments of a task are placed one after another from its
+submission. Older folders have `meta.parquet` and `trace.parquet`, and older column names. Durations
+are milliseconds, CPU is MHz, memory is KB (of 1024 bytes, as in `/proc`). The nodes are read from a
+`topology.json` in the same folder.
 Source of names, types and units: OpenDC's schemas (github.com/atlarge-research/opendc).
 """
 
@@ -36,7 +36,7 @@ from twinloop.trace.manifest import Manifest, TraceOrigin
 from twinloop.trace.tables import RESOURCES, make_empty_table
 from twinloop.trace.trace import Trace
 
-#: The two files of a folder, as they are called now and were called before.
+#: The two files of a folder, with their current and their older names.
 PAIRS: Final = (("tasks.parquet", "fragments.parquet"), ("meta.parquet", "trace.parquet"))
 
 TASK_COLUMNS: Final = {
@@ -69,7 +69,7 @@ def read(path: Path, *, reference_mhz: float | None = None, strict: bool = False
         reference_mhz: Clock of the core whose seconds `usage.cpu` counts. By default that of the
             fastest core in a `topology.json` beside the tables, else the MHz per core that
             most tasks ask for.
-        strict: Raise at the first row that cannot be read, instead of leaving it out.
+        strict: Raise at the first row that cannot be read, instead of skipping it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -84,22 +84,22 @@ def read(path: Path, *, reference_mhz: float | None = None, strict: bool = False
     """
     if reference_mhz is not None and not 0 < reference_mhz < MAX_NUMBER:
         raise InputError(f"{reference_mhz} is no clock", field="reference_mhz")
-    task_file, fragment_file = _files(path)
+    task_file, fragment_file = _find_files(path)
     tally = Tally()
-    sift = _Sift(tally, strict)
-    tasks = _tasks(task_file, sift)
+    row_filter = _TableFilter(tally, strict)
+    tasks = _read_tasks(task_file, row_filter)
     epoch_ms = int(tasks["submission_time"].min() // 1)  # type: ignore[operator, arg-type]
     topology = read_topology_summary(task_file.parent, tally)
     nodes = (
         make_empty_table("nodes")
         if topology is None
-        else _nodes(task_file.parent / TOPOLOGY_FILE, tally)
+        else _read_nodes(task_file.parent / TOPOLOGY_FILE, tally)
     )
     facts = {} if topology is None else {"opendc": {"topology": topology.document}}
-    mhz = _reference(reference_mhz, topology, tasks, task_file, tally)
-    fragments = _fragments(fragment_file, tasks, sift)
+    mhz = _choose_reference(reference_mhz, topology, tasks, task_file, tally)
+    fragments = _read_fragments(fragment_file, tasks, row_filter)
     note_inconsistencies(tasks, fragments, topology, task_file.name, tally)
-    usage = _usage(fragments, tasks, epoch_ms, mhz)
+    usage = _make_usage(fragments, tasks, epoch_ms, mhz)
     del fragments
     for file, columns in ((task_file, TASK_COLUMNS), (fragment_file, FRAGMENT_COLUMNS)):
         for name in parquet.list_other_columns(file, columns):
@@ -114,41 +114,41 @@ def read(path: Path, *, reference_mhz: float | None = None, strict: bool = False
         cleaned=tally.cleanings(),
         facts=facts,
     )
-    return Trace(manifest=manifest, tasks=_as_tasks(tasks, epoch_ms), usage=usage, nodes=nodes)
+    return Trace(manifest=manifest, tasks=_make_tasks(tasks, epoch_ms), usage=usage, nodes=nodes)
 
 
-class _Sift:
-    """Leaves out rows of a Parquet table, counted; when strict, the first one raises."""
+class _TableFilter:
+    """A filter that removes and counts rows of a table; in strict mode, the first one raises."""
 
     def __init__(self, tally: Tally, strict: bool) -> None:
         self.tally = tally
         self.strict = strict
 
-    def without(self, frame: pl.DataFrame, bad: pl.Expr, what: str, file: Path) -> pl.DataFrame:
+    def remove(self, frame: pl.DataFrame, bad: pl.Expr, what: str, file: Path) -> pl.DataFrame:
         mask = bad.fill_null(False)
         found = frame.filter(mask)
         if found.height == 0:
             return frame
-        self._found(found, what, file)
+        self._note(found, what, file)
         return frame.filter(~mask)
 
-    def finite(self, frame: pl.DataFrame, file: Path, limits: dict[str, float]) -> pl.DataFrame:
-        """Numbers that are none, or far too large, become unknown."""
+    def limit(self, frame: pl.DataFrame, file: Path, limits: dict[str, float]) -> pl.DataFrame:
+        """Replace numbers that are not finite or too large by null."""
         for name, limit in limits.items():
             good = pl.col(name).is_null() | pl.col(name).is_between(-limit, limit)
             found = frame.filter(~good)
             if found.height:
-                self._found(found, f"values of {name} that are no possible number", file)
+                self._note(found, f"values of {name} that are no possible number", file)
                 frame = frame.with_columns(pl.when(good).then(pl.col(name)))
         return frame
 
-    def _found(self, rows: pl.DataFrame, what: str, file: Path) -> None:
+    def _note(self, rows: pl.DataFrame, what: str, file: Path) -> None:
         if self.strict:
             raise InputError(f"is one of {rows.height:,} {what}", file=file, line=rows["line"][0])
         self.tally.note_lines("skipped", what, file.name, rows["line"])
 
 
-def _files(path: Path) -> tuple[Path, Path]:
+def _find_files(path: Path) -> tuple[Path, Path]:
     folder = path if path.is_dir() else path.parent
     for tasks, fragments in PAIRS:
         named = path.is_dir() or path.name in (tasks, fragments)
@@ -159,7 +159,7 @@ def _files(path: Path) -> tuple[Path, Path]:
     )
 
 
-def _tasks(file: Path, sift: _Sift) -> pl.DataFrame:
+def _read_tasks(file: Path, row_filter: _TableFilter) -> pl.DataFrame:
     """The tasks, with times in ms since 1970, under OpenDC's current names."""
     raw = parquet.load_columns(file, TASK_COLUMNS, required=("id", "submission_time", "cpu_count"))
     if "duration" not in raw.columns and "stop_time" not in raw.columns:
@@ -179,12 +179,12 @@ def _tasks(file: Path, sift: _Sift) -> pl.DataFrame:
     tasks = raw.select(parts)
     numbers = [name for name, dtype in tasks.schema.items() if dtype == pl.Float64]
     times = ("submission_time", "stop_time", "duration", "deadline")
-    tasks = sift.finite(
+    tasks = row_filter.limit(
         tasks,
         file,
         {name: MAX_LOG_TIME * 1000 if name in times else MAX_NUMBER for name in numbers},
     )
-    tasks = sift.without(tasks, pl.col("id").is_null(), "tasks without an id", file)
+    tasks = row_filter.remove(tasks, pl.col("id").is_null(), "tasks without an id", file)
     if "stop_time" in tasks.columns:
         span = pl.col("stop_time") - pl.col("submission_time")
         old = pl.col("duration") if "duration" in tasks.columns else None
@@ -194,8 +194,8 @@ def _tasks(file: Path, sift: _Sift) -> pl.DataFrame:
     return tasks
 
 
-def _fragments(file: Path, tasks: pl.DataFrame, sift: _Sift) -> pl.DataFrame:
-    """The fragments with the row of their task: line, task, duration in ms and cpu_usage."""
+def _read_fragments(file: Path, tasks: pl.DataFrame, row_filter: _TableFilter) -> pl.DataFrame:
+    """Read the fragments with the row of their task: line, task, duration in ms and cpu_usage."""
     first = (
         tasks.filter(pl.col("submission_time").is_not_null())
         .with_row_index("task")
@@ -203,7 +203,9 @@ def _fragments(file: Path, tasks: pl.DataFrame, sift: _Sift) -> pl.DataFrame:
         .select("id", "task")
     )
     makers: dict[str, Callable[[pl.DataFrame], pl.Series]] = {
-        "id": lambda raw: _rows(raw.select(parquet.cast_text(raw, "id", file)).to_series(), first),
+        "id": lambda raw: _look_up_rows(
+            raw.select(parquet.cast_text(raw, "id", file)).to_series(), first
+        ),
         "duration": lambda raw: raw.select(
             parquet.cast_milliseconds(raw, "duration", file)
         ).to_series(),
@@ -211,25 +213,25 @@ def _fragments(file: Path, tasks: pl.DataFrame, sift: _Sift) -> pl.DataFrame:
             parquet.cast_number(raw, "cpu_usage", file)
         ).to_series(),
     }
-    # This table is large, and mostly ids, so none of it is loaded as a whole.
+    # This table is large and mostly ids, so its columns are converted in pieces.
     columns = [
         parquet.convert_column(file, FRAGMENT_COLUMNS, tuple(makers), name, made)
         for name, made in makers.items()
     ]
     fragments = pl.DataFrame(columns).rename({"id": "task"}).with_row_index("line", offset=1)
     del columns
-    fragments = sift.finite(
+    fragments = row_filter.limit(
         fragments, file, {"duration": MAX_LOG_TIME * 1000, "cpu_usage": MAX_NUMBER}
     )
     bad = pl.col("duration").is_null() | (pl.col("duration") < 0)
-    fragments = sift.without(fragments, bad, "fragments without a possible duration", file)
+    fragments = row_filter.remove(fragments, bad, "fragments without a possible duration", file)
     unknown = pl.col("task").is_null()
-    return sift.without(fragments, unknown, "fragments of no task with a submission", file)
+    return row_filter.remove(fragments, unknown, "fragments of no task with a submission", file)
 
 
-def _rows(ids: pl.Series, first: pl.DataFrame) -> pl.Series:
-    """The `task` of each id in `first`; null: there is none."""
-    # Fragments of one task mostly follow each other: then the ids of whole runs are looked up.
+def _look_up_rows(ids: pl.Series, first: pl.DataFrame) -> pl.Series:
+    """Look up the `task` of each id in `first`; null if there is none."""
+    # Fragments of one task are mostly adjacent, so each run of equal ids is looked up once.
     begins = pl.Series([True] * min(ids.len(), 1), dtype=pl.Boolean)
     begins.append(ids[1:].ne_missing(ids[:-1]))
     runs = pl.DataFrame({"id": ids.filter(begins)})
@@ -238,8 +240,8 @@ def _rows(ids: pl.Series, first: pl.DataFrame) -> pl.Series:
     return counted.gather(begins.cum_sum())
 
 
-def _until(durations: pl.Series, tasks: pl.Series) -> NDArray[np.float64]:
-    """The sum of the durations of each task up to each of its fragments."""
+def _sum_until(durations: pl.Series, tasks: pl.Series) -> NDArray[np.float64]:
+    """Compute the cumulative sum of durations of each task up to each of its fragments."""
     rows, lengths = tasks.to_numpy(), durations.to_numpy()
     first = np.flatnonzero(np.concatenate([[True] * min(rows.size, 1), rows[1:] != rows[:-1]]))
     if np.unique(rows[first]).size < first.size:
@@ -251,7 +253,7 @@ def _until(durations: pl.Series, tasks: pl.Series) -> NDArray[np.float64]:
     return total
 
 
-def _reference(
+def _choose_reference(
     given: float | None,
     topology: TopologySummary | None,
     tasks: pl.DataFrame,
@@ -274,15 +276,15 @@ def _reference(
             tally.note("assumed", what)
             return mhz
     raise InputError(
-        "nothing says how fast a core is",
+        "has no information on the clock of a core",
         file=file,
         field="cpu_capacity",
         remedy="give reference_mhz",
     )
 
 
-def _nodes(topology: Path, tally: Tally) -> pl.DataFrame:
-    # What a topology describes is a platform, a layer above: named here, loaded when used.
+def _read_nodes(topology: Path, tally: Tally) -> pl.DataFrame:
+    # The platform package is a higher layer, so it is imported by name, when it is used.
     description = load_component("platform")
     try:
         nodes: pl.DataFrame = description.load(topology).nodes()
@@ -293,12 +295,14 @@ def _nodes(topology: Path, tally: Tally) -> pl.DataFrame:
     return nodes
 
 
-def _usage(fragments: pl.DataFrame, tasks: pl.DataFrame, epoch_ms: int, mhz: float) -> pl.DataFrame:
-    """The fragments as samples. Their columns are taken out of the table, each when it is used."""
+def _make_usage(
+    fragments: pl.DataFrame, tasks: pl.DataFrame, epoch_ms: int, mhz: float
+) -> pl.DataFrame:
+    """Convert the fragments to samples; columns are dropped after use, to save memory."""
     submitted = tasks.filter(pl.col("submission_time").is_not_null())
     rows = fragments.drop_in_place("task")
     durations = fragments.drop_in_place("duration")
-    ends = _until(durations, rows)
+    ends = _sum_until(durations, rows)
     ends += (submitted["submission_time"] - epoch_ms).to_numpy()[rows.to_numpy()]
     ends /= 1000.0
     t, dt = pl.Series(ends), scale_ticks(durations)
@@ -312,7 +316,7 @@ def _usage(fragments: pl.DataFrame, tasks: pl.DataFrame, epoch_ms: int, mhz: flo
     return pl.DataFrame({"task": task, "t": t, "dt": dt, "cpu": used, "line": fragments["line"]})
 
 
-def _as_tasks(tasks: pl.DataFrame, epoch_ms: int) -> pl.DataFrame:
+def _make_tasks(tasks: pl.DataFrame, epoch_ms: int) -> pl.DataFrame:
     columns = {
         "id": pl.col("id"),
         "submit": scale_ticks_expr(pl.col("submission_time") - epoch_ms),
@@ -347,8 +351,8 @@ def _recognises(path: Path, start: bytes) -> bool:
     return path.name in names and start.startswith(parquet.MAGIC) and _recognises(path.parent, b"")
 
 
-def _beside(path: Path) -> list[Path]:
-    """The other table of a pair, and the topology, where they lie beside a file."""
+def _related_files(path: Path) -> list[Path]:
+    """List the other table of a pair and the topology, if they exist in the folder of a file."""
     pair = next((pair for pair in PAIRS if path.name in pair), ())
     other = [name for name in (*pair, *((TOPOLOGY_FILE,) if pair else ())) if name != path.name]
     return [path.with_name(name) for name in other if path.with_name(name).is_file()]
@@ -359,5 +363,5 @@ FORMAT: Format = Format(
     title="OpenDC workload (tasks.parquet and fragments.parquet)",
     recognises=_recognises,
     read=read,
-    beside=_beside,
+    related_files=_related_files,
 )

@@ -1,4 +1,4 @@
-"""The series beside an OpenDC workload: carbon intensity of the power, and failures of hosts.
+"""Reader of time series of OpenDC: carbon intensity of the power, and failures of hosts.
 
 Source of names and units: OpenDC's documentation of its inputs (opendc.org).
 """
@@ -16,7 +16,7 @@ from twinloop.trace.formats.text_rows import MAX_LOG_TIME, MAX_NUMBER
 
 
 def read_carbon(path: str | Path) -> pl.DataFrame:
-    """Carbon intensity over time: `unix_ms` (int64), ascending, and `grams_per_kwh`.
+    """Read the carbon intensity over time: `unix_ms` (int64), ascending, and `grams_per_kwh`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -44,7 +44,7 @@ def read_carbon(path: str | Path) -> pl.DataFrame:
 
 
 def read_failures(path: str | Path) -> pl.DataFrame:
-    """Failures in their order: `interval` since the last and `duration` in s, `share` of hosts.
+    """Read failures in order: `interval` since the last and `duration` in s, `share` of hosts.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -83,7 +83,7 @@ def _refuse(frame: pl.DataFrame, bad: pl.Expr, path: Path, field: str, problem: 
         "carbon_intensity": "grams_per_kwh",
         "failure_intensity": "share",
     }.get(field, field.removeprefix("failure_"))
-    # The first row has none before it; elsewhere a value that is not there is no value.
+    # The condition is null in the first row, which has no predecessor; a null value is an error.
     wrong = (bad & pl.col(value).is_not_null()) | pl.col(value).is_null()
     found = frame.filter(wrong.fill_null(False))
     if found.height:

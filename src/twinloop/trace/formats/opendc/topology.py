@@ -1,4 +1,4 @@
-"""What a workload of OpenDC needs to know of the topology beside it: how fast, and how large."""
+"""Summary of the topology in the folder of an OpenDC workload: fastest core, largest host."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _LIMIT = 16 << 20
 
 @dataclass(frozen=True)
 class TopologySummary:
-    """The clock of the fastest core in MHz, and the cores of the largest host; null: not told."""
+    """The clock of the fastest core in MHz, and the cores of the largest host; None: unknown."""
 
     mhz: float | None
     cores: float | None
-    #: All that the file says.
+    #: The parsed file.
     document: Any
 
 
 def read_topology_summary(folder: Path, tally: Tally) -> TopologySummary | None:
-    """What `topology.json` in the folder says; None if there is none, or none to be read."""
+    """Read `topology.json` in a folder; None if it does not exist or cannot be read."""
     file = folder / TOPOLOGY_FILE
     if not file.is_file():
         return None
     try:
         document = json.loads(read_text(file, limit=_LIMIT))
-        cpus = list(_cpus(document))
+        cpus = list(_iterate_cpus(document))
         problem = "" if cpus else "has no host with a cpu"
     except InputError as error:
         problem = error.problem
@@ -53,31 +53,31 @@ def read_topology_summary(folder: Path, tally: Tally) -> TopologySummary | None:
     return TopologySummary(max(clocks, default=None), max(cores, default=None), document)
 
 
-def _cpus(document: Any) -> Iterator[tuple[float | None, float | None]]:
-    """Clock and cores of every host."""
-    for cluster in _items(document, "clusters"):
-        for host in _items(cluster, "hosts"):
+def _iterate_cpus(document: Any) -> Iterator[tuple[float | None, float | None]]:
+    """Yield clock and cores of every host."""
+    for cluster in _get_list(document, "clusters"):
+        for host in _get_list(cluster, "hosts"):
             cpu = host.get("cpu") if isinstance(host, dict) else None
             if isinstance(cpu, dict):
-                cores = _positive(cpu.get("coreCount"))
-                sockets = _positive(cpu.get("count", 1))
+                cores = _positive_or_none(cpu.get("coreCount"))
+                sockets = _positive_or_none(cpu.get("count", 1))
                 whole = cores * sockets if cores is not None and sockets is not None else None
-                yield _mhz(cpu.get("coreSpeed")), whole
+                yield _parse_mhz(cpu.get("coreSpeed")), whole
 
 
-def _items(document: Any, key: str) -> list[Any]:
+def _get_list(document: Any, key: str) -> list[Any]:
     items = document.get(key) if isinstance(document, dict) else None
     return items if isinstance(items, list) else []
 
 
-def _positive(value: Any) -> float | None:
+def _positive_or_none(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > 1e18:
         return None
     return float(value) if math.isfinite(value) and value > 0 else None
 
 
-def _mhz(value: Any) -> float | None:
+def _parse_mhz(value: Any) -> float | None:
     try:
-        return _positive(FREQUENCY.read(value))
+        return _positive_or_none(FREQUENCY.read(value))
     except InputError:
         return None

@@ -1,4 +1,4 @@
-"""The accounting of SLURM: what `sacct --parsable2` prints."""
+"""Reader of SLURM accounting: the output of `sacct --parsable2`."""
 
 from twinloop.trace.formats.sacct.reader import FORMAT, read
 

@@ -1,7 +1,7 @@
-"""The accounting of SLURM: what `sacct --parsable2` prints.
+"""Reader of SLURM accounting: the output of `sacct --parsable2`.
 
 A line with the names of the fields, then one line per job and per job step, separated by `|`. The
-steps are folded into their job. Which fields there are is up to the user; `JobID` must be.
+steps are merged into their job. The user chooses the fields; `JobID` is required.
 Source of the meanings: the manual page of sacct, slurm.schedmd.com/sacct.html.
 """
 
@@ -42,7 +42,7 @@ _TEXTS: Final = (
     *("AllocTRES", "ReqTRES"),
 )
 _FIELDS: Final = ("JobID", *_TIMES, *_LENGTHS, *_NUMBERS, *_MEMORY, *_TEXTS, "State", "ExitCode")
-# sacct prints the names as the user wrote them.
+# sacct prints the names in the spelling of the user.
 _SPELLING: Final = {name.lower(): name for name in _FIELDS}
 
 
@@ -57,11 +57,11 @@ def read(
 
     Args:
         path: The output, possibly compressed.
-        sstat: Samples of the jobs while they ran, as `sstat --parsable2` printed them, each line
-            with a time and a bar before it. They become the usage.
-        utc_offset: By how many hours the clock of the cluster is ahead of UTC: sacct prints local
-            times without a zone unless it is told to. Only the epoch depends on it.
-        strict: Raise at the first line that cannot be read, instead of leaving it out.
+        sstat: Samples of the running jobs, as printed by `sstat --parsable2`, each line preceded
+            by a time and a bar. They become the usage.
+        utc_offset: Hours that the clock of the cluster is ahead of UTC: sacct prints local times
+            without a zone by default. Only the epoch depends on it.
+        strict: Raise at the first line that cannot be read, instead of skipping it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -74,32 +74,33 @@ def read(
     ('7', 120.0, 2048.0, 'completed')
     """
     tally = Tally()
-    sieve = RowFilter(path, tally, strict=strict)
-    names, rows = _rows(path, sieve)
-    columns = _columns(path, names)
+    row_filter = RowFilter(path, tally, strict=strict)
+    names, rows = _read_rows(path, row_filter)
+    columns = _find_columns(path, names)
     frames = [
-        _typed(batch, columns, sieve, utc_offset or 0.0) for batch in batch_rows(rows, len(names))
+        _parse_batch(batch, columns, row_filter, utc_offset or 0.0)
+        for batch in batch_rows(rows, len(names))
     ]
     records = pl.concat(frames) if frames else None
     if records is None or records.height == 0:
         raise InputError("has no job that can be read", file=path)
-    jobs = _jobs(records, path, tally)
-    jobs, epoch_ms = _from_zero(jobs)
+    jobs = _merge_steps(records, path, tally)
+    jobs, epoch_ms = _shift_to_epoch(jobs)
     local = jobs.filter("local")
     if utc_offset is None:
         tally.note("assumed", "times have no zone: they were read as UTC", count=local.height)
     unused = [name for name in names if name and name not in columns]
     for name in unused:
         tally.note("ignored", f"values of the field {name}", count=records.height)
-    tasks = _tasks(jobs, path, tally)
+    tasks = _make_tasks(jobs, path, tally)
     usage, files = make_empty_table("usage"), [path]
     if sstat is not None:
         if epoch_ms is None:
-            raise InputError("has no times, so that samples have no place", file=path)
+            raise InputError("has no times, so that samples cannot be assigned to jobs", file=path)
         files.append(Path(sstat))
         usage = read_usage(
             files[-1],
-            _executions(jobs),
+            _list_executions(jobs),
             epoch_ms=epoch_ms,
             zoned=local.is_empty(),
             utc_offset=utc_offset,
@@ -112,10 +113,12 @@ def read(
         epoch_ms=epoch_ms,
         cleaned=tally.cleanings(),
     )
-    return Trace(manifest=manifest, tasks=tasks, placements=_placements(jobs), usage=usage)
+    return Trace(manifest=manifest, tasks=tasks, placements=_make_placements(jobs), usage=usage)
 
 
-def _rows(path: Path, sieve: RowFilter) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+def _read_rows(
+    path: Path, row_filter: RowFilter
+) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     numbered = ((line, text) for line, text in read_lines(path) if text and not text.isspace())
     first = next(numbered, None)
     if first is None:
@@ -124,20 +127,20 @@ def _rows(path: Path, sieve: RowFilter) -> tuple[list[str], Iterator[tuple[int, 
 
     def rows() -> Iterator[tuple[int, list[str]]]:
         for line, text in numbered:
-            if not sieve.is_readable(line, text):
+            if not row_filter.is_readable(line, text):
                 continue
             cells = text.split("|")
             if len(cells) == len(names):
                 yield line, cells
             else:
                 problem = f"has {len(cells)} fields, not {len(names)}"
-                sieve.reject(line, problem, what=f"lines that have not {len(names)} fields")
+                row_filter.reject(line, problem, what=f"lines without {len(names)} fields")
 
     return names, rows()
 
 
-def _columns(path: Path, names: list[str]) -> dict[str, str]:
-    """The column of a batch in which each known field stands."""
+def _find_columns(path: Path, names: list[str]) -> dict[str, str]:
+    """Return the column of each known field in a batch."""
     columns: dict[str, str] = {}
     for index, name in enumerate(names):
         if name in columns:
@@ -157,15 +160,15 @@ def _columns(path: Path, names: list[str]) -> dict[str, str]:
     return columns
 
 
-def _typed(
-    batch: pl.DataFrame, columns: Mapping[str, str], sieve: RowFilter, utc_offset: float
+def _parse_batch(
+    batch: pl.DataFrame, columns: Mapping[str, str], row_filter: RowFilter, utc_offset: float
 ) -> pl.DataFrame:
-    """The fields of a batch by their names; those that the file does not have are null."""
+    """Convert the fields of a batch to typed columns; missing fields are null."""
     parsed: list[pl.Expr | pl.Series] = []
     checks = [CellCheck("JobID", "is empty", pl.col("JobID").is_null(), columns["JobID"])]
     for name in _FIELDS:
         if name not in columns:
-            parsed.append(pl.lit(None, dtype=_dtype(name)).alias(name))
+            parsed.append(pl.lit(None, dtype=_get_dtype(name)).alias(name))
             continue
         column = columns[name]
         value = values.parse_cell(column)
@@ -173,12 +176,14 @@ def _typed(
         if name in _TIMES:
             times = parse_unix_us(batch.select(value).to_series(), utc_offset=utc_offset)
             parsed.append(times.alias(name))
-            checks.append(CellCheck(name, "is no date and time", there & _unread(name), column))
+            checks.append(CellCheck(name, "is no date and time", there & _is_unread(name), column))
             continue
         if name in _LENGTHS:
             limited = there & ~value.is_in(values.NO_LIMIT)
             value = values.duration_to_seconds(column)
-            checks.append(CellCheck(name, "is no length of time", limited & _unread(name), column))
+            checks.append(
+                CellCheck(name, "is no length of time", limited & _is_unread(name), column)
+            )
         elif name in _NUMBERS:
             value = parse_number(column)
             checks.append(make_number_check(column, name))
@@ -187,31 +192,33 @@ def _typed(
             checks.append(CellCheck(name, "is no amount of memory", bad, column))
         elif name == "ExitCode":
             value = values.parse_exit_code(column)
-            checks.append(CellCheck(name, "is no exit code", there & _unread(name), column))
+            checks.append(CellCheck(name, "is no exit code", there & _is_unread(name), column))
         elif name == "State":
             value = values.parse_state(column)
         parsed.append(value.alias(name))
     if "Timelimit" in columns:
         unlimited = batch.filter(pl.col(columns["Timelimit"]).is_in(values.NO_LIMIT))
         what = "time limits UNLIMITED or Partition_Limit, read as unknown"
-        sieve.tally.note("ignored", what, count=unlimited.height)
+        row_filter.tally.note("ignored", what, count=unlimited.height)
     zoned = [values.has_time_zone(columns[name]) for name in _TIMES if name in columns]
     parsed.append((~pl.all_horizontal(*zoned, pl.lit(True))).fill_null(False).alias("local"))
-    return sieve.filter_rows(batch.with_columns(parsed), checks).select("line", "local", *_FIELDS)
+    return row_filter.filter_rows(batch.with_columns(parsed), checks).select(
+        "line", "local", *_FIELDS
+    )
 
 
-def _unread(name: str) -> pl.Expr:
+def _is_unread(name: str) -> pl.Expr:
     return pl.col(name).is_null()
 
 
-def _dtype(name: str) -> type[pl.DataType]:
+def _get_dtype(name: str) -> type[pl.DataType]:
     if name in (*_TIMES, "ExitCode"):
         return pl.Int64
     return pl.Float64 if name in (*_LENGTHS, *_NUMBERS) else pl.String
 
 
-def _jobs(records: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
-    """A row per record of a job, with what its steps say of it."""
+def _merge_steps(records: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
+    """Return a row per record of a job, with memory and CPU time of its steps."""
     base = pl.col("JobID").str.extract(r"^([^.]+)")
     records = records.with_columns(job=base, rss=values.memory_to_bytes("MaxRSS"))
     is_step = pl.col("JobID").str.contains(".", literal=True)
@@ -237,7 +244,7 @@ def _jobs(records: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
     )
 
 
-def _from_zero(jobs: pl.DataFrame) -> tuple[pl.DataFrame, int | None]:
+def _shift_to_epoch(jobs: pl.DataFrame) -> tuple[pl.DataFrame, int | None]:
     anything = pl.min_horizontal(pl.col(name).min() for name in _TIMES)
     first = jobs.select(pl.coalesce(pl.col("Submit").min(), anything)).item()
     epoch_ms = None if first is None else first // 1000
@@ -247,8 +254,8 @@ def _from_zero(jobs: pl.DataFrame) -> tuple[pl.DataFrame, int | None]:
     ), epoch_ms
 
 
-def _tasks(jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
-    """A row per job: the first submission, and the rest as its last record says."""
+def _make_tasks(jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
+    """Return a row per job: the first submission, and all other fields of its last record."""
     _note_jobs(jobs, path, tally)
     last = jobs.unique("job", keep="last", maintain_order=True)
     first = jobs.group_by("job", maintain_order=True).agg(first_submit=pl.col("Submit").min())
@@ -256,13 +263,13 @@ def _tasks(jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
     ended = pl.col("State").is_in(list(values.STATUS_OF_STATE))
     started = pl.col("Start").is_not_null() | (pl.col("Start").count() == 0)
     span = pl.coalesce("Elapsed", pl.col("End") - pl.col("Start"))
-    # Without any start, a job that was cancelled while it waited is known by a length of zero.
+    # Without any start, a job that was cancelled while pending has an elapsed time of zero.
     only_elapsed = (pl.col("Start").count() == 0) & (pl.col("Elapsed") > 0)
     nodes, cores = pl.coalesce("ReqNodes", "NNodes"), pl.coalesce("ReqCPUS", "AllocCPUS", "NCPUS")
     per = values.parse_memory_basis("ReqMem")
     times = pl.when(per == "n").then(nodes).when(per == "c").then(cores).otherwise(1.0)
     asked = values.memory_to_bytes("ReqMem", default="M")
-    # What was given, or asked for in TRES, is for the whole job.
+    # Memory in TRES, allocated or requested, is for the whole job.
     tres = pl.coalesce("ReqTRES", "AllocTRES").str.extract(r"(?:^|,)mem=([^,]+)")
     last = last.with_columns(tres_memory=tres)
     whole = values.memory_to_bytes("tres_memory", default="M")
@@ -278,33 +285,33 @@ def _tasks(jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
         ready=pl.col("Eligible"),
         requested_cores=pl.col("ReqCPUS"),
         requested_nodes=nodes.round().cast(pl.Int64, strict=False),
-        # Zero asks for all memory of a node, whatever that is.
+        # Zero requests all memory of a node.
         requested_memory=pl.when(asked > 0).then(asked * times).when(asked.is_null()).then(whole),
         requested_time=pl.col("Timelimit"),
-        resources=_resources(last),
+        resources=_parse_resources(last),
         run_time=pl.when(ended & (pl.col("Start").is_not_null() | only_elapsed)).then(span),
         cpu_time=pl.when(ended).then(pl.col("TotalCPU")),
         memory_used=pl.col("rss"),
         status=pl.col("State").replace_strict(
             values.STATUS_OF_STATE, default=None, return_dtype=pl.String
         ),
-        # A job that was cancelled before it started is said to have ended with 0.
+        # sacct prints exit code 0 for a job that was cancelled before it started.
         exit_code=pl.when(ended & started).then(pl.col("ExitCode")),
         line=pl.col("line"),
     )
 
 
-def _resources(jobs: pl.DataFrame) -> pl.Series:
+def _parse_resources(jobs: pl.DataFrame) -> pl.Series:
     asked = jobs.select(pl.coalesce("ReqTRES", "AllocTRES").alias("tres"))
-    # Few lists differ: each is taken apart once.
+    # Each distinct list is parsed once.
     different = asked["tres"].drop_nulls().unique()
     taken_apart = pl.Series([values.parse_resources(text) for text in different], dtype=RESOURCES)
     known = pl.DataFrame({"tres": different, "resources": taken_apart})
     return asked.join(known, on="tres", how="left", maintain_order="left")["resources"]
 
 
-def _placements(jobs: pl.DataFrame) -> pl.DataFrame:
-    """A row per record of a job that was started."""
+def _make_placements(jobs: pl.DataFrame) -> pl.DataFrame:
+    """Return a row per record of a job that was started."""
     ended = pl.col("State").is_in([*values.STATUS_OF_STATE, "REQUEUED"])
     several = pl.col("NodeList").str.contains(r"[\[,]")
     reason = pl.when(pl.col("State").is_in(["PREEMPTED", "REQUEUED"])).then(pl.lit("preempted"))
@@ -322,8 +329,8 @@ def _placements(jobs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _executions(jobs: pl.DataFrame) -> pl.DataFrame:
-    """A row per record of a job, as its samples need it."""
+def _list_executions(jobs: pl.DataFrame) -> pl.DataFrame:
+    """Return a row per record of a job, for the attribution of samples."""
     several = pl.col("NodeList").str.contains(r"[\[,]")
     return jobs.select(
         "job",
@@ -331,7 +338,7 @@ def _executions(jobs: pl.DataFrame) -> pl.DataFrame:
         "Start",
         "End",
         "TotalCPU",
-        # sstat knows a member of an array by the number of its own only.
+        # sstat identifies a member of a job array by its own number only.
         raw=pl.coalesce(pl.col("JobIDRaw").str.extract(r"^([^.]+)"), "job"),
         cores=pl.coalesce("AllocCPUS", "NCPUS"),
         machine=pl.when(~several).then(pl.col("NodeList")),

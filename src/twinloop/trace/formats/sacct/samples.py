@@ -1,9 +1,9 @@
-"""Samples of running jobs: what `sstat --parsable2` printed, again and again, with a time before.
+"""Reader of samples of running jobs: repeated output of `sstat --parsable2` with times.
 
-A line per job step that was running: when it was asked, the step, the mean CPU time and resident
-memory of the step's tasks, and how many tasks it has. The CPU time is that since the step began, so
-what was used between two samples is their difference; the steps of a job are added up. Source of
-the meanings: the manual page of sstat, slurm.schedmd.com/sstat.html.
+A line per running job step: the time, the step, the mean CPU time and resident memory of the tasks
+of the step, and the number of its tasks. The CPU time is cumulative since the start of the step, so
+usage between two samples is their difference; the steps of a job are summed. Source of the
+meanings: the manual page of sstat, slurm.schedmd.com/sstat.html.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from twinloop.trace.formats.text_rows import (
 )
 from twinloop.trace.tables import TABLES
 
-#: What stands in a line where no header says it.
+#: The fields of a line if there is no header.
 FIELDS: Final[tuple[str, ...]] = ("Time", "JobID", "AveCPU", "AveRSS", "MaxRSS", "NTasks")
-_NEEDED: Final = ("JobID", "AveCPU", "NTasks")
+_REQUIRED: Final = ("JobID", "AveCPU", "NTasks")
 _SPELLING: Final = {name.lower(): name for name in FIELDS}
-#: sacct has whole seconds: a job may seem to have ended up to one before it did.
-_WHOLE: Final = 1.0
+#: sacct truncates to whole seconds, so that a job may have ended up to one later.
+_RESOLUTION_S: Final = 1.0
 
 
 def read_usage(
@@ -49,41 +49,46 @@ def read_usage(
     strict: bool,
     tally: Tally,
 ) -> pl.DataFrame:
-    """The usage of jobs between samples.
+    """Read samples as the usage of jobs.
 
     Args:
         path: The samples, possibly compressed.
         jobs: A row per record of a job: `job`, `raw` (its number), `attempt`, `Start` and `End` in
             seconds since t = 0, `TotalCPU`, `cores`, `machine`.
         epoch_ms: Unix time of t = 0.
-        zoned: Do the times of the jobs say their zone?
-        utc_offset: The zone of times that do not.
+        zoned: Whether the times of the jobs have a zone.
+        utc_offset: The zone of times without one.
         strict: Raise at the first line that cannot be read.
-        tally: Where to count.
+        tally: Counts.
     """
     require_input(path)
-    sieve = RowFilter(path, tally, strict=strict)
-    names, rows = _rows(path, sieve)
+    row_filter = RowFilter(path, tally, strict=strict)
+    names, rows = _read_rows(path, row_filter)
     places = {name: str(names.index(name)) for name in FIELDS if name in names}
-    frames = [_typed(batch, places, sieve, utc_offset) for batch in batch_rows(rows, len(names))]
+    frames = [
+        _parse_batch(batch, places, row_filter, utc_offset)
+        for batch in batch_rows(rows, len(names))
+    ]
     if not frames:
         raise InputError("has no sample", file=path)
     samples = pl.concat(frames)
-    _one_clock(path, samples, zoned, utc_offset)
+    _check_one_clock(path, samples, zoned, utc_offset)
     for name in names:
         if name not in places or name == "MaxRSS":
             tally.note(
                 "ignored", f"values of the field {name} of {path.name}", count=samples.height
             )
     samples = samples.with_columns(t=pl.col("unix") - epoch_ms / 1000)
-    samples = _of_jobs(samples, jobs, path, tally)
-    windows = _windows(samples, path, tally)
-    usage = pl.concat([windows, _closing(windows, jobs, tally)], how="diagonal")
+    samples = _join_jobs(samples, jobs, path, tally)
+    windows = _compute_windows(samples, path, tally)
+    usage = pl.concat([windows, _compute_last_windows(windows, jobs, tally)], how="diagonal")
     usage = usage.filter(~pl.col("down")).sort("job", "t").rename({"job": "task"})
     return usage.select(name for name in TABLES["usage"] if name in usage.columns)
 
 
-def _rows(path: Path, sieve: RowFilter) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+def _read_rows(
+    path: Path, row_filter: RowFilter
+) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     numbered = ((line, text) for line, text in read_lines(path) if text.strip())
     first = next(numbered, None)
     if first is None:
@@ -93,7 +98,7 @@ def _rows(path: Path, sieve: RowFilter) -> tuple[list[str], Iterator[tuple[int, 
     names = [_SPELLING.get(cell.lower(), cell) for cell in cells] if headed else list(FIELDS)
     if headed:
         names[0] = "Time"
-    missing = [name for name in _NEEDED if name not in names]
+    missing = [name for name in _REQUIRED if name not in names]
     if missing or len(set(names)) < len(names) or len(names) != len(cells):
         raise FormatError(
             f"has {len(cells)} fields, and not a time and {', '.join(FIELDS[1:])}",
@@ -108,19 +113,19 @@ def _rows(path: Path, sieve: RowFilter) -> tuple[list[str], Iterator[tuple[int, 
             yield first[0], cells
         for line, text in numbered:
             found = text.split("|")
-            if not sieve.is_readable(line, text):
+            if not row_filter.is_readable(line, text):
                 continue
             if len(found) == len(names):
                 yield line, found
             else:
                 problem = f"has {len(found)} fields, not {len(names)}"
-                sieve.reject(line, problem, what=f"lines that have not {len(names)} fields")
+                row_filter.reject(line, problem, what=f"lines without {len(names)} fields")
 
     return names, rows()
 
 
-def _typed(
-    batch: pl.DataFrame, places: Mapping[str, str], sieve: RowFilter, utc_offset: float | None
+def _parse_batch(
+    batch: pl.DataFrame, places: Mapping[str, str], row_filter: RowFilter, utc_offset: float | None
 ) -> pl.DataFrame:
     time, job, cpu, tasks = (places[name] for name in ("Time", "JobID", "AveCPU", "NTasks"))
     texts = batch.select(parse_text(time)).to_series()
@@ -129,10 +134,10 @@ def _typed(
     memory = (
         values.memory_to_bytes(places["AveRSS"]) if "AveRSS" in places else pl.lit(None, pl.Float64)
     )
-    told = values.has_time_zone(time) | parse_number(time).is_not_null()
+    has_zone = values.has_time_zone(time) | parse_number(time).is_not_null()
     batch = batch.with_columns(dates).with_columns(
         unix=clock,
-        zoned=told,
+        zoned=has_zone,
         raw=values.parse_cell(job).str.extract(r"^([^.]+)"),
         step=values.parse_cell(job).str.extract(r"\.(.+)$").fill_null(""),
         cpu=values.duration_to_seconds(cpu) * parse_number(tasks),
@@ -154,32 +159,34 @@ def _typed(
         rss = places["AveRSS"]
         bad = values.parse_cell(rss).is_not_null() & values.memory_to_bytes(rss).is_null()
         checks.append(CellCheck("AveRSS", "is no amount of memory", bad, rss))
-    return sieve.filter_rows(batch, checks).select(
+    return row_filter.filter_rows(batch, checks).select(
         "line", "unix", "zoned", "raw", "step", "cpu", "rss"
     )
 
 
-def _one_clock(path: Path, samples: pl.DataFrame, zoned: bool, utc_offset: float | None) -> None:
+def _check_one_clock(
+    path: Path, samples: pl.DataFrame, zoned: bool, utc_offset: float | None
+) -> None:
     if utc_offset is not None or samples.is_empty():
         return
     other = samples.filter(pl.col("zoned") != zoned)
     if other.height:
         problem = (
-            "its time says no zone, but those of the jobs do"
+            "its time has no zone, but the times of the jobs do"
             if zoned
-            else "its time is that of the world, but those of the jobs say no zone"
+            else "its time has a zone, but the times of the jobs do not"
         )
         raise InputError(
             problem,
             file=path,
             line=other["line"][0],
-            remedy="say by how many hours the clock of the cluster is ahead of UTC: utc_offset=; "
+            remedy="give the hours that the clock of the cluster is ahead of UTC: utc_offset=; "
             "or run sacct with SLURM_TIME_FORMAT=%FT%T%z",
         )
 
 
-def _of_jobs(samples: pl.DataFrame, jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
-    """The samples with their job, in the attempt that was running."""
+def _join_jobs(samples: pl.DataFrame, jobs: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
+    """Join the samples with the attempt of their job that was running."""
     absent = samples.filter(pl.col("cpu").is_null())
     what = "samples without AveCPU or NTasks"
     tally.note_lines("ignored", what, path.name, absent["line"])
@@ -203,7 +210,7 @@ def _of_jobs(samples: pl.DataFrame, jobs: pl.DataFrame, path: Path, tally: Tally
         )
     )
     end = pl.col("End").fill_null(float("inf"))
-    inside = (pl.col("t") > pl.col("Start")) & (pl.col("t") <= end + _WHOLE)
+    inside = (pl.col("t") > pl.col("Start")) & (pl.col("t") <= end + _RESOLUTION_S)
     outside = found.filter(~inside.fill_null(False))
     what = "samples outside the execution of their job"
     tally.note_lines("ignored", what, path.name, outside["line"].sort())
@@ -211,8 +218,8 @@ def _of_jobs(samples: pl.DataFrame, jobs: pl.DataFrame, path: Path, tally: Tally
     return found.filter(pl.col("t") > pl.col("Start"))
 
 
-def _windows(samples: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
-    """What each job used between two samples, all its steps together."""
+def _compute_windows(samples: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
+    """Compute the usage of each job between two samples, summed over its steps."""
     step, job = ["job", "attempt", "step"], ["job", "attempt"]
     samples = samples.sort(*step, "t", "line")
     again = samples.filter(pl.struct(*step, "t").is_last_distinct().not_())
@@ -240,8 +247,8 @@ def _windows(samples: pl.DataFrame, path: Path, tally: Tally) -> pl.DataFrame:
     return windows.with_columns(dt=pl.col("t") - pl.coalesce(before, "Start"))
 
 
-def _closing(windows: pl.DataFrame, jobs: pl.DataFrame, tally: Tally) -> pl.DataFrame:
-    """From the last sample of a job to its end: what the accounting adds to the samples."""
+def _compute_last_windows(windows: pl.DataFrame, jobs: pl.DataFrame, tally: Tally) -> pl.DataFrame:
+    """Compute the usage from the last sample of a job to its end, from the accounting."""
     sampled = windows.group_by("job").agg(
         last=pl.col("t").max(), seen=pl.col("cpu").sum(), whole=~pl.col("down").any()
     )
@@ -251,10 +258,10 @@ def _closing(windows: pl.DataFrame, jobs: pl.DataFrame, tally: Tally) -> pl.Data
     most = (pl.col("cores") * length).fill_null(float("inf"))
     fits = (left >= 0) & (left <= most)
     rest = rest.with_columns(t="End", cpu=left, dt=length, fits=fits)
-    what = "jobs whose samples do not go together with TotalCPU: their end has no usage"
+    what = "jobs whose samples contradict TotalCPU: their end has no usage"
     odd = rest.filter(~pl.col("fits"))
     tally.note("noticed", what, count=odd.height, examples=odd["job"].head(3))
     rest = rest.filter("fits")
-    what = "usage from the last sample to the end of a job: what TotalCPU adds to the samples"
+    what = "usage from the last sample to the end of a job: TotalCPU minus the samples"
     tally.note("assumed", what, count=rest.height, examples=rest["job"].head(3))
     return rest.select("job", "machine", "t", "dt", "cpu", pl.lit(False).alias("down"))

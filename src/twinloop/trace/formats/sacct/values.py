@@ -1,4 +1,4 @@
-"""How `sacct` writes values: lengths of time, amounts of memory, lists of resources, states."""
+"""Parsing of the values of `sacct`: durations, memory, lists of resources, states."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import polars as pl
 
 from twinloop.trace.formats.text_rows import parse_text
 
-#: What stands for a value that there is not (yet).
+#: Texts for a missing value.
 EMPTY_VALUES: Final = (
     "Unknown",
     "None",
@@ -20,10 +20,10 @@ EMPTY_VALUES: Final = (
     "INVALID",
     "NOT_SET",
 )
-#: Time limits that are no length of time.
+#: Time limits that are not a duration.
 NO_LIMIT: Final = ("UNLIMITED", "Partition_Limit")
 
-#: How each state of a job that has ended is called in a Trace.
+#: The status in a Trace of each final state of a job.
 STATUS_OF_STATE: Final = {
     "COMPLETED": "completed",
     "FAILED": "failed",
@@ -36,7 +36,7 @@ STATUS_OF_STATE: Final = {
     "PREEMPTED": "killed",
     "NODE_FAIL": "lost",
 }
-#: States of a job that has not ended, or whose end is told by another record.
+#: States of a job that has not ended, or whose end is in another record.
 UNFINISHED_STATES: Final = (
     *("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "COMPLETING", "CONFIGURING"),
     *("REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "STAGE_OUT", "STOPPED", "SIGNALING"),
@@ -49,13 +49,13 @@ _TRES = re.compile(r"^(?:gres|license)/([^:=]+)(:[^=]*)?=([0-9]{1,15})$")
 
 
 def parse_cell(column: str) -> pl.Expr:
-    """The text of a column; null where it says that there is nothing."""
+    """Parse the text of a column; null for a missing value."""
     text = parse_text(column)
     return pl.when(~text.is_in(EMPTY_VALUES)).then(text)
 
 
 def has_time_zone(column: str) -> pl.Expr:
-    """Does a time say its zone? Null where there is no time.
+    """Whether a time has a zone; null if there is no time.
 
     >>> frame = pl.DataFrame({"t": ["2024-01-01T00:00:00", "2024-01-01T00:00:00+0100", "Unknown"]})
     >>> frame.select(t=has_time_zone("t"))["t"].to_list()
@@ -65,7 +65,7 @@ def has_time_zone(column: str) -> pl.Expr:
 
 
 def duration_to_seconds(column: str) -> pl.Expr:
-    """Seconds of `[DD-][HH:]MM:SS[.mmm]`; null for what is none.
+    """Convert `[DD-][HH:]MM:SS[.mmm]` to seconds; null for any other text.
 
     >>> frame = pl.DataFrame({"t": ["1-02:00:03", "05:06.5", "UNLIMITED"]})
     >>> frame.select(t=duration_to_seconds("t"))["t"].to_list()
@@ -77,7 +77,7 @@ def duration_to_seconds(column: str) -> pl.Expr:
 
 
 def memory_to_bytes(column: str, default: str = "") -> pl.Expr:
-    """Bytes of `4G`, `2.5Mc`, `1180K`; a number without a unit is in units of `default`."""
+    """Convert `4G`, `2.5Mc`, `1180K` to bytes; `default` is the unit of a bare number."""
     text = parse_cell(column)
     unit = text.str.extract(_MEMORY, 2)
     unit = pl.when(unit == "").then(pl.lit(default)).otherwise(unit)
@@ -86,14 +86,14 @@ def memory_to_bytes(column: str, default: str = "") -> pl.Expr:
 
 
 def parse_memory_basis(column: str) -> pl.Expr:
-    """`n` for memory of each node, `c` of each core, empty for all together."""
+    """Parse the basis of memory: `n` per node, `c` per core, empty for the whole job."""
     return parse_cell(column).str.extract(_MEMORY, 3)
 
 
 def parse_resources(text: str | None) -> list[dict[str, Any]]:
-    """The further resources in a list such as `cpu=4,gres/gpu=2,gres/gpu:a100=2,mem=16G`.
+    """Parse the generic resources in a list such as `cpu=4,gres/gpu=2,gres/gpu:a100=2,mem=16G`.
 
-    The entry without a type is the sum of those with one.
+    An entry without a type is the sum of the entries with a type.
 
     >>> parse_resources("billing=4,cpu=4,gres/gpu:a100=2,gres/gpu=2")
     [{'name': 'gpu', 'amount': 2.0}]
@@ -109,12 +109,12 @@ def parse_resources(text: str | None) -> list[dict[str, Any]]:
 
 
 def parse_state(column: str) -> pl.Expr:
-    """The first word of a state: `CANCELLED by 1000` is CANCELLED."""
+    """Parse the first word of a state: `CANCELLED by 1000` is CANCELLED."""
     return parse_cell(column).str.extract(r"^([A-Z_]+)")
 
 
 def parse_exit_code(column: str) -> pl.Expr:
-    """The status of `status:signal`; minus the signal if there was one."""
+    """Parse the status of `status:signal`; minus the signal if there is one."""
     status = parse_cell(column).str.extract(r"^([0-9]{1,9}):[0-9]{1,9}$", 1).cast(pl.Int64)
     signal = parse_cell(column).str.extract(r"^[0-9]{1,9}:([0-9]{1,9})$", 1).cast(pl.Int64)
     return pl.when(signal > 0).then(-signal).otherwise(status)

@@ -1,8 +1,8 @@
 """The Standard Workload Format: text, 18 fields a line, as the Parallel Workloads Archive has it.
 
-Comments start with `;`, and those at the beginning of the file are its header. A field that is not
-known is -1. Times are seconds (fractions are allowed), memory is kilobytes per processor, CPU time
-is the mean over the processors.
+Comments start with `;`; the comments at the beginning of the file are its header. An unknown field
+is -1. Times are seconds (fractions are allowed), memory is kilobytes per processor, CPU time is the
+mean over the processors.
 
 Source of the fields and their meaning: www.cs.huji.ac.il/labs/parallel/workload/swf.html.
 """

@@ -1,4 +1,4 @@
-"""The header of an SWF log: what it says of itself, and what is written there."""
+"""Parsing and writing of the header of an SWF log."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ _NUMBERS: Final = {
 }
 _LISTS: Final = {"Queue": "queues", "Partition": "partitions"}
 
-#: A name is written out in the header as long as a column has no more of them than this.
+#: Maximum number of names of a column that are listed in the header.
 MAX_LISTED_NAMES: Final = 1000
 
 
 def parse_header(header: Iterable[str]) -> dict[str, Any]:
-    """What the header says in a form that programs can use.
+    """Parse the labelled lines of a header.
 
     >>> parse_header([" MaxProcs: 100", " Queue:  0  interactive  ", " Note: free text"])
     {'max_procs': 100, 'queues': {'0': 'interactive'}}
     """
     found: dict[str, Any] = {}
     for line in header:
-        label, value = _labelled(line)
+        label, value = _split_label(line)
         if label in _TEXTS and value:
             found.setdefault(_TEXTS[label], value)
         elif label in _NUMBERS and (number := _NUMBER.fullmatch(value)):
@@ -62,10 +62,10 @@ def parse_header(header: Iterable[str]) -> dict[str, Any]:
 def make_header(
     trace: Trace, epoch_s: int | None, records: int, names: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    """The lines to write before the records, without their semicolon.
+    """Make the header lines, without their semicolon.
 
-    A log that came from SWF keeps its own, corrected where operations on it made it untrue.
-    `names` has the names that were numbered, from 1, by column.
+    A log read from SWF keeps its header, corrected for the operations applied to it. `names` has
+    the names that were numbered, from 1, by column.
     """
     manifest = trace.manifest
     truth = {"UnixStartTime": epoch_s}
@@ -73,11 +73,13 @@ def make_header(
         lines = list(manifest.source.header)
         if manifest.edits:
             truth |= {"MaxJobs": trace.tasks.height, "MaxRecords": records}
-        lines = _corrected(lines, truth)
-        lines += [f" Note: {edit.operation} {_plain(edit.parameters)}" for edit in manifest.edits]
+        lines = _correct(lines, truth)
+        lines += [
+            f" Note: {edit.operation} {_format_plain(edit.parameters)}" for edit in manifest.edits
+        ]
     else:
-        truth |= {"MaxJobs": trace.tasks.height, "MaxRecords": records, **_size(trace)}
-        lines = [" Version: 2.2", f" Conversion: twinloop {__version__}{_whence(manifest)}"]
+        truth |= {"MaxJobs": trace.tasks.height, "MaxRecords": records, **_get_size(trace)}
+        lines = [" Version: 2.2", f" Conversion: twinloop {__version__}{_format_origin(manifest)}"]
         lines += [f" {label}: {value}" for label, value in truth.items() if value is not None]
     for column, values in names.items():
         if len(values) > MAX_LISTED_NAMES:
@@ -86,17 +88,19 @@ def make_header(
         label = {"queue": "Queue: {0}  {1}", "partition": "Partition: {0}  {1}"}.get(
             column, f"Note: {column} {{0}} is {{1}}"
         )
-        lines += [" " + label.format(i, _plain(name)) for i, name in enumerate(values, start=1)]
+        lines += [
+            " " + label.format(i, _format_plain(name)) for i, name in enumerate(values, start=1)
+        ]
     return lines
 
 
-def _corrected(lines: Sequence[str], truth: Mapping[str, int | None]) -> list[str]:
+def _correct(lines: Sequence[str], truth: Mapping[str, int | None]) -> list[str]:
     written = []
-    said = set()
+    seen = set()
     for line in lines:
-        label, value = _labelled(line)
-        if label in truth and truth[label] is not None and label not in said:
-            said.add(label)
+        label, value = _split_label(line)
+        if label in truth and truth[label] is not None and label not in seen:
+            seen.add(label)
             number = _NUMBER.fullmatch(value)
             if number is None or int(number[1]) != truth[label]:
                 line = f" {label}: {truth[label]}"
@@ -104,16 +108,16 @@ def _corrected(lines: Sequence[str], truth: Mapping[str, int | None]) -> list[st
     return written + [
         f" {label}: {value}"
         for label, value in truth.items()
-        if value is not None and label not in said
+        if value is not None and label not in seen
     ]
 
 
-def _labelled(line: str) -> tuple[str, str]:
+def _split_label(line: str) -> tuple[str, str]:
     match = _LABEL.fullmatch(line)
     return (match[1], match[2]) if match else ("", "")
 
 
-def _size(trace: Trace) -> dict[str, int | None]:
+def _get_size(trace: Trace) -> dict[str, int | None]:
     nodes = trace.nodes
     cores = nodes["cores"].sum() if nodes.height and not nodes["cores"].null_count() else None
     return {
@@ -122,14 +126,14 @@ def _size(trace: Trace) -> dict[str, int | None]:
     }
 
 
-def _whence(manifest: Manifest) -> str:
+def _format_origin(manifest: Manifest) -> str:
     if manifest.source is None:
         return ""
     files = ", ".join(file.name for file in manifest.source.files[:3])
-    return f" from {manifest.source.format} {_plain(files)}".rstrip()
+    return f" from {manifest.source.format} {_format_plain(files)}".rstrip()
 
 
-def _plain(value: Any) -> str:
+def _format_plain(value: Any) -> str:
     if isinstance(value, str) and value.isprintable():
         return value
     return json.dumps(value, ensure_ascii=True, default=str)

@@ -1,4 +1,4 @@
-"""Numbers as an SWF log has them: few digits, and read back to the same value."""
+"""Formatting of numbers for SWF: few digits that read back to the same value."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _DECIMALS = 15
 
 
 def find_shortest_decimal(estimate: pl.Series, holds: Callable[[Floats], Bools]) -> pl.Series:
-    """The value with the fewest decimals next to the estimate that `holds`; null stays null.
+    """Find the value with the fewest decimals next to the estimate for which `holds` is true.
 
-    What a reader multiplied or added up has to be undone so that doing it again gives the same
-    bits: the quotient alone is off by a bit, and then has sixteen digits where the log had five.
-    Where no value holds, it is the estimate.
+    The products and sums of the reader are inverted so that reading gives the same bits again: the
+    plain quotient can be off by one bit, and then has sixteen digits where the log had five. If no
+    value is found, the estimate is returned. Null stays null.
 
     >>> total = 552.21 * 40
     >>> find_shortest_decimal(pl.Series([total / 40]), lambda each: each * 40 == total).item()
@@ -30,7 +30,7 @@ def find_shortest_decimal(estimate: pl.Series, holds: Callable[[Floats], Bools])
     result = wanted.copy()
     found = ~known
     with np.errstate(over="ignore", invalid="ignore"):
-        for values in _candidates(wanted):
+        for values in _iterate_candidates(wanted):
             fits = holds(values) & ~found
             result[fits] = values[fits]
             found |= fits
@@ -39,7 +39,7 @@ def find_shortest_decimal(estimate: pl.Series, holds: Callable[[Floats], Bools])
     return pl.Series(estimate.name, result).set(pl.Series(~known), None)
 
 
-def _candidates(estimate: Floats) -> Iterator[Floats]:
+def _iterate_candidates(estimate: Floats) -> Iterator[Floats]:
     for decimals in range(_DECIMALS + 1):
         yield np.round(estimate, decimals)
     yield estimate
@@ -48,7 +48,7 @@ def _candidates(estimate: Floats) -> Iterator[Floats]:
 
 
 def format_column(name: str) -> pl.Expr:
-    """A column as text: whole numbers without a point, others as short as they can be, -1 if null.
+    """Format a column as text: integers without a point, other numbers shortest, null as -1.
 
     >>> pl.DataFrame({"x": [3.0, 0.25, None]}).select(format_column("x"))["x"].to_list()
     ['3', '0.25', '-1']

@@ -1,4 +1,4 @@
-"""From the records of an SWF log to the tables of a Trace."""
+"""Reader of SWF logs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twinloop.trace.formats.swf.header import parse_header
 from twinloop.trace.manifest import Manifest, TraceOrigin
 from twinloop.trace.trace import Trace
 
-#: The fields as messages name them, in their order.
+#: The fields in their order, with their names in messages.
 FIELDS: Final = (
     *("job number", "submit time", "wait time", "run time", "allocated processors"),
     *("average CPU time", "used memory", "requested processors", "requested time"),
@@ -27,12 +27,12 @@ FIELDS: Final = (
 KB: Final = 1024
 STATUS: Final = {1: "completed", 0: "failed", 5: "cancelled"}
 
-# How an execution that is a part of a job ended: it goes on, it completed the job, it failed.
+# Status codes of partial executions: the job continues, completed or failed.
 CONTINUES, COMPLETES, FAILS = 2, 3, 4
 PART_REASON: Final = {CONTINUES: "preempted", COMPLETES: "completed", FAILS: "failed"}
-_OF_LAST_PART: Final = {COMPLETES: 1, FAILS: 0}
+_STATUS_OF_LAST_PART: Final = {COMPLETES: 1, FAILS: 0}
 
-# The processors that a value per processor was counted on.
+# The number of processors to which a value per processor refers.
 USED_PROCESSORS: Final = (
     pl.when(pl.col("allocated") > 0)
     .then(pl.col("allocated"))
@@ -52,7 +52,7 @@ def read(path: Path, *, strict: bool = False) -> Trace:
 
     Args:
         path: The log, possibly compressed.
-        strict: Raise at the first line that cannot be read, instead of leaving it out.
+        strict: Raise at the first line that cannot be read, instead of skipping it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -67,32 +67,31 @@ def read(path: Path, *, strict: bool = False) -> Trace:
     tally = Tally()
     parser = SwfParser()
     records = native.parse_text_file(path, parser, FIELDS, strict=strict, tally=tally)
-    header = _decoded(parser.header, tally)
+    header = _decode_header(parser.header, tally)
     if not records.height and not header:
         raise FormatError("has no record and no header of an SWF log", file=path)
     if not records.height:
         tally.note("noticed", "the log has no job, only a header")
-    said = parse_header(header)
-    if said.get("max_records", records.height) != records.height:
+    facts = parse_header(header)
+    if facts.get("max_records", records.height) != records.height:
         tally.note(
             "noticed",
-            f"MaxRecords of the header: it says {said['max_records']:,}, "
-            f"the log has {records.height:,}",
+            f"MaxRecords of the header is {facts['max_records']:,}, the log has {records.height:,}",
         )
     _note_ignored(records, path.name, tally)
-    jobs, parts = _parted(records, tally)
-    start = said.get("unix_start_time")
-    tasks = _tasks(jobs)
+    jobs, parts = _split_records(records, tally)
+    start = facts.get("unix_start_time")
+    tasks = _make_tasks(jobs)
     return Trace(
         tasks=tasks,
-        placements=_placements(jobs, tasks, parts),
+        placements=_make_placements(jobs, tasks, parts),
         manifest=Manifest(
             source=TraceOrigin(
                 format="swf", files=(describe_source_file(path),), header=tuple(header)
             ),
             epoch_ms=None if start is None else 1000 * start,
             cleaned=tally.cleanings(),
-            facts={"swf": said} if said else {},
+            facts={"swf": facts} if facts else {},
         ),
     )
 
@@ -115,7 +114,7 @@ def _note_ignored(records: pl.DataFrame, file: str, tally: Tally) -> None:
         tally.note_lines("ignored", what, file, lines)
 
 
-def _decoded(header: list[bytes], tally: Tally) -> list[str]:
+def _decode_header(header: list[bytes], tally: Tally) -> list[str]:
     lines = []
     for line in header:
         try:
@@ -126,10 +125,11 @@ def _decoded(header: list[bytes], tally: Tally) -> list[str]:
     return lines
 
 
-def _parted(records: pl.DataFrame, tally: Tally) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The jobs, one line each, and the executions that jobs were parted into.
+def _split_records(records: pl.DataFrame, tally: Tally) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Split the records into jobs and partial executions.
 
-    Such a job has a line of its own besides, by the standard; where it lacks, it is made up.
+    By the standard, a job with partial executions also has a summary record; a missing one is
+    derived from the partial executions.
     """
     is_part = pl.col("status").is_between(CONTINUES, FAILS).fill_null(False)
     parts = records.filter(is_part)
@@ -148,7 +148,7 @@ def _parted(records: pl.DataFrame, tally: Tally) -> tuple[pl.DataFrame, pl.DataF
         .agg(
             pl.exclude("job", "run_time", "status").first(),
             pl.when(pl.col("run_time").null_count() == 0).then(pl.col("run_time").sum()),
-            pl.col("status").last().replace_strict(_OF_LAST_PART, default=None),
+            pl.col("status").last().replace_strict(_STATUS_OF_LAST_PART, default=None),
         )
         .select(records.columns)
     )
@@ -160,27 +160,27 @@ def _parted(records: pl.DataFrame, tally: Tally) -> tuple[pl.DataFrame, pl.DataF
     return pl.concat([jobs, alone]).sort("line"), parts
 
 
-def _texts(numbers: pl.Series) -> pl.Series:
-    """Numbers as text; where they are small, each one is printed once."""
+def _numbers_to_text(numbers: pl.Series) -> pl.Series:
+    """Convert numbers to text; if they are small, each distinct number is formatted once."""
     largest = numbers.max()
     if isinstance(largest, int) and largest < numbers.len():
         return pl.int_range(largest + 1, eager=True).cast(pl.String).gather(numbers)
     return numbers.cast(pl.String)
 
 
-def _statuses(codes: pl.Series, meanings: Mapping[int, str]) -> pl.Series:
+def _decode_statuses(codes: pl.Series, meanings: Mapping[int, str]) -> pl.Series:
     table = pl.Series([meanings.get(code) for code in range(max(meanings) + 1)], dtype=pl.String)
     return table.gather(codes.set(codes >= table.len(), None))
 
 
-def _tasks(jobs: pl.DataFrame) -> pl.DataFrame:
+def _make_tasks(jobs: pl.DataFrame) -> pl.DataFrame:
     return jobs.select(
         id=jobs["job"].cast(pl.String),
-        name=_texts(jobs["executable"]),
-        user=_texts(jobs["user"]),
-        group=_texts(jobs["group"]),
-        queue=_texts(jobs["queue"]),
-        partition=_texts(jobs["partition"]),
+        name=_numbers_to_text(jobs["executable"]),
+        user=_numbers_to_text(jobs["user"]),
+        group=_numbers_to_text(jobs["group"]),
+        queue=_numbers_to_text(jobs["queue"]),
+        partition=_numbers_to_text(jobs["partition"]),
         submit="submit",
         requested_cores="requested",
         requested_memory=pl.col("requested_memory") * KB * REQUESTED_PROCESSORS,
@@ -188,7 +188,7 @@ def _tasks(jobs: pl.DataFrame) -> pl.DataFrame:
         run_time="run_time",
         cpu_time=pl.col("cpu_time") * USED_PROCESSORS,
         memory_used=pl.col("memory") * KB * USED_PROCESSORS,
-        status=_statuses(jobs["status"], STATUS),
+        status=_decode_statuses(jobs["status"], STATUS),
         parents=pl.when(pl.col("preceding").is_not_null()).then(
             pl.concat_list(pl.col("preceding").cast(pl.String))
         ),
@@ -197,7 +197,7 @@ def _tasks(jobs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _placements(jobs: pl.DataFrame, tasks: pl.DataFrame, parts: pl.DataFrame) -> pl.DataFrame:
+def _make_placements(jobs: pl.DataFrame, tasks: pl.DataFrame, parts: pl.DataFrame) -> pl.DataFrame:
     start = pl.col("submit") + pl.col("wait")
     placements = jobs.select(
         task=tasks["id"],
@@ -210,13 +210,13 @@ def _placements(jobs: pl.DataFrame, tasks: pl.DataFrame, parts: pl.DataFrame) ->
     recorded = pl.col("cores").is_not_null() | pl.col("start").is_not_null()
     if not parts.height:
         return placements.filter(recorded)
-    executions = _executions(parts)
+    executions = _time_executions(parts)
     whole = placements.filter(recorded).join(executions, on="task", how="anti")
     return pl.concat([whole, executions])
 
 
-def _executions(parts: pl.DataFrame) -> pl.DataFrame:
-    """Partial executions: the first waits from its submission, each other from the one before."""
+def _time_executions(parts: pl.DataFrame) -> pl.DataFrame:
+    """Compute the times of partial executions: each wait counts from the previous end."""
     starts: list[float | None] = []
     ends: list[float | None] = []
     last: dict[int | None, float | None] = {}
@@ -232,5 +232,5 @@ def _executions(parts: pl.DataFrame) -> pl.DataFrame:
         cores=pl.col("allocated"),
         start=pl.Series(starts, dtype=pl.Float64),
         end=pl.Series(ends, dtype=pl.Float64),
-        reason=_statuses(parts["status"], PART_REASON),
+        reason=_decode_statuses(parts["status"], PART_REASON),
     )

@@ -1,4 +1,4 @@
-"""From the tables of a Trace to the records of an SWF log."""
+"""Writer of SWF logs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from twinloop.trace.trace import Trace
 
 _CODES: Final = {"completed": 1, "failed": 0, "cancelled": 5, "killed": 0, "lost": 0, "rejected": 5}
 _ROWS: Final = 1 << 16
-_LARGEST: Final = 2.0**53  # what the reader takes
+_LARGEST: Final = 2.0**53  # the limit of the reader
 
 _RECORD: Final = (
     *("job", "submit", "wait", "run_time", "allocated", "cpu", "memory", "requested"),
@@ -40,7 +40,7 @@ _NAMES: Final = {
     "queue": "queue",
     "partition": "partition",
 }
-_HELD: Final = {
+_SUPPORTED: Final = {
     "tasks": (
         *("id", "name", "user", "group", "queue", "partition", "submit", "requested_cores"),
         *("requested_memory", "requested_time", "run_time", "cpu_time", "memory_used"),
@@ -53,9 +53,9 @@ _HELD: Final = {
 def write(trace: Trace, path: Path) -> Iterable[Cleaning]:
     """Write a log in the Standard Workload Format, compressed if the name ends in .gz or .zst.
 
-    Names that are no numbers are numbered in order of appearance; the header says which is which.
-    Numbers are as short as they can be and read back to the same values, except for the last bit
-    of a total that is no multiple of its processors.
+    Names that are not numbers are numbered in order of appearance; the header lists them. Numbers
+    are written with the fewest digits that read back to the same values, except for the last bit of
+    a total that is no multiple of its processors.
 
     >>> import tempfile
     >>> trace = Trace(tasks=pl.DataFrame({"id": ["a"], "submit": [0.5], "user": ["ann"]}))
@@ -68,13 +68,13 @@ def write(trace: Trace, path: Path) -> Iterable[Cleaning]:
     assumed 1: users numbered in order of appearance
     """
     tally = Tally()
-    note_unsupported_columns(trace, tally, **_HELD)
-    tasks, moved = _from_zero(number_tasks(trace), tally)
-    executions = _executions(trace, moved)
+    note_unsupported_columns(trace, tally, **_SUPPORTED)
+    tasks, moved = _shift_to_zero(number_tasks(trace), tally)
+    executions = _merge_placements(trace, moved)
     names: dict[str, list[str]] = {}
-    jobs = _measured(_numbered(tasks, executions, names, tally), tally)
-    records = _with_parts(jobs, executions)
-    epoch = _epoch_s(trace, moved, tally)
+    jobs = _compute_fields(_number_names(tasks, executions, names, tally), tally)
+    records = _add_parts(jobs, executions)
+    epoch = _get_epoch_s(trace, moved, tally)
     lines = pl.concat_str([format_column(name) for name in _RECORD], separator=" ")
     with write_atomically(path) as stream:
         for line in make_header(trace, epoch, records.height, names):
@@ -85,8 +85,8 @@ def write(trace: Trace, path: Path) -> Iterable[Cleaning]:
     return tally.cleanings()
 
 
-def _from_zero(tasks: pl.DataFrame, tally: Tally) -> tuple[pl.DataFrame, int]:
-    """Submissions moved by whole seconds so that none is before zero, where -1 means unknown."""
+def _shift_to_zero(tasks: pl.DataFrame, tally: Tally) -> tuple[pl.DataFrame, int]:
+    """Shift submissions by whole seconds so that none is negative, because -1 means unknown."""
     first = tasks["submit"].min()
     if not isinstance(first, float) or first >= 0.0:
         return tasks, 0
@@ -96,8 +96,8 @@ def _from_zero(tasks: pl.DataFrame, tally: Tally) -> tuple[pl.DataFrame, int]:
     return tasks.with_columns(pl.col("submit") + moved), moved
 
 
-def _executions(trace: Trace, moved: int) -> pl.DataFrame:
-    """What a task was given in each attempt, over all its machines."""
+def _merge_placements(trace: Trace, moved: int) -> pl.DataFrame:
+    """Aggregate the placements of each attempt of a task over its machines."""
     return (
         trace.placements.group_by("task", "attempt", maintain_order=True)
         .agg(
@@ -110,7 +110,7 @@ def _executions(trace: Trace, moved: int) -> pl.DataFrame:
     )
 
 
-def _epoch_s(trace: Trace, moved: int, tally: Tally) -> int | None:
+def _get_epoch_s(trace: Trace, moved: int, tally: Tally) -> int | None:
     epoch = trace.manifest.epoch_ms
     if epoch is None:
         return None
@@ -119,16 +119,16 @@ def _epoch_s(trace: Trace, moved: int, tally: Tally) -> int | None:
     return epoch // 1000 - moved
 
 
-def _numbered(
+def _number_names(
     tasks: pl.DataFrame, executions: pl.DataFrame, names: dict[str, list[str]], tally: Tally
 ) -> pl.DataFrame:
-    """Every name as a number, and the cores of the first execution beside."""
+    """Number all names, and join the first execution of each task."""
     first = executions.group_by("task", maintain_order=True).first()
     jobs = tasks.join(first, left_on="id", right_on="task", how="left", maintain_order="left")
     several = jobs["parents"].list.len().fill_null(0) > 1
     tally.note("ignored", "parents beyond the first", count=int(several.sum()))
     jobs = jobs.with_columns(preceding=pl.col("parents").list.first())
-    numbers = _numbers(jobs["id"], "job", names, tally)
+    numbers = _names_to_numbers(jobs["id"], "job", names, tally)
     jobs = jobs.with_columns(job=numbers)
     if "job" in names:
         known = pl.DataFrame({"preceding": jobs["id"], "number": numbers})
@@ -139,15 +139,22 @@ def _numbered(
         tally.note("ignored", "parents that are no task of the trace", count=lost.height)
         jobs = jobs.with_columns(preceding=found["number"])
     else:
-        jobs = jobs.with_columns(preceding=_numbers(jobs["preceding"], "parent", names, tally))
+        jobs = jobs.with_columns(
+            preceding=_names_to_numbers(jobs["preceding"], "parent", names, tally)
+        )
     return jobs.with_columns(
-        **{field: _numbers(jobs[column], field, names, tally) for column, field in _NAMES.items()}
+        **{
+            field: _names_to_numbers(jobs[column], field, names, tally)
+            for column, field in _NAMES.items()
+        }
     )
 
 
-def _numbers(column: pl.Series, what: str, names: dict[str, list[str]], tally: Tally) -> pl.Series:
-    """The names as numbers: their own where all of them are, else in order of appearance."""
-    # At most 18 digits fit; a leading zero would not come back.
+def _names_to_numbers(
+    column: pl.Series, what: str, names: dict[str, list[str]], tally: Tally
+) -> pl.Series:
+    """Convert names to numbers: as they are if all are numbers, else in order of appearance."""
+    # At most 18 digits fit; a leading zero would be lost.
     if column.drop_nulls().str.contains(r"^(0|[1-9]\d{0,17})$").all():
         return column.cast(pl.Int64)
     distinct = column.drop_nulls().unique(maintain_order=True)
@@ -163,11 +170,11 @@ def _numbers(column: pl.Series, what: str, names: dict[str, list[str]], tally: T
     )
 
 
-def _measured(jobs: pl.DataFrame, tally: Tally) -> pl.DataFrame:
-    """The figures of each record, with values per processor in place of totals."""
+def _compute_fields(jobs: pl.DataFrame, tally: Tally) -> pl.DataFrame:
+    """Compute the numeric fields of each record, with values per processor instead of totals."""
     jobs = jobs.with_columns(
-        allocated=_whole(jobs["cores"], "cores of placements", tally),
-        requested=_whole(jobs["requested_cores"], "requested cores", tally),
+        allocated=_round_up(jobs["cores"], "cores of placements", tally),
+        requested=_round_up(jobs["requested_cores"], "requested cores", tally),
         run_time=pl.coalesce("run_time", pl.col("end") - pl.col("start")),
         code=pl.col("status").replace_strict(_CODES, default=None, return_dtype=pl.Int64),
     )
@@ -181,48 +188,48 @@ def _measured(jobs: pl.DataFrame, tally: Tally) -> pl.DataFrame:
     ).get_columns()
     figures = {
         "submit": jobs["submit"],
-        "wait": _difference(jobs["submit"], jobs["start"]),
+        "wait": _subtract(jobs["submit"], jobs["start"]),
         "run_time": jobs["run_time"],
-        "cpu": _share(jobs["cpu_time"], used, tally),
-        "memory": _share(jobs["memory_used"], KB * used, tally),
+        "cpu": _divide(jobs["cpu_time"], used, tally),
+        "memory": _divide(jobs["memory_used"], KB * used, tally),
         "requested_time": jobs["requested_time"],
-        "requested_memory": _share(jobs["requested_memory"], KB * asked, tally),
+        "requested_memory": _divide(jobs["requested_memory"], KB * asked, tally),
         "think_time": jobs["think_time"],
     }
     return jobs.with_columns(
-        **{name: _holdable(values, name, tally) for name, values in figures.items()}
+        **{name: _clear_out_of_range(values, name, tally) for name, values in figures.items()}
     )
 
 
-def _whole(cores: pl.Series, what: str, tally: Tally) -> pl.Series:
+def _round_up(cores: pl.Series, what: str, tally: Tally) -> pl.Series:
     up = cores.ceil()
     tally.note("repaired", f"{what} rounded up to whole ones", count=int((up != cores).sum()))
-    return _holdable(up, what, tally)
+    return _clear_out_of_range(up, what, tally)
 
 
-def _holdable(values: pl.Series, what: str, tally: Tally) -> pl.Series:
+def _clear_out_of_range(values: pl.Series, what: str, tally: Tally) -> pl.Series:
     beyond = ~values.is_between(0.0, _LARGEST)
     tally.note("ignored", f"{what} below zero or too large", count=int(beyond.sum()))
     return values.set(beyond.fill_null(False), None)
 
 
-def _difference(begin: pl.Series, end: pl.Series) -> pl.Series:
+def _subtract(begin: pl.Series, end: pl.Series) -> pl.Series:
     since, until = (each.fill_null(0.0).to_numpy() for each in (begin, end))
     return find_shortest_decimal(end - begin, lambda each: since + each == until)
 
 
-def _share(total: pl.Series, processors: pl.Series, tally: Tally) -> pl.Series:
-    """What each processor has of a total; the reader multiplies it again."""
+def _divide(total: pl.Series, processors: pl.Series, tally: Tally) -> pl.Series:
+    """Divide a total by the number of processors, which the reader multiplies with it again."""
     lost = total.is_not_null() & processors.is_null()
     tally.note("ignored", f"{total.name} where the processors are unknown", count=int(lost.sum()))
     by, whole = processors.fill_null(1.0).to_numpy(), total.fill_null(0.0).to_numpy()
     return find_shortest_decimal(total / processors, lambda each: each * by == whole)
 
 
-def _with_parts(jobs: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:
-    """The records; where a task was executed more than once, each execution after the whole job.
+def _add_parts(jobs: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:
+    """Add the records of partial executions after the job, if it was executed more than once.
 
-    The first has the submission and waits from there, each other waits from the one before.
+    The wait of the first counts from the submission, of the others from the previous end.
     """
     parts = executions.filter(pl.len().over("task") > 1)
     if not parts.height:
@@ -243,8 +250,8 @@ def _with_parts(jobs: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:
         .otherwise(pl.when(pl.col("reason") == "completed").then(COMPLETES).otherwise(FAILS)),
     )
     parts = parts.with_columns(
-        wait=_difference(parts["before"], parts["start"]),
-        run_time=_difference(parts["start"], parts["end"]),
+        wait=_subtract(parts["before"], parts["start"]),
+        run_time=_subtract(parts["start"], parts["end"]),
     )
     both = [jobs.with_columns(part=pl.lit(0, pl.Int64)), parts]
     return pl.concat(

@@ -1,4 +1,4 @@
-"""Workflow instances of WfCommons, in all versions of its JSON format (1.0 to 1.6)."""
+"""Reader of WfCommons workflow instances, in all versions of the JSON format (1.0 to 1.6)."""
 
 from twinloop.trace.formats.wfcommons.reader import FORMAT, read
 

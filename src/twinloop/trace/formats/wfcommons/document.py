@@ -1,4 +1,4 @@
-"""JSON documents of others: parsed with care, and read field by field with addressed errors."""
+"""Reading of JSON documents of other programs field by field, with the path in errors."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _LIMIT: Final = 64 << 20
 
 
 def parse_json_file(path: Path) -> Any:
-    """The JSON document in a file; a name that stands twice in one object is an error."""
+    """Parse the JSON document in a file; a repeated name in one object is an error."""
     try:
         return json.loads(
             read_text(path, limit=_LIMIT),
-            object_pairs_hook=_unambiguous,
-            parse_constant=_no_constant,
+            object_pairs_hook=_make_object,
+            parse_constant=_refuse_constant,
         )
     except json.JSONDecodeError as error:
         raise InputError(f"is no JSON: {error.msg}", file=path, line=error.lineno) from None
@@ -35,9 +35,9 @@ def parse_json_file(path: Path) -> Any:
 
 
 class FieldReader:
-    """Reads fields of a document. What must be there and is not raises.
+    """A reader of the fields of a document. A missing required field raises an error.
 
-    A number that is none is taken for unknown and counted; when strict, it raises.
+    An invalid number is unknown and counted; in strict mode, it raises an error.
     """
 
     def __init__(self, path: Path, tally: Tally, *, strict: bool) -> None:
@@ -46,17 +46,17 @@ class FieldReader:
         self.strict = strict
 
     def wrong(self, problem: str, where: str) -> FormatError:
-        """The error about a field, by its address in the document."""
+        """Make the error for a field, with its path in the document."""
         return FormatError(problem, file=self.path, field=where)
 
     def table(self, value: Any, where: str) -> dict[str, Any]:
-        """An object."""
+        """Return a value that must be an object."""
         if not isinstance(value, dict):
             raise self.wrong("is no object", where)
         return value
 
     def rows(self, value: Any, where: str) -> list[tuple[str, dict[str, Any]]]:
-        """A list of objects, each with its address; absent: none."""
+        """Return a list of objects, each with its path; empty if absent."""
         if value is None:
             return []
         if not isinstance(value, list):
@@ -65,24 +65,24 @@ class FieldReader:
         return [(at, self.table(row, at)) for at, row in zip(places, value, strict=True)]
 
     def name(self, value: Any, where: str) -> str:
-        """A text that is not empty."""
+        """Return a text that must not be empty."""
         found = self.name_or_none(value, where)
         if found is None:
             raise self.wrong("is missing", where)
         return found
 
     def name_or_none(self, value: Any, where: str) -> str | None:
-        """A text, if it is there."""
+        """Return a text, or None if it is absent."""
         if value is None or value == "":
             return None
         if not isinstance(value, str):
-            raise self.wrong(f"{_shown(value)} is no text", where)
+            raise self.wrong(f"{_quote(value)} is no text", where)
         if any("\ud800" <= character <= "\udfff" for character in value):
-            raise self.wrong(f"{_shown(value)} is no text in Unicode", where)
+            raise self.wrong(f"{_quote(value)} is no text in Unicode", where)
         return value
 
     def names(self, value: Any, where: str) -> list[str]:
-        """A list of texts; absent: none."""
+        """Return a list of texts; empty if absent."""
         if value is None:
             return []
         if not isinstance(value, list):
@@ -90,32 +90,32 @@ class FieldReader:
         return [self.name(item, f"{where}[{index}]") for index, item in enumerate(value)]
 
     def number(self, value: Any, where: str) -> float | None:
-        """A number that is zero or more; unknown if it is absent or none."""
+        """Return a number that is not negative; None if it is absent or invalid."""
         if value is None:
             return None
         plain = isinstance(value, (int, float)) and not isinstance(value, bool)
         if plain and 0 <= value <= MAX_NUMBER:
             return float(value)
         if self.strict:
-            raise self.wrong(f"{_shown(value)} is no number that is zero or more", where)
+            raise self.wrong(f"{_quote(value)} is no number that is zero or more", where)
         field = where.rpartition(".")[2]
         what = f"values of {field} that are no number, read as unknown"
         self.tally.note("skipped", what, examples=[where])
         return None
 
 
-def _shown(value: Any) -> str:
+def _quote(value: Any) -> str:
     return ascii(value)[:80]
 
 
-def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) != len(pairs):
         counts = Counter(name for name, _ in pairs)
         twice = next(name for name, count in counts.items() if count > 1)
-        raise InputError("stands twice in one object", field=ascii(twice)[1:-1][:80])
+        raise InputError("occurs twice in one object", field=ascii(twice)[1:-1][:80])
     return table
 
 
-def _no_constant(name: str) -> float:
-    raise InputError(f"{name} is no number of JSON")
+def _refuse_constant(name: str) -> float:
+    raise InputError(f"{name} is no number in JSON")

@@ -1,10 +1,10 @@
-"""Workflow instances of WfCommons, in all versions of its JSON format (1.0 to 1.6).
+"""Reader of WfCommons workflow instances, in all versions of the JSON format (1.0 to 1.6).
 
-From 1.5 on, `workflow.specification` says what the tasks and files are and `workflow.execution`
-how they ran; before, `workflow.tasks` (at first `workflow.jobs`) says both. All tasks are submitted
-at t = 0; what orders them is the dependencies.
-Source: the format's documentation and its migration tool (github.com/wfcommons/WfFormat), which
-takes the kilobytes of versions before 1.4 for 1000 bytes.
+From 1.5 on, `workflow.specification` describes tasks and files and `workflow.execution` their
+execution; before, `workflow.tasks` (at first `workflow.jobs`) has both. All tasks are submitted at
+t = 0; the dependencies determine their order.
+Source: the documentation of the format and its migration tool (github.com/wfcommons/WfFormat),
+where the kilobytes of versions before 1.4 are 1000 bytes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def read(path: Path, *, strict: bool = False) -> Trace:
 
     Args:
         path: The JSON file, possibly compressed.
-        strict: Raise at the first value that cannot be read, instead of taking it for unknown.
+        strict: Raise at the first value that cannot be read, instead of treating it as unknown.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as there:
@@ -60,13 +60,13 @@ def read(path: Path, *, strict: bool = False) -> Trace:
     """
     tally = Tally()
     workflow = _Workflow(FieldReader(path, tally, strict=strict), parse_json_file(path))
-    circle = workflow.circle()
-    if circle:
-        shown = circle if len(circle) <= 10 else [*circle[:9], "...", circle[-1]]
+    cycle = workflow.find_cycle()
+    if cycle:
+        shown = cycle if len(cycle) <= 10 else [*cycle[:9], "...", cycle[-1]]
         raise InputError(
             f"the tasks wait for each other: {' -> '.join(shown)}", file=path, field="parents"
         )
-    workflow.note_what_is_open()
+    workflow.note_missing()
     manifest = Manifest(
         source=TraceOrigin(
             format="wfcommons", files=(describe_source_file(path),), header=workflow.header
@@ -79,8 +79,8 @@ def read(path: Path, *, strict: bool = False) -> Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class _Execution:
-    """What a document says of how a task ran."""
+class _TaskRun:
+    """The execution of a task in a document."""
 
     task: str
     machines: list[str | None]
@@ -91,15 +91,15 @@ class _Execution:
 
 
 class _Workflow:
-    """What a document says, as rows of the tables of a Trace."""
+    """The content of a document as rows of the tables of a Trace."""
 
     def __init__(self, fields: FieldReader, document: Any) -> None:
         self.fields = fields
         self.tasks: list[dict[str, Any]] = []
-        self.executions: list[_Execution] = []
+        self.executions: list[_TaskRun] = []
         self.sizes: dict[str, float | None] = {}
         self.task_files: dict[tuple[str, str, str], None] = {}
-        #: Before 1.5, tasks also name each other by an id that is not their name.
+        #: Ids by which tasks refer to each other before 1.5, if different from their names.
         self.aliases: dict[str, str] = {}
         top = fields.table(document, "the document")
         flow = fields.table(top.get("workflow"), "workflow")
@@ -109,7 +109,7 @@ class _Workflow:
             for key in ("name", "description", "createdAt", "schemaVersion")
             if isinstance(top.get(key), str) and top[key].isprintable()
         )
-        #: Before 1.4, memory has no unit in its name and is in kilobytes.
+        #: Whether memory is in kilobytes, as before 1.4.
         self.old_memory = version in ("1.0", "1.1", "1.2", "1.3")
         if "specification" in flow:
             ran = fields.table(flow.get("execution") or {}, "workflow.execution")
@@ -121,7 +121,7 @@ class _Workflow:
         if not self.tasks:
             raise fields.wrong("has no task", "workflow")
         self.placements = self._placements()
-        self._join_children()
+        self._merge_children()
 
     def _start(self, ran: dict[str, Any]) -> None:
         makespan = ran.get("makespanInSeconds", ran.get("makespan"))
@@ -137,7 +137,7 @@ class _Workflow:
         self._unique([(node["node"], "workflow.machines") for node in self.nodes], "machines")
 
     def _read_split(self, specification: dict[str, Any], ran: dict[str, Any]) -> None:
-        """Version 1.5 and later."""
+        """Read version 1.5 and later."""
         fields = self.fields
         at_files = "workflow.specification.files"
         for at, file in fields.rows(specification.get("files"), at_files):
@@ -165,7 +165,7 @@ class _Workflow:
         fields.tally.note("ignored", what, count=len(executed), examples=executed)
 
     def _read_joint(self, flow: dict[str, Any]) -> None:
-        """Version 1.4 and before: tasks are named by `name`, and have their files in them."""
+        """Read version 1.4 and before: `name` identifies tasks, which contain their files."""
         fields = self.fields
         key = "tasks" if "tasks" in flow else "jobs"
         rows = fields.rows(flow.get(key), f"workflow.{key}")
@@ -235,10 +235,10 @@ class _Workflow:
         machines: list[str | None] = [*several] or [single]
         at_date = f"{ran_at}.executedAt"
         date = fields.name_or_none(ran.get("executedAt"), at_date)
-        self.executions.append(_Execution(task, machines, cores, run_time, date, at_date))
+        self.executions.append(_TaskRun(task, machines, cores, run_time, date, at_date))
 
     def _placements(self) -> list[dict[str, Any]]:
-        """Where and when the tasks ran, of those of which either is known."""
+        """Make the placements of the tasks whose machine or start is known."""
         began = self._unix_us(
             [run.date for run in self.executions], [run.at_date for run in self.executions]
         )
@@ -285,7 +285,7 @@ class _Workflow:
         if unread and self.fields.strict:
             first = dates[places.index(unread[0])]
             raise self.fields.wrong(f"{ascii(first)[:80]} is no date and time", unread[0])
-        what = "dates that cannot be read, taken for unknown"
+        what = "dates that cannot be read, treated as unknown"
         self.fields.tally.note("ignored", what, count=len(unread), examples=unread)
         return found.to_list()
 
@@ -296,8 +296,8 @@ class _Workflow:
                 raise self.fields.wrong(f"two {kind} are called '{name}'", at)
             seen.add(name)
 
-    def _join_children(self) -> None:
-        """A dependency may be told by either of the two tasks."""
+    def _merge_children(self) -> None:
+        """Merge the dependencies given as parents and as children."""
         named = {task["id"] for task in self.tasks}
 
         def own(name: str) -> str:
@@ -312,7 +312,7 @@ class _Workflow:
             for task in self.tasks
             if task["children"] is not None
         }
-        told = {task: set(names) for task, names in parents.items()}
+        given = {task: set(names) for task, names in parents.items()}
         one_sided = [
             f"{parent} -> {task}"
             for task, names in parents.items()
@@ -321,7 +321,7 @@ class _Workflow:
         ]
         for parent, names in children.items():
             for child in sorted(names):
-                if child in parents and parent not in told[child]:
+                if child in parents and parent not in given[child]:
                     parents[child].append(parent)
                     one_sided.append(f"{parent} -> {child}")
                 elif child not in parents:
@@ -333,8 +333,8 @@ class _Workflow:
             task["parents"] = parents[task["id"]]
             del task["children"]
 
-    def circle(self) -> list[str]:
-        """Tasks that wait for each other, the first named again at the end; none: empty."""
+    def find_cycle(self) -> list[str]:
+        """Find a cycle of dependencies, with its first task repeated at the end, or nothing."""
         rows = {task["id"]: row for row, task in enumerate(self.tasks)}
         edges = [
             (rows[parent], row)
@@ -346,18 +346,18 @@ class _Workflow:
         _, cycle = find_blocked_tasks(parents, children, len(self.tasks))
         return [self.tasks[row]["id"] for row in cycle]
 
-    def note_what_is_open(self) -> None:
-        """Count what refers to nothing, and what nobody says."""
+    def note_missing(self) -> None:
+        """Count references to missing objects, and missing values."""
         tally = self.fields.tally
         named = {task["id"] for task in self.tasks}
-        strangers = [
+        unknown_parents = [
             f"{parent} -> {task['id']}"
             for task in self.tasks
             for parent in task["parents"]
             if parent not in named
         ]
-        what = "parents that are no task of the workflow, kept as they stand"
-        tally.note("noticed", what, count=len(strangers), examples=strangers)
+        what = "parents that are no task of the workflow, kept unchanged"
+        tally.note("noticed", what, count=len(unknown_parents), examples=unknown_parents)
         sizes = [name for name, size in self.sizes.items() if size is None]
         tally.note("noticed", "files of unknown size", count=len(sizes), examples=sizes)
         described = {node["node"] for node in self.nodes}
@@ -370,7 +370,7 @@ class _Workflow:
             tally.note("assumed", what, count=len(self.tasks))
 
     def tables(self) -> dict[str, pl.DataFrame]:
-        """The tables of the Trace."""
+        """Return the tables of the Trace."""
         files = [{"file": name, "size": size} for name, size in self.sizes.items()]
         uses = [
             {"task": task, "file": file, "access": access} for task, file, access in self.task_files
